@@ -1,0 +1,1 @@
+//! mlprof for burn.

@@ -1,0 +1,2 @@
+//! Digits.
+fn main() {}

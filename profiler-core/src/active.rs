@@ -1,0 +1,241 @@
+//! The active profiler: what [`profile!`](crate::profile!) and `#[profile]` report to.
+//!
+//! *Cost*: with none active, one relaxed load. With one active, a thread-local look-up besides
+//! what the profiler itself costs: each thread keeps its own reference, so threads share no
+//! reference count.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::action::{Action, Callsite};
+use crate::profiler::{Interest, Profiler};
+
+const INTEREST_BITS: u32 = u8::BITS;
+
+/// The generation of the active profiler above its interest; 0 when none is active.
+static STATE: AtomicU64 = AtomicU64::new(0);
+static ACTIVATIONS: Mutex<Activations> =
+    Mutex::new(Activations { last_generation: 0, stack: Vec::new() });
+
+struct Activations {
+    last_generation: u64,
+    /// In the order of activation; the last one is active.
+    stack: Vec<Activation>,
+}
+
+#[derive(Clone)]
+struct Activation {
+    generation: u64,
+    profiler: Arc<dyn Profiler>,
+}
+
+impl Activations {
+    fn lock() -> MutexGuard<'static, Self> {
+        ACTIVATIONS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self) {
+        let state = self.stack.last().map_or(0, |top| {
+            let interest = top.profiler.interest();
+            if interest == Interest::NONE {
+                return 0;
+            }
+            (top.generation << INTEREST_BITS) | u64::from(interest.bits())
+        });
+        STATE.store(state, Ordering::Release);
+    }
+}
+
+thread_local! {
+    /// This thread's own references: the profilers whose scopes it opened, the latest last.
+    static SEEN: RefCell<Vec<Activation>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes `profiler` the active one of the whole process until the guard is dropped; then the one
+/// that was active before is active again. Trainers do this for the length of a stage.
+///
+/// Activations may overlap (two trainings at once in one process): the latest that is still alive
+/// is active, for all threads. Models of such trainings had better hold their own
+/// `Arc<dyn Profiler>`.
+pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
+    let mut activations = Activations::lock();
+    activations.last_generation += 1;
+    let generation = activations.last_generation;
+    activations.stack.push(Activation { generation, profiler });
+    activations.publish();
+    Activated { generation }
+}
+
+/// The active profiler, if there is one.
+pub fn active() -> Option<Arc<dyn Profiler>> {
+    Activations::lock().stack.last().map(|top| top.profiler.clone())
+}
+
+/// Keeps a profiler active; see [`activate`].
+#[derive(Debug)]
+#[must_use = "the profiler is active only until this is dropped"]
+pub struct Activated {
+    generation: u64,
+}
+
+impl Drop for Activated {
+    fn drop(&mut self) {
+        let mut activations = Activations::lock();
+        activations.stack.retain(|activation| activation.generation != self.generation);
+        activations.publish();
+        drop(activations);
+        forget_generation(self.generation);
+    }
+}
+
+/// Lets go of this thread's reference early; other threads do so when they next open a scope.
+fn forget_generation(generation: u64) {
+    let _ = SEEN.try_with(|seen| {
+        let gone = seen.try_borrow_mut().ok().and_then(|mut seen| {
+            let position = seen.iter().position(|entry| entry.generation == generation)?;
+            Some(seen.remove(position))
+        });
+        drop(gone); // outside the borrow: a profiler's own destructor may open scopes
+    });
+}
+
+/// An open action of the active profiler; made by [`profile!`](crate::profile!).
+#[must_use = "an action ends when its guard is dropped: bind it, `let _scope = …`"]
+#[derive(Debug)]
+pub struct ActiveScope {
+    /// 0: no profiler was active when the scope was opened.
+    generation: u64,
+    action: Option<Action>,
+    stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl ActiveScope {
+    const OFF: Self = Self { generation: 0, action: None, stays_on_its_thread: PhantomData };
+
+    /// Opens `action` if the active profiler wants `interest`.
+    #[inline(always)]
+    pub fn open(action: impl FnOnce() -> Action, interest: Interest) -> Self {
+        let state = STATE.load(Ordering::Relaxed);
+        if !Interest::from_bits(state as u8).contains(interest) || state == 0 {
+            return Self::OFF;
+        }
+        Self::start(state >> INTEREST_BITS, action())
+    }
+
+    /// Opens the action of a callsite that a macro made.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn at(callsite: &'static Callsite, interest: Interest) -> Self {
+        Self::open(|| callsite.action(), interest)
+    }
+
+    #[inline(never)]
+    fn start(generation: u64, action: Action) -> Self {
+        let started = SEEN.try_with(|seen| {
+            let is_known =
+                seen.try_borrow().is_ok_and(|seen| seen.last().is_some_and(|top| top.generation == generation));
+            if !is_known && !see(seen, generation) {
+                return false;
+            }
+            let Ok(seen) = seen.try_borrow() else { return false };
+            let Some(top) = seen.last() else { return false };
+            top.profiler.start(action);
+            true
+        });
+        match started {
+            Ok(true) => {
+                Self { generation, action: Some(action), stays_on_its_thread: PhantomData }
+            }
+            _ => Self::OFF,
+        }
+    }
+
+    #[inline(never)]
+    fn stop(&self, action: Action) {
+        let _ = SEEN.try_with(|seen| {
+            let Ok(seen) = seen.try_borrow() else { return };
+            // Nearly always the last; an older one if another profiler was activated in between.
+            if let Some(own) = seen.iter().rfind(|entry| entry.generation == self.generation) {
+                let _ = own.profiler.stop(action);
+            }
+        });
+    }
+}
+
+impl Drop for ActiveScope {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(action) = self.action {
+            self.stop(action);
+        }
+    }
+}
+
+/// Takes this thread's own reference to the profiler of `generation`, and lets go of those that
+/// are no longer activated. False if it is gone already, or if a profiler opens a scope from inside
+/// its own `start` while the references are in use.
+#[cold]
+#[inline(never)]
+fn see(seen: &RefCell<Vec<Activation>>, generation: u64) -> bool {
+    let (found, alive) = {
+        let activations = Activations::lock();
+        let found = activations.stack.iter().find(|entry| entry.generation == generation).cloned();
+        (found, activations.stack.iter().map(|entry| entry.generation).collect::<Vec<_>>())
+    };
+    let Some(found) = found else { return false };
+    let Ok(mut references) = seen.try_borrow_mut() else { return false };
+    let (kept, gone): (Vec<_>, Vec<_>) = references
+        .drain(..)
+        .partition(|entry| alive.contains(&entry.generation) && entry.generation != generation);
+    *references = kept;
+    references.push(found);
+    drop(references);
+    drop(gone);
+    true
+}
+
+/// Measures the rest of the block as an action of the active profiler.
+///
+/// ```
+/// use profiler_core::{SimpleProfiler, Profiler, activate, profile};
+/// use std::sync::Arc;
+///
+/// fn load_data() -> u64 {
+///     let _scope = profile!("load_data");
+///     42
+/// }
+///
+/// let profiler = Arc::new(SimpleProfiler::new());
+/// let activated = activate(profiler.clone());
+/// load_data();
+/// assert!(profiler.summary().contains("load_data"));
+/// drop(activated);
+/// load_data(); // not measured any more
+/// ```
+///
+/// *Cost*: one relaxed load when no profiler is active. The name must be a literal or a constant;
+/// for names made at run time use [`profile_dynamic!`](crate::profile_dynamic!).
+#[macro_export]
+macro_rules! profile {
+    ($name:expr) => {{
+        static CALLSITE: $crate::Callsite = $crate::Callsite::action_named($name);
+        $crate::ActiveScope::at(&CALLSITE, $crate::Interest::ACTIONS)
+    }};
+}
+
+/// [`profile!`](crate::profile!) for a name made at run time. The name is not even made when no
+/// profiler is active.
+///
+/// ```
+/// # use profiler_core::profile_dynamic;
+/// let layer = 3;
+/// let _scope = profile_dynamic!(format!("layer_{layer}"));
+/// ```
+#[macro_export]
+macro_rules! profile_dynamic {
+    ($name:expr) => {
+        $crate::ActiveScope::open(|| $crate::Action::from($name), $crate::Interest::ACTIONS)
+    };
+}

@@ -1,0 +1,242 @@
+//! The seam: the [`Profiler`] trait, and the guards that start and stop actions through it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{BitOr, BitOrAssign};
+
+use crate::action::Action;
+use crate::output::Output;
+use crate::report::Report;
+use crate::stage::{RunContext, Stage};
+
+/// Receives what hooks measure: the one door between hooks and reports.
+///
+/// Only [`start`](Self::start) and [`stop`](Self::stop) must be written. Both are called on the
+/// thread that does the work, possibly by many threads at once, and nest like brackets on each
+/// thread as long as guards are used.
+///
+/// ```
+/// use profiler_core::{Action, NeverStarted, Profiler, ProfilerExt};
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// /// Counts every start of anything.
+/// #[derive(Default)]
+/// struct StartCounter(AtomicUsize);
+///
+/// impl Profiler for StartCounter {
+///     fn start(&self, _action: Action) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+///     fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+///         Ok(())
+///     }
+///     fn summary(&self) -> String {
+///         format!("{} starts\n", self.0.load(Ordering::Relaxed))
+///     }
+/// }
+///
+/// let profiler = StartCounter::default();
+/// {
+///     let _scope = profiler.profile("load_data");
+/// }
+/// profiler.describe(); // prints "1 starts"
+/// assert_eq!(profiler.summary(), "1 starts\n");
+/// ```
+pub trait Profiler: Send + Sync {
+    /// Opens `action` on the calling thread. The same action may be open already: it then nests.
+    fn start(&self, action: Action);
+
+    /// Closes the innermost open `action` of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// [`NeverStarted`] when the thread has no such action open. Nothing is recorded then, and the
+    /// profiler goes on.
+    fn stop(&self, action: Action) -> Result<(), NeverStarted>;
+
+    /// What this profiler wants to hear of, so that hooks do no work nobody asked for.
+    /// Actions alone by default. Asked once, when the profiler is [activated](crate::activate).
+    fn interest(&self) -> Interest {
+        Interest::ACTIONS
+    }
+
+    /// A stage begins: from here on measurements belong to it. By default told to the
+    /// [`output`](Self::output).
+    fn setup(&self, stage: Stage, run: &RunContext) {
+        if let Some(output) = self.output() {
+            output.setup(stage, run);
+        }
+    }
+
+    /// The stage is over (`None`: whichever is running). By default told to the
+    /// [`output`](Self::output).
+    fn teardown(&self, stage: Option<Stage>) {
+        if let Some(output) = self.output() {
+            output.teardown(stage);
+        }
+    }
+
+    /// The report as text; empty by default.
+    fn summary(&self) -> String {
+        String::new()
+    }
+
+    /// The report as a value that other programs can read; none by default.
+    fn report(&self) -> Option<Report> {
+        None
+    }
+
+    /// Where reports of this profiler go; `None` (the default) is the console, on rank 0.
+    fn output(&self) -> Option<&Output> {
+        None
+    }
+
+    /// Delivers [`summary`](Self::summary) to the file of the [`output`](Self::output), or to the
+    /// console on rank 0, and ends the stage by [`teardown`](Self::teardown).
+    ///
+    /// Never fails: where a file cannot be written it says so once on standard error, and the
+    /// report goes to the console.
+    fn describe(&self) {
+        crate::output::deliver(self.output(), &self.summary());
+        self.teardown(None);
+    }
+}
+
+/// An action was stopped that the thread had not started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("Attempting to stop recording an action ({name}) which was never started.", name = .0.name())]
+pub struct NeverStarted(pub Action);
+
+/// What a profiler wants to hear of. Combine with `|`.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interest(u8);
+
+impl Interest {
+    /// Nothing: hooks stay off.
+    pub const NONE: Self = Self(0);
+    /// Actions of training loops and of users (`profile!`, `profiler.profile(…)`).
+    pub const ACTIONS: Self = Self(1);
+    /// The code below actions: functions with `#[profile]` and `tracing` spans.
+    pub const FUNCTIONS: Self = Self(1 << 1);
+
+    /// Whether all of `other` is wanted.
+    #[inline(always)]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+}
+
+impl BitOr for Interest {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Interest {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
+    }
+}
+
+impl fmt::Debug for Interest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [(Self::ACTIONS, "ACTIONS"), (Self::FUNCTIONS, "FUNCTIONS")];
+        let wanted: Vec<_> =
+            names.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| *name).collect();
+        write!(formatter, "Interest({})", wanted.join(" | "))
+    }
+}
+
+/// Scope guards for every profiler, owned or behind `Arc<dyn Profiler>`.
+pub trait ProfilerExt: Profiler {
+    /// Measures from here until the guard is dropped, be it at the end of the block, by an early
+    /// return or while a panic unwinds. Bind it to a name: `let _scope = …`.
+    ///
+    /// ```
+    /// use profiler_core::{ProfilerExt, SimpleProfiler};
+    ///
+    /// let profiler = SimpleProfiler::new();
+    /// {
+    ///     let _scope = profiler.profile("load_data");
+    ///     // … the work …
+    /// }
+    /// assert!(profiler.summary().contains("load_data"));
+    /// # use profiler_core::Profiler;
+    /// ```
+    ///
+    /// A guard cannot leave its thread:
+    ///
+    /// ```compile_fail,E0277
+    /// use profiler_core::{ProfilerExt, SimpleProfiler};
+    /// let profiler = SimpleProfiler::new();
+    /// std::thread::scope(|threads| {
+    ///     let scope = profiler.profile("load_data");
+    ///     threads.spawn(move || drop(scope));
+    /// });
+    /// ```
+    #[inline(always)]
+    fn profile(&self, action: impl Into<Action>) -> Scope<'_, Self> {
+        let action = action.into();
+        self.start(action);
+        Scope { profiler: self, action, stays_on_its_thread: PhantomData }
+    }
+
+    /// Hands on what `iterable` yields and measures every `next`, the last (which finds the end)
+    /// included: the time spent waiting for data.
+    fn profile_iterable<I: IntoIterator>(
+        &self,
+        iterable: I,
+        action: impl Into<Action>,
+    ) -> ProfiledIterator<'_, Self, I::IntoIter> {
+        ProfiledIterator { profiler: self, iterator: iterable.into_iter(), action: action.into() }
+    }
+}
+
+impl<P: Profiler + ?Sized> ProfilerExt for P {}
+
+/// An open action of [`ProfilerExt::profile`]; stops it when dropped.
+#[must_use = "an action ends when its guard is dropped: bind it, `let _scope = …`"]
+pub struct Scope<'profiler, P: Profiler + ?Sized = dyn Profiler> {
+    profiler: &'profiler P,
+    action: Action,
+    stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl<P: Profiler + ?Sized> Drop for Scope<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Stopping fails only if somebody stopped this action by hand inside the scope. That call
+        // has been answered; a destructor has nobody to tell.
+        let _ = self.profiler.stop(self.action);
+    }
+}
+
+/// The iterator of [`ProfilerExt::profile_iterable`].
+#[derive(Debug)]
+pub struct ProfiledIterator<'profiler, P: Profiler + ?Sized, I> {
+    profiler: &'profiler P,
+    iterator: I,
+    action: Action,
+}
+
+impl<P: Profiler + ?Sized, I: Iterator> Iterator for ProfiledIterator<'_, P, I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let _scope = self.profiler.profile(self.action);
+        self.iterator.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.iterator.size_hint()
+    }
+}

@@ -1,0 +1,109 @@
+//! What the Advanced profiler found: per action, every function below it; per thread, the call tree.
+
+use serde::{Deserialize, Serialize};
+
+use super::{OpenAction, ReportHeader};
+use crate::action::ActionKind;
+
+/// The numbers of one stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AdvancedReport {
+    /// Which run and stage; wall time; what measuring cost.
+    pub header: ReportHeader,
+    /// One profile per action, all threads together, the longest total first.
+    pub actions: Vec<ActionProfile>,
+    /// The call tree of every thread; threads of one name that have ended are one entry.
+    pub threads: Vec<ThreadCallTree>,
+    /// Actions and functions still running.
+    pub open: Vec<OpenAction>,
+}
+
+/// Everything that ran below one action, the action itself included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActionProfile {
+    /// The action's name.
+    pub action: String,
+    /// The stage inside the reported one that it belongs to, if any (see
+    /// [`ActionStatistics::sub_stage`](super::simple::ActionStatistics::sub_stage)).
+    pub sub_stage: Option<crate::Stage>,
+    /// How often the action itself ran.
+    pub calls: u64,
+    /// From its start to its end over all calls, in seconds.
+    pub total_seconds: f64,
+    /// Functions, spans and nested actions, the action itself among them; longest cumulative
+    /// time first.
+    pub functions: Vec<FunctionStatistics>,
+}
+
+/// A function as Python's `pstats` identifies one. Actions and spans without a place in the
+/// source have file `~` and line 0.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FunctionKey {
+    /// The source file.
+    pub file: String,
+    /// The line, from 1; 0 when unknown.
+    pub line: u32,
+    /// The name of the function, span or action.
+    pub name: String,
+}
+
+/// Calls and time of one function below one action. Times in seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FunctionStatistics {
+    /// Which function.
+    pub function: FunctionKey,
+    /// How often it ran and how long (`ncalls`, `tottime`, `cumtime`).
+    pub calls: CallStatistics,
+    /// The same, split by who called it. Nothing for the action itself unless it recursed.
+    pub callers: Vec<CallerStatistics>,
+}
+
+/// Calls that came from one caller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallerStatistics {
+    /// Who called.
+    pub caller: FunctionKey,
+    /// How often, and how long that took.
+    pub calls: CallStatistics,
+}
+
+/// Counts and times as Python's `cProfile` defines them.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CallStatistics {
+    /// All calls (`nc`).
+    pub total_calls: u64,
+    /// Calls that were not made from inside a call of the same function (`cc`).
+    pub primitive_calls: u64,
+    /// Time in the function itself (`tt`, `tottime`), in seconds.
+    pub self_seconds: f64,
+    /// Time from entry to exit of the primitive calls (`ct`, `cumtime`), in seconds.
+    pub cumulative_seconds: f64,
+}
+
+/// The call tree of a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadCallTree {
+    /// The thread's name, or `thread-N` for one that has none.
+    pub thread: String,
+    /// How many threads are in this entry: 1, or the number of ended threads of this name.
+    pub threads: u64,
+    /// What ran at the top of the thread.
+    pub roots: Vec<CallTreeNode>,
+}
+
+/// A function at one place of a call tree. Times in seconds.
+///
+/// A call of a function that is already on the way down is counted at the node where it first
+/// stands (`calls.total_calls` above `calls.primitive_calls`), so that recursion does not make the
+/// tree deeper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallTreeNode {
+    /// Which function.
+    pub function: FunctionKey,
+    /// What it stands for.
+    pub kind: ActionKind,
+    /// Calls and times at this place.
+    pub calls: CallStatistics,
+    /// What it called.
+    pub children: Vec<CallTreeNode>,
+}

@@ -1,0 +1,88 @@
+//! Finished numbers, and how they are shown.
+//!
+//! The values in [`simple`] and [`advanced`] are plain data in seconds that any program can read
+//! as JSON; the other files of this folder turn them into text or into the formats of other tools.
+//! Nothing here reads a clock.
+
+pub mod advanced;
+pub mod simple;
+
+use serde::{Deserialize, Serialize};
+
+pub use advanced::AdvancedReport;
+pub use simple::SimpleReport;
+
+/// The version of the JSON layout of every [`Report`]. Raised when a field changes its meaning or
+/// goes away; new fields do not raise it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The report of any profiler, as a value. In JSON the field `profiler` names the kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "profiler", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Report {
+    /// Of the Simple profiler.
+    Simple(SimpleReport),
+    /// Of the Advanced profiler.
+    Advanced(AdvancedReport),
+}
+
+impl Report {
+    /// The report as indented JSON.
+    ///
+    /// # Errors
+    ///
+    /// None that a report of ours can cause; the error is the serializer's.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+/// What every report says about the run it belongs to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReportHeader {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The stage, if a trainer said one.
+    pub stage: Option<crate::Stage>,
+    /// The number of this process among all of the run.
+    pub rank: u32,
+    /// How many processes take part in the run.
+    pub world_size: u32,
+    /// When the stage began (UTC, RFC 3339).
+    pub started_at: chrono::DateTime<chrono::Utc>,
+    /// From the beginning of the stage to its end, or until now, in seconds.
+    pub wall_seconds: f64,
+    /// What measuring itself cost, summed over all threads.
+    pub overhead: Overhead,
+    /// What a reader of the numbers must know: calls that could not be recorded, limits reached.
+    /// Empty when nothing was lost.
+    pub notes: Vec<String>,
+}
+
+/// What the profiler itself cost: estimated from a calibration on this machine at report time.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Overhead {
+    /// How many scopes were recorded.
+    pub scopes: u64,
+    /// What one scope (start and stop) costs, in seconds.
+    pub seconds_per_scope: f64,
+}
+
+impl Overhead {
+    /// All scopes together, in seconds of the threads that recorded them.
+    pub fn total_seconds(&self) -> f64 {
+        self.scopes as f64 * self.seconds_per_scope
+    }
+}
+
+/// An action that was still running when the report was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenAction {
+    /// Its name.
+    pub action: String,
+    /// The thread that started it.
+    pub thread: String,
+    /// Since its start, in seconds.
+    pub elapsed_seconds: f64,
+}
