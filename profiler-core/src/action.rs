@@ -92,6 +92,12 @@ impl Action {
         Self::intern(Entry { kind, name, location: Some(location) })
     }
 
+    /// The action with this kind and name, and a location if the hook knows one.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn of_kind(kind: ActionKind, name: &str, location: Option<SourceLocation>) -> Self {
+        Self::intern(Entry { kind, name, location })
+    }
+
     fn intern(entry: Entry<'_>) -> Self {
         let known = {
             let interner = INTERNER.read().unwrap_or_else(PoisonError::into_inner);
@@ -127,6 +133,22 @@ impl Action {
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0.get() as usize - 1
+    }
+
+    /// The handle as a number that is never 0, for storage in atomics.
+    #[inline(always)]
+    pub(crate) fn number(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The action of a [`number`](Self::number); none for 0.
+    pub(crate) fn from_number(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).map(Self)
+    }
+
+    /// The action with this [`index`](Self::index).
+    pub(crate) fn from_index(index: usize) -> Option<Self> {
+        Self::from_number(u32::try_from(index).ok()?.checked_add(1)?)
     }
 }
 

@@ -28,6 +28,7 @@ struct Activations {
 #[derive(Clone)]
 struct Activation {
     generation: u64,
+    interest: Interest,
     profiler: Arc<dyn Profiler>,
 }
 
@@ -38,11 +39,10 @@ impl Activations {
 
     fn publish(&self) {
         let state = self.stack.last().map_or(0, |top| {
-            let interest = top.profiler.interest();
-            if interest == Interest::NONE {
+            if top.interest == Interest::NONE {
                 return 0;
             }
-            (top.generation << INTEREST_BITS) | u64::from(interest.bits())
+            (top.generation << INTEREST_BITS) | u64::from(top.interest.bits())
         });
         STATE.store(state, Ordering::Release);
     }
@@ -60,10 +60,11 @@ thread_local! {
 /// is active, for all threads. Models of such trainings had better hold their own
 /// `Arc<dyn Profiler>`.
 pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
+    let interest = profiler.interest(); // before the lock: it may open scopes itself
     let mut activations = Activations::lock();
     activations.last_generation += 1;
     let generation = activations.last_generation;
-    activations.stack.push(Activation { generation, profiler });
+    activations.stack.push(Activation { generation, interest, profiler });
     activations.publish();
     Activated { generation }
 }
@@ -71,6 +72,13 @@ pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
 /// The active profiler, if there is one.
 pub fn active() -> Option<Arc<dyn Profiler>> {
     Activations::lock().stack.last().map(|top| top.profiler.clone())
+}
+
+/// Whether a profiler is active that wants `interest`: for hooks that have work to do before they
+/// open a scope.
+#[cfg(feature = "tracing")]
+pub(crate) fn wants(interest: Interest) -> bool {
+    Interest::from_bits(STATE.load(Ordering::Relaxed) as u8).contains(interest)
 }
 
 /// Keeps a profiler active; see [`activate`].
@@ -131,21 +139,31 @@ impl ActiveScope {
         Self::open(|| callsite.action(), interest)
     }
 
+    /// Whether there is something to stop.
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn is_open(&self) -> bool {
+        self.action.is_some()
+    }
+
     #[inline(never)]
     fn start(generation: u64, action: Action) -> Self {
         let started = SEEN.try_with(|seen| {
-            let is_known =
-                seen.try_borrow().is_ok_and(|seen| seen.last().is_some_and(|top| top.generation == generation));
-            if !is_known && !see(seen, generation) {
-                return false;
+            // Exclusive while the profiler works: a scope that it opens itself is not measured,
+            // or it would never come to an end.
+            let mut references = seen.try_borrow_mut().ok()?;
+            if references.last().is_none_or(|top| top.generation != generation) {
+                drop(references);
+                if !see(seen, generation) {
+                    return None;
+                }
+                references = seen.try_borrow_mut().ok()?;
             }
-            let Ok(seen) = seen.try_borrow() else { return false };
-            let Some(top) = seen.last() else { return false };
+            let top = references.last().filter(|top| top.generation == generation)?;
             top.profiler.start(action);
-            true
+            Some(())
         });
         match started {
-            Ok(true) => {
+            Ok(Some(())) => {
                 Self { generation, action: Some(action), stays_on_its_thread: PhantomData }
             }
             _ => Self::OFF,

@@ -6,13 +6,21 @@
 pub mod action;
 mod active;
 pub mod advanced;
+mod clock;
+pub mod future;
+pub mod interrupt;
 pub mod output;
 mod pass_through;
+pub mod prelude;
 mod profiler;
+mod recorder;
 pub mod report;
 mod select;
 pub mod simple;
 mod stage;
+mod sync;
+#[cfg(feature = "tracing")]
+pub mod tracing_layer;
 
 pub use action::{Action, ActionKind, Callsite};
 pub use active::{Activated, ActiveScope, activate, active};

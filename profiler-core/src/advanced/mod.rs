@@ -1,32 +1,163 @@
-//! STUB being written
-use crate::{Action, NeverStarted, Profiler, Output, report::AdvancedReport};
-/// How many lines of an action's table are shown.
+//! The Advanced profiler: which functions the time of every action went to.
+
+mod snapshot;
+mod summarize;
+mod tree;
+
+use std::path::PathBuf;
+
+use self::tree::CallTree;
+use crate::recorder::Recorder;
+use crate::report::{AdvancedReport, Report, prof, pstats};
+use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
+
+/// How many lines of an action's table are shown, as Python's `print_stats` takes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum LineCountRestriction { 
+pub enum LineCountRestriction {
     /// So many lines.
     Lines(usize),
-    /// This share of the lines, 0..1
-    Share(f64), }
-/// Advanced
-#[derive(Default)]
-pub struct AdvancedProfiler { output: Output }
+    /// This share of the lines, 0 to 1.
+    Share(f64),
+}
+
+impl Default for LineCountRestriction {
+    /// All of them.
+    fn default() -> Self {
+        Self::Share(1.0)
+    }
+}
+
+/// Records an exact call tree per thread of all that is instrumented: actions, functions with
+/// `#[profile]`, `tracing` spans. The counterpart of Lightning's `AdvancedProfiler`, selected by
+/// `"advanced"`.
+///
+/// The report has a table per action in the form of Python's `pstats`, of everything that ran
+/// below the action. Unlike Lightning's, an outer action loses nothing when an inner one starts,
+/// and all threads are seen.
+///
+/// *Cost*: about 1.35 times two readings of the time-stamp counter and a push to a buffer, for each
+/// start and stop together. *Memory*: about 200 bytes per place in a thread's call tree, which
+/// depends on the program's code and not on the number of calls; at most 65,536 places per thread,
+/// and what comes after is counted together and reported.
+///
+/// ```
+/// use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt};
+///
+/// let profiler = AdvancedProfiler::new();
+/// {
+///     let _step = profiler.profile("training_step");
+///     let _forward = profiler.profile("forward");
+/// }
+/// assert!(profiler.summary().contains("Profile stats for: training_step"));
+/// ```
+pub struct AdvancedProfiler {
+    recorder: Recorder<CallTree>,
+    output: Output,
+    line_count_restriction: LineCountRestriction,
+    dump_stats: bool,
+}
+
+impl Default for AdvancedProfiler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl AdvancedProfiler {
-    /// new
-    pub fn new() -> Self { Self::default() }
-    /// dir
-    pub fn dirpath(mut self, d: impl Into<std::path::PathBuf>) -> Self { self.output = self.output.dirpath(d); self }
-    /// file
-    pub fn filename(mut self, d: impl Into<String>) -> Self { self.output = self.output.filename(d); self }
-    /// limit
-    pub fn line_count_restriction(self, _r: LineCountRestriction) -> Self { self }
-    /// dump
-    pub fn dump_stats(self, _yes: bool) -> Self { self }
-    /// numbers
-    pub fn snapshot(&self) -> AdvancedReport { unimplemented!() }
+    /// All lines, on the console, no `.prof` files.
+    pub fn new() -> Self {
+        Self {
+            recorder: Recorder::new(),
+            output: Output::new(),
+            line_count_restriction: LineCountRestriction::default(),
+            dump_stats: false,
+        }
+    }
+
+    /// Writes reports to files in this directory, if there is a [`filename`](Self::filename) too,
+    /// and `.prof` files in any case.
+    #[must_use]
+    pub fn dirpath(mut self, dirpath: impl Into<PathBuf>) -> Self {
+        self.output = self.output.dirpath(dirpath);
+        self
+    }
+
+    /// Writes reports to `{stage}-{filename}[-{rank}].txt`; see [`Output`].
+    #[must_use]
+    pub fn filename(mut self, filename: impl Into<String>) -> Self {
+        self.output = self.output.filename(filename);
+        self
+    }
+
+    /// Shows only the first lines of every table.
+    #[must_use]
+    pub fn line_count_restriction(mut self, restriction: LineCountRestriction) -> Self {
+        self.line_count_restriction = restriction;
+        self
+    }
+
+    /// Writes a `.prof` file per action when the report is delivered, for `python -m pstats`,
+    /// snakeviz, gprof2dot and others.
+    #[must_use]
+    pub fn dump_stats(mut self, dump_stats: bool) -> Self {
+        self.dump_stats = dump_stats;
+        self
+    }
+
+    /// The numbers so far. Other threads may go on recording meanwhile.
+    pub fn snapshot(&self) -> AdvancedReport {
+        summarize::summarize(self.recorder.collect(), &self.output.run())
+    }
 }
+
 impl Profiler for AdvancedProfiler {
-    fn start(&self, _: Action) {}
-    fn stop(&self, _: Action) -> Result<(), NeverStarted> { Ok(()) }
-    fn output(&self) -> Option<&Output> { Some(&self.output) }
+    fn start(&self, action: Action) {
+        self.recorder.start(action);
+    }
+
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        self.recorder.stop(action)
+    }
+
+    fn interest(&self) -> Interest {
+        Interest::ACTIONS | Interest::FUNCTIONS
+    }
+
+    fn setup(&self, stage: Stage, run: &RunContext) {
+        self.output.setup(stage, run);
+        self.recorder.begin(stage);
+    }
+
+    fn teardown(&self, stage: Option<Stage>) {
+        self.recorder.end(stage);
+        self.output.teardown(stage);
+    }
+
+    fn summary(&self) -> String {
+        pstats::paint(&self.snapshot(), self.line_count_restriction)
+    }
+
+    fn report(&self) -> Option<Report> {
+        Some(Report::Advanced(self.snapshot()))
+    }
+
+    fn output(&self) -> Option<&Output> {
+        Some(&self.output)
+    }
+
+    fn describe(&self) {
+        let report = self.snapshot();
+        if self.dump_stats {
+            for action in &report.actions {
+                let content = prof::encode(action);
+                self.output.write_file(Some(&action.label()), "prof", &content);
+            }
+        }
+        let text = pstats::paint(&report, self.line_count_restriction);
+        crate::output::deliver(Some(&self.output), &text);
+        self.teardown(None);
+    }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -35,6 +35,14 @@ pub struct ActionProfile {
     pub functions: Vec<FunctionStatistics>,
 }
 
+impl ActionProfile {
+    /// The name as reports and file names show it: profiles of a stage inside the reported one
+    /// carry its name, as in `[SanityCheck]validation_step`.
+    pub fn label(&self) -> String {
+        super::label::with_stage(self.sub_stage, &self.action)
+    }
+}
+
 /// A function as Python's `pstats` identifies one. Actions and spans without a place in the
 /// source have file `~` and line 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,11 +1,53 @@
 //! Finished numbers, and how they are shown.
 //!
 //! The values in [`simple`] and [`advanced`] are plain data in seconds that any program can read
-//! as JSON; the other files of this folder turn them into text or into the formats of other tools.
-//! Nothing here reads a clock.
+//! as JSON; the other files of this folder turn them into text or into the formats of other tools:
+//! [`lightning`] and [`detailed`] paint a [`SimpleReport`], [`pstats`] and [`prof`] an
+//! [`AdvancedReport`]. Nothing here reads a clock or writes a file.
+//!
+//! # The JSON layout
+//!
+//! [`Report::to_json`] writes one object. All times are **seconds** (fields that end in
+//! `_seconds`), all counts are integers, points in time are UTC in RFC 3339; what is not known is
+//! `null`.
+//!
+//! ```json
+//! {
+//!   "profiler": "simple",                  // or "advanced"
+//!   "header": {
+//!     "schema_version": 1,                 // raised when a field changes or goes away
+//!     "stage": "fit",                      // validate, test, predict, sanity_check or null
+//!     "rank": 0, "world_size": 1,
+//!     "started_at": "2026-01-02T03:04:05Z",
+//!     "wall_seconds": 12.5,
+//!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
+//!     "notes": []                          // what was lost or limited, in words
+//!   },
+//!   "actions": [ … ],                      // all threads together
+//!   "threads": [ … ],                      // the same per thread
+//!   "open": [ { "action": "…", "thread": "main", "elapsed_seconds": 1.5 } ],
+//!   "units": { "time": "seconds", "started_at": "UTC, RFC 3339" }
+//! }
+//! ```
+//!
+//! * Simple: each of `actions`, and of `threads[i].actions`, has the fields of
+//!   [`ActionStatistics`](simple::ActionStatistics).
+//! * Advanced: each of `actions` has the fields of [`ActionProfile`](advanced::ActionProfile), a
+//!   table of functions with their callers; each of `threads` those of
+//!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree.
+//!
+//! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
+//! that they do not know: new ones do not raise the version.
 
 pub mod advanced;
+pub mod detailed;
+mod label;
+pub mod lightning;
+pub mod number;
+pub mod prof;
+pub mod pstats;
 pub mod simple;
+mod table;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,13 +70,49 @@ pub enum Report {
 }
 
 impl Report {
-    /// The report as indented JSON.
+    /// The report as indented JSON, laid out as the [module](self) says.
     ///
     /// # Errors
     ///
     /// None that a report of ours can cause; the error is the serializer's.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
+        serde_json::to_string_pretty(&Document {
+            report: self,
+            units: Units::default(),
+        })
+    }
+
+    /// Reads what [`to_json`](Self::to_json) wrote.
+    ///
+    /// # Errors
+    ///
+    /// When `json` is not JSON, is no report, or lacks a field (a later schema may have dropped
+    /// it); the error says which, and where.
+    pub fn from_json(json: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(json)
+    }
+}
+
+/// A report and what somebody who sees nothing but the file must know.
+#[derive(Serialize)]
+struct Document<'report> {
+    #[serde(flatten)]
+    report: &'report Report,
+    units: Units,
+}
+
+#[derive(Serialize)]
+struct Units {
+    time: &'static str,
+    started_at: &'static str,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Self {
+            time: "seconds",
+            started_at: "UTC, RFC 3339",
+        }
     }
 }
 

@@ -50,9 +50,19 @@ pub struct ActionStatistics {
 }
 
 impl ActionStatistics {
+    /// The name as reports show it: rows of a stage inside the reported one carry its name, as in
+    /// `[SanityCheck]validation_step`.
+    pub fn label(&self) -> String {
+        super::label::with_stage(self.sub_stage, &self.action)
+    }
+
     /// The mean over all calls, first included, as Lightning's report shows it.
     pub fn mean_seconds(&self) -> f64 {
-        if self.calls == 0 { 0.0 } else { self.total_seconds / self.calls as f64 }
+        if self.calls == 0 {
+            0.0
+        } else {
+            self.total_seconds / self.calls as f64
+        }
     }
 }
 

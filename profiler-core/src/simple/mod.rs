@@ -1,35 +1,136 @@
-//! STUB being written
-use crate::{Action, NeverStarted, Profiler, Output, report::SimpleReport};
-/// Layout of text report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum SimpleLayout { 
-    /// Lightning's extended table.
-    #[default] Extended,
-    /// Lightning's plain.
-    Plain, 
-    /// richer
-    Detailed }
-/// Simple
-#[derive(Default)]
-pub struct SimpleProfiler { output: Output, layout: SimpleLayout }
+//! The Simple profiler: how often every action ran, and how long.
+
+mod histogram;
+mod summarize;
+mod table;
+
+use std::path::PathBuf;
+
+use self::table::SimpleTable;
+use crate::recorder::Recorder;
+use crate::report::{Report, SimpleReport, detailed, lightning};
+use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage};
+
+/// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
+/// `"simple"`.
+///
+/// The report is Lightning's table, byte for byte. Unlike Lightning's, this profiler lets actions
+/// nest and recurse, keeps no list of durations, starts every stage from zero, shows what is still
+/// running, and may be used by any number of threads at once.
+///
+/// *Cost*: about 1.2 times two readings of the time-stamp counter and a push to a buffer, for each
+/// start and stop together; no locks and no allocation after an action's first call on a thread.
+/// *Memory*: about 3.3 kB per action and thread, however many calls there are.
+///
+/// ```
+/// use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};
+///
+/// let profiler = SimpleProfiler::new();
+/// for _batch in profiler.profile_iterable(0..3, "train_dataloader_next") {
+///     let _scope = profiler.profile("run_training_batch");
+/// }
+/// profiler.describe(); // prints the table
+/// assert!(profiler.summary().contains("run_training_batch"));
+/// ```
+pub struct SimpleProfiler {
+    recorder: Recorder<SimpleTable>,
+    output: Output,
+    layout: Layout,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Layout {
+    Lightning { extended: bool },
+    Detailed,
+}
+
+impl Default for SimpleProfiler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl SimpleProfiler {
-    /// new
-    pub fn new() -> Self { Self::default() }
-    /// dir
-    pub fn dirpath(mut self, d: impl Into<std::path::PathBuf>) -> Self { self.output = self.output.dirpath(d); self }
-    /// file
-    pub fn filename(mut self, d: impl Into<String>) -> Self { self.output = self.output.filename(d); self }
-    /// Lightning's `extended`
-    pub fn extended(mut self, yes: bool) -> Self { self.layout = if yes { SimpleLayout::Extended } else { SimpleLayout::Plain }; self }
-    /// Richer layout
-    pub fn detailed(mut self) -> Self { self.layout = SimpleLayout::Detailed; self }
-    /// numbers
-    pub fn snapshot(&self) -> SimpleReport { unimplemented!() }
+    /// Lightning's extended table, on the console.
+    pub fn new() -> Self {
+        Self {
+            recorder: Recorder::new(),
+            output: Output::new(),
+            layout: Layout::Lightning { extended: true },
+        }
+    }
+
+    /// Writes reports to files in this directory, if there is a [`filename`](Self::filename) too.
+    #[must_use]
+    pub fn dirpath(mut self, dirpath: impl Into<PathBuf>) -> Self {
+        self.output = self.output.dirpath(dirpath);
+        self
+    }
+
+    /// Writes reports to `{stage}-{filename}[-{rank}].txt`; see [`Output`].
+    #[must_use]
+    pub fn filename(mut self, filename: impl Into<String>) -> Self {
+        self.output = self.output.filename(filename);
+        self
+    }
+
+    /// With `false`, Lightning's short table: mean and total only, sorted by mean.
+    #[must_use]
+    pub fn extended(mut self, extended: bool) -> Self {
+        self.layout = Layout::Lightning { extended };
+        self
+    }
+
+    /// The richer layout: self time beside total time, the first call apart from the rest, shortest,
+    /// median, 95th percentile and longest, rows per thread, and what measuring cost.
+    #[must_use]
+    pub fn detailed(mut self) -> Self {
+        self.layout = Layout::Detailed;
+        self
+    }
+
+    /// The numbers so far. Other threads may go on recording meanwhile: a row then has all calls
+    /// that it counts, and possibly the time of one more.
+    pub fn snapshot(&self) -> SimpleReport {
+        summarize::summarize(self.recorder.collect(), &self.output.run())
+    }
 }
+
 impl Profiler for SimpleProfiler {
-    fn start(&self, _: Action) {}
-    fn stop(&self, _: Action) -> Result<(), NeverStarted> { Ok(()) }
-    fn output(&self) -> Option<&Output> { Some(&self.output) }
-    fn summary(&self) -> String { "load_data".into() }
+    fn start(&self, action: Action) {
+        self.recorder.start(action);
+    }
+
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        self.recorder.stop(action)
+    }
+
+    fn setup(&self, stage: Stage, run: &RunContext) {
+        self.output.setup(stage, run);
+        self.recorder.begin(stage);
+    }
+
+    fn teardown(&self, stage: Option<Stage>) {
+        self.recorder.end(stage);
+        self.output.teardown(stage);
+    }
+
+    fn summary(&self) -> String {
+        let report = self.snapshot();
+        match self.layout {
+            Layout::Lightning { extended } => lightning::paint(&report, extended),
+            Layout::Detailed => detailed::paint(&report),
+        }
+    }
+
+    fn report(&self) -> Option<Report> {
+        Some(Report::Simple(self.snapshot()))
+    }
+
+    fn output(&self) -> Option<&Output> {
+        Some(&self.output)
+    }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

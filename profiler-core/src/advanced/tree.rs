@@ -1,0 +1,338 @@
+//! What one thread records for the Advanced profiler: a call tree, aggregated in place.
+
+use std::ptr;
+
+use super::snapshot::{Counts, Place, TreeSnapshot};
+use crate::action::{Action, ActionKind, SourceLocation};
+use crate::clock::Clock;
+use crate::recorder::Table;
+use crate::recorder::action_map::ActionMap;
+use crate::recorder::stack::{Closed, Open, Stack};
+use crate::sync::{AtomicPtr, Ordering, Tally};
+
+/// More places in one thread's tree than any program needs; what comes after is counted at one
+/// place, `(call tree is full)`, so that memory stays bounded.
+pub(super) const MAX_EDGES: u64 = 1 << 16;
+pub(super) const OVERFLOW: &str = "(call tree is full)";
+
+/// Callees found by one look: enough for most functions, small enough for a cache line.
+const CACHED: usize = 8;
+
+/// How many calls of a function are open inside one action.
+struct Function {
+    active: Tally,
+}
+
+/// The functions inside one action: whether a call is recursive is asked action by action, since
+/// every action has a report of its own.
+type Scope = ActionMap<Function>;
+
+/// A place in the tree. The callees of a place are edges. A call of a function that is already on
+/// the way down inside the same action leads back up to where it first stands, and so does one of
+/// an action that is anywhere on the way down: recursion makes no new places.
+struct Node {
+    action: Option<Action>,
+    parent: *const Node,
+    /// Made for the root and for actions.
+    own_scope: Option<Box<Scope>>,
+    /// The own one, or that of the action that the place is inside of.
+    scope: *const Scope,
+    /// Calls made from here, the latest first; linked by [`Edge::next`].
+    edges: AtomicPtr<Edge>,
+    /// Some of `edges`, by the low bits of the action's index.
+    cache: [AtomicPtr<Edge>; CACHED],
+}
+
+/// The calls of one function from one place: what is counted. Times in ticks.
+///
+/// *Invariant*: written by the owning thread only; `calls` is published last. Edges and nodes are
+/// linked in with `Release` after they are complete, never change their identity, and are freed
+/// only with the tree, so that pointers between them stay good.
+pub(super) struct Edge {
+    action: Action,
+    from: *const Node,
+    to: *const Node,
+    /// `to` is a place further up: the call is recursive.
+    leads_back: bool,
+    next: *const Edge,
+    function: *const Function,
+    calls: Tally,
+    /// Calls with no other call of the function open on the thread.
+    primitive: Tally,
+    /// Of the primitive calls.
+    cumulative: Tally,
+    own: Tally,
+}
+
+/// *Invariant*: see [`Edge`]. `current` is written and read by the owning thread only.
+pub(crate) struct CallTree {
+    root: *mut Node,
+    current: AtomicPtr<Node>,
+    stack: Stack<Edge>,
+    edges: Tally,
+    overflowed: Tally,
+}
+
+// SAFETY: nodes and edges are owned by the tree and freed with it; what is written after they are
+// linked in is atomic.
+unsafe impl Send for CallTree {}
+// SAFETY: as above; that only one thread starts and stops is the duty of the caller (see `Table`).
+unsafe impl Sync for CallTree {}
+
+impl Node {
+    fn boxed(action: Option<Action>, parent: Option<&Node>) -> *mut Self {
+        let own_scope = match parent {
+            Some(_) if !action.is_some_and(is_action) => None,
+            _ => Some(Box::new(Scope::new())),
+        };
+        let inherited = parent.map_or(ptr::null(), |parent| parent.scope);
+        Box::into_raw(Box::new(Self {
+            action,
+            parent: parent.map_or(ptr::null(), ptr::from_ref),
+            scope: own_scope.as_deref().map_or(inherited, ptr::from_ref),
+            own_scope,
+            edges: AtomicPtr::new(ptr::null_mut()),
+            cache: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        }))
+    }
+
+    /// Where a call of `action` from here leads back to, if it is recursive.
+    fn on_the_way_down_to(&self, action: Action) -> Option<&Self> {
+        let goes_past_actions = is_action(action);
+        let mut node = self;
+        while node.action != Some(action) {
+            if node.own_scope.is_some() && !goes_past_actions {
+                return None;
+            }
+            // SAFETY: parents are nodes of this tree, null above the root.
+            node = unsafe { node.parent.as_ref() }?;
+        }
+        Some(node)
+    }
+
+    /// The calls made from here. Any thread may call this.
+    fn edges(&self) -> impl Iterator<Item = &Edge> {
+        let first = self.edges.load(Ordering::Acquire).cast_const();
+        // SAFETY: edges are complete before they are linked in and live as long as the tree.
+        let edge = |pointer: *const Edge| unsafe { pointer.as_ref() };
+        std::iter::successors(edge(first), move |last| edge(last.next))
+    }
+}
+
+impl CallTree {
+    /// The edge from the current place to `action`.
+    #[inline(always)]
+    fn edge_to(&self, action: Action) -> &Edge {
+        // SAFETY: `current` is a node of this tree, which lives as long as the tree.
+        let node = unsafe { &*self.current.load(Ordering::Relaxed) };
+        let cached = node.cache[action.index() % CACHED].load(Ordering::Relaxed);
+        // SAFETY: cached edges are edges of this tree, or null.
+        match unsafe { cached.as_ref() } {
+            Some(edge) if edge.action == action => edge,
+            _ => self.find_edge(node, action),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_edge<'tree>(&'tree self, node: &'tree Node, action: Action) -> &'tree Edge {
+        let known = node.edges().find(|edge| edge.action == action);
+        let edge = known.unwrap_or_else(|| self.add_edge(node, action));
+        let pointer = ptr::from_ref(edge).cast_mut();
+        if edge.action == action {
+            node.cache[action.index() % CACHED].store(pointer, Ordering::Relaxed);
+        }
+        edge
+    }
+
+    fn add_edge<'tree>(&'tree self, node: &'tree Node, mut action: Action) -> &'tree Edge {
+        if self.edges.get() >= MAX_EDGES {
+            self.overflowed.add(1);
+            let nowhere = SourceLocation { file: "~", line: 0 };
+            action = Action::with_location(ActionKind::Function, OVERFLOW, nowhere);
+            if let Some(known) = node.edges().find(|edge| edge.action == action) {
+                return known;
+            }
+            // One more edge per node at the most, and no more nodes: everything below leads back
+            // to the overflow's own node.
+        }
+        let ancestor = node.on_the_way_down_to(action);
+        let to = match ancestor {
+            Some(ancestor) => ptr::from_ref(ancestor),
+            None => Node::boxed(Some(action), Some(node)).cast_const(),
+        };
+        // SAFETY: `to` is a node of this tree, and a scope lives as long as the node that owns it.
+        let scope = unsafe { &*(*to).scope };
+        let edge = Box::into_raw(Box::new(Edge {
+            action,
+            from: node,
+            to,
+            leads_back: ancestor.is_some(),
+            next: node.edges.load(Ordering::Relaxed),
+            function: scope.get_or_insert(action, || Function { active: Tally::new(0) }),
+            calls: Tally::new(0),
+            primitive: Tally::new(0),
+            cumulative: Tally::new(0),
+            own: Tally::new(0),
+        }));
+        self.edges.add(1);
+        node.edges.store(edge, Ordering::Release);
+        // SAFETY: just made; lives as long as the tree.
+        unsafe { &*edge }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop_out_of_order(&self, action: Action, now: u64) -> bool {
+        // A scope that is overtaken no longer surrounds the calls that follow.
+        let on_detach = |edge: *const Edge| {
+            // SAFETY: as in `stop`.
+            unsafe { (*(*edge).function).leave() };
+        };
+        let Some(closed) = self.stack.pop_out_of_order(action, now, on_detach) else {
+            return false;
+        };
+        // SAFETY: as in `stop`.
+        let edge = unsafe { &*closed.record };
+        if closed.is_detached {
+            edge.record(&closed, true);
+        } else {
+            // SAFETY: as in `stop`.
+            let is_primitive = unsafe { (*edge.function).leave() };
+            edge.record(&closed, is_primitive);
+            self.current.store(edge.from.cast_mut(), Ordering::Relaxed);
+        }
+        true
+    }
+}
+
+/// Whether this is an action with a report of its own, not a function or span below one.
+fn is_action(action: Action) -> bool {
+    action.kind() == ActionKind::Action
+}
+
+impl Function {
+    /// One call ends; true if no other one is open.
+    #[inline(always)]
+    fn leave(&self) -> bool {
+        let others = self.active.get().saturating_sub(1);
+        self.active.set(others);
+        others == 0
+    }
+}
+
+impl Edge {
+    #[inline(always)]
+    fn record(&self, closed: &Closed<Self>, is_primitive: bool) {
+        self.own.add(closed.own);
+        if is_primitive {
+            self.primitive.add(1);
+            self.cumulative.add(closed.elapsed);
+        }
+        self.calls.publish(self.calls.get() + 1);
+    }
+}
+
+impl Table for CallTree {
+    type Snapshot = TreeSnapshot;
+
+    fn new() -> Self {
+        let root = Node::boxed(None, None);
+        Self {
+            root,
+            current: AtomicPtr::new(root),
+            stack: Stack::new(),
+            edges: Tally::new(0),
+            overflowed: Tally::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn start(&self, action: Action, clock: &Clock) {
+        let edge = self.edge_to(action);
+        // SAFETY: functions live as long as the tree.
+        unsafe { &*edge.function }.active.add(1);
+        self.current.store(edge.to.cast_mut(), Ordering::Relaxed);
+        self.stack.push(action, edge, clock);
+    }
+
+    #[inline(always)]
+    fn stop(&self, action: Action, clock: &Clock) -> bool {
+        let now = clock.ticks();
+        let Some(closed) = self.stack.pop(action, now) else {
+            return self.stop_out_of_order(action, now);
+        };
+        // SAFETY: `start` pushed an edge of this tree, and edges and functions live as long as it.
+        let edge = unsafe { &*closed.record };
+        // SAFETY: as above.
+        let is_primitive = unsafe { &*edge.function }.leave();
+        edge.record(&closed, is_primitive);
+        self.current.store(edge.from.cast_mut(), Ordering::Relaxed);
+        true
+    }
+
+    fn take_outermost_time(&self) -> u64 {
+        self.stack.take_outermost_time()
+    }
+
+    fn add_inner_time(&self, time: u64) {
+        self.stack.add_inner_time(time);
+    }
+
+    fn has_open_scopes(&self) -> bool {
+        !self.stack.is_empty()
+    }
+
+    fn open_scopes(&self) -> Vec<Open> {
+        self.stack.open()
+    }
+
+    fn snapshot(&self) -> TreeSnapshot {
+        let mut snapshot =
+            TreeSnapshot { places: vec![Place::default()], overflowed: self.overflowed.get() };
+        // The places still to be copied: a node and the index of its copy.
+        let mut open: Vec<(*const Node, usize)> = vec![(self.root, 0)];
+        while let Some((node, place)) = open.pop() {
+            // SAFETY: reached from the root, so a node of this tree.
+            let node = unsafe { &*node };
+            for edge in node.edges() {
+                let calls = edge.calls.get_published();
+                let counts = Counts {
+                    calls,
+                    primitive: edge.primitive.get(),
+                    cumulative: edge.cumulative.get(),
+                    own: edge.own.get(),
+                };
+                let callee = snapshot.place_or_insert(place, edge.action, edge.leads_back, counts);
+                if !edge.leads_back {
+                    open.push((edge.to, callee));
+                }
+            }
+        }
+        snapshot
+    }
+
+    fn merge(into: &mut TreeSnapshot, from: &TreeSnapshot) {
+        into.merge(from);
+    }
+}
+
+impl Drop for CallTree {
+    fn drop(&mut self) {
+        let mut open = vec![self.root.cast_const()];
+        while let Some(node) = open.pop() {
+            // SAFETY: every node is reached once, by the one edge that does not lead back, or as
+            // the root; it was made by `Box::into_raw`, and nobody else holds the tree any more.
+            let node = unsafe { Box::from_raw(node.cast_mut()) };
+            let mut edge = node.edges.load(Ordering::Relaxed);
+            while !edge.is_null() {
+                // SAFETY: every edge is in the list of one node and was made by `Box::into_raw`.
+                let last = unsafe { Box::from_raw(edge) };
+                if !last.leads_back {
+                    open.push(last.to);
+                }
+                edge = last.next.cast_mut();
+            }
+        }
+    }
+}

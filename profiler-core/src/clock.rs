@@ -1,0 +1,115 @@
+//! Time: raw counter readings while recording, seconds when reporting.
+//!
+//! The counter is the CPU's time-stamp counter where it runs at a constant rate on all cores, else
+//! the operating system's monotonic clock; `quanta` knows which. Its rate is measured against the
+//! monotonic clock from the first use to the moment of the report, so that long runs are converted
+//! more exactly than any calibration at start-up could.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime};
+
+use chrono::{DateTime, Utc};
+
+/// Shorter spans than this are converted by quanta's own calibration.
+const MINIMAL_BASE: Duration = Duration::from_millis(200);
+
+struct Origin {
+    clock: quanta::Clock,
+    ticks: u64,
+    instant: Instant,
+    wall: SystemTime,
+}
+
+fn origin() -> &'static Origin {
+    static ORIGIN: OnceLock<Origin> = OnceLock::new();
+    ORIGIN.get_or_init(|| {
+        let clock = quanta::Clock::new();
+        // The shortest of a few attempts has the wall clock and the counter closest together.
+        let reading = || {
+            let ticks = clock.raw();
+            let (instant, wall) = (Instant::now(), SystemTime::now());
+            (clock.raw() - ticks, ticks, instant, wall)
+        };
+        let first = reading();
+        let (_, ticks, instant, wall) = (0..8)
+            .map(|_| reading())
+            .fold(first, |best, next| if next.0 < best.0 { next } else { best });
+        Origin { clock, ticks, instant, wall }
+    })
+}
+
+/// Reads the counter. Cheap to clone; every profiler has its own, so that no reading has to ask
+/// whether a global one is ready.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock(quanta::Clock);
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self(origin().clock.clone())
+    }
+
+    /// The counter now, in ticks of its own.
+    #[inline(always)]
+    pub(crate) fn ticks(&self) -> u64 {
+        self.0.raw()
+    }
+}
+
+/// Converts ticks, with the rate as known at the moment it was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate {
+    seconds_per_tick: f64,
+}
+
+impl Rate {
+    pub(crate) fn now() -> Self {
+        let origin = origin();
+        let (ticks, elapsed) = (origin.clock.raw(), origin.instant.elapsed());
+        let spent = ticks.saturating_sub(origin.ticks);
+        let seconds_per_tick = if elapsed >= MINIMAL_BASE && spent > 0 {
+            elapsed.as_secs_f64() / spent as f64
+        } else {
+            const SAMPLE: u64 = 1 << 32;
+            origin.clock.delta_as_nanos(0, SAMPLE) as f64 * 1e-9 / SAMPLE as f64
+        };
+        Self { seconds_per_tick }
+    }
+
+    /// A span of ticks in seconds.
+    pub(crate) fn seconds(&self, ticks: u64) -> f64 {
+        ticks as f64 * self.seconds_per_tick
+    }
+
+    /// When the counter stood at `ticks`, by the wall clock as it was at first use.
+    pub(crate) fn wall_time(&self, ticks: u64) -> DateTime<Utc> {
+        let origin = origin();
+        let wall = if ticks >= origin.ticks {
+            origin.wall + Duration::from_secs_f64(self.seconds(ticks - origin.ticks))
+        } else {
+            origin.wall - Duration::from_secs_f64(self.seconds(origin.ticks - ticks))
+        };
+        wall.into()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_agrees_with_the_monotonic_clock() {
+        let clock = Clock::new();
+        let (ticks, instant) = (clock.ticks(), Instant::now());
+        std::thread::sleep(Duration::from_millis(250));
+        let (spent, elapsed) = (clock.ticks() - ticks, instant.elapsed().as_secs_f64());
+        let seconds = Rate::now().seconds(spent);
+        assert!((seconds / elapsed - 1.0).abs() < 0.01, "{seconds} s against {elapsed} s");
+    }
+
+    #[test]
+    fn wall_time_is_now() {
+        let ticks = Clock::new().ticks();
+        let apart = (Rate::now().wall_time(ticks) - Utc::now()).num_milliseconds().abs();
+        assert!(apart < 1000, "{apart} ms apart");
+    }
+}

@@ -1,0 +1,224 @@
+//! Where reports go: the console, or a file per stage, rank and action.
+//!
+//! Nothing in here fails or panics: where a file cannot be written, standard error hears of it
+//! once and the report goes to the console.
+
+mod console;
+mod file;
+mod name;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::stage::{RunContext, Stage};
+use console::Console;
+
+/// Where the reports of one profiler go.
+///
+/// With a directory and a file name reports are appended to
+/// `{dirpath}/{stage}-{filename}[-{rank}].txt`, the rank only when the run has more than one
+/// process; otherwise rank 0 prints them to standard output. Without a directory of its own it
+/// takes the trainer's.
+///
+/// Characters that file systems refuse become `_`, and names are cut to 255 bytes. Before a trainer
+/// says otherwise, rank and world size are those of the environment
+/// ([`RunContext::from_environment`]).
+#[derive(Debug, Default)]
+pub struct Output {
+    dirpath: Option<PathBuf>,
+    filename: Option<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stage: Option<Stage>,
+    run: Option<RunContext>,
+    has_warned: bool,
+    /// Which action each file name of [`Output::write_file`] was given to.
+    owners: HashMap<String, Option<String>>,
+}
+
+impl Output {
+    /// To the console.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the directory of report files; it is created when the first report is written.
+    #[must_use]
+    pub fn dirpath(mut self, dirpath: impl Into<PathBuf>) -> Self {
+        self.dirpath = Some(dirpath.into());
+        self
+    }
+
+    /// Sets the file name between stage and rank.
+    #[must_use]
+    pub fn filename(mut self, filename: impl Into<String>) -> Self {
+        self.filename = Some(filename.into());
+        self
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers the stage, which is part of file names, and the rank.
+    pub fn setup(&self, stage: Stage, run: &RunContext) {
+        let mut state = self.state();
+        state.stage = Some(stage);
+        state.run = Some(run.clone());
+    }
+
+    /// Closes what is open for the stage: nothing, as every report is written and closed at once.
+    /// Stage and rank stay known for a report that comes later.
+    pub fn teardown(&self, _stage: Option<Stage>) {}
+
+    /// The stage that [`setup`](Self::setup) named last.
+    pub fn stage(&self) -> Option<Stage> {
+        self.state().stage
+    }
+
+    /// Rank, world size and directory that [`setup`](Self::setup) gave last; those of the
+    /// environment before.
+    pub fn run(&self) -> RunContext {
+        self.state()
+            .run
+            .clone()
+            .unwrap_or_else(RunContext::from_environment)
+    }
+
+    /// Writes a file beside the text reports: `{stage}-{filename}[-{rank}][-{action}].{extension}`
+    /// in the directory of this output, else the trainer's, else the current one. An older file of
+    /// that name is replaced in one step, so that a killed process leaves a readable one.
+    ///
+    /// Two actions whose names make the same file name get one file each: the second is called
+    /// `…-2.{extension}`, and keeps that name.
+    ///
+    /// Returns the path, or `None` where the file could not be written; standard error then hears
+    /// of the first such failure of this output.
+    pub fn write_file(
+        &self,
+        action: Option<&str>,
+        extension: &str,
+        content: &[u8],
+    ) -> Option<PathBuf> {
+        self.write_file_or_warn(action, extension, content, &mut Console::standard())
+    }
+
+    fn write_file_or_warn(
+        &self,
+        action: Option<&str>,
+        extension: &str,
+        content: &[u8],
+        console: &mut Console<'_>,
+    ) -> Option<PathBuf> {
+        let path = self
+            .directory()
+            .unwrap_or_default()
+            .join(self.own_file_name(action, extension));
+        match file::replace(&path, content) {
+            Ok(()) => Some(path),
+            Err(error) => {
+                self.warn_once(&path, &error, "The file is missing", console);
+                None
+            }
+        }
+    }
+
+    /// The report's file, if it goes to one.
+    fn report_path(&self) -> Option<PathBuf> {
+        self.filename.as_ref().filter(|name| !name.is_empty())?;
+        let directory = self.directory()?;
+        Some(directory.join(name::file_name(&self.stem(None), 1, "txt")))
+    }
+
+    fn directory(&self) -> Option<PathBuf> {
+        let own = self
+            .dirpath
+            .as_ref()
+            .filter(|path| !path.as_os_str().is_empty());
+        own.cloned().or_else(|| self.run().log_dir)
+    }
+
+    fn stem(&self, action: Option<&str>) -> String {
+        let run = self.run();
+        let rank = (run.world_size > 1).then(|| run.rank.to_string());
+        let stage = self.stage().map(Stage::as_str);
+        let filename = self.filename.as_deref().filter(|name| !name.is_empty());
+        name::stem(
+            [stage, filename, rank.as_deref(), action]
+                .into_iter()
+                .flatten(),
+        )
+    }
+
+    /// A file name that no other action of this output has.
+    fn own_file_name(&self, action: Option<&str>, extension: &str) -> String {
+        let stem = self.stem(action);
+        let owners = &mut self.state().owners;
+        let mut is_free = |name: &String| {
+            // File systems of macOS and Windows take `A` and `a` for the same file.
+            let folds_case = cfg!(any(windows, target_os = "macos"));
+            let key = if folds_case {
+                name.to_lowercase()
+            } else {
+                name.clone()
+            };
+            let owner = owners
+                .entry(key)
+                .or_insert_with(|| action.map(str::to_owned));
+            owner.as_deref() == action
+        };
+        let mut names = (1..).map(|copy| name::file_name(&stem, copy, extension));
+        names.find(&mut is_free).unwrap_or(stem) // there are fewer actions than numbers
+    }
+
+    fn warn_once(
+        &self,
+        path: &Path,
+        error: &io::Error,
+        consequence: &str,
+        console: &mut Console<'_>,
+    ) {
+        if !std::mem::replace(&mut self.state().has_warned, true) {
+            let path = path.display();
+            console.warn(&format!(
+                "the profiler cannot write {path}: {error}. {consequence}; the run goes on. Check \
+                 the profiler's dirpath and filename. (Said once.)"
+            ));
+        }
+    }
+}
+
+/// Writes `report` to the file of `output`, or to the console on rank 0. An empty report is not
+/// written at all.
+///
+/// Where the file cannot be written, standard error hears of it once and the report goes to the
+/// console, whatever the rank.
+pub fn deliver(output: Option<&Output>, report: &str) {
+    deliver_to(output, report, &mut Console::standard());
+}
+
+fn deliver_to(output: Option<&Output>, report: &str, console: &mut Console<'_>) {
+    if report.is_empty() {
+        return;
+    }
+    let Some((output, path)) = output.and_then(|output| Some((output, output.report_path()?)))
+    else {
+        let run = output.map_or_else(RunContext::from_environment, Output::run);
+        if run.rank == 0 {
+            console.print(report);
+        }
+        return;
+    };
+    if let Err(error) = file::append(&path, report) {
+        output.warn_once(&path, &error, "Its report goes to the console", console);
+        console.print(report);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! What a program that measures itself usually needs, for `use profiler_core::prelude::*;`.
+//!
+//! The attribute `#[profile]` lives here, and the macro [`profile!`](crate::profile!) at the root
+//! of the crate, because one `use` can import only one macro of a name. In one module the two do
+//! not disturb each other as long as one is imported by name and the other with a `*`:
+//!
+//! ```
+//! use profiler_core::prelude::*; // brings the attribute …
+//! use profiler_core::profile; // … and this the macro
+//!
+//! #[profile]
+//! fn forward(input: &[f32]) -> f32 {
+//!     let _scope = profile!("sum");
+//!     input.iter().sum()
+//! }
+//!
+//! let profiler = std::sync::Arc::new(AdvancedProfiler::new());
+//! let _active = activate(profiler.clone());
+//! assert_eq!(forward(&[1.0, 2.0]), 3.0);
+//! ```
+//!
+//! In a module that has `use super::*;`, import the attribute by name,
+//! `use profiler_core::prelude::profile;`. Either can also be written with its path:
+//! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`.
+
+pub use crate::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, activate};
+pub use profiler_macros::profile;

@@ -1,0 +1,194 @@
+//! Which table a thread records into: found by one thread-local read on the hot path.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Numbers of sessions and recorders; never used twice in a process, so a number that a thread
+/// remembers cannot come to mean something else.
+pub(super) fn next_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// The table of one thread in one session.
+pub(super) struct ThreadTable<T> {
+    pub(super) thread: ThreadName,
+    has_ended: AtomicBool,
+    pub(super) table: T,
+}
+
+impl<T> ThreadTable<T> {
+    pub(super) fn new(thread: ThreadName, table: T) -> Self {
+        Self { thread, has_ended: AtomicBool::new(false), table }
+    }
+
+    /// The thread is gone: nobody writes the table any more, and what it wrote can be seen.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+}
+
+/// What a thread is called in reports.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ThreadName {
+    pub(super) name: String,
+    /// The thread has no name of its own.
+    pub(super) is_made_up: bool,
+}
+
+impl ThreadName {
+    fn of_this_thread() -> Self {
+        static UNNAMED: AtomicU64 = AtomicU64::new(0);
+        thread_local! {
+            static NUMBER: u64 = UNNAMED.fetch_add(1, Ordering::Relaxed) + 1;
+        }
+        match std::thread::current().name() {
+            Some(name) => Self { name: name.to_owned(), is_made_up: false },
+            None => {
+                let number = NUMBER.try_with(|number| *number).unwrap_or(0);
+                Self { name: format!("thread-{number}"), is_made_up: true }
+            }
+        }
+    }
+}
+
+/// A table as the thread that owns it holds it, whatever its type.
+trait AnyTable: Any {
+    fn end(&self);
+    /// Nobody but this thread can see it, and nothing in it is open.
+    fn is_forgotten(self: Arc<Self>) -> bool;
+}
+
+impl<T: super::Table> AnyTable for ThreadTable<T> {
+    fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    fn is_forgotten(self: Arc<Self>) -> bool {
+        // One reference is this one, the other is the thread's own.
+        Arc::strong_count(&self) <= 2 && !self.table.has_open_scopes()
+    }
+}
+
+#[derive(Clone)]
+struct Attachment {
+    session: u64,
+    recorder: u64,
+    table: Arc<dyn AnyTable>,
+}
+
+#[derive(Default)]
+struct Attachments(RefCell<Vec<Attachment>>);
+
+impl Drop for Attachments {
+    /// The thread ends: what it recorded stays with the recorders that share the tables.
+    fn drop(&mut self) {
+        CURRENT.set(Current::NONE);
+        for attachment in self.0.get_mut() {
+            attachment.table.end();
+        }
+    }
+}
+
+/// The table used last by this thread.
+///
+/// *Invariant*: `table` points to the `T` inside the `ThreadTable<T>` of an entry of this thread's
+/// `ATTACHMENTS` whose session is `session`; the entry is not removed before `CURRENT` is reset. A
+/// session belongs to one recorder, so `T` is that recorder's table type.
+#[derive(Clone, Copy)]
+struct Current {
+    session: u64,
+    table: *const (),
+}
+
+impl Current {
+    const NONE: Self = Self { session: 0, table: ptr::null() };
+}
+
+thread_local! {
+    static CURRENT: Cell<Current> = const { Cell::new(Current::NONE) };
+    static ATTACHMENTS: Attachments = Attachments::default();
+}
+
+/// This thread's table of `session`, if it is the one used last.
+///
+/// # Safety
+///
+/// `session` must be of a recorder whose tables are of type `T`. The pointer is good until this
+/// thread attaches to another session or ends.
+#[inline(always)]
+pub(super) unsafe fn current<T>(session: u64) -> Option<*const T> {
+    let current = CURRENT.get();
+    (current.session == session).then(|| current.table.cast())
+}
+
+/// What [`attach`] answers.
+pub(super) struct Attached<T> {
+    pub(super) table: Arc<ThreadTable<T>>,
+    /// The table that was current until now, if it belongs to a later session of the same
+    /// recorder: a stage inside the one that is attached to.
+    pub(super) inner: Option<Arc<ThreadTable<T>>>,
+}
+
+/// Makes the table of `session` the current one; `make` registers a new one with the recorder if
+/// the thread has none yet. `None` if `make` does not, or while the thread is being torn down.
+pub(super) fn attach<T: super::Table>(
+    recorder: u64,
+    session: u64,
+    make: impl FnOnce(ThreadName) -> Option<Arc<ThreadTable<T>>>,
+) -> Option<Attached<T>> {
+    ATTACHMENTS
+        .try_with(|attachments| {
+            let mut attachments = attachments.0.try_borrow_mut().ok()?;
+            let last = CURRENT.replace(Current::NONE).session;
+            let inner = find(&attachments, |entry| {
+                entry.session == last && entry.session > session && entry.recorder == recorder
+            });
+            let table = match find(&attachments, |entry| entry.session == session) {
+                Some(known) => known,
+                None => {
+                    attachments.retain(|entry| !entry.table.clone().is_forgotten());
+                    let new = make(ThreadName::of_this_thread())?;
+                    let table: Arc<dyn AnyTable> = new.clone();
+                    attachments.push(Attachment { session, recorder, table });
+                    new
+                }
+            };
+            let pointer: *const T = &table.table;
+            CURRENT.set(Current { session, table: pointer.cast() });
+            Some(Attached { table, inner })
+        })
+        .ok()
+        .flatten()
+}
+
+/// This thread's tables of `recorder` in all sessions, the latest first.
+pub(super) fn tables_of<T: super::Table>(recorder: u64) -> Vec<Arc<ThreadTable<T>>> {
+    ATTACHMENTS
+        .try_with(|attachments| {
+            let Ok(attachments) = attachments.0.try_borrow() else { return Vec::new() };
+            let own = attachments.iter().rev().filter(|entry| entry.recorder == recorder);
+            own.filter_map(|entry| downcast(&entry.table)).collect()
+        })
+        .unwrap_or_default()
+}
+
+fn find<T: super::Table>(
+    attachments: &[Attachment],
+    is_wanted: impl Fn(&Attachment) -> bool,
+) -> Option<Arc<ThreadTable<T>>> {
+    attachments.iter().find(|entry| is_wanted(entry)).and_then(|entry| downcast(&entry.table))
+}
+
+fn downcast<T: super::Table>(table: &Arc<dyn AnyTable>) -> Option<Arc<ThreadTable<T>>> {
+    if (**table).type_id() != std::any::TypeId::of::<ThreadTable<T>>() {
+        return None;
+    }
+    let pointer = Arc::into_raw(table.clone()).cast::<ThreadTable<T>>();
+    // SAFETY: the type was just compared, and the pointer comes from `Arc::into_raw` of the same
+    // allocation.
+    Some(unsafe { Arc::from_raw(pointer) })
+}

@@ -1,0 +1,55 @@
+//! What the reports of all recording profilers say about their run.
+
+use super::Collected;
+use crate::RunContext;
+use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION};
+
+/// The header of a report over `collected`, in which `scopes` scopes were recorded.
+pub(crate) fn header<S>(
+    collected: &Collected<S>,
+    run: &RunContext,
+    scopes: u64,
+    seconds_per_scope: f64,
+) -> ReportHeader {
+    let unfinished: u64 = collected.parts.iter().map(|part| part.unfinished).sum();
+    let mut notes = Vec::new();
+    if unfinished > 0 {
+        notes.push(format!(
+            "{unfinished} calls were still open when their threads ended; they are not in the rows"
+        ));
+    }
+    if collected.lost > 0 {
+        notes.push(format!(
+            "{} calls were made by threads that were being torn down; they are not in the rows",
+            collected.lost
+        ));
+    }
+    ReportHeader {
+        schema_version: SCHEMA_VERSION,
+        stage: collected.stage,
+        rank: run.rank,
+        world_size: run.world_size,
+        started_at: collected.rate.wall_time(collected.started),
+        wall_seconds: collected.rate.seconds(collected.ended.saturating_sub(collected.started)),
+        overhead: Overhead { scopes, seconds_per_scope },
+        notes,
+    }
+}
+
+/// What is open, the longest first.
+pub(crate) fn open_actions<S>(collected: &Collected<S>) -> Vec<OpenAction> {
+    let mut open: Vec<OpenAction> = collected
+        .parts
+        .iter()
+        .flat_map(|part| part.open.iter().map(|scope| (&part.thread, scope)))
+        .map(|(thread, scope)| OpenAction {
+            action: scope.action.name().to_owned(),
+            thread: thread.clone(),
+            elapsed_seconds: collected
+                .rate
+                .seconds(collected.ended.saturating_sub(scope.started)),
+        })
+        .collect();
+    open.sort_by(|one, other| other.elapsed_seconds.total_cmp(&one.elapsed_seconds));
+    open
+}

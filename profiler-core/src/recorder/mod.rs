@@ -1,0 +1,365 @@
+//! Recording shared by the profilers: per-thread tables, stages, and threads that come and go.
+//!
+//! Every thread records into a table of its own, without locks. A [`Recorder`] hands out the
+//! tables and, when a report is made, goes through all of them while their threads go on writing.
+//! A *session* is the time between two resets: a stage, a stage inside another one, or the time
+//! outside of any. Each thread has one table per session; beginning a session makes every thread
+//! take a new table at its next action, so nothing ever has to be cleared under a running thread.
+
+pub(crate) mod action_map;
+mod attach;
+pub(crate) mod header;
+pub(crate) mod overhead;
+pub(crate) mod stack;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::attach::{ThreadName, ThreadTable, next_number};
+use self::stack::Open;
+use crate::clock::{Clock, Rate};
+use crate::{Action, NeverStarted, Stage};
+
+/// Ended threads are kept apart by name up to this many names, so that memory does not grow with
+/// the number of threads.
+const ENDED_NAMES: usize = 256;
+
+/// What a thread records into. Only the thread that owns it may call `start`, `stop` and
+/// `outermost_time`; the others may be called by any thread at any time.
+pub(crate) trait Table: Send + Sync + 'static {
+    /// A copy of what was recorded, for reports.
+    type Snapshot: Default + Send;
+
+    fn new() -> Self;
+    fn start(&self, action: Action, clock: &Clock);
+    /// False if the thread has not started the action.
+    fn stop(&self, action: Action, clock: &Clock) -> bool;
+    /// What the stack of the table has added up outside of any scope; reset by the call.
+    fn take_outermost_time(&self) -> u64;
+    fn add_inner_time(&self, time: u64);
+    fn has_open_scopes(&self) -> bool;
+    fn open_scopes(&self) -> Vec<Open>;
+    fn snapshot(&self) -> Self::Snapshot;
+    /// Adds what another thread, or the same one in another session, recorded.
+    fn merge(into: &mut Self::Snapshot, from: &Self::Snapshot);
+}
+
+/// Hands out per-thread tables and collects them.
+pub(crate) struct Recorder<T: Table> {
+    number: u64,
+    clock: Clock,
+    /// The session that threads record into.
+    session: AtomicU64,
+    /// Calls that no table could take, because their thread was being torn down.
+    lost: AtomicU64,
+    sessions: Mutex<Sessions<T>>,
+}
+
+struct Sessions<T: Table> {
+    /// The running ones: a stage, then stages inside it. Never empty.
+    running: Vec<Session<T>>,
+    /// The stage that ended last, until another one has something to report.
+    finished: Option<Session<T>>,
+}
+
+struct Session<T: Table> {
+    number: u64,
+    /// `None` outside of any stage.
+    stage: Option<Stage>,
+    started: u64,
+    ended: Option<u64>,
+    tables: Vec<Arc<ThreadTable<T>>>,
+    ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
+    /// Stages inside this one that are over.
+    inner: Vec<Session<T>>,
+}
+
+#[derive(Default)]
+struct EndedThreads<S> {
+    threads: u64,
+    unfinished: u64,
+    snapshot: S,
+}
+
+/// One thread of one session, or the ended threads of one name.
+pub(crate) struct Part<S> {
+    pub(crate) sub_stage: Option<Stage>,
+    pub(crate) thread: String,
+    pub(crate) threads: u64,
+    pub(crate) snapshot: S,
+    pub(crate) open: Vec<Open>,
+    /// Scopes that were open when their threads ended.
+    pub(crate) unfinished: u64,
+}
+
+/// Everything that a report is made of. Times in ticks.
+pub(crate) struct Collected<S> {
+    pub(crate) stage: Option<Stage>,
+    pub(crate) started: u64,
+    pub(crate) ended: u64,
+    pub(crate) rate: Rate,
+    pub(crate) parts: Vec<Part<S>>,
+    pub(crate) lost: u64,
+}
+
+impl<T: Table> Recorder<T> {
+    pub(crate) fn new() -> Self {
+        let clock = Clock::new();
+        let session = Session::new(None, clock.ticks());
+        Self {
+            number: next_number(),
+            session: AtomicU64::new(session.number),
+            lost: AtomicU64::new(0),
+            sessions: Mutex::new(Sessions { running: vec![session], finished: None }),
+            clock,
+        }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions<T>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts `action` in the table of the calling thread.
+    ///
+    /// *Cost*: one relaxed load, one thread-local read, and what the table does.
+    #[inline(always)]
+    pub(crate) fn start(&self, action: Action) {
+        match self.current_table() {
+            Some(table) => table.start(action, &self.clock),
+            None => self.start_elsewhere(action),
+        }
+    }
+
+    /// Stops `action` in the table of the calling thread. *Cost*: as [`start`](Self::start).
+    #[inline(always)]
+    pub(crate) fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        match self.current_table() {
+            Some(table) if table.stop(action, &self.clock) => Ok(()),
+            _ => self.stop_elsewhere(action),
+        }
+    }
+
+    #[inline(always)]
+    fn current_table(&self) -> Option<&T> {
+        let session = self.session.load(Ordering::Relaxed);
+        // SAFETY: `session` is of this recorder, whose tables are of type `T`. The table is held
+        // by this thread's attachments until it attaches elsewhere, which neither `start` nor
+        // `stop` of a table can cause.
+        unsafe { attach::current::<T>(session).map(|table| &*table) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_elsewhere(&self, action: Action) {
+        match self.attach() {
+            Some(attached) => attached.table.start(action, &self.clock),
+            None => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The action may have been started in a session that has ended since, or around this one.
+    #[cold]
+    #[inline(never)]
+    fn stop_elsewhere(&self, action: Action) -> Result<(), NeverStarted> {
+        let is_stopped = |attached: &Arc<ThreadTable<T>>| attached.table.stop(action, &self.clock);
+        if self.attach().as_ref().is_some_and(is_stopped)
+            || attach::tables_of(self.number).iter().any(is_stopped)
+        {
+            return Ok(());
+        }
+        Err(NeverStarted(action))
+    }
+
+    /// Makes this thread's table of the running session its current one.
+    fn attach(&self) -> Option<Arc<ThreadTable<T>>> {
+        // A session can end between reading its number and registering with it; the number read
+        // after that is good unless stages come and go without end.
+        let attached = (0..16).find_map(|_| {
+            let session = self.session.load(Ordering::Acquire);
+            attach::attach(self.number, session, |thread| self.register(session, thread))
+        })?;
+        // Coming back from a stage inside this one: what ran there ran inside what is open here.
+        if let Some(inner) = attached.inner {
+            attached.table.table.add_inner_time(inner.table.take_outermost_time());
+        }
+        Some(attached.table)
+    }
+
+    fn register(&self, session: u64, thread: ThreadName) -> Option<Arc<ThreadTable<T>>> {
+        let mut sessions = self.sessions();
+        let session = sessions.running.iter_mut().find(|running| running.number == session)?;
+        session.fold_ended_threads();
+        let table = Arc::new(ThreadTable::new(thread, T::new()));
+        session.tables.push(table.clone());
+        Some(table)
+    }
+
+    /// Begins a stage. One that begins while another runs is inside it; the same one again starts
+    /// anew. What was recorded before the first stage belongs to it.
+    pub(crate) fn begin(&self, stage: Stage) {
+        let now = self.clock.ticks();
+        let mut sessions = self.sessions();
+        if let Some(again) = sessions.running.iter().position(|run| run.stage == Some(stage)) {
+            sessions.running.truncate(again);
+        }
+        let is_adopted = match sessions.running.last_mut() {
+            Some(outside) if outside.stage.is_none() => {
+                let has_records = !outside.is_idle();
+                if has_records {
+                    outside.stage = Some(stage);
+                } else {
+                    sessions.running.pop();
+                }
+                has_records
+            }
+            _ => false,
+        };
+        if !is_adopted {
+            sessions.running.push(Session::new(Some(stage), now));
+        }
+        sessions.finished = None;
+        self.publish(&sessions);
+    }
+
+    /// Ends `stage` (`None`: the one that [`collect`](Self::collect) reports), if it runs.
+    pub(crate) fn end(&self, stage: Option<Stage>) {
+        let now = self.clock.ticks();
+        let mut sessions = self.sessions();
+        let position = match stage {
+            None => Some(sessions.reported()),
+            Some(_) => sessions.running.iter().rposition(|session| session.stage == stage),
+        };
+        let Some(position) = position else { return };
+        if sessions.running[position].stage.is_none() {
+            return;
+        }
+        let inner = sessions.running.split_off(position + 1);
+        let Some(mut session) = sessions.running.pop() else { return };
+        session.ended = Some(now);
+        session.inner.extend(inner);
+        match (session.stage, sessions.running.last_mut()) {
+            (Some(Stage::SanityCheck), Some(outer)) => outer.inner.push(session),
+            _ => sessions.finished = Some(session),
+        }
+        if sessions.running.is_empty() {
+            sessions.running.push(Session::new(None, now));
+        }
+        self.publish(&sessions);
+    }
+
+    fn publish(&self, sessions: &Sessions<T>) {
+        if let Some(session) = sessions.running.last() {
+            self.session.store(session.number, Ordering::Release);
+        }
+    }
+
+    /// What was recorded in the running stage, or in the one that ended last if nothing was
+    /// recorded since. Other threads go on recording meanwhile.
+    pub(crate) fn collect(&self) -> Collected<T::Snapshot> {
+        let now = self.clock.ticks();
+        let mut sessions = self.sessions();
+        let position = sessions.reported();
+        let Sessions { running, finished } = &mut *sessions;
+        let (session, inside) = match finished {
+            Some(finished) if running[position].is_idle() => (finished, &mut [][..]),
+            _ => {
+                let (until, inside) = running.split_at_mut(position + 1);
+                (&mut until[position], inside)
+            }
+        };
+        let mut parts = Vec::new();
+        session.collect_into(&mut parts, None);
+        for session in inside {
+            let stage = session.stage;
+            session.collect_into(&mut parts, stage);
+        }
+        Collected {
+            stage: session.stage,
+            started: session.started,
+            ended: session.ended.unwrap_or(now),
+            rate: Rate::now(),
+            parts,
+            lost: self.lost.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl<T: Table> Sessions<T> {
+    /// The innermost running session that has a report of its own.
+    fn reported(&self) -> usize {
+        let has_report = |session: &Session<T>| session.stage != Some(Stage::SanityCheck);
+        self.running.iter().rposition(has_report).unwrap_or(0)
+    }
+}
+
+impl<T: Table> Session<T> {
+    fn new(stage: Option<Stage>, started: u64) -> Self {
+        Self {
+            number: next_number(),
+            stage,
+            started,
+            ended: None,
+            tables: Vec::new(),
+            ended_threads: HashMap::new(),
+            inner: Vec::new(),
+        }
+    }
+
+    /// Outside of any stage, and nothing recorded.
+    fn is_idle(&self) -> bool {
+        self.stage.is_none() && self.tables.is_empty() && self.ended_threads.is_empty()
+    }
+
+    /// Merges tables whose threads have ended, so that memory depends on the threads alive.
+    fn fold_ended_threads(&mut self) {
+        let (ended, alive): (Vec<_>, Vec<_>) =
+            self.tables.drain(..).partition(|table| table.has_ended());
+        self.tables = alive;
+        for table in ended {
+            let mut name = table.thread.name.clone();
+            if table.thread.is_made_up {
+                name = "unnamed threads".to_owned();
+            }
+            if self.ended_threads.len() >= ENDED_NAMES && !self.ended_threads.contains_key(&name) {
+                name = "other threads".to_owned();
+            }
+            let entry = self.ended_threads.entry(name).or_default();
+            entry.threads += 1;
+            entry.unfinished += table.table.open_scopes().len() as u64;
+            T::merge(&mut entry.snapshot, &table.table.snapshot());
+        }
+    }
+
+    fn collect_into(&mut self, parts: &mut Vec<Part<T::Snapshot>>, sub_stage: Option<Stage>) {
+        self.fold_ended_threads();
+        for table in &self.tables {
+            parts.push(Part {
+                sub_stage,
+                thread: table.thread.name.clone(),
+                threads: 1,
+                snapshot: table.table.snapshot(),
+                open: table.table.open_scopes(),
+                unfinished: 0,
+            });
+        }
+        for (name, ended) in &self.ended_threads {
+            let mut snapshot = T::Snapshot::default();
+            T::merge(&mut snapshot, &ended.snapshot);
+            parts.push(Part {
+                sub_stage,
+                thread: name.clone(),
+                threads: ended.threads,
+                snapshot,
+                open: Vec::new(),
+                unfinished: ended.unfinished,
+            });
+        }
+        for inner in &mut self.inner {
+            let stage = inner.stage;
+            inner.collect_into(parts, stage);
+        }
+    }
+}

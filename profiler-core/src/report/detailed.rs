@@ -1,0 +1,191 @@
+//! The richer layout of the Simple report: self time, the first call apart from the others, the
+//! spread of the others, and every thread on its own.
+
+use std::fmt::Write;
+
+use super::label;
+use super::lightning::{append_remarks, title};
+use super::number::{duration, duration_parts, grouped, share};
+use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
+use super::table::Table;
+
+/// So many threads get a table of their own; the others are counted. JSON has them all.
+const THREADS_SHOWN: usize = 16;
+
+/// The report. Rows stand in the order of their self time, which adds up: to the wall time for a
+/// thread that was never outside of an action.
+pub fn paint(report: &SimpleReport) -> String {
+    let wall = report.header.wall_seconds;
+    let threads = threads_by_weight(report);
+    let mut text = heading(report);
+    paint_summary(&mut text, report, threads.first().copied());
+    if report.actions.is_empty() {
+        text.push_str("\nNo action has ended.\n");
+    } else {
+        let all = if threads.len() > 1 {
+            "all threads, "
+        } else {
+            ""
+        };
+        let _ = writeln!(text, "\nActions, {all}most self time first");
+        paint_actions(&mut text, &report.actions, wall);
+        paint_legend(&mut text, &threads);
+    }
+    if threads.len() > 1 {
+        paint_threads(&mut text, &threads, wall);
+    }
+    if !report.open.is_empty() || !report.header.notes.is_empty() {
+        text.push('\n');
+        append_remarks(&mut text, &report.open, &report.header.notes);
+    }
+    text
+}
+
+fn heading(report: &SimpleReport) -> String {
+    let header = &report.header;
+    let rank = match header.world_size {
+        0 | 1 => String::new(),
+        size => format!(" (rank {} of {size})", header.rank),
+    };
+    format!("{}{rank}\n\n", title(header))
+}
+
+/// Where the wall time went, and what measuring cost. Writing into a string cannot fail.
+fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadStatistics>) {
+    let header = &report.header;
+    let wall = header.wall_seconds;
+    let started = header.started_at.format("%Y-%m-%d %H:%M:%S UTC");
+    let _ = writeln!(text, "Wall time   {} since {started}", duration(wall));
+    if let Some(main) = main.filter(|thread| thread.threads <= 1) {
+        let inside = self_seconds(&main.actions);
+        let outside = (wall - inside).max(0.0);
+        let running = report.open.iter().any(|open| open.thread == main.thread);
+        let running = if running {
+            " or in what is still running"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "            {} ({}) in actions of thread {}, {} ({}) in none{running}",
+            duration(inside),
+            share(inside, wall),
+            label::shown(&main.thread),
+            duration(outside),
+            share(outside, wall),
+        );
+    }
+    let overhead = &header.overhead;
+    let _ = writeln!(
+        text,
+        "Profiler    {} scopes × {} = {}, estimated ({} of the wall time)",
+        grouped(overhead.scopes),
+        duration(overhead.seconds_per_scope),
+        duration(overhead.total_seconds()),
+        share(overhead.total_seconds(), wall),
+    );
+}
+
+fn paint_actions(text: &mut String, actions: &[ActionStatistics], wall: f64) {
+    let mut rows: Vec<_> = actions.iter().collect();
+    rows.sort_by(|a, b| b.self_seconds.total_cmp(&a.self_seconds));
+    let mut table = Table::new([
+        "Calls", "Total", "Self", "Self %", "First", "Mean", "Min", "p50", "p95", "Max", "Action",
+    ]);
+    for row in rows {
+        table.row(action_cells(row, wall));
+    }
+    table.rule();
+    let (calls, own) = (
+        actions.iter().map(|row| row.calls).sum(),
+        self_seconds(actions),
+    );
+    let mut sum: [String; 11] = Default::default();
+    sum[0] = grouped(calls);
+    sum[2] = time_cell(own, 4);
+    sum[3] = percent_cell(own, wall);
+    sum[10] = "Sum".to_owned();
+    table.row(sum);
+    text.push_str(&table.paint());
+}
+
+fn action_cells(row: &ActionStatistics, wall: f64) -> [String; 11] {
+    let rest = |pick: fn(&super::simple::DurationStatistics) -> f64| match &row.rest {
+        Some(rest) => time_cell(pick(rest), 3),
+        None => "-   ".to_owned(),
+    };
+    [
+        grouped(row.calls),
+        time_cell(row.total_seconds, 4),
+        time_cell(row.self_seconds, 4),
+        percent_cell(row.self_seconds, wall),
+        time_cell(row.first_seconds, 3),
+        rest(|rest| rest.mean_seconds),
+        rest(|rest| rest.min_seconds),
+        rest(|rest| rest.p50_seconds),
+        rest(|rest| rest.p95_seconds),
+        rest(|rest| rest.max_seconds),
+        label::shown(&row.label()),
+    ]
+}
+
+/// A duration whose number ends in the same column whether its unit is `s` or `ms`.
+fn time_cell(seconds: f64, significant: usize) -> String {
+    let (number, unit) = duration_parts(seconds, significant);
+    format!("{number} {unit:<2}")
+}
+
+/// A share without the sign that stands in the header.
+fn percent_cell(part: f64, whole: f64) -> String {
+    share(part, whole).trim_end_matches(" %").to_owned()
+}
+
+fn paint_legend(text: &mut String, threads: &[&ThreadStatistics]) {
+    text.push_str(
+        "Self: without the actions inside; % of the wall time. First: the first call; mean to max: \
+         the other calls.\n",
+    );
+    if threads.len() > 1 || threads.iter().any(|thread| thread.threads > 1) {
+        text.push_str("Threads run side by side: their self times may exceed the wall time.\n");
+    }
+}
+
+fn paint_threads(text: &mut String, threads: &[&ThreadStatistics], wall: f64) {
+    for thread in threads.iter().take(THREADS_SHOWN) {
+        let name = label::shown(&thread.thread);
+        let _ = match thread.threads {
+            0 | 1 => writeln!(text, "\nThread {name}"),
+            threads => writeln!(text, "\n{} ended threads named {name}", grouped(threads)),
+        };
+        paint_actions(text, &thread.actions, wall);
+    }
+    if let Some(more) = threads.get(THREADS_SHOWN..).filter(|more| !more.is_empty()) {
+        let count = more.iter().map(|thread| thread.threads.max(1)).sum();
+        let own: f64 = more
+            .iter()
+            .map(|thread| self_seconds(&thread.actions))
+            .sum();
+        let _ = writeln!(
+            text,
+            "\n{} more threads, {} of self time together, are only in the JSON report.",
+            grouped(count),
+            duration(own)
+        );
+    }
+}
+
+/// The main thread first (the one of that name, else the busiest), then by self time.
+fn threads_by_weight(report: &SimpleReport) -> Vec<&ThreadStatistics> {
+    let mut threads: Vec<_> = report.threads.iter().collect();
+    threads.sort_by(|a, b| {
+        let weight = |thread: &ThreadStatistics| self_seconds(&thread.actions);
+        let main_first = (b.thread == "main").cmp(&(a.thread == "main"));
+        main_first.then_with(|| weight(b).total_cmp(&weight(a)))
+    });
+    threads
+}
+
+fn self_seconds(actions: &[ActionStatistics]) -> f64 {
+    // Not `sum()`, which makes -0 of nothing.
+    actions.iter().fold(0.0, |sum, row| sum + row.self_seconds)
+}

@@ -1,0 +1,148 @@
+//! The Simple report as Lightning prints it, byte for byte.
+//!
+//! Differences, each only where Lightning has nothing to say: control characters in a name are
+//! escaped and names are cut at 200 characters, rows of the sanity check carry the prefix
+//! `[SanityCheck]`, and below the table stand the actions that are still running and the notes,
+//! if there are any.
+
+use std::fmt::Write;
+
+use super::label;
+use super::number::five_digits;
+use super::simple::{ActionStatistics, SimpleReport};
+use super::{OpenAction, ReportHeader};
+
+/// Lightning's table.
+///
+/// `extended`: mean, number of calls, total and percentage of the wall time, the longest total
+/// first. Otherwise: mean and total, the longest mean first. Rows that are equal keep the order
+/// that they have in the report.
+pub fn paint(report: &SimpleReport, extended: bool) -> String {
+    let mut text = format!("{}\n", title(&report.header));
+    let labels = report.actions.iter().map(|row| label::shown(&row.label()));
+    let mut rows: Vec<_> = labels.zip(&report.actions).collect();
+    let name_width = rows
+        .iter()
+        .map(|(label, _)| label.chars().count())
+        .max()
+        .unwrap_or(0);
+    if extended {
+        rows.sort_by(|(_, a), (_, b)| b.total_seconds.total_cmp(&a.total_seconds));
+        // Lightning too leaves the table out when there is nothing to show.
+        if !rows.is_empty() {
+            paint_extended(&mut text, report, &rows, name_width);
+        }
+    } else {
+        rows.sort_by(|(_, a), (_, b)| b.mean_seconds().total_cmp(&a.mean_seconds()));
+        paint_plain(&mut text, &rows, name_width);
+    }
+    text.push('\n');
+    append_remarks(&mut text, &report.open, &report.header.notes);
+    text
+}
+
+/// `FIT Profiler Report`.
+pub(super) fn title(header: &ReportHeader) -> String {
+    match header.stage {
+        Some(stage) => format!("{} Profiler Report", stage.as_str().to_uppercase()),
+        None => "Profiler Report".to_owned(),
+    }
+}
+
+/// What is still running and what a reader must know, a line each.
+pub(super) fn append_remarks(text: &mut String, open: &[OpenAction], notes: &[String]) {
+    for OpenAction {
+        action,
+        thread,
+        elapsed_seconds,
+    } in open
+    {
+        let (action, thread) = (label::shown(action), label::shown(thread));
+        // Writing into a string cannot fail.
+        let _ = writeln!(
+            text,
+            "Still running: {action} on {thread} for {elapsed_seconds:.3} s"
+        );
+    }
+    for note in notes {
+        let _ = writeln!(text, "Note: {}", label::one_line(note));
+    }
+}
+
+fn paint_extended(
+    text: &mut String,
+    report: &SimpleReport,
+    rows: &[(String, &ActionStatistics)],
+    name_width: usize,
+) {
+    let wall = report.header.wall_seconds;
+    let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
+    let titles = [
+        "Action",
+        "Mean duration (s)",
+        "Num calls",
+        "Total time (s)",
+        "Percentage %",
+    ];
+    let header = table_row(name_width, titles);
+    let rule = rule_below(&header);
+    text.extend([rule.as_str(), &header, &rule]);
+    let total = [
+        "Total",
+        "-",
+        &calls.to_string(),
+        &five_digits(wall),
+        "100 %",
+    ];
+    text.push_str(&table_row(name_width, total));
+    text.push_str(&rule);
+    for (label, statistics) in rows {
+        let mean = five_digits(statistics.mean_seconds());
+        let calls = statistics.calls.to_string();
+        let total = five_digits(statistics.total_seconds);
+        let percentage = five_digits(100.0 * statistics.total_seconds / wall);
+        text.push_str(&table_row(
+            name_width,
+            [label, &mean, &calls, &total, &percentage],
+        ));
+    }
+    text.push_str(&rule);
+}
+
+fn paint_plain(text: &mut String, rows: &[(String, &ActionStatistics)], name_width: usize) {
+    let header = table_row(
+        name_width,
+        ["Action", "Mean duration (s)", "Total time (s)"],
+    );
+    let rule = rule_below(&header);
+    text.extend([rule.as_str(), &header, &rule]);
+    for (label, statistics) in rows {
+        let mean = five_digits(statistics.mean_seconds());
+        let total = five_digits(statistics.total_seconds);
+        text.push_str(&table_row(name_width, [label, &mean, &total]));
+    }
+    text.push_str(&rule);
+}
+
+/// A line break, and the line.
+fn table_row<const COLUMNS: usize>(name_width: usize, cells: [&str; COLUMNS]) -> String {
+    let mut row = "\n|".to_owned();
+    for (column, cell) in cells.into_iter().enumerate() {
+        let width = if column == 0 { name_width } else { 15 };
+        let _ = write!(row, "  {cell:<width$}\t|");
+    }
+    row
+}
+
+/// A line break, and as many dashes as `row` has columns, its own line break counted as one.
+fn rule_below(row: &str) -> String {
+    const TAB_STOP: usize = 8;
+    let columns = row
+        .trim_start()
+        .chars()
+        .fold(0, |column, character| match character {
+            '\t' => (column / TAB_STOP + 1) * TAB_STOP,
+            _ => column + 1,
+        });
+    format!("\n{}", "-".repeat(columns + 1))
+}

@@ -1,0 +1,148 @@
+//! `.prof` files: what Python's `cProfile` dumps, for `python -m pstats`, snakeviz, gprof2dot and
+//! tuna.
+//!
+//! The file is one dictionary in Python's `marshal` format,
+//! `{(file, line, name): (cc, nc, tt, ct, {caller: (nc, cc, tt, ct)})}`: calls that are not
+//! recursive, all calls, self and cumulative time in seconds. (For callers all calls stand first:
+//! that is what `cProfile` writes and `pstats` reads.)
+
+use std::collections::HashMap;
+
+use super::advanced::{ActionProfile, CallStatistics, FunctionKey};
+
+/// The profile of one action as the bytes of a `.prof` file, readable by every Python 3.
+///
+/// Functions that appear twice under one key are added up, as dictionaries hold a key once.
+pub fn encode(profile: &ActionProfile) -> Vec<u8> {
+    let mut functions = InOrder::default();
+    for function in &profile.functions {
+        let (calls, callers): &mut (_, InOrder<CallStatistics>) =
+            functions.entry(&function.function);
+        add(calls, &function.calls);
+        for caller in &function.callers {
+            add(callers.entry(&caller.caller), &caller.calls);
+        }
+    }
+    let mut out = Marshal::default();
+    out.open_dictionary();
+    for (function, (calls, callers)) in functions.values {
+        out.key(function);
+        out.tuple(5);
+        out.counts(calls.primitive_calls, calls.total_calls);
+        out.times(&calls);
+        out.open_dictionary();
+        for (caller, calls) in callers.values {
+            out.key(caller);
+            out.tuple(4);
+            out.counts(calls.total_calls, calls.primitive_calls);
+            out.times(&calls);
+        }
+        out.close_dictionary();
+    }
+    out.close_dictionary();
+    out.bytes
+}
+
+fn add(sum: &mut CallStatistics, calls: &CallStatistics) {
+    sum.total_calls += calls.total_calls;
+    sum.primitive_calls += calls.primitive_calls;
+    sum.self_seconds += calls.self_seconds;
+    sum.cumulative_seconds += calls.cumulative_seconds;
+}
+
+/// A map that remembers the order of insertion, as Python's dictionaries do.
+struct InOrder<'keys, V> {
+    positions: HashMap<&'keys FunctionKey, usize>,
+    values: Vec<(&'keys FunctionKey, V)>,
+}
+
+impl<V> Default for InOrder<'_, V> {
+    fn default() -> Self {
+        Self {
+            positions: HashMap::new(),
+            values: Vec::new(),
+        }
+    }
+}
+
+impl<'keys, V: Default> InOrder<'keys, V> {
+    fn entry(&mut self, key: &'keys FunctionKey) -> &mut V {
+        let position = *self.positions.entry(key).or_insert_with(|| {
+            self.values.push((key, V::default()));
+            self.values.len() - 1
+        });
+        &mut self.values[position].1
+    }
+}
+
+/// Writes Python's `marshal` format with the codes that all of Python 3 knows.
+#[derive(Default)]
+struct Marshal {
+    bytes: Vec<u8>,
+}
+
+impl Marshal {
+    fn open_dictionary(&mut self) {
+        self.bytes.push(b'{');
+    }
+
+    fn close_dictionary(&mut self) {
+        self.bytes.push(b'0');
+    }
+
+    /// The items follow.
+    fn tuple(&mut self, items: u32) {
+        self.bytes.push(b'(');
+        self.bytes.extend(items.to_le_bytes());
+    }
+
+    fn key(&mut self, function: &FunctionKey) {
+        self.tuple(3);
+        self.string(&function.file);
+        self.integer(function.line.into());
+        self.string(&function.name);
+    }
+
+    fn counts(&mut self, first: u64, second: u64) {
+        self.integer(first);
+        self.integer(second);
+    }
+
+    fn times(&mut self, calls: &CallStatistics) {
+        self.float(calls.self_seconds);
+        self.float(calls.cumulative_seconds);
+    }
+
+    fn string(&mut self, text: &str) {
+        // The format's lengths are signed 32-bit. No name is longer than that in practice; one
+        // that is gets cut rather than making the file unreadable.
+        let mut end = text.len().min(i32::MAX as usize);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.bytes.push(b'u');
+        self.bytes.extend((end as u32).to_le_bytes());
+        self.bytes.extend(&text.as_bytes()[..end]);
+    }
+
+    fn integer(&mut self, number: u64) {
+        if let Ok(small) = i32::try_from(number) {
+            self.bytes.push(b'i');
+            self.bytes.extend(small.to_le_bytes());
+            return;
+        }
+        const DIGIT_BITS: u32 = 15;
+        let digits = (u64::BITS - number.leading_zeros()).div_ceil(DIGIT_BITS);
+        self.bytes.push(b'l');
+        self.bytes.extend(digits.to_le_bytes());
+        for position in 0..digits {
+            let digit = (number >> (position * DIGIT_BITS)) & ((1 << DIGIT_BITS) - 1);
+            self.bytes.extend((digit as u16).to_le_bytes());
+        }
+    }
+
+    fn float(&mut self, number: f64) {
+        self.bytes.push(b'g');
+        self.bytes.extend(number.to_le_bytes());
+    }
+}

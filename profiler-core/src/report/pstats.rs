@@ -1,0 +1,166 @@
+//! The Advanced report as text: what Python's `pstats` prints, as Lightning's Advanced profiler
+//! shows it.
+//!
+//! Differences: actions stand in the order of their total time; functions of one label in
+//! different folders (every `mod.rs`) keep their folder and are not merged into one row; control
+//! characters in a name are escaped and names cut at 200 characters; actions that are still running
+//! and notes follow at the end, if there are any.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use super::advanced::{ActionProfile, AdvancedReport, FunctionKey, FunctionStatistics};
+use super::label;
+use super::lightning::{append_remarks, title};
+use super::number::shortest;
+use crate::advanced::LineCountRestriction;
+
+/// The report: for each action its functions, the longest cumulative time first, as many lines as
+/// `restriction` allows.
+pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> String {
+    let header = &report.header;
+    let mut text = title(header);
+    for profile in &report.actions {
+        let _ = write!(
+            text,
+            "\nProfile stats for: {}",
+            label::shown(&profile.label())
+        );
+        if header.world_size > 1 {
+            let _ = write!(text, " rank: {}", header.rank);
+        }
+        text.push('\n');
+        text.push_str(&paint_functions(profile, restriction));
+    }
+    if report.actions.is_empty() {
+        text.push('\n');
+    }
+    append_remarks(&mut text, &report.open, &header.notes);
+    text
+}
+
+/// One action's table, as `pstats.Stats(…).strip_dirs().sort_stats("cumulative").print_stats(…)`
+/// prints it.
+fn paint_functions(profile: &ActionProfile, restriction: LineCountRestriction) -> String {
+    let mut text = totals(&profile.functions);
+    let mut functions: Vec<_> = profile.functions.iter().collect();
+    functions.sort_by(|a, b| {
+        b.calls
+            .cumulative_seconds
+            .total_cmp(&a.calls.cumulative_seconds) // stable, as Python's
+    });
+    let (shown, restriction) = restricted(functions.len(), restriction);
+    if shown == 0 {
+        return text;
+    }
+    text.push_str("   Ordered by: cumulative time\n");
+    if shown < functions.len() {
+        let all = functions.len();
+        let _ = writeln!(
+            text,
+            "   List reduced from {all} to {shown} due to restriction <{restriction}>"
+        );
+    }
+    text.push_str("\n   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n");
+    let labels = Labels::new(&functions);
+    for statistics in functions.iter().take(shown) {
+        let _ = writeln!(
+            text,
+            "{} {}",
+            numbers(statistics),
+            labels.of(&statistics.function)
+        );
+    }
+    text.push_str("\n\n");
+    text
+}
+
+fn totals(functions: &[FunctionStatistics]) -> String {
+    let sum = |pick: fn(&FunctionStatistics) -> u64| functions.iter().map(pick).sum::<u64>();
+    let total = sum(|function| function.calls.total_calls);
+    let primitive = sum(|function| function.calls.primitive_calls);
+    // Not `sum()`, which makes -0 of nothing.
+    let own = functions
+        .iter()
+        .fold(0.0, |sum, function| sum + function.calls.self_seconds);
+    let primitive = if primitive == total {
+        String::new()
+    } else {
+        format!("({primitive} primitive calls) ")
+    };
+    format!("         {total} function calls {primitive}in {own:.3} seconds\n\n")
+}
+
+/// How many of `count` lines are shown, and the restriction as Python writes it.
+fn restricted(count: usize, restriction: LineCountRestriction) -> (usize, String) {
+    match restriction {
+        LineCountRestriction::Lines(lines) => (lines.min(count), lines.to_string()),
+        LineCountRestriction::Share(share) => {
+            let lines = (count as f64 * share.clamp(0.0, 1.0) + 0.5) as usize;
+            // Like Python's, a share that makes no sense restricts nothing.
+            let shown = if (0.0..1.0).contains(&share) {
+                lines.min(count)
+            } else {
+                count
+            };
+            (shown, shortest(share))
+        }
+    }
+}
+
+fn numbers(statistics: &FunctionStatistics) -> String {
+    let calls = &statistics.calls;
+    let count = if calls.total_calls == calls.primitive_calls {
+        calls.total_calls.to_string()
+    } else {
+        format!("{}/{}", calls.total_calls, calls.primitive_calls)
+    };
+    let per_call = |seconds: f64, calls: u64| match calls {
+        0 => " ".repeat(8),
+        calls => format!("{:8.3}", seconds / calls as f64),
+    };
+    format!(
+        "{count:>9} {:8.3} {} {:8.3} {}",
+        calls.self_seconds,
+        per_call(calls.self_seconds, calls.total_calls),
+        calls.cumulative_seconds,
+        per_call(calls.cumulative_seconds, calls.primitive_calls),
+    )
+}
+
+/// What functions are called in the last column: `file:line(name)` without the file's folder where
+/// that is clear enough.
+struct Labels<'report> {
+    /// How many functions have this short file, line and name.
+    uses: HashMap<(&'report str, u32, &'report str), usize>,
+}
+
+impl<'report> Labels<'report> {
+    fn new(functions: &[&'report FunctionStatistics]) -> Self {
+        let mut uses = HashMap::new();
+        for FunctionStatistics { function, .. } in functions {
+            *uses.entry(Self::short(function)).or_default() += 1;
+        }
+        Self { uses }
+    }
+
+    fn short(function: &FunctionKey) -> (&str, u32, &str) {
+        let separator = |character| character == '/' || (cfg!(windows) && character == '\\');
+        let file = function.file.rsplit(separator).next().unwrap_or_default();
+        (file, function.line, &function.name)
+    }
+
+    fn of(&self, function: &FunctionKey) -> String {
+        let name = label::shown(&function.name);
+        if function.file == "~" && function.line == 0 {
+            let inside = name
+                .strip_prefix('<')
+                .and_then(|name| name.strip_suffix('>'));
+            return inside.map_or_else(|| name.clone(), |inside| format!("{{{inside}}}"));
+        }
+        let short = Self::short(function);
+        let alone = self.uses.get(&short).is_none_or(|uses| *uses == 1);
+        let file = if alone { short.0 } else { &function.file };
+        format!("{}:{}({name})", label::shown(file), function.line)
+    }
+}

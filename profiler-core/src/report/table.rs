@@ -1,0 +1,104 @@
+//! Columns of text, aligned.
+
+use unicode_width::UnicodeWidthStr;
+
+/// Rules end here even if the last column is wider.
+const PAGE_WIDTH: usize = 120;
+const GAP: &str = "  ";
+
+/// A table whose last column is aligned left, and all others right. So names, in the last column,
+/// may be as long as they like without pushing the numbers about.
+pub(super) struct Table<const COLUMNS: usize> {
+    header: [String; COLUMNS],
+    /// `None`: a rule.
+    rows: Vec<Option<[String; COLUMNS]>>,
+}
+
+impl<const COLUMNS: usize> Table<COLUMNS> {
+    pub(super) fn new(header: [&str; COLUMNS]) -> Self {
+        Self {
+            header: header.map(str::to_owned),
+            rows: vec![None],
+        }
+    }
+
+    pub(super) fn row(&mut self, cells: [String; COLUMNS]) {
+        self.rows.push(Some(cells));
+    }
+
+    pub(super) fn rule(&mut self) {
+        self.rows.push(None);
+    }
+
+    /// The table, each line ended by a line break, without spaces at the ends.
+    pub(super) fn paint(&self) -> String {
+        let widths = self.widths();
+        let all = widths.iter().sum::<usize>() + GAP.len() * COLUMNS.saturating_sub(1);
+        let rule = "─".repeat(all.min(PAGE_WIDTH));
+        let mut text = String::new();
+        let header = Some(Some(&self.header));
+        for row in header
+            .into_iter()
+            .chain(self.rows.iter().map(Option::as_ref))
+        {
+            let line = row.map_or_else(|| rule.clone(), |cells| line(cells, &widths));
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    fn widths(&self) -> [usize; COLUMNS] {
+        let mut widths = [0; COLUMNS];
+        for cells in self.rows.iter().flatten().chain([&self.header]) {
+            for (width, cell) in widths.iter_mut().zip(cells) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        widths
+    }
+}
+
+fn line(cells: &[String], widths: &[usize]) -> String {
+    let last = cells.len().saturating_sub(1);
+    let mut line = String::new();
+    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        if column < last {
+            line.push_str(&" ".repeat(width.saturating_sub(cell.width())));
+        }
+        line.push_str(cell);
+        line.push_str(GAP);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_by_what_a_terminal_shows() {
+        let mut table = Table::new(["Calls", "Time", "Action"]);
+        table.row(["1", "12 µs", "模型"].map(str::to_owned));
+        table.row(["12345678", "层", "x"].map(str::to_owned));
+        table.rule();
+        table.row(["", "1", ""].map(str::to_owned));
+        let expected = "   Calls   Time  Action\n\
+                        ───────────────────────\n       1  12 µs  模型\n\
+                        12345678     层  x\n\
+                        ───────────────────────\n              1\n";
+        assert_eq!(table.paint(), expected);
+    }
+
+    #[test]
+    fn a_long_last_column_does_not_lengthen_rules() {
+        let mut table = Table::new(["n", "name"]);
+        table.row(["1".to_owned(), "x".repeat(500)]);
+        let text = table.paint();
+        assert_eq!(
+            text.lines().nth(1).map(|rule| rule.chars().count()),
+            Some(PAGE_WIDTH)
+        );
+        assert!(text.contains(&"x".repeat(500)));
+    }
+}

@@ -1,0 +1,168 @@
+use profiler_core::report::SimpleReport;
+use profiler_core::report::detailed::paint;
+use profiler_core::report::simple::ThreadStatistics;
+
+use crate::samples::{header, open, row, training_run};
+
+fn position(text: &str, part: &str) -> usize {
+    text.find(part)
+        .unwrap_or_else(|| panic!("{part:?} is missing in:\n{text}"))
+}
+
+#[test]
+fn the_layout_is_as_agreed() {
+    let text = paint(&training_run());
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/detailed");
+    let path = std::path::Path::new(folder).join("training_run.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(folder).expect("the folder of golden files");
+        std::fs::write(&path, &text).expect("the golden file");
+    }
+    let expected = std::fs::read_to_string(&path).expect("the golden file");
+    assert_eq!(
+        text, expected,
+        "if the change is meant, run again with UPDATE_GOLDEN=1"
+    );
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(
+        widest <= Some(140),
+        "only names may go beyond the page: {widest:?}"
+    );
+}
+
+#[test]
+fn rows_are_in_the_order_of_self_time_and_add_up() {
+    let text = paint(&training_run());
+    let main = &text[position(&text, "\nThread main\n")..];
+    let rows: Vec<&str> = main
+        .lines()
+        .skip(4)
+        .take_while(|line| !line.starts_with('─'))
+        .collect();
+    let names: Vec<_> = rows
+        .iter()
+        .map(|row| row.rsplit("  ").next().expect("a name"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "[TrainStep]DigitsCnn.training_step",
+            "optimizer_step",
+            "run_training_batch",
+            "[SanityCheck]validation_step",
+            "[TrainingEpochLoop].train_dataloader_next",
+            "save_checkpoint",
+            "on_fit_start",
+        ]
+    );
+    let share = |line: &str, word: usize| -> f64 {
+        let cell = line.split_whitespace().nth(word).expect("a share");
+        cell.trim_start_matches('(').parse().expect("a number")
+    };
+    // Calls, total and self with their units, and then the share of self.
+    let sum: f64 = rows.iter().map(|row| share(row, 5)).sum();
+    let shown = share(
+        main.lines()
+            .find(|line| line.ends_with("  Sum"))
+            .expect("a sum"),
+        3,
+    );
+    assert!(
+        (sum - shown).abs() < 0.005 * rows.len() as f64,
+        "{sum} and {shown}"
+    );
+    let summary = text
+        .lines()
+        .find(|line| line.contains("in actions of thread main"));
+    assert_eq!(
+        share(summary.expect("a summary"), 2),
+        shown,
+        "the summary says the same"
+    );
+}
+
+#[test]
+fn one_call_has_no_others() {
+    let text = paint(&training_run());
+    let line = text
+        .lines()
+        .find(|line| line.ends_with("  on_fit_start"))
+        .expect("the row");
+    assert_eq!(
+        line.matches("17.0").count(),
+        3,
+        "total, self and first: {line}"
+    );
+    assert_eq!(
+        line.matches("-   ").count(),
+        5,
+        "mean, min, p50, p95 and max: {line}"
+    );
+}
+
+#[test]
+fn a_single_thread_is_not_shown_twice() {
+    let mut report = training_run();
+    report.threads.retain(|thread| thread.thread == "main");
+    report.actions.clone_from(&report.threads[0].actions);
+    let text = paint(&report);
+    assert!(!text.contains("\nThread main"), "{text}");
+    assert_eq!(text.matches("optimizer_step").count(), 1, "{text}");
+    assert!(!text.contains("side by side"), "{text}");
+}
+
+#[test]
+fn a_thousand_threads_are_counted_not_listed() {
+    let thread = |number: usize| ThreadStatistics {
+        thread: format!("thread-{number}"),
+        threads: 1,
+        actions: vec![row("work", &[number as f64 * 1e-3])],
+    };
+    let mut report = training_run();
+    report.threads = (1..=1_000).map(thread).collect();
+    let text = paint(&report);
+    assert_eq!(text.matches("\nThread thread-").count(), 16);
+    assert!(position(&text, "\nThread thread-1000\n") < position(&text, "\nThread thread-999\n"));
+    position(
+        &text,
+        "\n984 more threads, 485 s of self time together, are only in the JSON report.",
+    );
+}
+
+#[test]
+fn ranks_open_actions_and_notes_are_said() {
+    let mut report = training_run();
+    (report.header.rank, report.header.world_size) = (3, 8);
+    report.open = vec![open("run_training_epoch", "main", 12.5)];
+    report.header.notes = vec!["2 stops without a start".into()];
+    let text = paint(&report);
+    assert!(
+        text.starts_with("FIT Profiler Report (rank 3 of 8)\n"),
+        "{text}"
+    );
+    position(&text, "in none or in what is still running\n");
+    assert!(
+        text.ends_with(
+            "\n\nStill running: run_training_epoch on main for 12.500 s\n\
+             Note: 2 stops without a start\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn nothing_measured_is_a_report_too() {
+    let header = header(None, 0.0);
+    let empty = SimpleReport {
+        header,
+        actions: vec![],
+        threads: vec![],
+        open: vec![],
+    };
+    let text = paint(&empty);
+    assert!(
+        text.starts_with("Profiler Report\n\nWall time   0.00 s since 2026-01-02"),
+        "{text}"
+    );
+    assert!(text.ends_with("\nNo action has ended.\n"), "{text}");
+}

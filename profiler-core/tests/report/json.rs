@@ -1,0 +1,98 @@
+use profiler_core::report::advanced::{CallTreeNode, ThreadCallTree};
+use profiler_core::{ActionKind, Report, Stage};
+
+use crate::samples::{advanced, calls, key, open, profile, row, simple, training_run};
+
+#[test]
+fn what_is_written_can_be_read() {
+    let node = CallTreeNode {
+        function: key("src/a.rs", 1, "größe\n"),
+        kind: ActionKind::Function,
+        calls: calls(u64::MAX, 1, 1e-9, 0.1 + 0.2),
+        children: vec![],
+    };
+    let root = CallTreeNode {
+        children: vec![node.clone()],
+        ..node
+    };
+    let mut tree = advanced(vec![profile()]);
+    tree.threads = vec![ThreadCallTree {
+        thread: "main".into(),
+        threads: 1,
+        roots: vec![root],
+    }];
+    let mut running = training_run();
+    running.open = vec![open("", "main", 1.5)];
+    running.header.notes = vec!["x".into()];
+    for report in [Report::Simple(running), Report::Advanced(tree)] {
+        let json = report.to_json().expect("a report is JSON");
+        assert_eq!(
+            Report::from_json(&json).expect("it was just written"),
+            report
+        );
+    }
+}
+
+#[test]
+fn the_layout_is_as_documented() {
+    let mut report = simple(
+        Some(Stage::Fit),
+        12.5,
+        vec![row("optimizer_step", &[0.5, 0.25])],
+    );
+    report.open = vec![open("run_training_epoch", "main", 1.5)];
+    let json = Report::Simple(report).to_json().expect("a report is JSON");
+    let expected = r#"{
+  "profiler": "simple",
+  "header": {
+    "schema_version": 1,
+    "stage": "fit",
+    "rank": 0,
+    "world_size": 1,
+    "started_at": "2026-01-02T03:04:05Z",
+    "wall_seconds": 12.5,
+    "overhead": {
+      "scopes": 123456,
+      "seconds_per_scope": 4.5e-8
+    },
+    "notes": []
+  },
+  "actions": [
+    {
+      "action": "optimizer_step",
+      "sub_stage": null,
+      "calls": 2,
+      "total_seconds": 0.75,
+      "self_seconds": 0.75,
+      "first_seconds": 0.5,
+      "rest": {
+        "min_seconds": 0.25,
+        "mean_seconds": 0.25,
+        "p50_seconds": 0.25,
+        "p95_seconds": 0.25,
+        "max_seconds": 0.25
+      }
+    }
+  ],
+  "threads": [],
+  "open": [
+    {
+      "action": "run_training_epoch",
+      "thread": "main",
+      "elapsed_seconds": 1.5
+    }
+  ],
+  "units": {
+    "time": "seconds",
+    "started_at": "UTC, RFC 3339"
+  }
+}"#;
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn what_is_no_report_is_an_error_that_says_why() {
+    let error = Report::from_json(r#"{"profiler": "simple"}"#).expect_err("fields are missing");
+    assert!(error.to_string().contains("header"), "{error}");
+    assert!(Report::from_json("").is_err());
+}

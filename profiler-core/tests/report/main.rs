@@ -1,0 +1,11 @@
+//! Reports against what other programs print and read: Lightning's own tables, Python's number
+//! format, `pstats` and `marshal`.
+
+mod detailed;
+mod json;
+mod lightning;
+mod number;
+mod prof;
+mod pstats;
+mod python;
+mod samples;

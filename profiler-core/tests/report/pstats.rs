@@ -1,0 +1,157 @@
+use profiler_core::Stage;
+use profiler_core::advanced::LineCountRestriction::{self, Lines, Share};
+use profiler_core::report::advanced::{ActionProfile, AdvancedReport};
+use profiler_core::report::{prof, pstats};
+
+use crate::python;
+use crate::samples::{advanced, calls, function, key, open, profile};
+
+/// What Python prints for the same profile, the way Lightning asks for it.
+fn by_python(profile: &ActionProfile, restriction: &str) -> String {
+    let script = "import pstats, sys\n\
+                  stats = pstats.Stats(sys.argv[1], stream=sys.stdout)\n\
+                  stats.files = []\n\
+                  stats.strip_dirs().sort_stats('cumulative')\n\
+                  stats.print_stats(eval(sys.argv[2]))";
+    let file = python::file(&prof::encode(profile));
+    python::run(script, &[python::path(&file), restriction])
+}
+
+fn with_functions(count: usize) -> ActionProfile {
+    let mut profile = profile();
+    profile.functions.truncate(count);
+    profile
+}
+
+#[test]
+fn tables_are_pstats_own_byte_for_byte() {
+    let cases: [(usize, LineCountRestriction, &str); 15] = [
+        (75, Lines(10), "10"),
+        (75, Lines(0), "0"),
+        (75, Lines(74), "74"),
+        (75, Lines(75), "75"),
+        (75, Lines(1_000), "1000"),
+        (75, Share(0.5), "0.5"),
+        (75, Share(0.1), "0.1"),
+        (75, Share(1.0 / 3.0), "1/3"),
+        (75, Share(0.0), "0.0"),
+        (75, Share(1e-5), "1e-5"),
+        (75, Share(1.0), "1.0"),
+        (75, Share(7.5), "7.5"),
+        (75, Share(-1.0), "-1.0"),
+        (75, Share(f64::NAN), "float('nan')"),
+        (1, Share(1.0), "1.0"), // no recursion: no word of primitive calls
+    ];
+    for (functions, restriction, in_python) in cases {
+        let profile = with_functions(functions);
+        let text = pstats::paint(&advanced(vec![profile.clone()]), restriction);
+        let expected = by_python(&profile, in_python);
+        let head = "FIT Profiler Report\nProfile stats for: run_training_batch\n";
+        assert_eq!(
+            text,
+            format!("{head}{expected}"),
+            "{functions} functions, {in_python}"
+        );
+    }
+}
+
+#[test]
+fn python_says_what_the_documents_say() {
+    let text = pstats::paint(&advanced(vec![profile()]), Lines(10));
+    assert!(
+        text.contains("   List reduced from 75 to 10 due to restriction <10>\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n3752/1876    0.011    0.000   18.250    0.010 tree.rs:42(fetch)\n"),
+        "{text}"
+    );
+    assert!(text.contains(" primitive calls) in "), "{text}");
+    let text = pstats::paint(&advanced(vec![profile()]), Share(1.0));
+    assert!(
+        text.contains(" {burn::fusion}\n"),
+        "a span in angle brackets: {text}"
+    );
+    assert!(
+        text.contains(" run_training_batch\n"),
+        "an action without a file: {text}"
+    );
+}
+
+/// A report of several actions and ranks, joined as Lightning's `_stats_to_str` joins them: lines
+/// of header and table, a line break between each.
+#[test]
+fn a_report_is_every_action_in_turn() {
+    let mut validation = with_functions(2);
+    validation.action = "validation_step".into();
+    validation.sub_stage = Some(Stage::SanityCheck);
+    let mut report = advanced(vec![with_functions(3), validation]);
+    (report.header.rank, report.header.world_size) = (1, 4);
+    let tables = [3, 2].map(|count| by_python(&with_functions(count), "1.0"));
+    let expected = [
+        "FIT Profiler Report",
+        "Profile stats for: run_training_batch rank: 1",
+        &tables[0],
+        "Profile stats for: [SanityCheck]validation_step rank: 1",
+        &tables[1],
+    ];
+    assert_eq!(pstats::paint(&report, Share(1.0)), expected.join("\n"));
+}
+
+#[test]
+fn files_of_one_name_are_not_merged() {
+    let (here, there) = (key("src/a/mod.rs", 7, "new"), key("src/b/mod.rs", 7, "new"));
+    let other = key("src/b/mod.rs", 9, "drop");
+    let one_call = |key| function(key, calls(1, 1, 0.5, 0.5), &[]);
+    let mut profile = with_functions(0);
+    profile.functions = vec![one_call(&here), one_call(&there), one_call(&other)];
+    let text = pstats::paint(&advanced(vec![profile]), Share(1.0));
+    for label in [
+        " src/a/mod.rs:7(new)\n",
+        " src/b/mod.rs:7(new)\n",
+        " mod.rs:9(drop)\n",
+    ] {
+        assert!(text.contains(label), "{label:?} is missing in {text}");
+    }
+}
+
+#[test]
+fn awkward_names_keep_to_their_line() {
+    let mut profile = with_functions(0);
+    profile.action = "a\nb".into();
+    let names = ["", "a\nb\tc", "<", "<>", "🔥", &"x".repeat(10_000)].map(str::to_owned);
+    profile.functions = names
+        .iter()
+        .map(|name| function(&key("~", 0, name), calls(1, 1, 0.0, 0.0), &[]))
+        .collect();
+    let report = advanced(vec![profile]);
+    let text = pstats::paint(&report, Share(1.0));
+    assert!(text.contains("Profile stats for: a\\nb\n"), "{text}");
+    let table = &text[text.find("ncalls").expect("a table")..];
+    let lines = table.lines().skip(1).take_while(|line| !line.is_empty());
+    assert_eq!(lines.count(), names.len(), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() < 260));
+}
+
+#[test]
+fn an_action_without_functions_has_totals_only() {
+    // Python refuses to open such a profile.
+    let text = pstats::paint(&advanced(vec![with_functions(0)]), Share(1.0));
+    assert!(
+        text.ends_with("_batch\n         0 function calls in 0.000 seconds\n\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn open_actions_come_last_and_nothing_is_a_report_too() {
+    let mut report: AdvancedReport = advanced(vec![]);
+    assert_eq!(pstats::paint(&report, Share(1.0)), "FIT Profiler Report\n");
+    report.actions.push(with_functions(3));
+    report.open.push(open("run_training_epoch", "main", 0.5));
+    let text = pstats::paint(&report, Share(1.0));
+    assert!(
+        text.ends_with("\n\nStill running: run_training_epoch on main for 0.500 s\n"),
+        "{text}"
+    );
+}

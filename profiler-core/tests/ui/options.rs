@@ -1,0 +1,34 @@
+use profiler_core::prelude::profile;
+
+#[profile(nmae = "load")]
+fn misspelt() {}
+
+#[profile(name = load)]
+fn not_a_literal() {}
+
+#[profile(name = "a", name = "b")]
+fn twice() {}
+
+#[profile(skip)]
+fn skipped() {}
+
+struct Net;
+
+#[profile]
+impl Net {
+    #[profile(sort)]
+    fn forward(&self) {}
+
+    #[profile]
+    #[profile]
+    fn backward(&self) {}
+}
+
+fn main() {
+    misspelt();
+    not_a_literal();
+    twice();
+    skipped();
+    Net.forward();
+    Net.backward();
+}

@@ -1,0 +1,199 @@
+//! From an item with `#[profile]` to the same item with guards in it.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::parse::{Parse, ParseStream};
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    Attribute, Error, Expr, ImplItem, ImplItemFn, ItemImpl, Path, Result, ReturnType, Signature,
+    Stmt, Token, Type, TypeParamBound, Visibility, parse_quote, parse_quote_spanned,
+};
+
+use crate::options::Options;
+
+pub fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
+    try_expand(options, item.clone()).unwrap_or_else(|error| {
+        // The item stays, so that this is the only error that the user sees.
+        let error = error.into_compile_error();
+        quote!(#error #item)
+    })
+}
+
+fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let options = Options::parse(options)?;
+    if let Some(span) = options.skip {
+        return Err(Error::new(
+            span,
+            "`skip` is for methods inside an impl block that carries #[profile]",
+        ));
+    }
+    let core = options.core_path.unwrap_or_else(|| parse_quote!(::profiler_core));
+    match syn::parse2(item)? {
+        Item::Function(mut function) => {
+            let name = options.name.unwrap_or_else(|| plain_name(&function.sig));
+            measure(&mut function, &name, &core)?;
+            Ok(function.into_token_stream())
+        }
+        Item::Impl(mut block) => {
+            let prefix = options.name.unwrap_or_else(|| short_name(&block.self_ty));
+            for item in &mut block.items {
+                if let ImplItem::Fn(method) = item {
+                    measure_method(method, &prefix, &core)?;
+                }
+            }
+            Ok(block.into_token_stream())
+        }
+    }
+}
+
+enum Item {
+    /// A method or a free function: the grammar of a method takes both.
+    Function(ImplItemFn),
+    Impl(ItemImpl),
+}
+
+impl Parse for Item {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let ahead = input.fork();
+        Attribute::parse_outer(&ahead)?;
+        let first = ahead.cursor().span();
+        if is_impl(&ahead) {
+            return input.parse().map(Self::Impl);
+        }
+        ahead.parse::<Visibility>()?;
+        if ahead.peek(Token![default]) {
+            ahead.parse::<Token![default]>()?;
+        }
+        if ahead.parse::<Signature>().is_err() && !is_function(input) {
+            return Err(Error::new(first, "#[profile] measures functions, methods and impl blocks"));
+        }
+        if ahead.peek(Token![;]) {
+            return Err(Error::new(ahead.span(), "a function without a body cannot be measured"));
+        }
+        input.parse().map(Self::Function)
+    }
+}
+
+fn is_impl(input: ParseStream<'_>) -> bool {
+    input.peek(Token![impl])
+        || (input.peek(Token![unsafe]) || input.peek(Token![default])) && input.peek2(Token![impl])
+}
+
+/// Whether there is a `fn` before the first bracket of any kind, so that a mistake in a signature
+/// is reported as what it is.
+fn is_function(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    let _ = Attribute::parse_outer(&ahead);
+    let _ = ahead.parse::<Visibility>();
+    let tokens: TokenStream = ahead.parse().unwrap_or_default();
+    tokens
+        .into_iter()
+        .take_while(|token| !matches!(token, proc_macro2::TokenTree::Group(_)))
+        .any(|token| matches!(token, proc_macro2::TokenTree::Ident(word) if word == "fn"))
+}
+
+fn measure_method(method: &mut ImplItemFn, prefix: &str, default_core: &Path) -> Result<()> {
+    let options = Options::take_from(&mut method.attrs)?.unwrap_or_default();
+    if options.skip.is_some() {
+        return Ok(());
+    }
+    let name =
+        options.name.unwrap_or_else(|| format!("{prefix}::{}", plain_name(&method.sig)));
+    measure(method, &name, options.core_path.as_ref().unwrap_or(default_core))
+}
+
+/// Puts the guard in front of the first statement. The statements keep their tokens and with them
+/// their lines.
+fn measure(function: &mut ImplItemFn, name: &str, core: &Path) -> Result<()> {
+    if let Some(keyword) = &function.sig.constness {
+        return Err(Error::new_spanned(
+            keyword,
+            "a `const fn` cannot be measured, since it may run in the compiler; \
+             in an impl block, leave it out with #[profile(skip)]",
+        ));
+    }
+    let callsite = callsite(&function.sig, name, core);
+    let site = Span::mixed_site();
+    let statements = &function.block.stmts;
+    if function.sig.asyncness.is_some() {
+        let output = output_hint(&function.sig.output, core);
+        let future: Expr = parse_quote_spanned! {site=>
+            #core::future::ProfiledFuture::at(#callsite, async move { #output #(#statements)* }).await
+        };
+        function.block.stmts = vec![Stmt::Expr(future, None)];
+    } else {
+        let guard: Stmt = parse_quote_spanned! {site=>
+            let _profile_scope = #core::ActiveScope::at(#callsite, #core::Interest::FUNCTIONS);
+        };
+        function.block.stmts.insert(0, guard);
+    }
+    Ok(())
+}
+
+/// An expression for the static callsite, in a block of its own so that nothing in the function
+/// can see or clash with it.
+fn callsite(signature: &Signature, name: &str, core: &Path) -> TokenStream {
+    // Both from the name's own span: right too for a function that `macro_rules!` made.
+    let written_at = signature.ident.span().unwrap();
+    let file = written_at.file();
+    let line = u32::try_from(written_at.line()).unwrap_or(u32::MAX);
+    quote_spanned! {Span::mixed_site()=> {
+        static CALLSITE: #core::Callsite = #core::Callsite::function(#name, #file, #line);
+        &CALLSITE
+    }}
+}
+
+/// A statement that is never run and tells the inner `async` block the function's return type,
+/// which it would otherwise have to guess: without it `?` and unsizing coercions would not compile.
+fn output_hint(output: &ReturnType, core: &Path) -> TokenStream {
+    let mut output: Type = match output {
+        ReturnType::Default => parse_quote!(()),
+        ReturnType::Type(_, output) if matches!(**output, Type::Never(_)) => {
+            return TokenStream::new();
+        }
+        ReturnType::Type(_, output) => (**output).clone(),
+    };
+    InferImplTrait.visit_type_mut(&mut output);
+    quote_spanned! {Span::mixed_site()=>
+        if false {
+            return #core::future::never_called::<#output>();
+        }
+    }
+}
+
+/// Replaces `impl Trait`, which has no name inside the function, by `_`.
+struct InferImplTrait;
+
+impl VisitMut for InferImplTrait {
+    fn visit_type_mut(&mut self, node: &mut Type) {
+        if let Type::ImplTrait(_) = node {
+            *node = parse_quote!(_);
+        } else {
+            visit_mut::visit_type_mut(self, node);
+        }
+    }
+}
+
+fn plain_name(signature: &Signature) -> String {
+    let name = signature.ident.to_string();
+    name.strip_prefix("r#").unwrap_or(&name).to_owned()
+}
+
+/// `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`; `dyn Module` for a trait object; other
+/// types as they are written.
+fn short_name(self_type: &Type) -> String {
+    match self_type {
+        Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        Type::Reference(reference) => Some(short_name(&reference.elem)),
+        Type::Paren(inner) => Some(short_name(&inner.elem)),
+        Type::Group(inner) => Some(short_name(&inner.elem)),
+        Type::TraitObject(object) => object.bounds.iter().find_map(|bound| match bound {
+            TypeParamBound::Trait(bound) => {
+                bound.path.segments.last().map(|segment| format!("dyn {}", segment.ident))
+            }
+            _ => None,
+        }),
+        _ => None,
+    }
+    .unwrap_or_else(|| self_type.to_token_stream().to_string())
+}
