@@ -69,7 +69,10 @@ impl<F: Future> Future for ProfiledFuture<F> {
 
 impl<F: fmt::Debug> fmt::Debug for ProfiledFuture<F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ProfiledFuture").field("future", &self.future).finish_non_exhaustive()
+        formatter
+            .debug_struct("ProfiledFuture")
+            .field("future", &self.future)
+            .finish_non_exhaustive()
     }
 }
 

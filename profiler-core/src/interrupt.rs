@@ -168,6 +168,7 @@ fn accepted(registration: std::io::Result<SigId>) -> Option<SigId> {
 }
 
 /// What a signal does before we take part in it.
+#[cfg_attr(not(unix), expect(dead_code, reason = "only Unix tells"))]
 enum Disposition {
     Default,
     Ignored,

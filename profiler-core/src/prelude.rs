@@ -15,8 +15,10 @@
 //! }
 //!
 //! let profiler = std::sync::Arc::new(AdvancedProfiler::new());
-//! let _active = activate(profiler.clone());
+//! let active = activate(profiler.clone());
 //! assert_eq!(forward(&[1.0, 2.0]), 3.0);
+//! drop(active);
+//! assert!(profiler.summary().contains("(forward)"));
 //! ```
 //!
 //! In a module that has `use super::*;`, import the attribute by name,
@@ -24,4 +26,41 @@
 //! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`.
 
 pub use crate::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, activate};
+/// ```
+/// use profiler_core::prelude::*;
+///
+/// #[profile]
+/// fn load(path: &str) -> std::io::Result<String> {
+///     std::fs::read_to_string(path)
+/// }
+///
+/// struct Net;
+///
+/// #[profile] // Net::forward, Net::predict
+/// impl Net {
+///     fn forward(&self, input: &[f32]) -> f32 {
+///         input.iter().sum()
+///     }
+///
+///     async fn predict(&self) -> f32 {
+///         self.forward(&[1.0])
+///     }
+///
+///     #[profile(skip)]
+///     const fn width(&self) -> usize {
+///         128
+///     }
+/// }
+///
+/// let profiler = std::sync::Arc::new(AdvancedProfiler::new());
+/// let active = activate(profiler.clone());
+/// {
+///     let _scope = profiler_core::profile!("run");
+///     load("no such file").unwrap_err();
+///     Net.forward(&[1.0]);
+/// }
+/// drop(active);
+/// let report = profiler.summary();
+/// assert!(report.contains("(load)") && report.contains("(Net::forward)"), "{report}");
+/// ```
 pub use profiler_macros::profile;

@@ -91,7 +91,9 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for ProfilerLayer {
         if !wants(Interest::FUNCTIONS) {
             return;
         }
-        let Some(metadata) = context.metadata(id) else { return };
+        let Some(metadata) = context.metadata(id) else {
+            return;
+        };
         let scope = ActiveScope::open(|| action_of(metadata), Interest::FUNCTIONS);
         if scope.is_open() {
             remember(OpenSpan { layer: self.number, id: id.into_u64(), scope });
@@ -151,10 +153,8 @@ fn action_of(metadata: &'static Metadata<'static>) -> Action {
     {
         return action;
     }
-    let location = metadata
-        .file()
-        .zip(metadata.line())
-        .map(|(file, line)| SourceLocation { file, line });
+    let location =
+        metadata.file().zip(metadata.line()).map(|(file, line)| SourceLocation { file, line });
     let action = Action::of_kind(ActionKind::Span, metadata.name(), location);
     let _ = KNOWN.try_with(|known| known[slot].set((address, Some(action))));
     action

@@ -137,7 +137,10 @@ impl Program {
     fn start_ignoring(signal: &str, name: &str) -> Self {
         let script = format!(r#"trap '' {signal}; exec "$0" --ignored --exact child --nocapture"#);
         let mut command = Command::new("sh");
-        Self::spawn(command.arg("-c").arg(script).arg(std::env::current_exe().expect("a path")), name)
+        Self::spawn(
+            command.arg("-c").arg(script).arg(std::env::current_exe().expect("a path")),
+            name,
+        )
     }
 
     fn spawn(command: &mut Command, name: &str) -> Self {

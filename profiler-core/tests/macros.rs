@@ -162,7 +162,7 @@ where
     }
 
     #[profile(name = "total")]
-    fn sum(self: Box<Self>) -> T {
+    fn sum(self: std::rc::Rc<Self>) -> T {
         self.weights.iter().copied().sum()
     }
 }
@@ -224,7 +224,7 @@ fn methods_carry_the_name_of_their_type() {
         assert_eq!(net.depth(), 2);
         assert_eq!(net.to_string(), "2 weights");
         assert_eq!((&net).area(), 4);
-        assert_eq!(Box::new(net).sum(), 7);
+        assert_eq!(std::rc::Rc::new(net).sum(), 7);
     });
     assert_eq!(
         recorder.nesting(),
@@ -278,8 +278,8 @@ fn coerces(flag: bool) -> Box<dyn Fn() -> u32> {
 
 #[profile]
 fn generic<T: Default, const N: usize>() -> [T; N] {
-    #![allow(unused_mut)]
-    let mut made = std::array::from_fn(|_| T::default());
+    #![allow(clippy::let_and_return)]
+    let made = std::array::from_fn(|_| T::default());
     made
 }
 

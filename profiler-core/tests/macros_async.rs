@@ -131,7 +131,9 @@ impl Service {
         own
     }
 
-    async fn letters(&self) -> Result<impl Iterator<Item = char> + '_, Box<dyn Error + Send + Sync>> {
+    async fn letters(
+        &self,
+    ) -> Result<impl Iterator<Item = char> + '_, Box<dyn Error + Send + Sync>> {
         let _: u32 = "1".parse()?;
         Ok(self.name.chars())
     }
@@ -218,7 +220,10 @@ async fn counts_down(n: u32) -> u32 {
 #[test]
 fn bodies_are_typed_by_the_signature() {
     let recorder = record(|| {
-        assert_eq!(block_on(unsizes(true)).to_string() + &block_on(unsizes(false)).to_string(), "1two");
+        assert_eq!(
+            block_on(unsizes(true)).to_string() + &block_on(unsizes(false)).to_string(),
+            "1two"
+        );
         assert_eq!(block_on(fails("0")).expect_err("nothing").to_string(), "nothing");
         block_on(fails("x")).expect_err("not a number");
         assert_eq!(block_on(infers()), b"ba");

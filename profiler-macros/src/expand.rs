@@ -3,6 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Attribute, Error, Expr, ImplItem, ImplItemFn, ItemImpl, Path, Result, ReturnType, Signature,
@@ -65,7 +66,10 @@ impl Parse for Item {
             ahead.parse::<Token![default]>()?;
         }
         if ahead.parse::<Signature>().is_err() && !is_function(input) {
-            return Err(Error::new(first, "#[profile] measures functions, methods and impl blocks"));
+            return Err(Error::new(
+                first,
+                "#[profile] measures functions, methods and impl blocks",
+            ));
         }
         if ahead.peek(Token![;]) {
             return Err(Error::new(ahead.span(), "a function without a body cannot be measured"));
@@ -97,13 +101,12 @@ fn measure_method(method: &mut ImplItemFn, prefix: &str, default_core: &Path) ->
     if options.skip.is_some() {
         return Ok(());
     }
-    let name =
-        options.name.unwrap_or_else(|| format!("{prefix}::{}", plain_name(&method.sig)));
+    let name = options.name.unwrap_or_else(|| format!("{prefix}::{}", plain_name(&method.sig)));
     measure(method, &name, options.core_path.as_ref().unwrap_or(default_core))
 }
 
-/// Puts the guard in front of the first statement. The statements keep their tokens and with them
-/// their lines.
+/// Puts the guard in front of the first statement that does something. The statements keep their
+/// tokens and with them their lines.
 fn measure(function: &mut ImplItemFn, name: &str, core: &Path) -> Result<()> {
     if let Some(keyword) = &function.sig.constness {
         return Err(Error::new_spanned(
@@ -114,18 +117,20 @@ fn measure(function: &mut ImplItemFn, name: &str, core: &Path) -> Result<()> {
     }
     let callsite = callsite(&function.sig, name, core);
     let site = Span::mixed_site();
-    let statements = &function.block.stmts;
+    let statements = &mut function.block.stmts;
+    // Items do nothing when they are reached, and some lints want them first.
+    let first = statements.iter().take_while(|one| matches!(one, Stmt::Item(_))).count();
     if function.sig.asyncness.is_some() {
-        let output = output_hint(&function.sig.output, core);
+        statements.splice(first..first, output_hint(&function.sig.output, core));
         let future: Expr = parse_quote_spanned! {site=>
-            #core::future::ProfiledFuture::at(#callsite, async move { #output #(#statements)* }).await
+            #core::future::ProfiledFuture::at(#callsite, async move { #(#statements)* }).await
         };
-        function.block.stmts = vec![Stmt::Expr(future, None)];
+        *statements = vec![Stmt::Expr(future, None)];
     } else {
-        let guard: Stmt = parse_quote_spanned! {site=>
+        let guard = parse_quote_spanned! {site=>
             let _profile_scope = #core::ActiveScope::at(#callsite, #core::Interest::FUNCTIONS);
         };
-        function.block.stmts.insert(0, guard);
+        statements.insert(first, guard);
     }
     Ok(())
 }
@@ -145,20 +150,21 @@ fn callsite(signature: &Signature, name: &str, core: &Path) -> TokenStream {
 
 /// A statement that is never run and tells the inner `async` block the function's return type,
 /// which it would otherwise have to guess: without it `?` and unsizing coercions would not compile.
-fn output_hint(output: &ReturnType, core: &Path) -> TokenStream {
+fn output_hint(output: &ReturnType, core: &Path) -> Option<Stmt> {
     let mut output: Type = match output {
         ReturnType::Default => parse_quote!(()),
-        ReturnType::Type(_, output) if matches!(**output, Type::Never(_)) => {
-            return TokenStream::new();
-        }
+        // Not a type that could be named there; `!` becomes anything anyway.
+        ReturnType::Type(_, output) if matches!(**output, Type::Never(_)) => return None,
         ReturnType::Type(_, output) => (**output).clone(),
     };
+    // Located at the type, so that a mismatch is explained there.
+    let site = Span::mixed_site().located_at(output.span());
     InferImplTrait.visit_type_mut(&mut output);
-    quote_spanned! {Span::mixed_site()=>
+    Some(parse_quote_spanned! {site=>
         if false {
             return #core::future::never_called::<#output>();
         }
-    }
+    })
 }
 
 /// Replaces `impl Trait`, which has no name inside the function, by `_`.

@@ -11,35 +11,6 @@ use proc_macro::TokenStream;
 /// Measures every call of a function, a method, or all functions of an `impl` block, while a
 /// profiler is active that wants functions (`Interest::FUNCTIONS`).
 ///
-/// ```ignore
-/// use profiler_core::prelude::*; // brings the attribute
-/// use profiler_core::profile;    // brings the macro `profile!`, if it is used too
-///
-/// #[profile]
-/// fn load(path: &str) -> std::io::Result<String> {
-///     std::fs::read_to_string(path)
-/// }
-///
-/// struct Net;
-///
-/// #[profile] // Net::forward, Net::predict
-/// impl Net {
-///     fn forward(&self, input: &[f32]) -> f32 {
-///         let _scope = profile!("sum");
-///         input.iter().sum()
-///     }
-///
-///     async fn predict(&self) -> f32 {
-///         self.forward(&[1.0])
-///     }
-///
-///     #[profile(skip)]
-///     fn width(&self) -> usize {
-///         128
-///     }
-/// }
-/// ```
-///
 /// *Names*: a function is called what it is called; in an `impl` block with the attribute,
 /// `Type::method`. On a single method the attribute cannot see the type, so the name is the
 /// method's alone: put the attribute on the block, or give a name. All instances of a generic

@@ -35,14 +35,19 @@ impl Parse for ProfileOption {
                 Ident::parse_any(input)?;
                 input.parse::<Token![=]>()?;
                 if input.peek(LitStr) {
-                    return input.parse::<LitStr>()?.parse_with(Path::parse_mod_style).map(Self::Crate);
+                    return input
+                        .parse::<LitStr>()?
+                        .parse_with(Path::parse_mod_style)
+                        .map(Self::Crate);
                 }
                 Path::parse_mod_style(input).map(Self::Crate)
             }
             "skip" => Ident::parse_any(input).map(|_| Self::Skip),
             _ => Err(Error::new(
                 key.span(),
-                format!("no option of #[profile] is called `{key}`: there are `name = \"…\"`, `crate = path` and `skip`"),
+                format!(
+                    "no option of #[profile] is called `{key}`: there are `name = \"…\"`, `crate = path` and `skip`"
+                ),
             )),
         }
     }
@@ -50,9 +55,8 @@ impl Parse for ProfileOption {
 
 impl Options {
     pub fn parse(tokens: TokenStream) -> Result<Self> {
-        let parser = |input: ParseStream<'_>| {
-            Punctuated::<Spanned, Token![,]>::parse_terminated(input)
-        };
+        let parser =
+            |input: ParseStream<'_>| Punctuated::<Spanned, Token![,]>::parse_terminated(input);
         let mut options = Self::default();
         for Spanned { span, option } in parser.parse2(tokens)? {
             let is_repeated = match option {
@@ -69,7 +73,9 @@ impl Options {
 
     /// Takes the `#[profile]` of a method out of its attributes; `None` if it has none.
     pub fn take_from(attributes: &mut Vec<Attribute>) -> Result<Option<Self>> {
-        let Some(position) = attributes.iter().position(is_profile) else { return Ok(None) };
+        let Some(position) = attributes.iter().position(is_profile) else {
+            return Ok(None);
+        };
         let attribute = attributes.remove(position);
         if let Some(second) = attributes.iter().find(|attribute| is_profile(attribute)) {
             return Err(Error::new_spanned(second, "#[profile] is given twice"));
@@ -77,7 +83,9 @@ impl Options {
         let tokens = match attribute.meta {
             Meta::Path(_) => TokenStream::new(),
             Meta::List(list) => list.tokens,
-            other => return Err(Error::new_spanned(other, "write `#[profile(name = \"…\")]`")),
+            other => {
+                return Err(Error::new_spanned(other, "write `#[profile(name = \"…\")]`"));
+            }
         };
         Self::parse(tokens).map(Some)
     }

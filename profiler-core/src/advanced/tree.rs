@@ -3,11 +3,12 @@
 use std::ptr;
 
 use super::snapshot::{Counts, Place, TreeSnapshot};
+use crate::NeverStarted;
 use crate::action::{Action, ActionKind, SourceLocation};
-use crate::clock::Clock;
+use crate::clock::{Clock, counter};
 use crate::recorder::Table;
 use crate::recorder::action_map::ActionMap;
-use crate::recorder::stack::{Closed, Open, Stack};
+use crate::recorder::stack::{Closed, Open, Stack, span};
 use crate::sync::{AtomicPtr, Ordering, Tally};
 
 /// More places in one thread's tree than any program needs; what comes after is counted at one
@@ -120,26 +121,24 @@ impl Node {
 }
 
 impl CallTree {
-    /// The edge from the current place to `action`.
+    /// The edge from the current place to `action`, if it is the one used last of its cache slot.
     #[inline(always)]
-    fn edge_to(&self, action: Action) -> &Edge {
+    fn cached_edge(&self, action: Action) -> Option<&Edge> {
         // SAFETY: `current` is a node of this tree, which lives as long as the tree.
         let node = unsafe { &*self.current.load(Ordering::Relaxed) };
         let cached = node.cache[action.index() % CACHED].load(Ordering::Relaxed);
         // SAFETY: cached edges are edges of this tree, or null.
-        match unsafe { cached.as_ref() } {
-            Some(edge) if edge.action == action => edge,
-            _ => self.find_edge(node, action),
-        }
+        unsafe { cached.as_ref() }.filter(|edge| edge.action == action)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn find_edge<'tree>(&'tree self, node: &'tree Node, action: Action) -> &'tree Edge {
+    /// The edge from the current place to `action`, made if there is none.
+    fn edge_to(&self, action: Action) -> &Edge {
+        // SAFETY: as in `cached_edge`.
+        let node = unsafe { &*self.current.load(Ordering::Relaxed) };
         let known = node.edges().find(|edge| edge.action == action);
         let edge = known.unwrap_or_else(|| self.add_edge(node, action));
-        let pointer = ptr::from_ref(edge).cast_mut();
         if edge.action == action {
+            let pointer = ptr::from_ref(edge).cast_mut();
             node.cache[action.index() % CACHED].store(pointer, Ordering::Relaxed);
         }
         edge
@@ -181,28 +180,20 @@ impl CallTree {
         unsafe { &*edge }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn stop_out_of_order(&self, action: Action, now: u64) -> bool {
-        // A scope that is overtaken no longer surrounds the calls that follow.
-        let on_detach = |edge: *const Edge| {
-            // SAFETY: as in `stop`.
-            unsafe { (*(*edge).function).leave() };
-        };
-        let Some(closed) = self.stack.pop_out_of_order(action, now, on_detach) else {
-            return false;
-        };
-        // SAFETY: as in `stop`.
-        let edge = unsafe { &*closed.record };
-        if closed.is_detached {
-            edge.record(&closed, true);
-        } else {
-            // SAFETY: as in `stop`.
-            let is_primitive = unsafe { (*edge.function).leave() };
-            edge.record(&closed, is_primitive);
-            self.current.store(edge.from.cast_mut(), Ordering::Relaxed);
-        }
-        true
+    /// Goes down `edge`.
+    #[inline(always)]
+    fn enter(&self, edge: &Edge) {
+        // SAFETY: functions live as long as the tree.
+        unsafe { &*edge.function }.active.add(1);
+        self.current.store(edge.to.cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Comes back up `edge`; true if no other call of the function is open in the action.
+    #[inline(always)]
+    fn leave(&self, edge: &Edge) -> bool {
+        self.current.store(edge.from.cast_mut(), Ordering::Relaxed);
+        // SAFETY: as in `enter`.
+        unsafe { &*edge.function }.leave()
     }
 }
 
@@ -215,7 +206,7 @@ impl Function {
     /// One call ends; true if no other one is open.
     #[inline(always)]
     fn leave(&self) -> bool {
-        let others = self.active.get().saturating_sub(1);
+        let others = self.active.get().wrapping_sub(1);
         self.active.set(others);
         others == 0
     }
@@ -224,7 +215,7 @@ impl Function {
 impl Edge {
     #[inline(always)]
     fn record(&self, closed: &Closed<Self>, is_primitive: bool) {
-        self.own.add(closed.own);
+        self.own.add(closed.elapsed.wrapping_sub(closed.children));
         if is_primitive {
             self.primitive.add(1);
             self.cumulative.add(closed.elapsed);
@@ -249,25 +240,51 @@ impl Table for CallTree {
 
     #[inline(always)]
     fn start(&self, action: Action, clock: &Clock) {
+        match (self.cached_edge(action), self.stack.room()) {
+            (Some(edge), Some(room)) => {
+                self.enter(edge);
+                room.push(action, edge, counter);
+            }
+            _ => self.start_slow(action, clock),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_slow(&self, action: Action, clock: &Clock) {
         let edge = self.edge_to(action);
-        // SAFETY: functions live as long as the tree.
-        unsafe { &*edge.function }.active.add(1);
-        self.current.store(edge.to.cast_mut(), Ordering::Relaxed);
-        self.stack.push(action, edge, clock);
+        self.enter(edge);
+        self.stack.push_any(action, edge, false, || clock.ticks());
     }
 
     #[inline(always)]
-    fn stop(&self, action: Action, clock: &Clock) -> bool {
-        let now = clock.ticks();
-        let Some(closed) = self.stack.pop(action, now) else {
-            return self.stop_out_of_order(action, now);
-        };
-        // SAFETY: `start` pushed an edge of this tree, and edges and functions live as long as it.
+    fn stop(
+        &self,
+        action: Action,
+        elsewhere: impl FnOnce() -> Result<(), NeverStarted>,
+    ) -> Result<(), NeverStarted> {
+        // Whether a call is recursive is asked per action here, so the stack need not know.
+        let Some(closed) = self.stack.pop(action, counter()) else { return elsewhere() };
+        // SAFETY: `start` pushed an edge of this tree, which lives as long as the tree.
         let edge = unsafe { &*closed.record };
-        // SAFETY: as above.
-        let is_primitive = unsafe { &*edge.function }.leave();
-        edge.record(&closed, is_primitive);
-        self.current.store(edge.from.cast_mut(), Ordering::Relaxed);
+        edge.record(&closed, self.leave(edge));
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop_slow(&self, action: Action, clock: &Clock) -> bool {
+        // A scope that is overtaken no longer surrounds the calls that follow.
+        let on_detach = |edge: *const Edge| {
+            // SAFETY: as in `stop` and `enter`.
+            unsafe { (*(*edge).function).leave() };
+        };
+        let Some(closed) = self.stack.pop_any(action, clock.ticks(), on_detach) else {
+            return false;
+        };
+        // SAFETY: as in `stop`.
+        let edge = unsafe { &*closed.record };
+        edge.record(&closed, closed.is_detached || self.leave(edge));
         true
     }
 
@@ -300,8 +317,8 @@ impl Table for CallTree {
                 let counts = Counts {
                     calls,
                     primitive: edge.primitive.get(),
-                    cumulative: edge.cumulative.get(),
-                    own: edge.own.get(),
+                    cumulative: span(edge.cumulative.get()),
+                    own: span(edge.own.get()),
                 };
                 let callee = snapshot.place_or_insert(place, edge.action, edge.leads_back, counts);
                 if !edge.leads_back {

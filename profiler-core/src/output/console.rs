@@ -10,35 +10,24 @@ pub(super) struct Console<'streams> {
 
 impl Console<'static> {
     pub(super) fn standard() -> Self {
-        Self {
-            stdout: Box::new(io::stdout()),
-            stderr: Box::new(io::stderr()),
-        }
+        Self { stdout: Box::new(io::stdout()), stderr: Box::new(io::stderr()) }
     }
 }
 
 impl<'streams> Console<'streams> {
     #[cfg(test)]
     pub(super) fn new(stdout: impl Write + 'streams, stderr: impl Write + 'streams) -> Self {
-        Self {
-            stdout: Box::new(stdout),
-            stderr: Box::new(stderr),
-        }
+        Self { stdout: Box::new(stdout), stderr: Box::new(stderr) }
     }
 
     /// Prints a report. `print!` would panic where this does not: on a pipe that nobody reads any
     /// more, and on a full disk behind a redirection. Of the latter standard error hears, and gets
     /// the report.
     pub(super) fn print(&mut self, report: &str) {
-        let printed = self
-            .stdout
-            .write_all(report.as_bytes())
-            .and_then(|()| self.stdout.flush());
+        let printed = self.stdout.write_all(report.as_bytes()).and_then(|()| self.stdout.flush());
         match printed {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                self.warn(&format!(
-                    "cannot print the profiler's report ({error}); here it is:"
-                ));
+                self.warn(&format!("cannot print the profiler's report ({error}); here it is:"));
                 self.complain(report);
             }
             _ => {}

@@ -84,10 +84,7 @@ impl Output {
     /// Rank, world size and directory that [`setup`](Self::setup) gave last; those of the
     /// environment before.
     pub fn run(&self) -> RunContext {
-        self.state()
-            .run
-            .clone()
-            .unwrap_or_else(RunContext::from_environment)
+        self.state().run.clone().unwrap_or_else(RunContext::from_environment)
     }
 
     /// Writes a file beside the text reports: `{stage}-{filename}[-{rank}][-{action}].{extension}`
@@ -115,10 +112,7 @@ impl Output {
         content: &[u8],
         console: &mut Console<'_>,
     ) -> Option<PathBuf> {
-        let path = self
-            .directory()
-            .unwrap_or_default()
-            .join(self.own_file_name(action, extension));
+        let path = self.directory().unwrap_or_default().join(self.own_file_name(action, extension));
         match file::replace(&path, content) {
             Ok(()) => Some(path),
             Err(error) => {
@@ -136,10 +130,7 @@ impl Output {
     }
 
     fn directory(&self) -> Option<PathBuf> {
-        let own = self
-            .dirpath
-            .as_ref()
-            .filter(|path| !path.as_os_str().is_empty());
+        let own = self.dirpath.as_ref().filter(|path| !path.as_os_str().is_empty());
         own.cloned().or_else(|| self.run().log_dir)
     }
 
@@ -148,11 +139,7 @@ impl Output {
         let rank = (run.world_size > 1).then(|| run.rank.to_string());
         let stage = self.stage().map(Stage::as_str);
         let filename = self.filename.as_deref().filter(|name| !name.is_empty());
-        name::stem(
-            [stage, filename, rank.as_deref(), action]
-                .into_iter()
-                .flatten(),
-        )
+        name::stem([stage, filename, rank.as_deref(), action].into_iter().flatten())
     }
 
     /// A file name that no other action of this output has.
@@ -162,14 +149,8 @@ impl Output {
         let mut is_free = |name: &String| {
             // File systems of macOS and Windows take `A` and `a` for the same file.
             let folds_case = cfg!(any(windows, target_os = "macos"));
-            let key = if folds_case {
-                name.to_lowercase()
-            } else {
-                name.clone()
-            };
-            let owner = owners
-                .entry(key)
-                .or_insert_with(|| action.map(str::to_owned));
+            let key = if folds_case { name.to_lowercase() } else { name.clone() };
+            let owner = owners.entry(key).or_insert_with(|| action.map(str::to_owned));
             owner.as_deref() == action
         };
         let mut names = (1..).map(|copy| name::file_name(&stem, copy, extension));

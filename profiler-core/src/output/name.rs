@@ -28,11 +28,7 @@ fn is_unsafe(character: char) -> bool {
 /// `{stem}[-{copy}].{extension}`, the stem cut so that the name is at most 255 bytes long. `copy`
 /// tells apart what would otherwise have one name; the first has none.
 pub(super) fn file_name(stem: &str, copy: usize, extension: &str) -> String {
-    let copy = if copy > 1 {
-        format!("-{copy}")
-    } else {
-        String::new()
-    };
+    let copy = if copy > 1 { format!("-{copy}") } else { String::new() };
     let ending = format!("{copy}.{extension}");
     let mut end = stem.len().min(LONGEST.saturating_sub(ending.len()));
     while !stem.is_char_boundary(end) {
@@ -48,37 +44,19 @@ mod tests {
     #[test]
     fn parts_are_joined_as_lightning_does() {
         assert_eq!(stem(["fit", "run"]), "fit-run");
-        assert_eq!(
-            stem(["fit", "run", "3", "training_step"]),
-            "fit-run-3-training_step"
-        );
+        assert_eq!(stem(["fit", "run", "3", "training_step"]), "fit-run-3-training_step");
         assert_eq!(stem(["fit"]), "fit");
     }
 
     #[test]
     fn what_file_systems_refuse_becomes_one_underscore() {
         for character in r#"\/:*?"<>|"#.chars().chain("\n\r\t\0\u{7f}".chars()) {
-            assert_eq!(
-                stem([format!("a{character}b").as_str()]),
-                "a_b",
-                "{character:?}"
-            );
+            assert_eq!(stem([format!("a{character}b").as_str()]), "a_b", "{character:?}");
         }
         assert_eq!(stem(["a\\/:*?b"]), "a_b", "a run of different ones");
-        assert_eq!(
-            stem(["a___b_/_c"]),
-            "a_b_c",
-            "underscores that were there are part of a run"
-        );
-        assert_eq!(
-            stem(["../../etc/passwd"]),
-            ".._.._etc_passwd",
-            "no way out of the directory"
-        );
-        assert_eq!(
-            stem(["[Strategy]Flex.backward été 🔥"]),
-            "[Strategy]Flex.backward été 🔥"
-        );
+        assert_eq!(stem(["a___b_/_c"]), "a_b_c", "underscores that were there are part of a run");
+        assert_eq!(stem(["../../etc/passwd"]), ".._.._etc_passwd", "no way out of the directory");
+        assert_eq!(stem(["[Strategy]Flex.backward été 🔥"]), "[Strategy]Flex.backward été 🔥");
     }
 
     #[test]

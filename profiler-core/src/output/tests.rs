@@ -28,9 +28,7 @@ fn nothing() -> (String, String) {
 #[test]
 fn reports_are_appended_to_a_file_in_directories_that_are_made() {
     let directory = directory();
-    let output = Output::new()
-        .dirpath(directory.path().join("a/b"))
-        .filename("run");
+    let output = Output::new().dirpath(directory.path().join("a/b")).filename("run");
     output.setup(Stage::Fit, &run());
     assert_eq!(delivered(Some(&output), "one\n"), nothing());
     output.teardown(None);
@@ -42,11 +40,7 @@ fn reports_are_appended_to_a_file_in_directories_that_are_made() {
 #[test]
 fn the_name_has_a_rank_only_among_several_processes() {
     let output = Output::new().dirpath("d").filename("a/b");
-    assert_eq!(
-        output.report_path(),
-        Some("d/a_b.txt".into()),
-        "before any trainer"
-    );
+    assert_eq!(output.report_path(), Some("d/a_b.txt".into()), "before any trainer");
     output.setup(Stage::Validate, &run());
     assert_eq!(output.report_path(), Some("d/validate-a_b.txt".into()));
     output.setup(Stage::Test, &run().with_rank(11, 16));
@@ -67,16 +61,11 @@ fn a_file_name_alone_goes_to_the_trainers_directory() {
 
 #[test]
 fn without_a_file_name_rank_0_prints() {
-    for output in [
-        Output::new(),
-        Output::new().dirpath("d"),
-        Output::new().dirpath("d").filename(""),
-    ] {
+    for output in
+        [Output::new(), Output::new().dirpath("d"), Output::new().dirpath("d").filename("")]
+    {
         output.setup(Stage::Fit, &run().with_rank(0, 2));
-        assert_eq!(
-            delivered(Some(&output), REPORT),
-            (REPORT.to_owned(), String::new())
-        );
+        assert_eq!(delivered(Some(&output), REPORT), (REPORT.to_owned(), String::new()));
         output.setup(Stage::Fit, &run().with_rank(1, 2));
         assert_eq!(delivered(Some(&output), REPORT), nothing());
     }
@@ -85,9 +74,7 @@ fn without_a_file_name_rank_0_prints() {
 #[test]
 fn an_empty_report_leaves_no_trace() {
     let directory = directory();
-    let output = Output::new()
-        .dirpath(directory.path().join("sub"))
-        .filename("run");
+    let output = Output::new().dirpath(directory.path().join("sub")).filename("run");
     assert_eq!(delivered(Some(&output), ""), nothing());
     assert_eq!(delivered(None, ""), nothing());
     assert!(!directory.path().join("sub").exists());
@@ -109,11 +96,7 @@ fn a_file_in_the_way_of_the_directory_is_said_once_and_every_report_is_printed()
         "{stderr}"
     );
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert_eq!(
-        delivered(Some(&output), REPORT),
-        (REPORT.to_owned(), String::new()),
-        "once"
-    );
+    assert_eq!(delivered(Some(&output), REPORT), (REPORT.to_owned(), String::new()), "once");
 }
 
 #[cfg(target_os = "linux")]
@@ -126,35 +109,20 @@ fn a_report_that_meets_a_full_disk_is_printed() {
     let (stdout, stderr) = delivered(Some(&output), REPORT);
     assert_eq!(stdout, REPORT);
     assert!(stderr.contains("No space left on device"), "{stderr}");
-    assert!(
-        stderr.contains("Its report goes to the console; the run goes on."),
-        "{stderr}"
-    );
+    assert!(stderr.contains("Its report goes to the console; the run goes on."), "{stderr}");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_console_on_a_full_disk_gets_the_report_to_standard_error() {
-    let full = fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .expect("/dev/full");
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let mut stderr = Vec::new();
-    deliver_to(
-        None,
-        REPORT,
-        &mut Console::new(std::io::BufWriter::new(full), &mut stderr),
-    );
+    deliver_to(None, REPORT, &mut Console::new(std::io::BufWriter::new(full), &mut stderr));
     let stderr = String::from_utf8(stderr).expect("text");
     assert!(stderr.contains("No space left on device"), "{stderr}");
     assert!(stderr.ends_with(REPORT), "{stderr}");
     // Neither stream works: nothing to be done, and no panic.
-    let full = || {
-        fs::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .expect("/dev/full")
-    };
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     deliver_to(None, REPORT, &mut Console::new(full(), full()));
 }
 
@@ -173,25 +141,12 @@ fn files_are_replaced_whole_and_leave_nothing_beside_them() {
     let directory = directory();
     let output = Output::new().dirpath(directory.path()).filename("run");
     output.setup(Stage::Fit, &run().with_rank(2, 4));
-    let path = output
-        .write_file(Some("a/b"), "prof", b"older and longer")
-        .expect("written");
+    let path = output.write_file(Some("a/b"), "prof", b"older and longer").expect("written");
     assert_eq!(path, directory.path().join("fit-run-2-a_b.prof"));
-    assert_eq!(
-        output.write_file(Some("a/b"), "prof", b"newer"),
-        Some(path.clone())
-    );
+    assert_eq!(output.write_file(Some("a/b"), "prof", b"newer"), Some(path.clone()));
     assert_eq!(fs::read(&path).expect("the file"), b"newer");
-    assert_eq!(
-        output.write_file(None, "json", b"{}"),
-        Some(path.with_file_name("fit-run-2.json"))
-    );
-    assert_eq!(
-        fs::read_dir(directory.path())
-            .expect("the directory")
-            .count(),
-        2
-    );
+    assert_eq!(output.write_file(None, "json", b"{}"), Some(path.with_file_name("fit-run-2.json")));
+    assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 2);
 }
 
 #[test]
@@ -200,9 +155,7 @@ fn a_file_name_is_optional_and_the_directory_may_be_the_trainers() {
     let output = Output::new();
     assert_eq!(output.directory(), None, "the current one");
     output.setup(Stage::Fit, &run().with_log_dir(directory.path()));
-    let path = output
-        .write_file(Some("training_step"), "prof", b"")
-        .expect("written");
+    let path = output.write_file(Some("training_step"), "prof", b"").expect("written");
     assert_eq!(path, directory.path().join("fit-training_step.prof"));
 }
 
@@ -212,23 +165,13 @@ fn actions_of_one_file_name_get_a_file_each() {
     let output = Output::new().dirpath(directory.path());
     let long = "x".repeat(10_000);
     let longer = format!("{long}, but ends differently");
-    let actions = [
-        "a/b", "a:b", "a?b", "a_b-2", "", "a/b", "a?b", &long, &longer,
-    ];
+    let actions = ["a/b", "a:b", "a?b", "a_b-2", "", "a/b", "a?b", &long, &longer];
     let names = actions.map(|action| {
-        let path = output
-            .write_file(Some(action), "prof", action.as_bytes())
-            .expect("written");
+        let path = output.write_file(Some(action), "prof", action.as_bytes()).expect("written");
         assert_eq!(fs::read(&path).expect("the file"), action.as_bytes());
-        path.file_name()
-            .expect("a name")
-            .to_str()
-            .expect("text")
-            .to_owned()
+        path.file_name().expect("a name").to_str().expect("text").to_owned()
     });
-    let expected = [
-        "a_b", "a_b-2", "a_b-3", "a_b-2-2", "profile", "a_b", "a_b-3",
-    ];
+    let expected = ["a_b", "a_b-2", "a_b-3", "a_b-2-2", "profile", "a_b", "a_b-3"];
     assert_eq!(names[..7], expected.map(|name| format!("{name}.prof")));
     assert_eq!(names[7], format!("{}.prof", "x".repeat(250)));
     assert_eq!(names[8], format!("{}-2.prof", "x".repeat(248)));
@@ -243,18 +186,12 @@ fn a_file_that_cannot_be_written_is_said_once() {
     let mut stderr = Vec::new();
     let mut console = Console::new(Vec::new(), &mut stderr);
     for _ in 0..2 {
-        assert_eq!(
-            output.write_file_or_warn(Some("x"), "prof", b"", &mut console),
-            None
-        );
+        assert_eq!(output.write_file_or_warn(Some("x"), "prof", b"", &mut console), None);
     }
     drop(console);
     let stderr = String::from_utf8(stderr).expect("text");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(
-        stderr.contains("x.prof") && stderr.contains("The file is missing"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("x.prof") && stderr.contains("The file is missing"), "{stderr}");
 }
 
 #[test]
@@ -263,14 +200,6 @@ fn a_directory_in_the_way_of_a_file_leaves_no_temporary_file() {
     fs::create_dir_all(directory.path().join("x.prof/sub")).expect("a directory");
     let output = Output::new().dirpath(directory.path());
     let mut console = Console::new(Vec::new(), Vec::new());
-    assert_eq!(
-        output.write_file_or_warn(Some("x"), "prof", b"", &mut console),
-        None
-    );
-    assert_eq!(
-        fs::read_dir(directory.path())
-            .expect("the directory")
-            .count(),
-        1
-    );
+    assert_eq!(output.write_file_or_warn(Some("x"), "prof", b"", &mut console), None);
+    assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 1);
 }

@@ -5,21 +5,23 @@ use std::ptr;
 use crate::action::Action;
 use crate::sync::{AtomicPtr, Ordering};
 
-/// Chunk 0 holds this many entries, every further one twice as many as the one before it: entries
-/// never move, and an action costs no more than two loads to find.
+/// Actions up to this index are found by one load.
 #[cfg(not(loom))]
-const FIRST_CHUNK: usize = 32;
+const NEAR: usize = 256;
 #[cfg(loom)]
-const FIRST_CHUNK: usize = 1;
+const NEAR: usize = 1;
+/// Chunk `i` holds `NEAR << i` of the others: entries never move, and an action costs no more than
+/// two loads to find.
 #[cfg(not(loom))]
-const CHUNKS: usize = 27;
+const CHUNKS: usize = 25;
 #[cfg(loom)]
 const CHUNKS: usize = 6;
 
 /// *Invariant*: only the owning thread inserts. Chunks and records are published with `Release`
 /// after they are complete, never replaced, and freed only with the map.
 pub(crate) struct ActionMap<R> {
-    chunks: [AtomicPtr<AtomicPtr<R>>; CHUNKS],
+    near: [AtomicPtr<R>; NEAR],
+    far: [AtomicPtr<AtomicPtr<R>>; CHUNKS],
 }
 
 // SAFETY: the map owns its records and hands out shared references only.
@@ -29,85 +31,102 @@ unsafe impl<R: Send + Sync> Sync for ActionMap<R> {}
 
 impl<R> ActionMap<R> {
     pub(crate) fn new() -> Self {
-        Self { chunks: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
+        Self {
+            near: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            far: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        }
+    }
+
+    /// The record of `action`, if it has one and is among the first actions of the process. Only
+    /// the owning thread may call this.
+    #[inline(always)]
+    pub(crate) fn get_near(&self, action: Action) -> Option<&R> {
+        let record = self.near.get(action.index())?.load(Ordering::Relaxed);
+        // SAFETY: records live as long as the map.
+        unsafe { record.as_ref() }
     }
 
     /// The record of `action`, made on its first use. Only the owning thread may call this.
-    #[inline(always)]
     pub(crate) fn get_or_insert(&self, action: Action, make: impl FnOnce() -> R) -> &R {
-        let (chunk, offset) = position(action.index());
-        // SAFETY: `position` yields chunks below `CHUNKS` for every 32-bit index.
-        let entries = unsafe { self.chunks.get_unchecked(chunk) }.load(Ordering::Relaxed);
-        if !entries.is_null() {
-            // SAFETY: a chunk has `FIRST_CHUNK << chunk` entries and `position` keeps the offset
-            // below that.
-            let record = unsafe { &*entries.add(offset) }.load(Ordering::Relaxed);
-            if !record.is_null() {
-                // SAFETY: records live as long as the map.
-                return unsafe { &*record };
-            }
+        let entry = match self.near.get(action.index()) {
+            Some(entry) => entry,
+            None => self.far_entry(action.index()),
+        };
+        let mut record = entry.load(Ordering::Relaxed);
+        if record.is_null() {
+            record = Box::into_raw(Box::new(make()));
+            entry.store(record, Ordering::Release);
         }
-        self.insert(chunk, offset, make())
+        // SAFETY: records live as long as the map.
+        unsafe { &*record }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn insert(&self, chunk: usize, offset: usize, record: R) -> &R {
-        let mut entries = self.chunks[chunk].load(Ordering::Relaxed);
+    fn far_entry(&self, index: usize) -> &AtomicPtr<R> {
+        let (chunk, offset) = far_position(index);
+        let mut entries = self.far[chunk].load(Ordering::Relaxed);
         if entries.is_null() {
             let new: Box<[AtomicPtr<R>]> =
-                (0..FIRST_CHUNK << chunk).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+                (0..NEAR << chunk).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
             entries = Box::into_raw(new).cast();
-            self.chunks[chunk].store(entries, Ordering::Release);
+            self.far[chunk].store(entries, Ordering::Release);
         }
-        let record = Box::into_raw(Box::new(record));
-        // SAFETY: in bounds as in `get_or_insert`.
-        unsafe { &*entries.add(offset) }.store(record, Ordering::Release);
-        // SAFETY: just made, and freed only with the map.
-        unsafe { &*record }
+        // SAFETY: a chunk has `NEAR << chunk` entries, `far_position` keeps the offset below that,
+        // and chunks are freed only with the map.
+        unsafe { &*entries.add(offset) }
+    }
+
+    /// The entries of a chunk that has been made.
+    fn chunk(&self, chunk: usize) -> &[AtomicPtr<R>] {
+        let entries = self.far[chunk].load(Ordering::Acquire);
+        if entries.is_null() {
+            return &[];
+        }
+        // SAFETY: made by `far_entry` with this length, published after that, and freed only with
+        // the map.
+        unsafe { std::slice::from_raw_parts(entries, NEAR << chunk) }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (usize, &AtomicPtr<R>)> {
+        let far = (0..CHUNKS).flat_map(|chunk| {
+            let entries = self.chunk(chunk).iter().enumerate();
+            entries.map(move |(offset, entry)| ((NEAR << chunk) + offset, entry))
+        });
+        self.near.iter().enumerate().chain(far)
     }
 
     /// All records with their actions. Any thread may call this.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Action, &R)> {
-        self.chunks.iter().enumerate().flat_map(|(chunk, entries)| {
-            let entries = entries.load(Ordering::Acquire);
-            let length = if entries.is_null() { 0 } else { FIRST_CHUNK << chunk };
-            (0..length).filter_map(move |offset| {
-                // SAFETY: in bounds, and the chunk was published after it was made.
-                let record = unsafe { &*entries.add(offset) }.load(Ordering::Acquire);
-                // SAFETY: published after it was made; lives as long as the map.
-                let record = unsafe { record.as_ref() }?;
-                Some((Action::from_index((FIRST_CHUNK << chunk) - FIRST_CHUNK + offset)?, record))
-            })
+        self.entries().filter_map(|(index, entry)| {
+            let record = entry.load(Ordering::Acquire);
+            // SAFETY: published after it was made; lives as long as the map.
+            let record = unsafe { record.as_ref() }?;
+            Some((Action::from_index(index)?, record))
         })
     }
 }
 
-/// Chunk and offset of an index.
-#[inline(always)]
-fn position(index: usize) -> (usize, usize) {
-    let shifted = index + FIRST_CHUNK;
-    let chunk = (shifted.ilog2() - FIRST_CHUNK.ilog2()) as usize;
-    (chunk, shifted - (FIRST_CHUNK << chunk))
+/// Chunk and offset of an index that is not near.
+fn far_position(index: usize) -> (usize, usize) {
+    let chunk = (index / NEAR).ilog2() as usize;
+    (chunk, index - (NEAR << chunk))
 }
 
 impl<R> Drop for ActionMap<R> {
     fn drop(&mut self) {
-        for (chunk, entries) in self.chunks.iter().enumerate() {
-            let entries = entries.load(Ordering::Relaxed);
-            if entries.is_null() {
-                continue;
+        for (_, entry) in self.entries() {
+            let record = entry.load(Ordering::Relaxed);
+            if !record.is_null() {
+                // SAFETY: made by `Box::into_raw` in `get_or_insert`, stored in one place only, and
+                // nobody else holds the map any more.
+                drop(unsafe { Box::from_raw(record) });
             }
-            let slice = ptr::slice_from_raw_parts_mut(entries, FIRST_CHUNK << chunk);
-            // SAFETY: made by `Box::into_raw` from a boxed slice of this length in `insert`, and
-            // nobody else holds the map any more.
-            let entries = unsafe { Box::from_raw(slice) };
-            for record in &entries {
-                let record = record.load(Ordering::Relaxed);
-                if !record.is_null() {
-                    // SAFETY: made by `Box::into_raw` in `insert` and stored in one place only.
-                    drop(unsafe { Box::from_raw(record) });
-                }
+        }
+        for (chunk, entries) in self.far.iter().enumerate() {
+            let entries = entries.load(Ordering::Relaxed);
+            if !entries.is_null() {
+                let slice = ptr::slice_from_raw_parts_mut(entries, NEAR << chunk);
+                // SAFETY: made by `Box::into_raw` from a boxed slice of this length in `far_entry`.
+                drop(unsafe { Box::from_raw(slice) });
             }
         }
     }
@@ -120,21 +139,21 @@ mod tests {
     #[test]
     fn positions_cover_every_index_once() {
         let mut next = (0, 0);
-        for index in 0..FIRST_CHUNK * 100 {
-            assert_eq!(position(index), next, "index {index}");
+        for index in NEAR..NEAR * 100 {
+            assert_eq!(far_position(index), next, "index {index}");
             next.1 += 1;
-            if next.1 == FIRST_CHUNK << next.0 {
+            if next.1 == NEAR << next.0 {
                 next = (next.0 + 1, 0);
             }
         }
-        assert!(position(u32::MAX as usize).0 < CHUNKS + 1);
+        assert!(far_position(u32::MAX as usize).0 < CHUNKS);
     }
 
     #[test]
     fn records_are_found_again_and_listed_with_their_actions() {
         let map = ActionMap::new();
         let actions: Vec<Action> =
-            (0..500).map(|number| Action::new(&format!("map-{number}"))).collect();
+            (0..1500).map(|number| Action::new(&format!("map-{number}"))).collect();
         for (number, action) in actions.iter().enumerate() {
             assert_eq!(*map.get_or_insert(*action, || number), number);
         }
@@ -142,7 +161,7 @@ mod tests {
             assert_eq!(*map.get_or_insert(*action, || unreachable!("is there")), number);
         }
         let listed: Vec<(Action, usize)> = map.iter().map(|(action, n)| (action, *n)).collect();
-        assert_eq!(listed.len(), 500);
+        assert_eq!(listed.len(), 1500);
         assert!(listed.iter().all(|(action, number)| actions[*number] == *action));
     }
 }

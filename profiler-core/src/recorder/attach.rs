@@ -113,16 +113,14 @@ thread_local! {
     static ATTACHMENTS: Attachments = Attachments::default();
 }
 
-/// This thread's table of `session`, if it is the one used last.
+/// The table used last by this thread, and its session.
 ///
-/// # Safety
-///
-/// `session` must be of a recorder whose tables are of type `T`. The pointer is good until this
-/// thread attaches to another session or ends.
+/// The pointer is good until this thread attaches to another session or ends, and of type `T` if
+/// the session is of a recorder whose tables are of type `T`.
 #[inline(always)]
-pub(super) unsafe fn current<T>(session: u64) -> Option<*const T> {
+pub(super) fn current<T>() -> (u64, *const T) {
     let current = CURRENT.get();
-    (current.session == session).then(|| current.table.cast())
+    (current.session, current.table.cast())
 }
 
 /// What [`attach`] answers.

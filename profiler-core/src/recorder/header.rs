@@ -45,9 +45,7 @@ pub(crate) fn open_actions<S>(collected: &Collected<S>) -> Vec<OpenAction> {
         .map(|(thread, scope)| OpenAction {
             action: scope.action.name().to_owned(),
             thread: thread.clone(),
-            elapsed_seconds: collected
-                .rate
-                .seconds(collected.ended.saturating_sub(scope.started)),
+            elapsed_seconds: collected.rate.seconds(collected.ended.saturating_sub(scope.started)),
         })
         .collect();
     open.sort_by(|one, other| other.elapsed_seconds.total_cmp(&one.elapsed_seconds));

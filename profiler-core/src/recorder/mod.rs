@@ -25,16 +25,32 @@ use crate::{Action, NeverStarted, Stage};
 /// the number of threads.
 const ENDED_NAMES: usize = 256;
 
-/// What a thread records into. Only the thread that owns it may call `start`, `stop` and
-/// `outermost_time`; the others may be called by any thread at any time.
+/// No thread's table is of this session.
+const NO_SESSION: u64 = u64::MAX;
+
+/// What a thread records into. Only the thread that owns it may call `start`, `stop`, their slow
+/// forms, `take_outermost_time` and `add_inner_time`; the others may be called by any thread at any
+/// time.
 pub(crate) trait Table: Send + Sync + 'static {
     /// A copy of what was recorded, for reports.
     type Snapshot: Default + Send;
 
     fn new() -> Self;
+    /// Starts an action. The fast path, for a clock that [is in line](Clock::is_in_line); what does
+    /// not fit it ends in one call of [`start_slow`](Self::start_slow), so that nothing has to be
+    /// saved over a call.
     fn start(&self, action: Action, clock: &Clock);
-    /// False if the thread has not started the action.
-    fn stop(&self, action: Action, clock: &Clock) -> bool;
+    /// Starts an action that is new here, or nested very deeply.
+    fn start_slow(&self, action: Action, clock: &Clock);
+    /// Stops the innermost action if it is this one and not nested very deeply; goes `elsewhere`
+    /// otherwise, as the last thing it does.
+    fn stop(
+        &self,
+        action: Action,
+        elsewhere: impl FnOnce() -> Result<(), NeverStarted>,
+    ) -> Result<(), NeverStarted>;
+    /// Stops the innermost open call of the action; false if the thread has not started it.
+    fn stop_slow(&self, action: Action, clock: &Clock) -> bool;
     /// What the stack of the table has added up outside of any scope; reset by the call.
     fn take_outermost_time(&self) -> u64;
     fn add_inner_time(&self, time: u64);
@@ -51,6 +67,9 @@ pub(crate) struct Recorder<T: Table> {
     clock: Clock,
     /// The session that threads record into.
     session: AtomicU64,
+    /// The same where the clock can be read in line, else [`NO_SESSION`]: one comparison tells
+    /// whether the fast path may be taken.
+    fast_session: AtomicU64,
     /// Calls that no table could take, because their thread was being torn down.
     lost: AtomicU64,
     sessions: Mutex<Sessions<T>>,
@@ -106,14 +125,18 @@ pub(crate) struct Collected<S> {
 impl<T: Table> Recorder<T> {
     pub(crate) fn new() -> Self {
         let clock = Clock::new();
-        let session = Session::new(None, clock.ticks());
-        Self {
+        let sessions =
+            Sessions { running: vec![Session::new(None, clock.ticks())], finished: None };
+        let recorder = Self {
             number: next_number(),
-            session: AtomicU64::new(session.number),
-            lost: AtomicU64::new(0),
-            sessions: Mutex::new(Sessions { running: vec![session], finished: None }),
             clock,
-        }
+            session: AtomicU64::new(NO_SESSION),
+            fast_session: AtomicU64::new(NO_SESSION),
+            lost: AtomicU64::new(0),
+            sessions: Mutex::new(sessions),
+        };
+        recorder.publish(&recorder.sessions());
+        recorder
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions<T>> {
@@ -125,46 +148,47 @@ impl<T: Table> Recorder<T> {
     /// *Cost*: one relaxed load, one thread-local read, and what the table does.
     #[inline(always)]
     pub(crate) fn start(&self, action: Action) {
-        match self.current_table() {
-            Some(table) => table.start(action, &self.clock),
-            None => self.start_elsewhere(action),
+        // The thread-local is read first: to the compiler it may be a call, over which everything
+        // read before has to be saved.
+        let (session, table) = attach::current::<T>();
+        if session != self.fast_session.load(Ordering::Relaxed) {
+            return self.start_elsewhere(action);
         }
+        // SAFETY: the session is of this recorder, whose tables are of type `T`. The table is held
+        // by this thread's attachments until it attaches elsewhere, which `start` of a table does
+        // not do.
+        unsafe { &*table }.start(action, &self.clock);
     }
 
     /// Stops `action` in the table of the calling thread. *Cost*: as [`start`](Self::start).
     #[inline(always)]
     pub(crate) fn stop(&self, action: Action) -> Result<(), NeverStarted> {
-        match self.current_table() {
-            Some(table) if table.stop(action, &self.clock) => Ok(()),
-            _ => self.stop_elsewhere(action),
+        let (session, table) = attach::current::<T>();
+        if session != self.fast_session.load(Ordering::Relaxed) {
+            return self.stop_elsewhere(action);
         }
-    }
-
-    #[inline(always)]
-    fn current_table(&self) -> Option<&T> {
-        let session = self.session.load(Ordering::Relaxed);
-        // SAFETY: `session` is of this recorder, whose tables are of type `T`. The table is held
-        // by this thread's attachments until it attaches elsewhere, which neither `start` nor
-        // `stop` of a table can cause.
-        unsafe { attach::current::<T>(session).map(|table| &*table) }
+        // SAFETY: as in `start`; `stop` of a table is done with it before it goes elsewhere.
+        unsafe { &*table }.stop(action, || self.stop_elsewhere(action))
     }
 
     #[cold]
     #[inline(never)]
     fn start_elsewhere(&self, action: Action) {
         match self.attach() {
-            Some(attached) => attached.table.start(action, &self.clock),
+            Some(attached) => attached.table.start_slow(action, &self.clock),
             None => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// The action may have been started in a session that has ended since, or around this one.
+    /// Stops what is not simply the innermost action of the running session: another one is open
+    /// inside, or it was started in a session that has ended since, or around this one.
     #[cold]
     #[inline(never)]
     fn stop_elsewhere(&self, action: Action) -> Result<(), NeverStarted> {
-        let is_stopped = |attached: &Arc<ThreadTable<T>>| attached.table.stop(action, &self.clock);
+        let is_stopped =
+            |attached: &Arc<ThreadTable<T>>| attached.table.stop_slow(action, &self.clock);
         if self.attach().as_ref().is_some_and(is_stopped)
             || attach::tables_of(self.number).iter().any(is_stopped)
         {
@@ -253,6 +277,8 @@ impl<T: Table> Recorder<T> {
     fn publish(&self, sessions: &Sessions<T>) {
         if let Some(session) = sessions.running.last() {
             self.session.store(session.number, Ordering::Release);
+            let fast = if self.clock.is_in_line() { session.number } else { NO_SESSION };
+            self.fast_session.store(fast, Ordering::Release);
         }
     }
 

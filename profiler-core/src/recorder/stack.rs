@@ -4,58 +4,75 @@
 //! at any time to list what is open.
 
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::action::Action;
-use crate::clock::Clock;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, Tally, fence};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally, fence};
 
-/// Frames that need no look-up of a chunk. Deeper ones cost a few nanoseconds more.
+/// How many scopes may be open on a thread before further ones take a slower way.
 #[cfg(not(loom))]
-const INLINE: usize = 64;
+const FAST_DEPTH: usize = 126;
 #[cfg(loom)]
-const INLINE: usize = 2;
-/// Chunk `i` holds `INLINE << i` frames: as deep as any call stack can be.
-#[cfg(not(loom))]
-const CHUNKS: usize = 32;
-#[cfg(loom)]
-const CHUNKS: usize = 2;
+const FAST_DEPTH: usize = 1;
 
 /// One open scope. `R` is what the owner of the stack records the scope in; it must outlive the
 /// stack.
 ///
 /// *Invariant*: only the owning thread writes. `started` is 0 while the other fields change, so a
 /// reader that finds the same `started` before and after reading them has read them as they were.
+#[repr(C)]
 struct Frame<R> {
     started: AtomicU64,
-    /// [`Action::number`], 0 in a frame that never was used and in the base of the stack.
-    action: AtomicU32,
     /// Ticks spent in scopes directly inside this one that have ended.
     children: Tally,
     record: AtomicPtr<R>,
+    /// The actions of this scope and of those around it, as [bits](bit_of) that several may share.
+    actions: Tally,
+    /// [`Action::number`], with [`RECURSIVE`] or without; 0 in the first frame, in the last, and in
+    /// one that never was used.
+    action: AtomicU32,
+}
+
+/// Marks a scope inside another one of the same action. Only stacks that are asked to mark them
+/// do; the mark keeps the fast path from taking it for one to be counted in full.
+const RECURSIVE: u32 = 1 << 31;
+
+/// One of 64 bits for an action.
+#[inline(always)]
+fn bit_of(number: u32) -> u64 {
+    1 << (number % u64::BITS)
 }
 
 impl<R> Frame<R> {
     fn unused() -> Self {
         Self {
             started: AtomicU64::new(0),
-            action: AtomicU32::new(0),
             children: Tally::new(0),
             record: AtomicPtr::new(ptr::null_mut()),
+            actions: Tally::new(0),
+            action: AtomicU32::new(0),
         }
     }
 }
 
-/// A scope that has ended.
+/// A scope that has ended. Times in ticks. Where the counters of two cores differ by a few ticks,
+/// a span can wrap below 0; sums come out right all the same, and [`span`] makes it 0.
 pub(crate) struct Closed<R> {
     pub(crate) record: *const R,
     pub(crate) started: u64,
     /// From start to stop.
     pub(crate) elapsed: u64,
-    /// `elapsed` without the scopes inside.
-    pub(crate) own: u64,
+    /// The part of `elapsed` that was spent in scopes directly inside.
+    pub(crate) children: u64,
+    /// No other scope of the action was open around it.
+    pub(crate) is_outermost: bool,
     /// The scope had been overtaken: it was opened inside another one that has ended before it.
     pub(crate) is_detached: bool,
+}
+
+/// A span, or a sum of spans, that may have wrapped below 0.
+pub(crate) fn span(ticks: u64) -> u64 {
+    if ticks.cast_signed() < 0 { 0 } else { ticks }
 }
 
 /// A scope that is still open.
@@ -65,219 +82,281 @@ pub(crate) struct Open {
     pub(crate) started: u64,
 }
 
-/// An open scope whose surrounding scope has ended: its guard was leaked, or outlived the other.
-/// It is no longer what new scopes are inside of.
-struct Detached<R> {
+/// An open scope outside of the frames.
+struct Other<R> {
     action: Action,
+    is_recursive: bool,
     started: u64,
     children: u64,
     record: *const R,
 }
 
-pub(crate) struct Stack<R> {
-    /// How many scopes are open; frame 0 is the base, which collects the time of the outermost.
-    depth: AtomicUsize,
-    inline: [Frame<R>; INLINE],
-    deeper: [AtomicPtr<Frame<R>>; CHUNKS],
-    detached: Mutex<Vec<Detached<R>>>,
+struct Others<R> {
+    /// Scopes opened when all frames were taken, the innermost last.
+    deep: Vec<Other<R>>,
+    /// Scopes whose surrounding scope has ended: their guards were leaked, or outlived the other's.
+    /// They are no longer what new scopes are inside of.
+    detached: Vec<Other<R>>,
 }
 
-// SAFETY: the raw pointers are to records, which are themselves shared between threads (`R: Sync`)
-// and which the stack never writes through; frames are atomics.
+pub(crate) struct Stack<R> {
+    /// The first frame is no scope: it collects the time of the outermost ones. The last is none
+    /// either: it is on top while scopes are open beyond the frames, and matches no action.
+    frames: Box<[Frame<R>]>,
+    /// The innermost open scope.
+    ///
+    /// *Invariant*: points into `frames`; to the last one only while `others.deep` is not empty.
+    top: AtomicPtr<Frame<R>>,
+    /// The last frame that a scope can take.
+    last: *const Frame<R>,
+    others: Mutex<Others<R>>,
+}
+
+// SAFETY: the raw pointers are into the stack's own frames, which do not move, and to records,
+// which are themselves shared between threads (`R: Sync`) and never written through the stack.
 unsafe impl<R: Sync> Send for Stack<R> {}
-// SAFETY: as above. That only one thread pushes and pops is the duty of the caller (see `push`).
+// SAFETY: as above; frames are atomics. That one thread alone opens and closes scopes is the duty
+// of the caller.
 unsafe impl<R: Sync> Sync for Stack<R> {}
 
 impl<R> Stack<R> {
     pub(crate) fn new() -> Self {
+        let frames: Box<[Frame<R>]> = (0..FAST_DEPTH + 2).map(|_| Frame::unused()).collect();
         Self {
-            depth: AtomicUsize::new(0),
-            inline: std::array::from_fn(|_| Frame::unused()),
-            deeper: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
-            detached: Mutex::new(Vec::new()),
+            top: AtomicPtr::new(ptr::from_ref(&frames[0]).cast_mut()),
+            last: &raw const frames[FAST_DEPTH],
+            frames,
+            others: Mutex::new(Others { deep: Vec::new(), detached: Vec::new() }),
         }
     }
 
-    /// Opens a scope. Only the owning thread may call this. The clock is read last, so that none
-    /// of the work here is counted.
-    #[inline(always)]
-    pub(crate) fn push(&self, action: Action, record: *const R, clock: &Clock) {
-        self.push_at(action, record, || clock.ticks());
+    fn others(&self) -> MutexGuard<'_, Others<R>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A place for one more scope, unless all are taken. Only the owning thread may call this.
     #[inline(always)]
-    fn push_at(&self, action: Action, record: *const R, ticks: impl FnOnce() -> u64) {
-        let depth = self.depth.load(Ordering::Relaxed) + 1;
-        let frame = self.frame_to_write(depth);
-        frame.started.store(0, Ordering::Relaxed);
-        fence(Ordering::Release);
-        frame.action.store(action.number(), Ordering::Relaxed);
-        frame.record.store(record.cast_mut(), Ordering::Relaxed);
-        frame.children.set(0);
-        self.depth.store(depth, Ordering::Release);
-        frame.started.store(ticks(), Ordering::Release);
+    pub(crate) fn room(&self) -> Option<Room<'_, R>> {
+        let top = self.top.load(Ordering::Relaxed);
+        // SAFETY: `top` points into `frames`.
+        (top.cast_const() < self.last).then(|| Room { stack: self, parent: unsafe { &*top } })
     }
 
-    /// Closes the innermost scope if it is of `action`, as guards do; `None` otherwise. Only the
-    /// owning thread may call this.
+    /// Closes the innermost scope if it is of `action`, as guards do, and not marked as recursive;
+    /// `None` otherwise. Only the owning thread may call this.
     #[inline(always)]
     pub(crate) fn pop(&self, action: Action, now: u64) -> Option<Closed<R>> {
-        let depth = self.depth.load(Ordering::Relaxed);
-        let frame = self.frame_to_write(depth);
-        // The base frame has no action, so an empty stack ends here too.
-        if frame.action.load(Ordering::Relaxed) != action.number() {
+        let top = self.top.load(Ordering::Relaxed);
+        // SAFETY: `top` points into `frames`.
+        if unsafe { &*top }.action.load(Ordering::Relaxed) != action.number() {
             return None;
         }
-        let started = frame.started.load(Ordering::Relaxed);
-        let elapsed = now.saturating_sub(started);
-        let own = elapsed.saturating_sub(frame.children.get());
-        let record = frame.record.load(Ordering::Relaxed).cast_const();
-        self.depth.store(depth - 1, Ordering::Release);
-        self.frame_to_write(depth - 1).children.add(elapsed);
-        Some(Closed { record, started, elapsed, own, is_detached: false })
+        // SAFETY: the first frame has no action, so `top` is not the first one.
+        Some(unsafe { self.close(top, now, true) })
     }
 
-    /// Closes the innermost open scope of `action` that is not the innermost of all: scopes opened
-    /// inside it are detached and stay open. `on_detach` is told each one's record. `None` if the
-    /// thread has no such scope.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn pop_out_of_order(
+    /// # Safety
+    ///
+    /// `frame` must be one of `frames`, and not the first.
+    #[inline(always)]
+    unsafe fn close(&self, frame: *mut Frame<R>, now: u64, is_outermost: bool) -> Closed<R> {
+        // SAFETY: as the caller promises.
+        let (frame, below, parent) = unsafe { (&*frame, frame.sub(1), &*frame.sub(1)) };
+        let started = frame.started.load(Ordering::Relaxed);
+        let elapsed = now.wrapping_sub(started);
+        let children = frame.children.get();
+        let record = frame.record.load(Ordering::Relaxed).cast_const();
+        self.top.store(below, Ordering::Release);
+        parent.children.add(elapsed);
+        Closed { record, started, elapsed, children, is_outermost, is_detached: false }
+    }
+
+    /// Whether a scope of the action is open.
+    fn is_open(&self, action: Action, deep: &[Other<R>]) -> bool {
+        let open = &self.frames[1..=self.depth()];
+        open.iter().any(|frame| frame.action() == Some(action))
+            || deep.iter().any(|scope| scope.action == action)
+    }
+
+    /// Opens a scope at any depth; with `marks_recursion`, [marked](RECURSIVE) if it is inside
+    /// another one of the same action. Only the owning thread may call this.
+    pub(crate) fn push_any(
+        &self,
+        action: Action,
+        record: *const R,
+        marks_recursion: bool,
+        ticks: impl FnOnce() -> u64,
+    ) {
+        let mut others = self.others();
+        let is_recursive = marks_recursion && self.is_open(action, &others.deep);
+        if let Some(room) = self.room() {
+            let mark = if is_recursive { RECURSIVE } else { 0 };
+            return room.push_marked(action, mark, record, ticks);
+        }
+        let sentinel: *const Frame<R> = &self.frames[FAST_DEPTH + 1];
+        self.top.store(sentinel.cast_mut(), Ordering::Release);
+        others.deep.push(Other { action, is_recursive, started: ticks(), children: 0, record });
+    }
+
+    /// Closes the innermost open scope of `action`, whatever its depth. If it is not the innermost
+    /// of all, the scopes opened inside it are detached and stay open; `on_detach` is told each
+    /// one's record. `None` if the thread has no such scope. Only the owning thread may call this.
+    pub(crate) fn pop_any(
         &self,
         action: Action,
         now: u64,
         on_detach: impl Fn(*const R),
     ) -> Option<Closed<R>> {
-        let depth = self.depth.load(Ordering::Relaxed);
-        let is_match = |index: &usize| {
-            self.frame_to_write(*index).action.load(Ordering::Relaxed) == action.number()
-        };
-        let Some(found) = (1..=depth).rev().find(is_match) else {
-            return self.close_detached(action, now);
-        };
-        let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
-        for index in found + 1..=depth {
-            let frame = self.frame_to_write(index);
-            let Some(action) = Action::from_number(frame.action.load(Ordering::Relaxed)) else {
-                continue;
-            };
-            let record = frame.record.load(Ordering::Relaxed).cast_const();
-            on_detach(record);
-            detached.push(Detached {
-                action,
-                started: frame.started.load(Ordering::Relaxed),
-                children: frame.children.get(),
-                record,
-            });
+        let mut others = self.others();
+        let Others { deep, detached } = &mut *others;
+        if let Some(index) = deep.iter().rposition(|scope| scope.action == action) {
+            let inside = deep.drain(index + 1..).inspect(|scope| on_detach(scope.record));
+            detached.extend(inside);
+            let closed = deep.pop()?.close(now, false);
+            match deep.last_mut() {
+                Some(parent) => parent.children = parent.children.wrapping_add(closed.elapsed),
+                None => {
+                    self.top.store(self.last.cast_mut(), Ordering::Release);
+                    self.frames[FAST_DEPTH].children.add(closed.elapsed);
+                }
+            }
+            return Some(closed);
         }
-        drop(detached);
-        self.depth.store(found, Ordering::Release);
-        self.pop(action, now)
+        let is_match = |index: &usize| self.frames[*index].action() == Some(action);
+        let depth = self.depth();
+        let Some(found) = (1..=depth).rev().find(is_match) else {
+            let index = detached.iter().rposition(|scope| scope.action == action)?;
+            return Some(detached.remove(index).close(now, true));
+        };
+        let frames = self.frames[found + 1..=depth].iter().filter_map(Frame::as_other);
+        let inside = frames.chain(deep.drain(..)).inspect(|scope| on_detach(scope.record));
+        detached.extend(inside);
+        let is_outermost = !self.frames[found].is_recursive();
+        let frame = ptr::from_ref(&self.frames[found]).cast_mut();
+        // SAFETY: `found` is not 0.
+        Some(unsafe { self.close(frame, now, is_outermost) })
     }
 
-    fn close_detached(&self, action: Action, now: u64) -> Option<Closed<R>> {
-        let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = detached.iter().rposition(|scope| scope.action == action)?;
-        let scope = detached.remove(index);
-        let elapsed = now.saturating_sub(scope.started);
-        Some(Closed {
-            record: scope.record,
-            started: scope.started,
-            elapsed,
-            own: elapsed.saturating_sub(scope.children),
-            is_detached: true,
-        })
+    /// How many frames are scopes.
+    fn depth(&self) -> usize {
+        let top = self.top.load(Ordering::Acquire).cast_const();
+        let taken = self.frames.iter().position(|frame| ptr::eq(frame, top)).unwrap_or(0);
+        taken.min(FAST_DEPTH)
     }
 
     /// What is open now, outermost first. Any thread may call this; a scope that is being opened
     /// or closed at this moment may be missing.
     pub(crate) fn open(&self) -> Vec<Open> {
-        let depth = self.depth.load(Ordering::Acquire);
-        let mut open: Vec<Open> = (1..=depth).filter_map(|index| self.read(index)).collect();
-        let detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
-        open.extend(detached.iter().map(|scope| Open { action: scope.action, started: scope.started }));
+        let frames = &self.frames[1..=self.depth()];
+        let mut open: Vec<Open> = frames.iter().filter_map(Frame::read).collect();
+        let others = self.others();
+        open.extend(others.deep.iter().chain(&others.detached).map(Other::as_open));
         open
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.depth.load(Ordering::Acquire) == 0
-            && self.detached.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn read(&self, index: usize) -> Option<Open> {
-        let frame = self.frame(index)?;
-        let started = frame.started.load(Ordering::Acquire);
-        let action = Action::from_number(frame.action.load(Ordering::Relaxed));
-        fence(Ordering::Acquire);
-        let is_unchanged = frame.started.load(Ordering::Relaxed) == started;
-        action.filter(|_| started != 0 && is_unchanged).map(|action| Open { action, started })
+        self.depth() == 0 && self.others().detached.is_empty()
     }
 
     /// Takes what the outermost scopes have added up to. Only the owning thread may call this.
     pub(crate) fn take_outermost_time(&self) -> u64 {
-        let base = &self.inline[0].children;
-        let time = base.get();
-        base.set(0);
+        let outermost = &self.frames[0].children;
+        let time = outermost.get();
+        outermost.set(0);
         time
     }
 
     /// Counts `time` as spent inside the innermost open scope. Only the owning thread may call this.
     pub(crate) fn add_inner_time(&self, time: u64) {
-        self.frame_to_write(self.depth.load(Ordering::Relaxed)).children.add(time);
+        match self.others().deep.last_mut() {
+            Some(scope) => scope.children = scope.children.wrapping_add(time),
+            None => self.frames[self.depth()].children.add(time),
+        }
+    }
+}
+
+/// A place for one more scope; see [`Stack::room`].
+pub(crate) struct Room<'stack, R> {
+    stack: &'stack Stack<R>,
+    parent: &'stack Frame<R>,
+}
+
+impl<R> Room<'_, R> {
+    /// Whether no scope of `action` is open around the place, as far as one look can tell.
+    #[inline(always)]
+    pub(crate) fn is_outermost_for(&self, action: Action) -> bool {
+        self.parent.actions.get() & bit_of(action.number()) == 0
+    }
+
+    /// Opens a scope. The clock is read last, so that none of the work here is counted.
+    #[inline(always)]
+    pub(crate) fn push(self, action: Action, record: *const R, ticks: impl FnOnce() -> u64) {
+        self.push_marked(action, 0, record, ticks);
     }
 
     #[inline(always)]
-    fn frame_to_write(&self, index: usize) -> &Frame<R> {
-        match self.inline.get(index) {
-            Some(frame) => frame,
-            None => self.deep_frame(index),
-        }
-    }
-
-    /// The frame, made if it is not there yet. Only the owning thread may call this.
-    #[cold]
-    #[inline(never)]
-    fn deep_frame(&self, index: usize) -> &Frame<R> {
-        let (chunk, offset) = chunk_of(index);
-        let mut frames = self.deeper[chunk].load(Ordering::Relaxed);
-        if frames.is_null() {
-            let new: Box<[Frame<R>]> = (0..INLINE << chunk).map(|_| Frame::unused()).collect();
-            frames = Box::into_raw(new).cast();
-            self.deeper[chunk].store(frames, Ordering::Release);
-        }
-        // SAFETY: a chunk has `INLINE << chunk` frames, `chunk_of` keeps `offset` below that, and
-        // chunks are freed only with the stack.
-        unsafe { &*frames.add(offset) }
-    }
-
-    fn frame(&self, index: usize) -> Option<&Frame<R>> {
-        if let Some(frame) = self.inline.get(index) {
-            return Some(frame);
-        }
-        let (chunk, offset) = chunk_of(index);
-        let frames = self.deeper.get(chunk)?.load(Ordering::Acquire);
-        // SAFETY: as in `deep_frame`; the chunk was published with `Release` after it was made.
-        (!frames.is_null()).then(|| unsafe { &*frames.add(offset) })
+    fn push_marked(self, action: Action, mark: u32, record: *const R, ticks: impl FnOnce() -> u64) {
+        let actions = self.parent.actions.get() | bit_of(action.number());
+        let next = ptr::from_ref(self.parent).cast_mut().wrapping_add(1);
+        // SAFETY: the parent is below the last frame that a scope can take, so the one above it is
+        // one of the stack's frames.
+        let frame = unsafe { &*next };
+        frame.started.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        frame.action.store(action.number() | mark, Ordering::Relaxed);
+        frame.record.store(record.cast_mut(), Ordering::Relaxed);
+        frame.children.set(0);
+        frame.actions.set(actions);
+        self.stack.top.store(next, Ordering::Release);
+        frame.started.store(ticks(), Ordering::Release);
     }
 }
 
-/// Chunk and offset of a frame that is not inline.
-fn chunk_of(index: usize) -> (usize, usize) {
-    let chunk = (index / INLINE).ilog2() as usize;
-    (chunk, index - (INLINE << chunk))
+impl<R> Frame<R> {
+    fn action(&self) -> Option<Action> {
+        Action::from_number(self.action.load(Ordering::Relaxed) & !RECURSIVE)
+    }
+
+    fn is_recursive(&self) -> bool {
+        self.action.load(Ordering::Relaxed) & RECURSIVE != 0
+    }
+
+    /// The scope, if it is not being changed at this moment. Any thread may call this.
+    fn read(&self) -> Option<Open> {
+        let started = self.started.load(Ordering::Acquire);
+        let action = self.action();
+        fence(Ordering::Acquire);
+        let is_unchanged = self.started.load(Ordering::Relaxed) == started;
+        action.filter(|_| started != 0 && is_unchanged).map(|action| Open { action, started })
+    }
+
+    /// The scope as its own thread sees it.
+    fn as_other(&self) -> Option<Other<R>> {
+        Some(Other {
+            action: self.action()?,
+            is_recursive: self.is_recursive(),
+            started: self.started.load(Ordering::Relaxed),
+            children: self.children.get(),
+            record: self.record.load(Ordering::Relaxed).cast_const(),
+        })
+    }
 }
 
-impl<R> Drop for Stack<R> {
-    fn drop(&mut self) {
-        for (chunk, frames) in self.deeper.iter().enumerate() {
-            let frames = frames.load(Ordering::Relaxed);
-            if !frames.is_null() {
-                let slice = ptr::slice_from_raw_parts_mut(frames, INLINE << chunk);
-                // SAFETY: made by `Box::into_raw` from a boxed slice of this length in
-                // `deep_frame`, and nobody else holds the stack any more.
-                drop(unsafe { Box::from_raw(slice) });
-            }
+impl<R> Other<R> {
+    fn close(&self, now: u64, is_detached: bool) -> Closed<R> {
+        Closed {
+            record: self.record,
+            started: self.started,
+            elapsed: now.wrapping_sub(self.started),
+            children: self.children,
+            // An overtaken scope is on its own.
+            is_outermost: is_detached || !self.is_recursive,
+            is_detached,
         }
+    }
+
+    fn as_open(&self) -> Open {
+        Open { action: self.action, started: self.started }
     }
 }
 
@@ -290,38 +369,48 @@ mod tests {
     }
 
     #[test]
-    fn own_time_is_what_inner_scopes_leave() {
+    fn the_time_of_inner_scopes_is_known_to_the_outer() {
         let (stack, a, b, _) = stack_and_actions();
-        stack.push_at(a, ptr::null(), || 10);
-        stack.push_at(b, ptr::null(), || 20);
-        assert_eq!(stack.pop(b, 50).map(|closed| (closed.elapsed, closed.own)), Some((30, 30)));
-        assert_eq!(stack.pop(a, 100).map(|closed| (closed.elapsed, closed.own)), Some((90, 60)));
+        stack.push_any(a, ptr::null(), true, || 10);
+        stack.push_any(b, ptr::null(), true, || 20);
+        assert_eq!(stack.pop(b, 50).map(|closed| (closed.elapsed, closed.children)), Some((30, 0)));
+        assert_eq!(
+            stack.pop(a, 100).map(|closed| (closed.elapsed, closed.children)),
+            Some((90, 30))
+        );
         assert_eq!(stack.take_outermost_time(), 90);
         assert!(stack.is_empty());
-    }
-
-    #[test]
-    fn chunks_cover_every_depth_once() {
-        let mut next = (0, 0);
-        for index in INLINE..INLINE * 70 {
-            assert_eq!(chunk_of(index), next, "frame {index}");
-            next.1 += 1;
-            if next.1 == INLINE << next.0 {
-                next = (next.0 + 1, 0);
-            }
-        }
     }
 
     #[test]
     fn very_deep_stacks_come_back_to_empty() {
         let (stack, a, ..) = stack_and_actions();
         for tick in 1..=100_000 {
-            stack.push_at(a, ptr::null(), || tick);
+            stack.push_any(a, ptr::null(), true, || tick);
         }
         assert_eq!(stack.open().len(), 100_000);
+        assert!(stack.room().is_none());
         for tick in (1..=100_000).rev() {
-            let closed = stack.pop(a, 100_001).expect("open");
-            assert_eq!((closed.started, closed.own), (tick, 1));
+            let closed = stack.pop_any(a, 100_001, |_| ()).expect("open");
+            assert_eq!((closed.started, closed.elapsed), (tick, 100_001 - tick));
+        }
+        assert!(stack.is_empty() && stack.room().is_some());
+    }
+
+    #[test]
+    fn an_outer_scope_may_end_while_very_deep_ones_are_open() {
+        let (stack, a, b, _) = stack_and_actions();
+        stack.push_any(b, ptr::null(), true, || 1);
+        for tick in 2..=500 {
+            stack.push_any(a, ptr::null(), true, || tick);
+        }
+        let detached = std::cell::Cell::new(0);
+        let closed = stack.pop_any(b, 501, |_| detached.set(detached.get() + 1)).expect("open");
+        assert_eq!((closed.started, closed.elapsed, detached.get()), (1, 500, 499));
+        assert!(stack.room().is_some());
+        assert_eq!(stack.open().len(), 499);
+        for _ in 0..499 {
+            assert!(stack.pop_any(a, 502, |_| ()).is_some_and(|closed| closed.is_detached));
         }
         assert!(stack.is_empty());
     }
@@ -329,18 +418,18 @@ mod tests {
     #[test]
     fn a_scope_that_outlives_the_one_around_it_is_timed_all_the_same() {
         let (stack, a, b, c) = stack_and_actions();
-        stack.push_at(a, ptr::null(), || 1);
-        stack.push_at(b, ptr::null(), || 2);
+        stack.push_any(a, ptr::null(), true, || 1);
+        stack.push_any(b, ptr::null(), true, || 2);
         assert!(stack.pop(a, 5).is_none(), "not the innermost");
-        let closed = stack.pop_out_of_order(a, 5, |_| ()).expect("open");
+        let closed = stack.pop_any(a, 5, |_| ()).expect("open");
         assert_eq!(closed.elapsed, 4);
-        stack.push_at(c, ptr::null(), || 6);
+        stack.push_any(c, ptr::null(), true, || 6);
         assert_eq!(stack.open().len(), 2, "b is detached, c is on the stack");
         assert_eq!(stack.pop(c, 7).map(|closed| closed.elapsed), Some(1));
-        let late = stack.pop_out_of_order(b, 12, |_| ()).expect("still open");
+        let late = stack.pop_any(b, 12, |_| ()).expect("still open");
         assert!(late.is_detached);
         assert_eq!(late.elapsed, 10);
-        assert!(stack.pop_out_of_order(b, 13, |_| ()).is_none(), "never started");
+        assert!(stack.pop_any(b, 13, |_| ()).is_none(), "never started");
     }
 }
 
@@ -359,9 +448,9 @@ mod loom_tests {
             let writer = {
                 let stack = stack.clone();
                 thread::spawn(move || {
-                    stack.push_at(a, ptr::null(), || 1);
+                    stack.push_any(a, ptr::null(), true, || 1);
                     assert!(stack.pop(a, 2).is_some());
-                    stack.push_at(b, ptr::null(), || 3);
+                    stack.push_any(b, ptr::null(), true, || 3);
                 })
             };
             for open in stack.open() {
@@ -383,7 +472,7 @@ mod loom_tests {
                 let stack = stack.clone();
                 thread::spawn(move || {
                     for tick in 1..=2 {
-                        stack.push_at(a, ptr::null(), || tick);
+                        stack.push_any(a, ptr::null(), true, || tick);
                     }
                 })
             };

@@ -22,11 +22,7 @@ pub fn paint(report: &SimpleReport) -> String {
     if report.actions.is_empty() {
         text.push_str("\nNo action has ended.\n");
     } else {
-        let all = if threads.len() > 1 {
-            "all threads, "
-        } else {
-            ""
-        };
+        let all = if threads.len() > 1 { "all threads, " } else { "" };
         let _ = writeln!(text, "\nActions, {all}most self time first");
         paint_actions(&mut text, &report.actions, wall);
         paint_legend(&mut text, &threads);
@@ -60,11 +56,7 @@ fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadS
         let inside = self_seconds(&main.actions);
         let outside = (wall - inside).max(0.0);
         let running = report.open.iter().any(|open| open.thread == main.thread);
-        let running = if running {
-            " or in what is still running"
-        } else {
-            ""
-        };
+        let running = if running { " or in what is still running" } else { "" };
         let _ = writeln!(
             text,
             "            {} ({}) in actions of thread {}, {} ({}) in none{running}",
@@ -96,10 +88,7 @@ fn paint_actions(text: &mut String, actions: &[ActionStatistics], wall: f64) {
         table.row(action_cells(row, wall));
     }
     table.rule();
-    let (calls, own) = (
-        actions.iter().map(|row| row.calls).sum(),
-        self_seconds(actions),
-    );
+    let (calls, own) = (actions.iter().map(|row| row.calls).sum(), self_seconds(actions));
     let mut sum: [String; 11] = Default::default();
     sum[0] = grouped(calls);
     sum[2] = time_cell(own, 4);
@@ -161,10 +150,7 @@ fn paint_threads(text: &mut String, threads: &[&ThreadStatistics], wall: f64) {
     }
     if let Some(more) = threads.get(THREADS_SHOWN..).filter(|more| !more.is_empty()) {
         let count = more.iter().map(|thread| thread.threads.max(1)).sum();
-        let own: f64 = more
-            .iter()
-            .map(|thread| self_seconds(&thread.actions))
-            .sum();
+        let own: f64 = more.iter().map(|thread| self_seconds(&thread.actions)).sum();
         let _ = writeln!(
             text,
             "\n{} more threads, {} of self time together, are only in the JSON report.",

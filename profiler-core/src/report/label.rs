@@ -31,11 +31,7 @@ fn escaped(name: &str, longest: usize) -> String {
     let mut cut = 0; // where to cut so that `…` still fits
     for character in name.chars() {
         let escaped = breaks_lines(character);
-        characters += if escaped {
-            character.escape_default().count()
-        } else {
-            1
-        };
+        characters += if escaped { character.escape_default().count() } else { 1 };
         if characters > longest {
             shown.truncate(cut);
             shown.push('…');
@@ -64,11 +60,7 @@ mod tests {
     #[test]
     fn names_stay_on_one_line() {
         assert_eq!(shown("a\nb\tc\r\u{1b}[31m\0"), r"a\nb\tc\r\u{1b}[31m\u{0}");
-        assert_eq!(
-            shown("plain 'quoted' \\ 🔥"),
-            "plain 'quoted' \\ 🔥",
-            "nothing else changes"
-        );
+        assert_eq!(shown("plain 'quoted' \\ 🔥"), "plain 'quoted' \\ 🔥", "nothing else changes");
         assert_eq!(shown(""), "");
     }
 
@@ -77,19 +69,12 @@ mod tests {
         assert_eq!(shown(&"é".repeat(200)), "é".repeat(200));
         assert_eq!(shown(&"é".repeat(10_000)), "é".repeat(199) + "…");
         let with_break = "x".repeat(198) + "\n tail";
-        assert_eq!(
-            shown(&with_break),
-            "x".repeat(198) + r"…",
-            "an escape is not cut in two"
-        );
+        assert_eq!(shown(&with_break), "x".repeat(198) + r"…", "an escape is not cut in two");
     }
 
     #[test]
     fn rows_of_another_stage_say_so() {
         assert_eq!(with_stage(None, "step"), "step");
-        assert_eq!(
-            with_stage(Some(Stage::SanityCheck), "step"),
-            "[SanityCheck]step"
-        );
+        assert_eq!(with_stage(Some(Stage::SanityCheck), "step"), "[SanityCheck]step");
     }
 }

@@ -21,11 +21,7 @@ pub fn paint(report: &SimpleReport, extended: bool) -> String {
     let mut text = format!("{}\n", title(&report.header));
     let labels = report.actions.iter().map(|row| label::shown(&row.label()));
     let mut rows: Vec<_> = labels.zip(&report.actions).collect();
-    let name_width = rows
-        .iter()
-        .map(|(label, _)| label.chars().count())
-        .max()
-        .unwrap_or(0);
+    let name_width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     if extended {
         rows.sort_by(|(_, a), (_, b)| b.total_seconds.total_cmp(&a.total_seconds));
         // Lightning too leaves the table out when there is nothing to show.
@@ -51,18 +47,10 @@ pub(super) fn title(header: &ReportHeader) -> String {
 
 /// What is still running and what a reader must know, a line each.
 pub(super) fn append_remarks(text: &mut String, open: &[OpenAction], notes: &[String]) {
-    for OpenAction {
-        action,
-        thread,
-        elapsed_seconds,
-    } in open
-    {
+    for OpenAction { action, thread, elapsed_seconds } in open {
         let (action, thread) = (label::shown(action), label::shown(thread));
         // Writing into a string cannot fail.
-        let _ = writeln!(
-            text,
-            "Still running: {action} on {thread} for {elapsed_seconds:.3} s"
-        );
+        let _ = writeln!(text, "Still running: {action} on {thread} for {elapsed_seconds:.3} s");
     }
     for note in notes {
         let _ = writeln!(text, "Note: {}", label::one_line(note));
@@ -77,23 +65,11 @@ fn paint_extended(
 ) {
     let wall = report.header.wall_seconds;
     let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
-    let titles = [
-        "Action",
-        "Mean duration (s)",
-        "Num calls",
-        "Total time (s)",
-        "Percentage %",
-    ];
+    let titles = ["Action", "Mean duration (s)", "Num calls", "Total time (s)", "Percentage %"];
     let header = table_row(name_width, titles);
     let rule = rule_below(&header);
     text.extend([rule.as_str(), &header, &rule]);
-    let total = [
-        "Total",
-        "-",
-        &calls.to_string(),
-        &five_digits(wall),
-        "100 %",
-    ];
+    let total = ["Total", "-", &calls.to_string(), &five_digits(wall), "100 %"];
     text.push_str(&table_row(name_width, total));
     text.push_str(&rule);
     for (label, statistics) in rows {
@@ -101,19 +77,13 @@ fn paint_extended(
         let calls = statistics.calls.to_string();
         let total = five_digits(statistics.total_seconds);
         let percentage = five_digits(100.0 * statistics.total_seconds / wall);
-        text.push_str(&table_row(
-            name_width,
-            [label, &mean, &calls, &total, &percentage],
-        ));
+        text.push_str(&table_row(name_width, [label, &mean, &calls, &total, &percentage]));
     }
     text.push_str(&rule);
 }
 
 fn paint_plain(text: &mut String, rows: &[(String, &ActionStatistics)], name_width: usize) {
-    let header = table_row(
-        name_width,
-        ["Action", "Mean duration (s)", "Total time (s)"],
-    );
+    let header = table_row(name_width, ["Action", "Mean duration (s)", "Total time (s)"]);
     let rule = rule_below(&header);
     text.extend([rule.as_str(), &header, &rule]);
     for (label, statistics) in rows {
@@ -137,12 +107,9 @@ fn table_row<const COLUMNS: usize>(name_width: usize, cells: [&str; COLUMNS]) ->
 /// A line break, and as many dashes as `row` has columns, its own line break counted as one.
 fn rule_below(row: &str) -> String {
     const TAB_STOP: usize = 8;
-    let columns = row
-        .trim_start()
-        .chars()
-        .fold(0, |column, character| match character {
-            '\t' => (column / TAB_STOP + 1) * TAB_STOP,
-            _ => column + 1,
-        });
+    let columns = row.trim_start().chars().fold(0, |column, character| match character {
+        '\t' => (column / TAB_STOP + 1) * TAB_STOP,
+        _ => column + 1,
+    });
     format!("\n{}", "-".repeat(columns + 1))
 }

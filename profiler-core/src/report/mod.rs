@@ -76,10 +76,7 @@ impl Report {
     ///
     /// None that a report of ours can cause; the error is the serializer's.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(&Document {
-            report: self,
-            units: Units::default(),
-        })
+        serde_json::to_string_pretty(&Document { report: self, units: Units::default() })
     }
 
     /// Reads what [`to_json`](Self::to_json) wrote.
@@ -109,10 +106,7 @@ struct Units {
 
 impl Default for Units {
     fn default() -> Self {
-        Self {
-            time: "seconds",
-            started_at: "UTC, RFC 3339",
-        }
+        Self { time: "seconds", started_at: "UTC, RFC 3339" }
     }
 }
 

@@ -56,10 +56,7 @@ fn with_exponent(digits: &str, exponent: i32) -> String {
 
 fn without_exponent(digits: &str, before_point: i32) -> String {
     let Ok(before_point) = usize::try_from(before_point) else {
-        return format!(
-            "0.{}{digits}",
-            "0".repeat(before_point.unsigned_abs() as usize)
-        );
+        return format!("0.{}{digits}", "0".repeat(before_point.unsigned_abs() as usize));
     };
     if before_point == 0 {
         format!("0.{digits}")
@@ -110,11 +107,7 @@ fn rounded_exponent(value: f64, significant: usize) -> Option<i32> {
 /// A part of a whole as a percentage with two decimals: `12.34 %`; `-` when there is no whole.
 pub fn share(part: f64, whole: f64) -> String {
     let percent = 100.0 * part / whole;
-    if percent.is_finite() {
-        format!("{percent:.2} %")
-    } else {
-        "-".to_owned()
-    }
+    if percent.is_finite() { format!("{percent:.2} %") } else { "-".to_owned() }
 }
 
 /// A count with its thousands set apart: `1,234,567`.
@@ -167,12 +160,8 @@ mod tests {
 
     #[test]
     fn shortest_is_pythons_repr() {
-        let cases = [
-            (0.5, "0.5"),
-            (1e-5, "1e-05"),
-            (0.1 + 0.2, "0.30000000000000004"),
-            (1e16, "1e+16"),
-        ];
+        let cases =
+            [(0.5, "0.5"), (1e-5, "1e-05"), (0.1 + 0.2, "0.30000000000000004"), (1e16, "1e+16")];
         for (value, expected) in cases {
             assert_eq!(shortest(value), expected);
         }

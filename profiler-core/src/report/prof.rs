@@ -58,10 +58,7 @@ struct InOrder<'keys, V> {
 
 impl<V> Default for InOrder<'_, V> {
     fn default() -> Self {
-        Self {
-            positions: HashMap::new(),
-            values: Vec::new(),
-        }
+        Self { positions: HashMap::new(), values: Vec::new() }
     }
 }
 

@@ -21,11 +21,7 @@ pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> Stri
     let header = &report.header;
     let mut text = title(header);
     for profile in &report.actions {
-        let _ = write!(
-            text,
-            "\nProfile stats for: {}",
-            label::shown(&profile.label())
-        );
+        let _ = write!(text, "\nProfile stats for: {}", label::shown(&profile.label()));
         if header.world_size > 1 {
             let _ = write!(text, " rank: {}", header.rank);
         }
@@ -45,9 +41,7 @@ fn paint_functions(profile: &ActionProfile, restriction: LineCountRestriction) -
     let mut text = totals(&profile.functions);
     let mut functions: Vec<_> = profile.functions.iter().collect();
     functions.sort_by(|a, b| {
-        b.calls
-            .cumulative_seconds
-            .total_cmp(&a.calls.cumulative_seconds) // stable, as Python's
+        b.calls.cumulative_seconds.total_cmp(&a.calls.cumulative_seconds) // stable, as Python's
     });
     let (shown, restriction) = restricted(functions.len(), restriction);
     if shown == 0 {
@@ -64,12 +58,7 @@ fn paint_functions(profile: &ActionProfile, restriction: LineCountRestriction) -
     text.push_str("\n   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n");
     let labels = Labels::new(&functions);
     for statistics in functions.iter().take(shown) {
-        let _ = writeln!(
-            text,
-            "{} {}",
-            numbers(statistics),
-            labels.of(&statistics.function)
-        );
+        let _ = writeln!(text, "{} {}", numbers(statistics), labels.of(&statistics.function));
     }
     text.push_str("\n\n");
     text
@@ -80,14 +69,9 @@ fn totals(functions: &[FunctionStatistics]) -> String {
     let total = sum(|function| function.calls.total_calls);
     let primitive = sum(|function| function.calls.primitive_calls);
     // Not `sum()`, which makes -0 of nothing.
-    let own = functions
-        .iter()
-        .fold(0.0, |sum, function| sum + function.calls.self_seconds);
-    let primitive = if primitive == total {
-        String::new()
-    } else {
-        format!("({primitive} primitive calls) ")
-    };
+    let own = functions.iter().fold(0.0, |sum, function| sum + function.calls.self_seconds);
+    let primitive =
+        if primitive == total { String::new() } else { format!("({primitive} primitive calls) ") };
     format!("         {total} function calls {primitive}in {own:.3} seconds\n\n")
 }
 
@@ -98,11 +82,7 @@ fn restricted(count: usize, restriction: LineCountRestriction) -> (usize, String
         LineCountRestriction::Share(share) => {
             let lines = (count as f64 * share.clamp(0.0, 1.0) + 0.5) as usize;
             // Like Python's, a share that makes no sense restricts nothing.
-            let shown = if (0.0..1.0).contains(&share) {
-                lines.min(count)
-            } else {
-                count
-            };
+            let shown = if (0.0..1.0).contains(&share) { lines.min(count) } else { count };
             (shown, shortest(share))
         }
     }
@@ -153,9 +133,7 @@ impl<'report> Labels<'report> {
     fn of(&self, function: &FunctionKey) -> String {
         let name = label::shown(&function.name);
         if function.file == "~" && function.line == 0 {
-            let inside = name
-                .strip_prefix('<')
-                .and_then(|name| name.strip_suffix('>'));
+            let inside = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
             return inside.map_or_else(|| name.clone(), |inside| format!("{{{inside}}}"));
         }
         let short = Self::short(function);

@@ -58,11 +58,7 @@ impl ActionStatistics {
 
     /// The mean over all calls, first included, as Lightning's report shows it.
     pub fn mean_seconds(&self) -> f64 {
-        if self.calls == 0 {
-            0.0
-        } else {
-            self.total_seconds / self.calls as f64
-        }
+        if self.calls == 0 { 0.0 } else { self.total_seconds / self.calls as f64 }
     }
 }
 

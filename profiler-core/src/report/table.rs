@@ -16,10 +16,7 @@ pub(super) struct Table<const COLUMNS: usize> {
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
     pub(super) fn new(header: [&str; COLUMNS]) -> Self {
-        Self {
-            header: header.map(str::to_owned),
-            rows: vec![None],
-        }
+        Self { header: header.map(str::to_owned), rows: vec![None] }
     }
 
     pub(super) fn row(&mut self, cells: [String; COLUMNS]) {
@@ -37,10 +34,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         let rule = "─".repeat(all.min(PAGE_WIDTH));
         let mut text = String::new();
         let header = Some(Some(&self.header));
-        for row in header
-            .into_iter()
-            .chain(self.rows.iter().map(Option::as_ref))
-        {
+        for row in header.into_iter().chain(self.rows.iter().map(Option::as_ref)) {
             let line = row.map_or_else(|| rule.clone(), |cells| line(cells, &widths));
             text.push_str(line.trim_end());
             text.push('\n');
@@ -95,10 +89,7 @@ mod tests {
         let mut table = Table::new(["n", "name"]);
         table.row(["1".to_owned(), "x".repeat(500)]);
         let text = table.paint();
-        assert_eq!(
-            text.lines().nth(1).map(|rule| rule.chars().count()),
-            Some(PAGE_WIDTH)
-        );
+        assert_eq!(text.lines().nth(1).map(|rule| rule.chars().count()), Some(PAGE_WIDTH));
         assert!(text.contains(&"x".repeat(500)));
     }
 }

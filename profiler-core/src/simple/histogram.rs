@@ -5,15 +5,13 @@ use crate::sync::Tally;
 /// Buckets per power of two, as a power of two: durations in one bucket differ by at most 1/8.
 const SUB_BITS: u32 = 3;
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
-/// The longest exactly placed duration: 2^50 ticks, over three days at 4 GHz.
-const MAX_BITS: u32 = 50;
-pub(super) const BUCKETS: usize = (MAX_BITS - SUB_BITS) as usize * SUB_BUCKETS + SUB_BUCKETS;
+/// Enough for every 64-bit duration, so that none has to be clamped.
+pub(super) const BUCKETS: usize = (u64::BITS - SUB_BITS) as usize * SUB_BUCKETS + SUB_BUCKETS;
 
 /// The bucket of a duration in ticks. Durations below 8 have a bucket each, longer ones share one
 /// with those that agree in the leading four bits.
 #[inline(always)]
 pub(super) fn bucket_of(ticks: u64) -> usize {
-    let ticks = ticks.min((1 << MAX_BITS) - 1);
     let bits = (ticks | SUB_BUCKETS as u64).ilog2();
     let shift = bits - SUB_BITS;
     (shift as usize) * SUB_BUCKETS + (ticks >> shift) as usize
@@ -28,6 +26,11 @@ fn start_of(bucket: usize) -> u64 {
     ((SUB_BUCKETS + bucket % SUB_BUCKETS) as u64) << shift
 }
 
+/// How many durations share a bucket.
+fn width_of(bucket: usize) -> u64 {
+    1 << (bucket / SUB_BUCKETS).saturating_sub(1)
+}
+
 /// Counts per bucket, written by one thread.
 pub(super) struct Histogram([Tally; BUCKETS]);
 
@@ -38,8 +41,11 @@ impl Histogram {
 
     #[inline(always)]
     pub(super) fn record(&self, ticks: u64) {
-        // `bucket_of` stays below `BUCKETS`; the compiler sees it from the `min` in there.
-        self.0[bucket_of(ticks)].add(1);
+        let bucket = bucket_of(ticks);
+        debug_assert!(bucket < BUCKETS);
+        // SAFETY: the largest bucket is that of `u64::MAX`: its shift is 60 and its leading four
+        // bits are 15, so 60 * 8 + 15 = `BUCKETS` - 1 (tested below).
+        unsafe { self.0.get_unchecked(bucket) }.add(1);
     }
 
     pub(super) fn counts(&self) -> Vec<u64> {
@@ -56,9 +62,9 @@ pub(super) fn quantile(counts: &[u64], share: f64) -> u64 {
     for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let count = *count as f64;
         if below + count >= wanted {
-            let (start, end) = (start_of(bucket), start_of(bucket + 1));
+            let (start, width) = (start_of(bucket), width_of(bucket));
             let inside = (wanted - below - 0.5) / count;
-            return start + ((end - start - 1) as f64 * inside) as u64;
+            return start + ((width - 1) as f64 * inside) as u64;
         }
         below += count;
     }
@@ -74,7 +80,8 @@ mod tests {
         assert_eq!(bucket_of(0), 0);
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
         for bucket in 0..BUCKETS {
-            let (start, end) = (start_of(bucket), start_of(bucket + 1));
+            let start = start_of(bucket);
+            let end = if bucket + 1 == BUCKETS { u64::MAX } else { start_of(bucket + 1) };
             assert_eq!(bucket_of(start), bucket);
             assert_eq!(bucket_of(end - 1), bucket);
             assert!(bucket < SUB_BUCKETS || (end - start) * 8 <= start, "bucket {bucket}");

@@ -20,7 +20,7 @@ use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage};
 ///
 /// *Cost*: about 1.2 times two readings of the time-stamp counter and a push to a buffer, for each
 /// start and stop together; no locks and no allocation after an action's first call on a thread.
-/// *Memory*: about 3.3 kB per action and thread, however many calls there are.
+/// *Memory*: about 4 kB per action and thread, however many calls there are.
 ///
 /// ```
 /// use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};

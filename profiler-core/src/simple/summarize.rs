@@ -6,12 +6,10 @@ use super::SimpleProfiler;
 use super::histogram::quantile;
 use super::table::RowSnapshot;
 use crate::clock::Rate;
+use crate::recorder::Collected;
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
-use crate::recorder::Collected;
-use crate::report::simple::{
-    ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics,
-};
+use crate::report::simple::{ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics};
 use crate::{Action, RunContext, Stage};
 
 /// Rows by name: two actions of one name (a function and a span, say) are one row.

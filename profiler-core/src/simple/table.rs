@@ -3,30 +3,36 @@
 use std::collections::HashMap;
 
 use super::histogram::Histogram;
+use crate::NeverStarted;
 use crate::action::Action;
-use crate::clock::Clock;
+use crate::clock::{Clock, counter};
 use crate::recorder::Table;
 use crate::recorder::action_map::ActionMap;
-use crate::recorder::stack::{Closed, Open, Stack};
+use crate::recorder::stack::{Closed, Open, Stack, span};
 use crate::sync::Tally;
 
 /// The calls of one action on one thread. Times in ticks.
 ///
 /// *Invariant*: written by the owning thread only. `count` is published last, so a reader that
 /// reads it first finds at least that many calls in the other tallies.
+#[repr(C, align(64))]
 pub(super) struct Row {
+    // One cache line that every call touches, then the distribution.
     count: Tally,
-    /// Calls of the action that are open now.
-    active: Tally,
     /// Of calls that were not made inside a call of the same action.
     total: Tally,
-    own: Tally,
-    first: Tally,
-    first_started: Tally,
+    /// The part of all calls that was spent in scopes directly inside.
+    children: Tally,
     /// Shortest, longest and distribution of all calls but the first.
     min: Tally,
     max: Tally,
+    /// `max - min`: whether a duration is between the two is one comparison.
+    range: Tally,
+    first: Tally,
+    first_started: Tally,
     distribution: Histogram,
+    /// Of calls that were made inside a call of the same action.
+    recursive: Tally,
 }
 
 impl Row {
@@ -34,57 +40,63 @@ impl Row {
         let zero = || Tally::new(0);
         Self {
             count: zero(),
-            active: zero(),
             total: zero(),
-            own: zero(),
-            first: zero(),
-            first_started: zero(),
+            children: zero(),
             min: Tally::new(u64::MAX),
             max: zero(),
+            range: zero(),
+            first: zero(),
+            first_started: zero(),
             distribution: Histogram::new(),
+            recursive: zero(),
         }
     }
 
     #[inline(always)]
-    fn leave(&self) -> bool {
-        let others = self.active.get().saturating_sub(1);
-        self.active.set(others);
-        others == 0
-    }
-
-    #[inline(always)]
-    fn record(&self, closed: &Closed<Self>, is_outermost: bool) {
-        let count = self.count.get();
-        if is_outermost {
-            self.total.add(closed.elapsed);
-        }
-        self.own.add(closed.own);
-        if count == 0 {
-            self.record_first(closed);
-        } else {
-            if closed.elapsed < self.min.get() {
-                self.min.set(closed.elapsed);
-            }
-            if closed.elapsed > self.max.get() {
-                self.max.set(closed.elapsed);
-            }
+    fn record(&self, closed: Closed<Self>) -> Result<(), NeverStarted> {
+        let sum = if closed.is_outermost { &self.total } else { &self.recursive };
+        sum.add(closed.elapsed);
+        self.children.add(closed.children);
+        // Below `min` the difference wraps to more than any range; so it does for the first two
+        // calls, when `min` still is the largest of all numbers, and for a span below 0.
+        if closed.elapsed.wrapping_sub(self.min.get()) <= self.range.get() {
             self.distribution.record(closed.elapsed);
+            self.count.publish(self.count.get() + 1);
+            Ok(())
+        } else {
+            self.record_outlier(closed.elapsed, closed.started)
+        }
+    }
+
+    /// Records the duration of the first call, or of one that is shorter or longer than all others.
+    #[cold]
+    #[inline(never)]
+    fn record_outlier(&self, elapsed: u64, started: u64) -> Result<(), NeverStarted> {
+        let (count, elapsed) = (self.count.get(), span(elapsed));
+        if count == 0 {
+            self.first.set(elapsed);
+            self.first_started.set(started);
+        } else {
+            self.min.set(self.min.get().min(elapsed));
+            self.max.set(self.max.get().max(elapsed));
+            self.range.set(self.max.get() - self.min.get());
+            self.distribution.record(elapsed);
         }
         self.count.publish(count + 1);
-    }
-
-    #[cold]
-    fn record_first(&self, closed: &Closed<Self>) {
-        self.first.set(closed.elapsed);
-        self.first_started.set(closed.started);
+        Ok(())
     }
 
     fn snapshot(&self) -> Option<RowSnapshot> {
         let count = self.count.get_published();
         (count > 0).then(|| RowSnapshot {
             count,
-            total: self.total.get(),
-            own: self.own.get(),
+            total: span(self.total.get()),
+            own: span(
+                self.total
+                    .get()
+                    .wrapping_add(self.recursive.get())
+                    .wrapping_sub(self.children.get()),
+            ),
             first: self.first.get(),
             first_started: self.first_started.get(),
             min: self.min.get(),
@@ -135,26 +147,6 @@ pub(crate) struct SimpleTable {
     rows: ActionMap<Row>,
 }
 
-impl SimpleTable {
-    #[cold]
-    #[inline(never)]
-    fn stop_out_of_order(&self, action: Action, now: u64) -> bool {
-        // A scope that is overtaken no longer surrounds the calls that follow.
-        let on_detach = |record: *const Row| {
-            // SAFETY: as in `stop`.
-            unsafe { &*record }.leave();
-        };
-        let Some(closed) = self.stack.pop_out_of_order(action, now, on_detach) else {
-            return false;
-        };
-        // SAFETY: as in `stop`.
-        let row = unsafe { &*closed.record };
-        let is_outermost = closed.is_detached || row.leave();
-        row.record(&closed, is_outermost);
-        true
-    }
-}
-
 impl Table for SimpleTable {
     type Snapshot = HashMap<Action, RowSnapshot>;
 
@@ -164,22 +156,40 @@ impl Table for SimpleTable {
 
     #[inline(always)]
     fn start(&self, action: Action, clock: &Clock) {
+        match (self.rows.get_near(action), self.stack.room()) {
+            (Some(row), Some(room)) if room.is_outermost_for(action) => {
+                room.push(action, row, counter);
+            }
+            _ => self.start_slow(action, clock),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_slow(&self, action: Action, clock: &Clock) {
         let row = self.rows.get_or_insert(action, Row::new);
-        row.active.add(1);
-        self.stack.push(action, row, clock);
+        self.stack.push_any(action, row, true, || clock.ticks());
     }
 
     #[inline(always)]
-    fn stop(&self, action: Action, clock: &Clock) -> bool {
-        let now = clock.ticks();
-        let Some(closed) = self.stack.pop(action, now) else {
-            return self.stop_out_of_order(action, now);
-        };
-        // SAFETY: `start` pushed a record of `self.rows`, which lives as long as this table.
-        let row = unsafe { &*closed.record };
-        let is_outermost = row.leave();
-        row.record(&closed, is_outermost);
-        true
+    fn stop(
+        &self,
+        action: Action,
+        elsewhere: impl FnOnce() -> Result<(), NeverStarted>,
+    ) -> Result<(), NeverStarted> {
+        match self.stack.pop(action, counter()) {
+            // SAFETY: `start` pushed a record of `self.rows`, which lives as long as this table.
+            Some(closed) => unsafe { &*closed.record }.record(closed),
+            None => elsewhere(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop_slow(&self, action: Action, clock: &Clock) -> bool {
+        let closed = self.stack.pop_any(action, clock.ticks(), |_| ());
+        // SAFETY: as in `stop`.
+        closed.is_some_and(|closed| unsafe { &*closed.record }.record(closed).is_ok())
     }
 
     fn take_outermost_time(&self) -> u64 {
@@ -226,8 +236,8 @@ mod loom_tests {
                 let (table, clock) = (table.clone(), clock.clone());
                 thread::spawn(move || {
                     for _ in 0..2 {
-                        table.start(action, &clock);
-                        assert!(table.stop(action, &clock));
+                        table.start_slow(action, &clock);
+                        assert!(table.stop_slow(action, &clock));
                     }
                 })
             };

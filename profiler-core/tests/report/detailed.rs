@@ -5,8 +5,7 @@ use profiler_core::report::simple::ThreadStatistics;
 use crate::samples::{header, open, row, training_run};
 
 fn position(text: &str, part: &str) -> usize {
-    text.find(part)
-        .unwrap_or_else(|| panic!("{part:?} is missing in:\n{text}"))
+    text.find(part).unwrap_or_else(|| panic!("{part:?} is missing in:\n{text}"))
 }
 
 #[test]
@@ -19,30 +18,17 @@ fn the_layout_is_as_agreed() {
         std::fs::write(&path, &text).expect("the golden file");
     }
     let expected = std::fs::read_to_string(&path).expect("the golden file");
-    assert_eq!(
-        text, expected,
-        "if the change is meant, run again with UPDATE_GOLDEN=1"
-    );
+    assert_eq!(text, expected, "if the change is meant, run again with UPDATE_GOLDEN=1");
     let widest = text.lines().map(|line| line.chars().count()).max();
-    assert!(
-        widest <= Some(140),
-        "only names may go beyond the page: {widest:?}"
-    );
+    assert!(widest <= Some(140), "only names may go beyond the page: {widest:?}");
 }
 
 #[test]
 fn rows_are_in_the_order_of_self_time_and_add_up() {
     let text = paint(&training_run());
     let main = &text[position(&text, "\nThread main\n")..];
-    let rows: Vec<&str> = main
-        .lines()
-        .skip(4)
-        .take_while(|line| !line.starts_with('─'))
-        .collect();
-    let names: Vec<_> = rows
-        .iter()
-        .map(|row| row.rsplit("  ").next().expect("a name"))
-        .collect();
+    let rows: Vec<&str> = main.lines().skip(4).take_while(|line| !line.starts_with('─')).collect();
+    let names: Vec<_> = rows.iter().map(|row| row.rsplit("  ").next().expect("a name")).collect();
     assert_eq!(
         names,
         [
@@ -61,43 +47,18 @@ fn rows_are_in_the_order_of_self_time_and_add_up() {
     };
     // Calls, total and self with their units, and then the share of self.
     let sum: f64 = rows.iter().map(|row| share(row, 5)).sum();
-    let shown = share(
-        main.lines()
-            .find(|line| line.ends_with("  Sum"))
-            .expect("a sum"),
-        3,
-    );
-    assert!(
-        (sum - shown).abs() < 0.005 * rows.len() as f64,
-        "{sum} and {shown}"
-    );
-    let summary = text
-        .lines()
-        .find(|line| line.contains("in actions of thread main"));
-    assert_eq!(
-        share(summary.expect("a summary"), 2),
-        shown,
-        "the summary says the same"
-    );
+    let shown = share(main.lines().find(|line| line.ends_with("  Sum")).expect("a sum"), 3);
+    assert!((sum - shown).abs() < 0.005 * rows.len() as f64, "{sum} and {shown}");
+    let summary = text.lines().find(|line| line.contains("in actions of thread main"));
+    assert_eq!(share(summary.expect("a summary"), 2), shown, "the summary says the same");
 }
 
 #[test]
 fn one_call_has_no_others() {
     let text = paint(&training_run());
-    let line = text
-        .lines()
-        .find(|line| line.ends_with("  on_fit_start"))
-        .expect("the row");
-    assert_eq!(
-        line.matches("17.0").count(),
-        3,
-        "total, self and first: {line}"
-    );
-    assert_eq!(
-        line.matches("-   ").count(),
-        5,
-        "mean, min, p50, p95 and max: {line}"
-    );
+    let line = text.lines().find(|line| line.ends_with("  on_fit_start")).expect("the row");
+    assert_eq!(line.matches("17.0").count(), 3, "total, self and first: {line}");
+    assert_eq!(line.matches("-   ").count(), 5, "mean, min, p50, p95 and max: {line}");
 }
 
 #[test]
@@ -136,10 +97,7 @@ fn ranks_open_actions_and_notes_are_said() {
     report.open = vec![open("run_training_epoch", "main", 12.5)];
     report.header.notes = vec!["2 stops without a start".into()];
     let text = paint(&report);
-    assert!(
-        text.starts_with("FIT Profiler Report (rank 3 of 8)\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("FIT Profiler Report (rank 3 of 8)\n"), "{text}");
     position(&text, "in none or in what is still running\n");
     assert!(
         text.ends_with(
@@ -153,16 +111,8 @@ fn ranks_open_actions_and_notes_are_said() {
 #[test]
 fn nothing_measured_is_a_report_too() {
     let header = header(None, 0.0);
-    let empty = SimpleReport {
-        header,
-        actions: vec![],
-        threads: vec![],
-        open: vec![],
-    };
+    let empty = SimpleReport { header, actions: vec![], threads: vec![], open: vec![] };
     let text = paint(&empty);
-    assert!(
-        text.starts_with("Profiler Report\n\nWall time   0.00 s since 2026-01-02"),
-        "{text}"
-    );
+    assert!(text.starts_with("Profiler Report\n\nWall time   0.00 s since 2026-01-02"), "{text}");
     assert!(text.ends_with("\nNo action has ended.\n"), "{text}");
 }

@@ -11,35 +11,21 @@ fn what_is_written_can_be_read() {
         calls: calls(u64::MAX, 1, 1e-9, 0.1 + 0.2),
         children: vec![],
     };
-    let root = CallTreeNode {
-        children: vec![node.clone()],
-        ..node
-    };
+    let root = CallTreeNode { children: vec![node.clone()], ..node };
     let mut tree = advanced(vec![profile()]);
-    tree.threads = vec![ThreadCallTree {
-        thread: "main".into(),
-        threads: 1,
-        roots: vec![root],
-    }];
+    tree.threads = vec![ThreadCallTree { thread: "main".into(), threads: 1, roots: vec![root] }];
     let mut running = training_run();
     running.open = vec![open("", "main", 1.5)];
     running.header.notes = vec!["x".into()];
     for report in [Report::Simple(running), Report::Advanced(tree)] {
         let json = report.to_json().expect("a report is JSON");
-        assert_eq!(
-            Report::from_json(&json).expect("it was just written"),
-            report
-        );
+        assert_eq!(Report::from_json(&json).expect("it was just written"), report);
     }
 }
 
 #[test]
 fn the_layout_is_as_documented() {
-    let mut report = simple(
-        Some(Stage::Fit),
-        12.5,
-        vec![row("optimizer_step", &[0.5, 0.25])],
-    );
+    let mut report = simple(Some(Stage::Fit), 12.5, vec![row("optimizer_step", &[0.5, 0.25])]);
     report.open = vec![open("run_training_epoch", "main", 1.5)];
     let json = Report::Simple(report).to_json().expect("a report is JSON");
     let expected = r#"{

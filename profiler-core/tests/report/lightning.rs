@@ -12,33 +12,18 @@ fn every_golden_report_comes_out_byte_for_byte() {
     let mut seen = 0;
     for entry in fs::read_dir(&folder).expect("the golden files") {
         let input = entry.expect("an entry").path();
-        if input
-            .extension()
-            .is_none_or(|extension| extension != "json")
-        {
+        if input.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
         let json = fs::read_to_string(&input).expect("a golden input");
         let golden: Golden = serde_json::from_str(&json).expect("a golden input");
-        let rows = golden
-            .durations_s
-            .iter()
-            .map(|(name, durations)| row(name, durations));
+        let rows = golden.durations_s.iter().map(|(name, durations)| row(name, durations));
         let report = simple(golden.stage, golden.wall_s, rows.collect());
         let expected = fs::read_to_string(input.with_extension("txt")).expect("its report");
-        assert_eq!(
-            paint(&report, golden.extended),
-            expected,
-            "{}",
-            input.display()
-        );
+        assert_eq!(paint(&report, golden.extended), expected, "{}", input.display());
         seen += 1;
     }
-    assert!(
-        seen >= 7,
-        "only {seen} golden reports in {}",
-        folder.display()
-    );
+    assert!(seen >= 7, "only {seen} golden reports in {}", folder.display());
 }
 
 #[test]
@@ -52,10 +37,7 @@ fn what_is_still_running_and_notes_come_below_the_table() {
     assert_eq!(paint(&report, true), complete.clone() + remarks);
     assert!(paint(&report, false).ends_with(remarks));
     report.actions.clear();
-    assert_eq!(
-        paint(&report, true),
-        format!("FIT Profiler Report\n\n{remarks}")
-    );
+    assert_eq!(paint(&report, true), format!("FIT Profiler Report\n\n{remarks}"));
 }
 
 #[test]
@@ -64,14 +46,8 @@ fn rows_of_the_sanity_check_are_told_apart() {
     sanity.sub_stage = Some(Stage::SanityCheck);
     let rows = vec![row("validation_step", &[1.0]), sanity];
     let text = paint(&simple(Some(Stage::Fit), 2.0, rows), true);
-    assert!(
-        text.contains("\n|  validation_step             \t|  1.0 "),
-        "{text}"
-    );
-    assert!(
-        text.contains("\n|  [SanityCheck]validation_step\t|  0.5 "),
-        "{text}"
-    );
+    assert!(text.contains("\n|  validation_step             \t|  1.0 "), "{text}");
+    assert!(text.contains("\n|  [SanityCheck]validation_step\t|  0.5 "), "{text}");
 }
 
 #[test]
@@ -83,25 +59,15 @@ fn awkward_names_keep_the_table_in_shape() {
     let rows: Vec<_> = text.lines().filter(|line| line.starts_with('|')).collect();
     assert_eq!(rows.len(), 2 + names.len(), "one line each");
     for row in rows {
-        assert_eq!(
-            row.matches('\t').count(),
-            5,
-            "no tab but the table's own: {row}"
-        );
+        assert_eq!(row.matches('\t').count(), 5, "no tab but the table's own: {row}");
     }
-    assert!(
-        text.contains(r"|  a\nb ") && text.contains(r"|  a\tb "),
-        "{text}"
-    );
+    assert!(text.contains(r"|  a\nb ") && text.contains(r"|  a\tb "), "{text}");
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest < Some(350), "{widest:?}");
 }
 
 #[test]
 fn a_stage_that_took_no_time_is_no_error() {
-    let text = paint(
-        &simple(Some(Stage::Fit), 0.0, vec![row("step", &[0.0])]),
-        true,
-    );
+    let text = paint(&simple(Some(Stage::Fit), 0.0, vec![row("step", &[0.0])]), true);
     assert!(text.contains("|  nan  "), "no share of nothing: {text}");
 }

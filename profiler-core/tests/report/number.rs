@@ -24,26 +24,16 @@ impl Formatter {
         let mut process = python::start(script, &[]);
         let questions = process.stdin.take().expect("a pipe");
         let answers = BufReader::new(process.stdout.take().expect("a pipe"));
-        Self {
-            process,
-            questions,
-            answers,
-        }
+        Self { process, questions, answers }
     }
 
     /// Few enough numbers that their answers fit into a pipe.
     fn format(&mut self, values: &[f64]) -> Vec<String> {
-        let questions: String = values
-            .iter()
-            .map(|value| format!("{:016x}\n", value.to_bits()))
-            .collect();
-        self.questions
-            .write_all(questions.as_bytes())
-            .expect("python3 listens");
+        let questions: String =
+            values.iter().map(|value| format!("{:016x}\n", value.to_bits())).collect();
+        self.questions.write_all(questions.as_bytes()).expect("python3 listens");
         let answers = self.answers.by_ref().lines().take(values.len());
-        answers
-            .map(|answer| answer.expect("python3 answers"))
-            .collect()
+        answers.map(|answer| answer.expect("python3 answers")).collect()
     }
 }
 
@@ -65,11 +55,7 @@ fn any_number_is_formatted_as_python_does() {
         ((-9_i32..9), 99_995_u32..100_000).prop_map(|(power, n)| f64::from(n) * 10f64.powi(power)), // rounding up a digit
     ];
     let numbers = proptest::collection::vec(number, 400);
-    let config = Config {
-        cases: 100,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: 100, failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&numbers, |numbers| {
         for (number, expected) in numbers.iter().zip(python.borrow_mut().format(&numbers)) {
             prop_assert_eq!(five_digits(*number), expected, "{:e}", number);
@@ -107,11 +93,7 @@ fn numbers_at_the_borders_of_a_notation() {
         (-1.5, "-1.5"),
     ];
     for (value, expected) in borders {
-        assert_eq!(
-            python.format(&[value]),
-            [expected],
-            "Python itself, {value:e}"
-        );
+        assert_eq!(python.format(&[value]), [expected], "Python itself, {value:e}");
         assert_eq!(five_digits(value), expected, "{value:e}");
     }
 }

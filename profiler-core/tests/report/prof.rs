@@ -30,21 +30,11 @@ fn read_by_python(profile: &ActionProfile) -> Value {
 fn expected(profile: &ActionProfile) -> Value {
     let key = |key: &FunctionKey| json!([key.file, key.line, key.name]);
     let bits = |number: f64| format!("{:016x}", number.to_bits());
-    let functions = profile.functions.iter().map(
-        |FunctionStatistics {
-             function,
-             calls,
-             callers,
-         }| {
+    let functions =
+        profile.functions.iter().map(|FunctionStatistics { function, calls, callers }| {
             let callers = callers.iter().map(|CallerStatistics { caller, calls }| {
                 let (own, cumulative) = (bits(calls.self_seconds), bits(calls.cumulative_seconds));
-                json!([
-                    key(caller),
-                    calls.total_calls,
-                    calls.primitive_calls,
-                    own,
-                    cumulative
-                ])
+                json!([key(caller), calls.total_calls, calls.primitive_calls, own, cumulative])
             });
             json!([
                 key(function),
@@ -54,38 +44,19 @@ fn expected(profile: &ActionProfile) -> Value {
                 bits(calls.cumulative_seconds),
                 callers.collect::<Vec<_>>(),
             ])
-        },
-    );
+        });
     Value::Array(functions.collect())
 }
 
 fn with(functions: Vec<FunctionStatistics>) -> ActionProfile {
-    ActionProfile {
-        functions,
-        ..profile()
-    }
+    ActionProfile { functions, ..profile() }
 }
 
 #[test]
 fn python_reads_every_number_and_name() {
     let caller = key("src/lib.rs", 3, "main");
-    let names = [
-        "",
-        "a\nb\tc\0",
-        "größe 模型 🔥",
-        &"x".repeat(10_000),
-        "'\"\\",
-    ];
-    let counts = [
-        0,
-        1,
-        0x7fff,
-        0x7fff_ffff,
-        0x8000_0000,
-        1 << 45,
-        u64::MAX - 1,
-        u64::MAX,
-    ];
+    let names = ["", "a\nb\tc\0", "größe 模型 🔥", &"x".repeat(10_000), "'\"\\"];
+    let counts = [0, 1, 0x7fff, 0x7fff_ffff, 0x8000_0000, 1 << 45, u64::MAX - 1, u64::MAX];
     let mut functions = Vec::new();
     for (number, name) in names.iter().enumerate() {
         let callers = [(&caller, calls(3_000_000_000, 5, 1e-9, 0.1))];
@@ -121,17 +92,12 @@ fn python_reads_whatever_a_profile_holds() {
     };
     let called_by = move || proptest::collection::hash_map(any_key(), statistics(), 0..4);
     let table = proptest::collection::hash_map(any_key(), (statistics(), called_by()), 0..50);
-    let mut runner = TestRunner::new(Config {
-        cases: 16,
-        failure_persistence: None,
-        ..Config::default()
-    });
+    let mut runner =
+        TestRunner::new(Config { cases: 16, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&table, |table| {
         let functions = table.iter().map(|(key, (calls, callers))| {
-            let callers: Vec<(&FunctionKey, CallStatistics)> = callers
-                .iter()
-                .map(|(caller, calls)| (caller, *calls))
-                .collect();
+            let callers: Vec<(&FunctionKey, CallStatistics)> =
+                callers.iter().map(|(caller, calls)| (caller, *calls)).collect();
             function(key, *calls, &callers)
         });
         let profile = with(functions.collect());
@@ -144,20 +110,9 @@ fn python_reads_whatever_a_profile_holds() {
 #[test]
 fn a_function_that_appears_twice_is_added_up() {
     let (twice, caller) = (key("a.rs", 1, "f"), key("~", 0, "step"));
-    let half = function(
-        &twice,
-        calls(3, 2, 0.25, 0.5),
-        &[(&caller, calls(2, 2, 0.25, 0.5))],
-    );
-    let whole = function(
-        &twice,
-        calls(6, 4, 0.5, 1.0),
-        &[(&caller, calls(4, 4, 0.5, 1.0))],
-    );
-    assert_eq!(
-        read_by_python(&with(vec![half.clone(), half])),
-        expected(&with(vec![whole]))
-    );
+    let half = function(&twice, calls(3, 2, 0.25, 0.5), &[(&caller, calls(2, 2, 0.25, 0.5))]);
+    let whole = function(&twice, calls(6, 4, 0.5, 1.0), &[(&caller, calls(4, 4, 0.5, 1.0))]);
+    assert_eq!(read_by_python(&with(vec![half.clone(), half])), expected(&with(vec![whole])));
 }
 
 /// `pstats` itself: totals, the table of callers, and its own `dump_stats`.
@@ -173,23 +128,10 @@ fn pstats_opens_it() {
     let file = python::file(&encode(&profile));
     let text = python::run(script, &[python::path(&file)]);
     let sum = |pick: fn(&CallStatistics) -> u64| -> u64 {
-        profile
-            .functions
-            .iter()
-            .map(|function| pick(&function.calls))
-            .sum()
+        profile.functions.iter().map(|function| pick(&function.calls)).sum()
     };
-    let (primitive, total) = (
-        sum(|calls| calls.primitive_calls),
-        sum(|calls| calls.total_calls),
-    );
-    assert!(
-        text.starts_with(&format!("{primitive} {total} 75\n")),
-        "{text}"
-    );
+    let (primitive, total) = (sum(|calls| calls.primitive_calls), sum(|calls| calls.total_calls));
+    assert!(text.starts_with(&format!("{primitive} {total} 75\n")), "{text}");
     // The recursive calls as pstats shows them: all of them, none primitive.
-    assert!(
-        text.contains("1876/0    0.001    9.000  src/tree.rs:42(fetch)"),
-        "{text}"
-    );
+    assert!(text.contains("1876/0    0.001    9.000  src/tree.rs:42(fetch)"), "{text}");
 }

@@ -47,35 +47,22 @@ fn tables_are_pstats_own_byte_for_byte() {
         let text = pstats::paint(&advanced(vec![profile.clone()]), restriction);
         let expected = by_python(&profile, in_python);
         let head = "FIT Profiler Report\nProfile stats for: run_training_batch\n";
-        assert_eq!(
-            text,
-            format!("{head}{expected}"),
-            "{functions} functions, {in_python}"
-        );
+        assert_eq!(text, format!("{head}{expected}"), "{functions} functions, {in_python}");
     }
 }
 
 #[test]
 fn python_says_what_the_documents_say() {
     let text = pstats::paint(&advanced(vec![profile()]), Lines(10));
-    assert!(
-        text.contains("   List reduced from 75 to 10 due to restriction <10>\n"),
-        "{text}"
-    );
+    assert!(text.contains("   List reduced from 75 to 10 due to restriction <10>\n"), "{text}");
     assert!(
         text.contains("\n3752/1876    0.011    0.000   18.250    0.010 tree.rs:42(fetch)\n"),
         "{text}"
     );
     assert!(text.contains(" primitive calls) in "), "{text}");
     let text = pstats::paint(&advanced(vec![profile()]), Share(1.0));
-    assert!(
-        text.contains(" {burn::fusion}\n"),
-        "a span in angle brackets: {text}"
-    );
-    assert!(
-        text.contains(" run_training_batch\n"),
-        "an action without a file: {text}"
-    );
+    assert!(text.contains(" {burn::fusion}\n"), "a span in angle brackets: {text}");
+    assert!(text.contains(" run_training_batch\n"), "an action without a file: {text}");
 }
 
 /// A report of several actions and ranks, joined as Lightning's `_stats_to_str` joins them: lines
@@ -106,11 +93,7 @@ fn files_of_one_name_are_not_merged() {
     let mut profile = with_functions(0);
     profile.functions = vec![one_call(&here), one_call(&there), one_call(&other)];
     let text = pstats::paint(&advanced(vec![profile]), Share(1.0));
-    for label in [
-        " src/a/mod.rs:7(new)\n",
-        " src/b/mod.rs:7(new)\n",
-        " mod.rs:9(drop)\n",
-    ] {
+    for label in [" src/a/mod.rs:7(new)\n", " src/b/mod.rs:7(new)\n", " mod.rs:9(drop)\n"] {
         assert!(text.contains(label), "{label:?} is missing in {text}");
     }
 }
@@ -120,10 +103,8 @@ fn awkward_names_keep_to_their_line() {
     let mut profile = with_functions(0);
     profile.action = "a\nb".into();
     let names = ["", "a\nb\tc", "<", "<>", "🔥", &"x".repeat(10_000)].map(str::to_owned);
-    profile.functions = names
-        .iter()
-        .map(|name| function(&key("~", 0, name), calls(1, 1, 0.0, 0.0), &[]))
-        .collect();
+    profile.functions =
+        names.iter().map(|name| function(&key("~", 0, name), calls(1, 1, 0.0, 0.0), &[])).collect();
     let report = advanced(vec![profile]);
     let text = pstats::paint(&report, Share(1.0));
     assert!(text.contains("Profile stats for: a\\nb\n"), "{text}");
@@ -137,10 +118,7 @@ fn awkward_names_keep_to_their_line() {
 fn an_action_without_functions_has_totals_only() {
     // Python refuses to open such a profile.
     let text = pstats::paint(&advanced(vec![with_functions(0)]), Share(1.0));
-    assert!(
-        text.ends_with("_batch\n         0 function calls in 0.000 seconds\n\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("_batch\n         0 function calls in 0.000 seconds\n\n"), "{text}");
 }
 
 #[test]

@@ -17,21 +17,13 @@ pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
         world_size: 1,
         started_at: "2026-01-02T03:04:05Z".parse().expect("a date"),
         wall_seconds,
-        overhead: Overhead {
-            scopes: 123_456,
-            seconds_per_scope: 45e-9,
-        },
+        overhead: Overhead { scopes: 123_456, seconds_per_scope: 45e-9 },
         notes: Vec::new(),
     }
 }
 
 pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -> SimpleReport {
-    SimpleReport {
-        header: header(stage, wall),
-        actions,
-        threads: Vec::new(),
-        open: Vec::new(),
-    }
+    SimpleReport { header: header(stage, wall), actions, threads: Vec::new(), open: Vec::new() }
 }
 
 /// The row of an action that ran so long each time.
@@ -71,19 +63,10 @@ pub fn training_run() -> SimpleReport {
         durations
     };
     let batches = row("run_training_batch", &steps(0.91, 0.0048, 2_400));
-    let forward = row(
-        "[TrainStep]DigitsCnn.training_step",
-        &steps(0.41, 0.0031, 2_400),
-    );
+    let forward = row("[TrainStep]DigitsCnn.training_step", &steps(0.41, 0.0031, 2_400));
     let optimizer = row("optimizer_step", &steps(0.27, 0.0011, 2_400));
-    let loader = row(
-        "[TrainingEpochLoop].train_dataloader_next",
-        &steps(0.012, 41e-6, 2_400),
-    );
-    let sum: f64 = [&forward, &optimizer]
-        .iter()
-        .map(|row| row.total_seconds)
-        .sum();
+    let loader = row("[TrainingEpochLoop].train_dataloader_next", &steps(0.012, 41e-6, 2_400));
+    let sum: f64 = [&forward, &optimizer].iter().map(|row| row.total_seconds).sum();
     let batches_self = batches.total_seconds - sum;
     let fit_start = row("on_fit_start", &[17e-9]);
     let checkpoint = row("save_checkpoint", &steps(0.0041, 0.0037, 3));
@@ -105,35 +88,19 @@ pub fn training_run() -> SimpleReport {
         header: header(Some(Stage::Fit), 13.37),
         actions: all,
         threads: vec![
-            ThreadStatistics {
-                thread: "data-loader".into(),
-                threads: 4,
-                actions: vec![decode],
-            },
-            ThreadStatistics {
-                thread: "main".into(),
-                threads: 1,
-                actions: main,
-            },
+            ThreadStatistics { thread: "data-loader".into(), threads: 4, actions: vec![decode] },
+            ThreadStatistics { thread: "main".into(), threads: 1, actions: main },
         ],
         open: Vec::new(),
     }
 }
 
 pub fn open(action: &str, thread: &str, elapsed_seconds: f64) -> OpenAction {
-    OpenAction {
-        action: action.to_owned(),
-        thread: thread.to_owned(),
-        elapsed_seconds,
-    }
+    OpenAction { action: action.to_owned(), thread: thread.to_owned(), elapsed_seconds }
 }
 
 pub fn key(file: &str, line: u32, name: &str) -> FunctionKey {
-    FunctionKey {
-        file: file.to_owned(),
-        line,
-        name: name.to_owned(),
-    }
+    FunctionKey { file: file.to_owned(), line, name: name.to_owned() }
 }
 
 pub fn calls(total: u64, primitive: u64, own: f64, cumulative: f64) -> CallStatistics {
@@ -177,21 +144,9 @@ pub fn profile() -> ActionProfile {
                 (&recursive, calls(1_876, 0, 0.0014, 9.0)),
             ],
         ),
-        function(
-            &forward,
-            calls(7_u64.pow(12), 7_u64.pow(12), 11.5, 11.75),
-            &[],
-        ),
-        function(
-            &span,
-            calls(3, 3, 0.0005, 0.0005),
-            &[(&forward, calls(3, 3, 0.0005, 0.0005))],
-        ),
-        function(
-            &key("src/never.rs", 1, "entered"),
-            calls(0, 0, 0.0, 0.0),
-            &[],
-        ),
+        function(&forward, calls(7_u64.pow(12), 7_u64.pow(12), 11.5, 11.75), &[]),
+        function(&span, calls(3, 3, 0.0005, 0.0005), &[(&forward, calls(3, 3, 0.0005, 0.0005))]),
+        function(&key("src/never.rs", 1, "entered"), calls(0, 0, 0.0, 0.0), &[]),
     ];
     for number in 0..70_u32 {
         let small = key("src/ops.rs", 100 + number, &format!("op_{number}"));

@@ -1,4 +1,4 @@
-use profiler_core::prelude::profile;
+use profiler_macros::profile;
 
 #[profile]
 const fn answer() -> u32 {

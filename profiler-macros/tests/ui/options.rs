@@ -1,4 +1,4 @@
-use profiler_core::prelude::profile;
+use profiler_macros::profile;
 
 #[profile(nmae = "load")]
 fn misspelt() {}
@@ -18,9 +18,12 @@ struct Net;
 impl Net {
     #[profile(sort)]
     fn forward(&self) {}
+}
 
+#[profile]
+impl Net {
     #[profile]
-    #[profile]
+    #[profile(name = "again")]
     fn backward(&self) {}
 }
 
