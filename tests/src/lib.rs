@@ -1,1 +1,17 @@
-//! End-to-end tests.
+//! What end-to-end tests need: building a program of this workspace, running it, and reading what
+//! it writes with the tools its users have.
+//!
+//! Nothing here links a crate of the workspace: programs are tested as users meet them.
+
+pub mod program;
+pub mod python;
+pub mod table;
+
+use std::path::PathBuf;
+
+/// The folder of build output that the running test was built in.
+pub fn target_directory() -> PathBuf {
+    let own = std::env::current_exe().expect("a test knows its own path");
+    // <target>/<profile>/deps/<test>
+    own.ancestors().nth(3).expect("a test lies three folders deep").to_owned()
+}

@@ -1,0 +1,149 @@
+//! What profilers keep in memory: the same after 10⁵ and after 10⁸ calls, and nothing allocated
+//! per scope.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use benches::conditions::Conditions;
+use profiler_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, profile};
+
+const USAGE: &str = "\
+Measures what the profilers keep in memory, and what they allocate per scope.
+
+Usage: memory [--calls N] [--check]
+
+  --calls N  the large number of calls [100000000]
+  --check    exit with 1 when memory grows with calls or a scope allocates
+";
+
+const FEW: u64 = 100_000;
+
+/// The system's allocator, with a count of what is alive.
+struct Counting;
+
+static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+fn count(size: usize, sign: i64) {
+    LIVE_BYTES.fetch_add(sign * i64::try_from(size).unwrap_or(i64::MAX), Ordering::Relaxed);
+}
+
+// SAFETY: every call is handed to the system's allocator unchanged; counting touches two integers.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        count(layout.size(), 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(layout.size(), -1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What a profiler holds after few and after many calls.
+struct Kept {
+    after_few: i64,
+    after_many: i64,
+    allocations_between: u64,
+}
+
+impl Kept {
+    /// On a thread of its own, which takes what it kept for another profiler with it.
+    fn measure<P: Profiler + 'static>(make: fn() -> P, calls: u64) -> Self {
+        let measured = std::thread::spawn(move || Self::measure_here(make, calls)).join();
+        measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn measure_here<P: Profiler + 'static>(make: fn() -> P, calls: u64) -> Self {
+        let names = ["data_next", "forward", "loss", "backward", "optimizer_step", "log"];
+        let actions = names.map(Action::new);
+        let batch = Action::new("run_training_batch");
+        let before = LIVE_BYTES.load(Ordering::Relaxed);
+        let profiler: Arc<dyn Profiler> = Arc::new(make());
+        let run = |calls: u64| {
+            let _batch = profiler.profile(batch);
+            for call in 0..calls {
+                let _scope = profiler.profile(actions[(call % 6) as usize]);
+            }
+            LIVE_BYTES.load(Ordering::Relaxed) - before
+        };
+        let after_few = run(FEW);
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed);
+        let after_many = run(calls.saturating_sub(FEW));
+        let allocations_between = ALLOCATIONS.load(Ordering::Relaxed) - allocations;
+        Self { after_few, after_many, allocations_between }
+    }
+
+    fn is_constant(&self) -> bool {
+        self.after_few == self.after_many && self.allocations_between == 0
+    }
+}
+
+/// Allocations of `profile!` with no profiler active.
+fn allocations_when_off() -> u64 {
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..FEW {
+        let _scope = profile!("training_step");
+    }
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+fn options() -> Result<Option<(u64, bool)>, lexopt::Error> {
+    use lexopt::prelude::*;
+
+    let (mut calls, mut check) = (100_000_000, false);
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("calls") => calls = parser.value()?.parse()?,
+            Long("check") => check = true,
+            Long("help") | Short('h') => return Ok(None),
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    Ok(Some((calls, check)))
+}
+
+fn main() -> ExitCode {
+    let (calls, check) = match options() {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("error: {error}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    print!("{}", Conditions::here());
+    println!(
+        "method: bytes alive on the heap, counted in the allocator, of one thread and 7 names"
+    );
+    println!();
+    let off = allocations_when_off();
+    let rows = [
+        ("simple", Kept::measure(SimpleProfiler::new, calls)),
+        ("advanced", Kept::measure(AdvancedProfiler::new, calls)),
+    ];
+    let titles = [format!("after {FEW} calls"), format!("after {calls} calls")];
+    println!("{:10}  {:>22}  {:>22}  {:>22}", "", titles[0], titles[1], "allocations between");
+    for (name, kept) in &rows {
+        let Kept { after_few, after_many, allocations_between } = kept;
+        let (few, many) = (format!("{after_few} B"), format!("{after_many} B"));
+        let verdict = if kept.is_constant() { "constant" } else { "GROWS" };
+        println!("{name:10}  {few:>22}  {many:>22}  {allocations_between:>22}   {verdict}");
+    }
+    println!("\noff: {off} allocations in {FEW} scopes");
+    let is_as_promised = off == 0 && rows.iter().all(|(_, kept)| kept.is_constant());
+    if check && !is_as_promised { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,121 @@
+//! What one scope costs: mlprof beside its peers, in one process, on 1, 2 and 8 threads.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use benches::conditions::Conditions;
+use benches::harness::{self, Plan};
+use benches::results::{Figure, figures, table};
+use benches::subjects;
+
+const USAGE: &str = "\
+Measures what one scope costs, beside the floor and peers.
+
+Usage: scopes [--json FILE] [--threads 1,2,8] [--rounds N] [--check]
+
+  --json FILE     also write the figures as JSON: a list of
+                  {\"name\", \"threads\", \"median_ns\", \"floor_ratio\"}
+  --threads LIST  the numbers of threads that measure at once [1,2,8]
+  --rounds N      how often every subject has a turn [60]
+  --check         exit with 1 when a budget is exceeded
+";
+
+/// A larger share of the time without a core than this is worth a note.
+const BUSY: f64 = 0.05;
+
+struct Options {
+    json: Option<PathBuf>,
+    threads: Vec<usize>,
+    plan: Plan,
+    check: bool,
+}
+
+fn options() -> Result<Option<Options>, lexopt::Error> {
+    use lexopt::prelude::*;
+
+    let mut options =
+        Options { json: None, threads: vec![1, 2, 8], plan: Plan::default(), check: false };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("json") => options.json = Some(parser.value()?.into()),
+            Long("threads") => {
+                let list = parser.value()?.string()?;
+                let counts: Result<Vec<usize>, _> = list.split(',').map(str::parse).collect();
+                options.threads = counts
+                    .ok()
+                    .filter(|counts| counts.iter().all(|count| *count > 0))
+                    .ok_or_else(|| format!("--threads {list}: expected numbers such as 1,2,8"))?;
+            }
+            Long("rounds") => options.plan.rounds = parser.value()?.parse::<usize>()?.max(1),
+            Long("check") => options.check = true,
+            Long("help") | Short('h') => return Ok(None),
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    Ok(Some(options))
+}
+
+fn main() -> ExitCode {
+    // SAFETY: no other thread runs yet that could read the environment at the same time.
+    unsafe { std::env::set_var("HOTPATH_METRICS_SERVER_OFF", "1") };
+    let options = match options() {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("error: {error}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let figures = measure(&options);
+    println!("\n{}", table(&figures));
+    if let Some(path) = &options.json {
+        if let Err(error) = write_json(path, &figures) {
+            eprintln!("error: cannot write {}: {error}", path.display());
+            return ExitCode::FAILURE;
+        }
+        println!("figures written to {}", path.display());
+    }
+    let exceeded = figures.iter().any(|figure| figure.is_within_budget() == Some(false));
+    if options.check && exceeded { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn measure(options: &Options) -> Vec<Figure> {
+    let Plan { rounds, slices, scopes, .. } = options.plan;
+    let conditions = Conditions::here();
+    print!("{conditions}");
+    println!(
+        "method: medians of {rounds} interleaved rounds of {slices} slices of {scopes} scopes"
+    );
+    println!("        per thread, wall time, the loop included; × is the multiple of the floor");
+    println!("        (two readings of the counter and a push) on as many threads");
+    if options.threads.iter().any(|threads| *threads > conditions.cores()) {
+        println!("        more threads than cores: they take turns, slices being much shorter");
+    }
+    let subjects = subjects::all();
+    let names: Vec<&'static str> = subjects.iter().map(|subject| subject.name()).collect();
+    let mut all = Vec::new();
+    for threads in &options.threads {
+        let measured = harness::measure(&subjects, *threads, options.plan);
+        let without_core = measured.without_core.filter(|_| *threads <= conditions.cores());
+        if let Some(share) = without_core.filter(|share| *share > BUSY) {
+            println!(
+                "note:   on {threads} thread(s) other programs had the cores for {:.0} % of the time: measure",
+                share * 100.0
+            );
+            println!(
+                "        again on a quiet machine, threads did not run at once as they should"
+            );
+        }
+        all.extend(figures(&names, &measured.medians, *threads));
+    }
+    all
+}
+
+fn write_json(path: &std::path::Path, figures: &[Figure]) -> std::io::Result<()> {
+    let json = serde_json::to_string_pretty(figures)?;
+    std::fs::write(path, json + "\n")
+}

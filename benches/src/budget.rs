@@ -1,0 +1,53 @@
+//! What a scope may cost.
+
+/// A limit for the figure of one row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Budget {
+    /// So many nanoseconds per scope.
+    Nanoseconds(f64),
+    /// So many times the floor on the same number of threads.
+    Floors(f64),
+}
+
+impl Budget {
+    /// The budget of a row; `None` for peers.
+    pub fn of(name: &str) -> Option<Self> {
+        match name {
+            "off" => Some(Self::Nanoseconds(2.0)),
+            "simple" | "simple_str" => Some(Self::Floors(1.3)),
+            "advanced" => Some(Self::Floors(1.5)),
+            _ => None,
+        }
+    }
+
+    /// Whether a figure is within the budget.
+    pub fn holds(self, median_ns: f64, floor_ratio: f64) -> bool {
+        match self {
+            Self::Nanoseconds(limit) => median_ns <= limit,
+            Self::Floors(limit) => floor_ratio <= limit,
+        }
+    }
+}
+
+impl std::fmt::Display for Budget {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nanoseconds(limit) => formatter.pad(&format!("≤ {limit:.0} ns")),
+            Self::Floors(limit) => formatter.pad(&format!("≤ {limit:.1} ×")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_inclusive_and_of_their_own_unit() {
+        assert!(Budget::Nanoseconds(2.0).holds(2.0, 99.0));
+        assert!(!Budget::Nanoseconds(2.0).holds(2.1, 0.1));
+        assert!(Budget::Floors(1.3).holds(99.0, 1.3));
+        assert!(!Budget::Floors(1.3).holds(0.1, 1.31));
+        assert_eq!(Budget::of("hotpath"), None);
+    }
+}

@@ -1,0 +1,25 @@
+//! What is compared: the floor, mlprof, and its peers.
+
+mod floor;
+mod mutex_hashmap;
+mod ours;
+mod peers;
+
+use crate::harness::Subject;
+
+/// All subjects, in the order of the table.
+pub fn all() -> Vec<Box<dyn Subject>> {
+    vec![
+        Box::new(floor::Floor),
+        Box::new(ours::Off),
+        Box::new(ours::Simple::new()),
+        Box::new(ours::SimpleStr::new()),
+        Box::new(ours::SimpleMacro::new()),
+        Box::new(ours::Advanced::new()),
+        Box::new(peers::Hotpath::new()),
+        Box::new(peers::Tracing::new()),
+        Box::new(peers::Fastrace::new()),
+        Box::new(peers::Puffin::new()),
+        Box::new(mutex_hashmap::MutexHashMap::default()),
+    ]
+}

@@ -1,0 +1,159 @@
+//! mlprof itself.
+
+use std::hint::black_box;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use profiler_core::action::SourceLocation;
+use profiler_core::{
+    Action, ActionKind, Activated, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler,
+    activate, active, profile,
+};
+
+use crate::harness::{Subject, time, work};
+
+/// As a model or a plugin holds it: the compiler must not know which profiler it is.
+fn behind_dyn(profiler: impl Profiler + 'static) -> Arc<dyn Profiler> {
+    black_box(Arc::new(profiler))
+}
+
+/// `profile!` with no profiler active.
+pub struct Off;
+
+impl Subject for Off {
+    fn name(&self) -> &'static str {
+        "off"
+    }
+
+    fn begin(&self) {
+        assert!(active().is_none(), "another subject left its profiler active");
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        time(scopes, |call| {
+            let _scope = profile!("training_step");
+            work(call);
+        })
+    }
+}
+
+/// The Simple profiler, by a name interned beforehand.
+pub struct Simple {
+    profiler: Arc<dyn Profiler>,
+    action: Action,
+}
+
+impl Simple {
+    /// With a profiler of its own.
+    pub fn new() -> Self {
+        let profiler = behind_dyn(SimpleProfiler::new());
+        Self { profiler, action: Action::new("training_step") }
+    }
+}
+
+impl Subject for Simple {
+    fn name(&self) -> &'static str {
+        "simple"
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        time(scopes, |call| {
+            let _scope = self.profiler.profile(self.action);
+            work(call);
+        })
+    }
+}
+
+/// The Simple profiler, by a literal: what people write.
+pub struct SimpleStr(Arc<dyn Profiler>);
+
+impl SimpleStr {
+    /// With a profiler of its own.
+    pub fn new() -> Self {
+        Self(behind_dyn(SimpleProfiler::new()))
+    }
+}
+
+impl Subject for SimpleStr {
+    fn name(&self) -> &'static str {
+        "simple_str"
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        time(scopes, |call| {
+            let _scope = self.0.profile("training_step");
+            work(call);
+        })
+    }
+}
+
+/// The Simple profiler as the active one, through `profile!`.
+pub struct SimpleMacro {
+    profiler: Arc<dyn Profiler>,
+    activated: Mutex<Option<Activated>>,
+}
+
+impl SimpleMacro {
+    /// With a profiler of its own, active during its phases only.
+    pub fn new() -> Self {
+        Self { profiler: behind_dyn(SimpleProfiler::new()), activated: Mutex::default() }
+    }
+
+    fn set(&self, activated: Option<Activated>) {
+        *self.activated.lock().unwrap_or_else(PoisonError::into_inner) = activated;
+    }
+}
+
+impl Subject for SimpleMacro {
+    fn name(&self) -> &'static str {
+        "simple_macro"
+    }
+
+    fn begin(&self) {
+        self.set(Some(activate(self.profiler.clone())));
+    }
+
+    fn end(&self) {
+        self.set(None);
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        time(scopes, |call| {
+            let _scope = profile!("training_step");
+            work(call);
+        })
+    }
+}
+
+/// The Advanced profiler: one of eight functions, in turn, below an open action.
+pub struct Advanced {
+    profiler: Arc<dyn Profiler>,
+    functions: [Action; 8],
+}
+
+impl Advanced {
+    /// With a profiler of its own.
+    pub fn new() -> Self {
+        let function = |index: usize| {
+            let line = 1 + u32::try_from(index).unwrap_or(0);
+            let location = SourceLocation { file: "model.rs", line };
+            Action::with_location(ActionKind::Function, &format!("layer_{index}"), location)
+        };
+        let functions = std::array::from_fn(function);
+        Self { profiler: behind_dyn(AdvancedProfiler::new()), functions }
+    }
+}
+
+impl Subject for Advanced {
+    fn name(&self) -> &'static str {
+        "advanced"
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        let _training_step = self.profiler.profile("training_step");
+        time(scopes, |call| {
+            let _scope = self.profiler.profile(self.functions[call % 8]);
+            work(call);
+        })
+    }
+}

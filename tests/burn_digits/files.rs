@@ -1,0 +1,91 @@
+//! Reports in files: `--dirpath`, `--filename`, ranks, folders that cannot be written, JSON.
+
+use std::fs;
+
+use tempfile::tempdir;
+use tests::python;
+use tests::table::Table;
+
+use crate::{file_names, short_run, test_accuracy};
+
+#[test]
+fn with_folder_and_name_reports_go_to_files_and_add_up() {
+    let directory = tempdir().expect("a folder");
+    let logs = directory.path().join("not/there/yet");
+    for expected_reports in 1..=2 {
+        let run = short_run(directory.path())
+            .args(["--profiler", "simple", "--filename", "F", "--dirpath"])
+            .args([&logs])
+            .succeed();
+        assert!(!run.stdout.contains("Profiler Report"), "{}", run.stdout);
+        test_accuracy(&run.stdout);
+        assert_eq!(file_names(&logs), ["fit-F.txt", "test-F.txt"]);
+        let fit = fs::read_to_string(logs.join("fit-F.txt")).expect("a report");
+        assert_eq!(fit.matches("FIT Profiler Report").count(), expected_reports);
+        assert!(!fit.contains("TEST Profiler Report"));
+        assert_eq!(Table::find("FIT", &fit).row("run_training_epoch").calls, 1);
+    }
+}
+
+#[test]
+fn every_rank_has_a_file_of_its_own() {
+    let directory = tempdir().expect("a folder");
+    let run = short_run(directory.path())
+        .env("RANK", "1")
+        .env("WORLD_SIZE", "2")
+        .args(["--profiler", "simple", "--filename", "F", "--dirpath", "logs"])
+        .succeed();
+    assert_eq!(file_names(&directory.path().join("logs")), ["fit-F-1.txt", "test-F-1.txt"]);
+    assert!(!run.stdout.contains("Profiler Report"), "{}", run.stdout);
+}
+
+#[test]
+fn only_rank_0_prints() {
+    let directory = tempdir().expect("a folder");
+    let run = short_run(directory.path()).env("RANK", "1").env("WORLD_SIZE", "2");
+    let run = run.args(["--profiler", "simple"]).succeed();
+    assert!(!run.stdout.contains("Profiler Report"), "{}", run.stdout);
+}
+
+/// A file where the folder should be: nobody can write there, not even root.
+#[test]
+fn a_folder_that_cannot_be_written_is_said_once_and_training_goes_on() {
+    let directory = tempdir().expect("a folder");
+    fs::write(directory.path().join("blocked"), "a file").expect("written");
+    let run = short_run(directory.path())
+        .args(["--profiler", "simple", "--filename", "F", "--dirpath", "blocked"])
+        .succeed();
+    assert_eq!(run.stderr.matches("cannot write").count(), 1, "{}", run.stderr);
+    assert!(run.stderr.contains("blocked"), "the warning names the place: {}", run.stderr);
+    assert!(Table::find("FIT", &run.stdout).total.calls > 0, "the report is on the console");
+    test_accuracy(&run.stdout);
+}
+
+/// Python reads the JSON, and finds in it what the table says.
+#[test]
+fn json_says_what_the_table_says() {
+    const SCRIPT: &str = r#"
+import json, sys
+report, test = json.load(open(sys.argv[1]))
+assert test["header"]["stage"] == "test", test["header"]
+assert report["profiler"] == "simple", report["profiler"]
+header = report["header"]
+assert header["schema_version"] == 1 and header["stage"] == "fit", header
+assert header["wall_seconds"] > 0 and header["notes"] == [], header
+for row in report["actions"]:
+    assert 0 <= row["self_seconds"] <= row["total_seconds"] * 1.000001, row
+    assert (row["rest"] is None) == (row["calls"] == 1), row
+    print(row["calls"], row["action"])
+"#;
+    let directory = tempdir().expect("a folder");
+    let json = directory.path().join("report.json");
+    let run = short_run(directory.path()).args(["--profiler", "simple", "--json"]);
+    let run = run.args([&json]).succeed();
+    let mut from_json: Vec<_> = python::run(SCRIPT, &[&json]).lines().map(str::to_owned).collect();
+    let fit = Table::find("FIT", &run.stdout);
+    let mut from_table: Vec<_> =
+        fit.rows.iter().map(|row| format!("{} {}", row.calls, row.action)).collect();
+    from_json.sort();
+    from_table.sort();
+    assert_eq!(from_json, from_table);
+}

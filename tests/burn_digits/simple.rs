@@ -1,0 +1,88 @@
+//! The Simple report of a real training.
+
+use tempfile::tempdir;
+use tests::program::Run;
+use tests::table::Table;
+
+use crate::{digits, short_run, test_accuracy};
+
+/// What a training prints that the README names: nothing but `--profiler simple`.
+#[test]
+fn a_training_prints_its_reports_and_learns() {
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&digits(), directory.path()).args(["--profiler", "simple"]).succeed();
+    let accuracy = test_accuracy(&run.stdout);
+    assert!(accuracy > 95.0 && accuracy <= 100.0, "{accuracy}");
+    let fit = run.stdout.find("FIT Profiler Report").expect("a report of fit");
+    let test = run.stdout.find("TEST Profiler Report").expect("a report of the test");
+    assert!(fit < test, "in the order of the stages");
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+}
+
+#[test]
+fn the_table_adds_up() {
+    const EPOCHS: u64 = 2;
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&digits(), directory.path());
+    let run = run.args(["--profiler", "simple", "--epochs", "2", "--batch-size", "48"]).succeed();
+    let fit = Table::find("FIT", &run.stdout);
+
+    assert_eq!(fit.row("run_training_epoch").calls, EPOCHS);
+    let batches = fit.row("run_training_batch").calls;
+    assert_eq!(batches % EPOCHS, 0, "as many batches in every epoch");
+    assert!(batches / EPOCHS >= 1_000 / 48, "over a thousand digits to learn from");
+    for once_per_batch in ["optimizer_step", "lr_scheduler_step"] {
+        assert_eq!(fit.row(once_per_batch).calls, batches, "{once_per_batch}");
+    }
+    assert_eq!(fit.row_ending(".training_step").calls, batches);
+    let fetched = fit.row("[_TrainingEpochLoop].train_dataloader_next").calls;
+    assert_eq!(fetched, batches + EPOCHS, "each epoch asks once more and finds the end");
+    let validated = fit.row_ending(".validation_step").calls;
+    assert_eq!(fit.row("[_EvaluationLoop].val_next").calls, validated + EPOCHS);
+
+    assert_eq!(fit.total.calls, fit.rows.iter().map(|row| row.calls).sum::<u64>());
+    assert!(fit.rows.windows(2).all(|pair| pair[0].total >= pair[1].total), "longest first");
+    for row in &fit.rows {
+        let mean = row.mean.expect("every row has a mean");
+        assert_close(mean * row.calls as f64, row.total, &row.action);
+        assert_close(100.0 * row.total / fit.total.total, row.percentage, &row.action);
+    }
+    let time = |action: &str| fit.row(action).total;
+    let inside =
+        fit.row_ending(".training_step").total + time("optimizer_step") + time("lr_scheduler_step");
+    assert!(inside <= time("run_training_batch") * 1.0001, "parts are inside the whole");
+    assert!(inside >= time("run_training_batch") * 0.9, "and are nearly all of it");
+    let epoch = time("run_training_epoch");
+    assert!(
+        time("run_training_batch") + time("[_TrainingEpochLoop].train_dataloader_next") <= epoch
+    );
+    assert!(epoch <= fit.total.total);
+}
+
+/// Equal up to the five digits that are printed.
+fn assert_close(computed: f64, printed: f64, action: &str) {
+    let tolerance = 2e-4 * computed.abs().max(printed.abs());
+    assert!((computed - printed).abs() <= tolerance, "{action}: {computed} is not {printed}");
+}
+
+#[test]
+fn the_detailed_layout_tells_more() {
+    let directory = tempdir().expect("a folder");
+    let run = short_run(directory.path()).args(["--profiler", "simple", "--detailed"]).succeed();
+    for expected in ["optimizer_step", "p50", "p95", "First"] {
+        let is_there = run.stdout.to_lowercase().contains(&expected.to_lowercase());
+        assert!(is_there, "no {expected:?} in:\n{}", run.stdout);
+    }
+    test_accuracy(&run.stdout);
+}
+
+/// A report in a pipe whose reader has left must not end the run with a panic.
+#[test]
+fn a_reader_that_leaves_is_no_panic() {
+    let directory = tempdir().expect("a folder");
+    let run = short_run(directory.path()).args(["--profiler", "simple"]);
+    let (running, stdout) = run.start_with_output();
+    drop(stdout);
+    let finished = running.finish();
+    assert!(!finished.stderr.contains("panicked"), "{}", finished.stderr);
+}

@@ -1,0 +1,215 @@
+//! Building and running programs.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A program that runs longer is killed, and its test fails.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Builds the program of a package once, optimised, and returns its path.
+pub fn build(package: &str, binary: &str) -> PathBuf {
+    static BUILT: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let built = built.get_or_insert_default();
+    if let Some(path) = built.get(binary) {
+        return path.clone();
+    }
+    let path = run_cargo_build(package, binary);
+    built.insert(binary.to_owned(), path.clone());
+    path
+}
+
+fn run_cargo_build(package: &str, binary: &str) -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--message-format=json-render-diagnostics"])
+        .args(["--package", package, "--bin", binary, "--target-dir"])
+        .arg(crate::target_directory())
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo build of {binary}: {}", output.status);
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == binary)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .unwrap_or_else(|| panic!("cargo built no program called {binary}"))
+}
+
+/// A run of a program that is being prepared: no input, in a folder of its own, and without those
+/// variables of the environment that would change what it does.
+pub struct Run {
+    command: Command,
+}
+
+/// How a program ended and what it said.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+}
+
+impl Run {
+    /// Of the program at `path`, in the folder `directory`.
+    pub fn of(path: &Path, directory: &Path) -> Self {
+        let mut command = Command::new(path);
+        command.current_dir(directory).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        for name in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "RUST_LOG"] {
+            command.env_remove(name);
+        }
+        Self { command }
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it to its end.
+    pub fn finish(self) -> Finished {
+        self.start().finish()
+    }
+
+    /// Runs it to its end, which must be success.
+    pub fn succeed(self) -> Finished {
+        let finished = self.finish();
+        assert!(finished.status.success(), "{finished:#?}");
+        finished
+    }
+
+    /// Starts it.
+    pub fn start(mut self) -> Running {
+        let mut child = self.command.spawn().expect("the program starts");
+        let stdout = child.stdout.take().map(Collected::from);
+        let stderr = child.stderr.take().map(Collected::from);
+        Running { child, stdout, stderr, started: Instant::now() }
+    }
+
+    /// Starts it and hands its output to the caller, who may close it.
+    pub fn start_with_output(mut self) -> (Running, std::process::ChildStdout) {
+        let mut child = self.command.spawn().expect("the program starts");
+        let stdout = child.stdout.take().expect("piped");
+        let stderr = child.stderr.take().map(Collected::from);
+        (Running { child, stdout: None, stderr, started: Instant::now() }, stdout)
+    }
+}
+
+/// Output that a thread of its own reads while the program runs, so that the program never waits.
+struct Collected {
+    reader: JoinHandle<()>,
+    bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Collected {
+    fn from(mut stream: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let written = Arc::clone(&bytes);
+        let reader = std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            // An error is the end of the stream as well.
+            while let Ok(length @ 1..) = stream.read(&mut chunk) {
+                let mut bytes = written.lock().unwrap_or_else(PoisonError::into_inner);
+                bytes.extend_from_slice(&chunk[..length]);
+            }
+        });
+        Self { reader, bytes }
+    }
+
+    fn so_far(&self) -> String {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn all(self) -> String {
+        let Self { reader, bytes } = self;
+        reader.join().expect("the reader ends");
+        let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// A program that runs. Killed if its test fails meanwhile.
+pub struct Running {
+    child: Child,
+    stdout: Option<Collected>,
+    stderr: Option<Collected>,
+    started: Instant,
+}
+
+impl Running {
+    /// Sends it what Ctrl-C in a terminal sends.
+    #[cfg(unix)]
+    pub fn interrupt(&mut self) {
+        if !self.is_alive() {
+            return;
+        }
+        let id = libc::pid_t::try_from(self.child.id()).expect("a process id");
+        // SAFETY: the child was not waited for when last seen, so the id is still its own. A
+        // signal to one that has ended meanwhile goes nowhere.
+        unsafe { libc::kill(id, libc::SIGINT) };
+    }
+
+    /// Whether it has not ended yet.
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_none()
+    }
+
+    /// Waits until it has written `text` to one of its outputs.
+    pub fn wait_until_it_says(&mut self, text: &str) {
+        loop {
+            let has_ended = self.child.try_wait().expect("a child can be waited for").is_some();
+            let outputs = [&self.stdout, &self.stderr]
+                .map(|output| output.as_ref().map(Collected::so_far).unwrap_or_default());
+            if outputs.iter().any(|output| output.contains(text)) {
+                return;
+            }
+            let is_late = self.started.elapsed() > PATIENCE;
+            assert!(!has_ended && !is_late, "it never said {text:?} but {outputs:#?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for its end, but not for ever.
+    pub fn finish(mut self) -> Finished {
+        let status = loop {
+            match self.child.try_wait().expect("a child can be waited for") {
+                Some(status) => break status,
+                None if self.started.elapsed() > PATIENCE => panic!("it runs for {PATIENCE:?}"),
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let text = |output: Option<Collected>| output.map(Collected::all).unwrap_or_default();
+        let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
+        Finished { status, stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail if it has ended, which is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,116 @@
+//! Reads the Simple report as a person does: the table below its title.
+
+/// One line of the table. Numbers as printed, with five significant digits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The first column.
+    pub action: String,
+    /// `Mean duration (s)`; `None` in the line of the totals.
+    pub mean: Option<f64>,
+    /// `Num calls`.
+    pub calls: u64,
+    /// `Total time (s)`.
+    pub total: f64,
+    /// `Percentage %`.
+    pub percentage: f64,
+}
+
+/// A whole report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// The line `Total`: all calls, and the wall time.
+    pub total: Row,
+    /// All others.
+    pub rows: Vec<Row>,
+}
+
+impl Table {
+    /// Finds `{stage} Profiler Report` in a program's output and reads the table below it. Panics
+    /// where it has not the form that Lightning's has.
+    pub fn find(stage: &str, text: &str) -> Self {
+        let title = format!("{stage} Profiler Report\n\n");
+        let start = text.find(&title).unwrap_or_else(|| panic!("no {title:?} in:\n{text}"));
+        let mut lines = text[start + title.len()..].lines();
+        let rule = lines.next().unwrap_or_default();
+        assert!(!rule.is_empty() && rule.bytes().all(|byte| byte == b'-'), "{rule:?}");
+        let header = cells(lines.next().unwrap_or_default());
+        let titles = ["Action", "Mean duration (s)", "Num calls", "Total time (s)", "Percentage %"];
+        assert_eq!(header, titles);
+        let mut sections = Vec::new();
+        let mut section = Vec::new();
+        while sections.len() < 3 {
+            match lines.next() {
+                Some(line) if line == rule => sections.push(std::mem::take(&mut section)),
+                Some(line) => section.push(row(line)),
+                None => panic!("the table has no end:\n{text}"),
+            }
+        }
+        // Between the rules: nothing below the header, the totals, the rows.
+        let [none, totals, rows] = <[_; 3]>::try_from(sections).expect("four rules");
+        assert!(none.is_empty());
+        let [total] = <[_; 1]>::try_from(totals).expect("one line of totals");
+        assert_eq!(total.action, "Total");
+        Self { total, rows }
+    }
+
+    /// The row of an action.
+    pub fn row(&self, action: &str) -> &Row {
+        let found = self.rows.iter().find(|row| row.action == action);
+        found.unwrap_or_else(|| panic!("no row {action:?} in {:#?}", self.rows))
+    }
+
+    /// The only row whose name ends like this.
+    pub fn row_ending(&self, ending: &str) -> &Row {
+        let found: Vec<_> = self.rows.iter().filter(|row| row.action.ends_with(ending)).collect();
+        let [row] = found.as_slice() else { panic!("{ending:?} matches {found:#?}") };
+        row
+    }
+}
+
+fn cells(line: &str) -> Vec<&str> {
+    let inner = line.strip_prefix('|').and_then(|line| line.trim_end().strip_suffix('|'));
+    let inner = inner.unwrap_or_else(|| panic!("not a line of a table: {line:?}"));
+    inner.split("\t|").map(str::trim).collect()
+}
+
+fn row(line: &str) -> Row {
+    let cells = cells(line);
+    let [action, mean, calls, total, percentage] = cells.as_slice() else {
+        panic!("five columns, not {cells:?}")
+    };
+    let number = |text: &str| {
+        text.parse::<f64>().unwrap_or_else(|_| panic!("not a number: {text:?} in {line:?}"))
+    };
+    Row {
+        action: (*action).to_owned(),
+        mean: (*mean != "-").then(|| number(mean)),
+        calls: calls.parse().unwrap_or_else(|_| panic!("not a count: {calls:?}")),
+        total: number(total),
+        percentage: number(percentage.trim_end_matches('%').trim()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "epoch 1\nFIT Profiler Report\n\n-----\n\
+        |  Action\t|  Mean duration (s)\t|  Num calls\t|  Total time (s)\t|  Percentage %\t|\n-----\n\
+        |  Total\t|  -\t|  9\t|  7.0\t|  100 %\t|\n-----\n\
+        |  run | batch\t|  0.0022506\t|  7\t|  0.015754\t|  0.22506\t|\n-----\n\ntest accuracy: 97.0 %\n";
+
+    #[test]
+    fn a_report_is_found_and_read() {
+        let table = Table::find("FIT", REPORT);
+        assert_eq!((table.total.calls, table.total.total, table.total.mean), (9, 7.0, None));
+        assert_eq!(table.rows.len(), 1);
+        assert_eq!(table.row("run | batch").calls, 7);
+        assert_eq!(table.row_ending("batch").mean, Some(0.0022506));
+    }
+
+    #[test]
+    #[should_panic(expected = "no \"TEST Profiler Report")]
+    fn another_stage_has_another_report() {
+        Table::find("TEST", REPORT);
+    }
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask bench …`: builds and runs one of the benchmarks.
+
+use crate::steps::cargo;
+
+/// The programs of the package `benches`.
+pub const PROGRAMS: [&str; 2] = ["scopes", "memory"];
+
+/// Runs one with the arguments that are meant for it.
+pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let status = cargo()
+        .args(build_arguments(program, arguments.contains(&"--lto")))
+        .args(arguments.iter().filter(|argument| **argument != "--lto"))
+        .status()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("bench {program}: {status}")) }
+}
+
+/// As users build, that is without link-time optimisation, unless asked for.
+fn build_arguments(program: &str, lto: bool) -> Vec<&str> {
+    let mut build = vec!["run", "--package", "benches", "--bin", program];
+    if lto {
+        build.extend([
+            "--config",
+            "profile.lto.inherits='release'",
+            "--config",
+            "profile.lto.lto='thin'",
+            "--config",
+            "profile.lto.codegen-units=1",
+            "--profile",
+            "lto",
+        ]);
+    } else {
+        build.push("--release");
+    }
+    build.push("--");
+    build
+}

@@ -1,0 +1,148 @@
+//! Commands, one after the other: each is shown, timed, and named when it fails.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One command and what it is for.
+pub struct Step {
+    title: &'static str,
+    arguments: Vec<OsString>,
+    environment: Vec<(&'static str, &'static str)>,
+    must_run_tests: bool,
+}
+
+impl Step {
+    /// A cargo command; `arguments` are separated by spaces.
+    pub fn cargo(title: &'static str, arguments: &str) -> Self {
+        let arguments = arguments.split_whitespace().map(OsString::from).collect();
+        Self { title, arguments, environment: Vec::new(), must_run_tests: false }
+    }
+
+    /// One more argument, which may hold anything.
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// An environment variable of the command.
+    pub fn env(mut self, name: &'static str, value: &'static str) -> Self {
+        self.environment.push((name, value));
+        self
+    }
+
+    /// Fails if no test ran: a filter that matches nothing would look like success.
+    pub fn must_run_tests(mut self) -> Self {
+        self.must_run_tests = true;
+        self
+    }
+
+    fn shown(&self) -> String {
+        let environment = self.environment.iter().map(|(name, value)| format!("{name}='{value}' "));
+        let arguments = self.arguments.iter().map(|argument| argument.to_string_lossy());
+        let arguments: Vec<_> = arguments.collect();
+        format!("{}cargo {}", environment.collect::<String>(), arguments.join(" "))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = cargo();
+        command.args(&self.arguments).envs(self.environment.iter().copied());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self) -> Result<(), String> {
+        if self.must_run_tests {
+            let list = self.command().args(["--", "--list"]).stderr(Stdio::inherit()).output();
+            let list = list.map_err(|error| format!("cannot run cargo: {error}"))?;
+            if !list.status.success() {
+                return Err(format!("{} ({})", self.title, list.status));
+            }
+            if count_tests(&String::from_utf8_lossy(&list.stdout)) == 0 {
+                return Err(format!("{}: there is no such test", self.title));
+            }
+        }
+        let status = self.command().status();
+        let status = status.map_err(|error| format!("cannot run cargo: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("{} ({status})", self.title)) }
+    }
+}
+
+/// How many tests the output of `--list` names.
+fn count_tests(list: &str) -> usize {
+    list.lines().filter(|line| line.ends_with(": test")).count()
+}
+
+/// Runs all steps, up to the first that fails, and says how long each took.
+pub fn run_all(steps: &[Step]) -> Result<(), String> {
+    let mut times: Vec<(&str, Duration)> = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        println!("\n=== [{}/{}] {}", index + 1, steps.len(), step.title);
+        println!("$ {}", step.shown());
+        let start = Instant::now();
+        let result = step.run();
+        times.push((step.title, start.elapsed()));
+        println!("=== {} after {:.1} s", step.title, start.elapsed().as_secs_f64());
+        if let Err(message) = result {
+            return Err(format!("step {} of {} failed: {message}", index + 1, steps.len()));
+        }
+    }
+    println!("\nAll {} steps passed:", steps.len());
+    for (title, time) in &times {
+        println!("{:>8.1} s  {title}", time.as_secs_f64());
+    }
+    let total: Duration = times.iter().map(|(_, time)| *time).sum();
+    println!("{:>8.1} s  together", total.as_secs_f64());
+    Ok(())
+}
+
+/// Cargo, free of what `cargo run` told this program about itself: build scripts that look at
+/// such variables would otherwise run again for every other way of calling cargo.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let own = name.to_string_lossy();
+        if own.starts_with("CARGO_PKG_") || own.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// The folder of build output that this program was built in.
+pub fn target_directory() -> PathBuf {
+    let own = env::current_exe().unwrap_or_default();
+    // <target>/<profile>/xtask
+    own.ancestors().nth(2).map_or_else(|| PathBuf::from("target"), Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_counted_in_the_output_of_list() {
+        let list = "recorder::loom::merge: test\nlib::bench: benchmark\n\n1 test, 1 benchmark\n";
+        assert_eq!(count_tests(list), 1);
+        assert_eq!(count_tests("\n0 tests, 0 benchmarks\n"), 0);
+    }
+
+    #[test]
+    fn a_step_is_shown_as_one_would_type_it() {
+        let step = Step::cargo("documentation", "doc --no-deps").env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(step.shown(), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[test]
+    fn the_first_step_that_fails_is_named() {
+        let steps = [
+            Step::cargo("the version", "--version"),
+            Step::cargo("nonsense", "no-such-command-of-cargo"),
+            Step::cargo("never reached", "--version"),
+        ];
+        let message = run_all(&steps).expect_err("the second fails");
+        assert!(message.starts_with("step 2 of 3 failed: nonsense"), "{message}");
+    }
+}
