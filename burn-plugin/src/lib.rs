@@ -1,1 +1,96 @@
-//! mlprof for burn.
+//! mlprof for [burn](https://burn.dev): one line more, and a training says where its time went.
+//!
+//! ```no_run
+//! use burn::train::{Learner, LearnerModel, LearningResult, SupervisedTraining};
+//! use burn::train::{TrainLoader, ValidLoader};
+//! use burn_plugin::prelude::*;
+//!
+//! fn train<M: LearnerModel>(
+//!     learner: Learner<M>,
+//!     train: TrainLoader<M>,
+//!     valid: ValidLoader<M>,
+//! ) -> Result<LearningResult<M>, UnknownProfiler> {
+//!     let training = SupervisedTraining::new("/tmp/run", train, valid)
+//!         .num_epochs(3)
+//!         .profiler("simple")?; // "simple" | "advanced" | a profiler of your own | None
+//!     Ok(training.launch(learner)) // prints: FIT Profiler Report …
+//! }
+//! ```
+//!
+//! # What is kept, and what must come after `.profiler(…)`
+//!
+//! A profiled training runs burn's loop, step by step the same, with every part measured;
+//! weights, metrics and checkpoints come out equal. burn does not let anybody read two settings
+//! back: **`with_training_strategy` and `gradient_checkpointing` must come after `.profiler(…)`**.
+//! Before it they are lost; a line on standard error names the device and the checkpointing that
+//! run. Simplest of all is to call `.profiler(…)` right after `SupervisedTraining::new`.
+//!
+//! | strategy | what is measured |
+//! |---|---|
+//! | one device (the default) | everything in [`actions`] |
+//! | several devices, main or sharded optimizer | everything; `training_step` on each device's thread |
+//! | distributed data parallel | everything, on each device's thread (not run in this project's tests: burn has no CPU backend for it) |
+//! | your own | its loaders, metrics and renderer, its `train` as a whole; its steps only where it or the model says so |
+//!
+//! # What only you can tell apart
+//!
+//! - Forward and backward run inside one call of burn's `TrainStep::step`. Write
+//!   [`loss.backward_profiled()`](ProfiledBackward::backward_profiled) in it instead of
+//!   `loss.backward()`.
+//! - Whatever happens inside the model: [`profile!`](profiler_core::profile!) and `#[profile]`
+//!   report to the training's profiler while it runs.
+//! - Reading items and batching them (the move to the device included): wrap the batcher in a
+//!   [`ProfiledBatcher`].
+//!
+//! # Metrics and the renderer
+//!
+//! burn runs them on a thread of their own. What the loop pays for them, waiting included, is
+//! `[Callback]EventProcessor.…`. On their own thread, metrics and a renderer that are set *after*
+//! `.profiler(…)` are measured one by one (`[Metric]….update`, `[MetricsRenderer].…`). If no metric
+//! is set after it, or [`measure_event_thread`](ProfiledTraining::measure_event_thread) asks for it,
+//! all that this thread does is measured as `[EventProcessor].process_…`.
+//! Not covered: the threads on which burn writes metric logs and checkpoint files.
+//!
+//! # When something goes wrong
+//!
+//! The report comes at the end of every fit and evaluation, also after early stopping, an
+//! interruption, an error of a data loader or a panic in a step. The first Ctrl-C ends the stage
+//! after the current batch, with its report; the second ends the program.
+
+pub mod actions;
+mod backward;
+mod batcher;
+mod evaluation;
+mod loader;
+mod metric;
+mod processor;
+mod progress;
+mod registration;
+mod renderer;
+mod session;
+mod stop;
+mod strategy;
+mod training;
+
+pub use backward::ProfiledBackward;
+pub use batcher::ProfiledBatcher;
+pub use evaluation::{
+    ModelUnderTest, ProfileEvaluation, ProfiledEvaluator, ProfiledEvaluatorBuilder, TestModel,
+};
+pub use loader::profiled_loader;
+pub use metric::ProfiledMetric;
+pub use progress::ProfiledProgressLogger;
+pub use registration::{MetricTuple, TestMetricTuple, TestTextMetricTuple, TextMetricTuple};
+pub use renderer::ProfiledRenderer;
+pub use stop::INTERRUPTED;
+pub use training::{ProfileTraining, ProfiledTraining};
+
+/// What a program that profiles its burn code usually needs; [`profiler_core::prelude`] is part of
+/// it.
+pub mod prelude {
+    pub use crate::{
+        ProfileEvaluation, ProfileTraining, ProfiledBackward, ProfiledBatcher, profiled_loader,
+    };
+    pub use profiler_core::UnknownProfiler;
+    pub use profiler_core::prelude::*;
+}

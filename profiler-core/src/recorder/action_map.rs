@@ -168,26 +168,44 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
-    use crate::sync::Tally;
-    use loom::sync::Arc;
+    use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// A reader finds a record either not at all or complete.
+    /// A reader finds a record either not at all or complete. The record is a plain cell, whose
+    /// reading loom allows only after its writing.
     #[test]
     fn records_are_published_complete() {
-        let action = Action::new("loom-map");
+        struct Record(UnsafeCell<u64>);
+        // SAFETY: loom itself checks that no thread reads while another writes.
+        unsafe impl Sync for Record {}
+        let (near, far) = (Action::new("loom-map"), Action::new("loom-map-far"));
+        assert!(far.index() >= NEAR);
+        let orders = Arc::new(AtomicUsize::new(0));
+        let counted = orders.clone();
         loom::model(move || {
-            let map: Arc<ActionMap<Tally>> = Arc::new(ActionMap::new());
-            let writer = {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let map: Arc<ActionMap<Record>> = Arc::new(ActionMap::new());
+            // The reader is spawned, not the writer: see the tests of the stack.
+            let reader = {
                 let map = map.clone();
-                thread::spawn(move || map.get_or_insert(action, || Tally::new(7)).get())
+                thread::spawn(move || {
+                    for (_, record) in map.iter() {
+                        // SAFETY: as above.
+                        record.0.with(|value| assert_eq!(unsafe { *value }, 7));
+                    }
+                })
             };
-            for (found, tally) in map.iter() {
-                assert_eq!((found, tally.get()), (action, 7));
+            for action in [near, far] {
+                map.get_or_insert(action, || Record(UnsafeCell::new(7)));
             }
-            assert_eq!(writer.join().expect("writer"), 7);
-            assert_eq!(map.iter().count(), 1);
+            reader.join().expect("reader");
+            assert_eq!(map.iter().count(), 2);
         });
+        let orders = orders.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(orders > 3, "{orders} orders");
     }
 }

@@ -22,7 +22,8 @@ pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> Stri
     let mut text = title(header);
     for profile in &report.actions {
         let _ = write!(text, "\nProfile stats for: {}", label::shown(&profile.label()));
-        if header.world_size > 1 {
+        // Lightning names the rank as soon as a trainer has told it one, be it the only process.
+        if header.stage.is_some() {
             let _ = write!(text, " rank: {}", header.rank);
         }
         text.push('\n');

@@ -3,7 +3,10 @@
 use crate::sync::Tally;
 
 /// Buckets per power of two, as a power of two: durations in one bucket differ by at most 1/8.
+#[cfg(not(loom))]
 const SUB_BITS: u32 = 3;
+#[cfg(loom)]
+const SUB_BITS: u32 = 0;
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
 /// Enough for every 64-bit duration, so that none has to be clamped.
 pub(super) const BUCKETS: usize = (u64::BITS - SUB_BITS) as usize * SUB_BUCKETS + SUB_BUCKETS;

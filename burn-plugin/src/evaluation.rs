@@ -1,0 +1,257 @@
+//! `.profiler(…)` for an evaluation.
+
+use std::fmt::{self, Display};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use burn::data::dataloader::DataLoader;
+use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
+use burn::tensor::Device;
+use burn::train::logger::EvaluationProgressLogger;
+use burn::train::metric::{Adaptor, Metric, Numeric};
+use burn::train::renderer::MetricsRenderer;
+use burn::train::{
+    ApplicationLoggerInstaller, EvaluationResult, Evaluator, EvaluatorBuilder,
+    EvaluatorComponentTypesMarker, InferenceStep,
+};
+use profiler_core::{
+    Action, ActiveScope, Interest, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler,
+};
+
+use crate::actions;
+use crate::loader::LoaderHooks;
+use crate::metric::ProfiledMetric;
+use crate::progress::ProfiledProgressLogger;
+use crate::registration::{TestBuilder, TestMetricTuple, TestTextMetricTuple};
+use crate::renderer::ProfiledRenderer;
+use crate::session::{OpenAction, Session};
+use crate::stop::StopSignal;
+
+/// What burn asks of a model that it evaluates.
+pub trait ModelUnderTest: Module + InferenceStep + Display + 'static {}
+
+impl<M: Module + InferenceStep + Display + 'static> ModelUnderTest for M {}
+
+/// Adds [`profiler`](Self::profiler) to burn's [`EvaluatorBuilder`].
+pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
+    /// Profiles this evaluation: with `"simple"`, `"advanced"`, a profiler of your own, or not at
+    /// all (`"none"`, `None`).
+    ///
+    /// burn keeps its loop to itself, so what is measured is what can be seen around it: every
+    /// test set's loader, the model's step, and, from one batch to the next, both together with
+    /// handing the outcome to the metrics (the self time of `run_test_batch`). Metrics and
+    /// renderers that are set *after* this call are measured on their own thread; those set before
+    /// are not seen, nor is reading the tensors for them.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    fn profiler(
+        self,
+        profiler: impl IntoProfiler,
+    ) -> Result<ProfiledEvaluatorBuilder<M>, UnknownProfiler>;
+}
+
+impl<M: ModelUnderTest> ProfileEvaluation<M> for TestBuilder<M> {
+    fn profiler(
+        self,
+        profiler: impl IntoProfiler,
+    ) -> Result<ProfiledEvaluatorBuilder<M>, UnknownProfiler> {
+        let profiler = profiler.into_profiler()?;
+        Ok(ProfiledEvaluatorBuilder { builder: self, profiler, log_dir: None })
+    }
+}
+
+/// An [`EvaluatorBuilder`] with a profiler: the same settings, the same result.
+#[must_use = "an evaluation does nothing until it is built and run"]
+pub struct ProfiledEvaluatorBuilder<M: ModelUnderTest> {
+    builder: TestBuilder<M>,
+    profiler: Arc<dyn Profiler>,
+    log_dir: Option<PathBuf>,
+}
+
+impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
+    fn map(mut self, change: impl FnOnce(TestBuilder<M>) -> TestBuilder<M>) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Where reports go when the profiler has a file name but no directory of its own.
+    pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.log_dir = Some(directory.into());
+        self
+    }
+
+    /// As [`EvaluatorBuilder::metrics`], each measured as a [`ProfiledMetric`].
+    pub fn metrics<Me: TestMetricTuple<M>>(self, metrics: Me) -> Self {
+        self.map(|builder| builder.metrics(metrics.measured()))
+    }
+
+    /// As [`EvaluatorBuilder::metrics_text`], each measured as a [`ProfiledMetric`].
+    pub fn metrics_text<Me: TestTextMetricTuple<M>>(self, metrics: Me) -> Self {
+        self.map(|builder| builder.metrics_text(metrics.measured()))
+    }
+
+    /// As [`EvaluatorBuilder::metric_numeric`], measured as a [`ProfiledMetric`].
+    pub fn metric_numeric<Me: Metric + Numeric + 'static>(self, metric: Me) -> Self
+    where
+        <M as InferenceStep>::Output: Adaptor<Me::Input>,
+    {
+        self.map(|builder| builder.metric_numeric(ProfiledMetric::new(metric)))
+    }
+
+    /// As [`EvaluatorBuilder::metric`], measured as a [`ProfiledMetric`].
+    pub fn metric<Me: Metric + 'static>(self, metric: Me) -> Self
+    where
+        <M as InferenceStep>::Output: Adaptor<Me::Input>,
+    {
+        self.map(|builder| builder.metric(ProfiledMetric::new(metric)))
+    }
+
+    /// As [`EvaluatorBuilder::with_application_logger`].
+    pub fn with_application_logger(
+        self,
+        logger: Option<Box<dyn ApplicationLoggerInstaller>>,
+    ) -> Self {
+        self.map(|builder| builder.with_application_logger(logger))
+    }
+
+    /// As [`EvaluatorBuilder::renderer`], measured by a [`ProfiledRenderer`].
+    pub fn renderer(self, renderer: Box<dyn MetricsRenderer>) -> Self {
+        self.map(|builder| builder.renderer(Box::new(ProfiledRenderer::new(renderer))))
+    }
+
+    /// As [`EvaluatorBuilder::summary`].
+    pub fn summary(self) -> Self {
+        self.map(EvaluatorBuilder::summary)
+    }
+
+    /// As [`EvaluatorBuilder::with_progress_logger`], measured as `[ProgressLogger].progress`.
+    pub fn with_progress_logger<PL: EvaluationProgressLogger + 'static>(self, logger: PL) -> Self {
+        self.map(|builder| builder.with_progress_logger(ProfiledProgressLogger::new(logger)))
+    }
+
+    /// As [`EvaluatorBuilder::build`].
+    pub fn build(self, model: M) -> ProfiledEvaluator<M> {
+        ProfiledEvaluator {
+            evaluator: self.builder.build(TestModel::new(model)),
+            profiler: self.profiler,
+            log_dir: self.log_dir,
+        }
+    }
+}
+
+/// An [`Evaluator`] with a profiler.
+#[must_use = "an evaluation does nothing until it is run"]
+pub struct ProfiledEvaluator<M: ModelUnderTest> {
+    evaluator: Evaluator<EvaluatorComponentTypesMarker<TestModel<M>>>,
+    profiler: Arc<dyn Profiler>,
+    log_dir: Option<PathBuf>,
+}
+
+type TestLoader<M> = Arc<dyn DataLoader<<M as InferenceStep>::Input>>;
+
+impl<M: ModelUnderTest> ProfiledEvaluator<M> {
+    /// As [`Evaluator::eval`], with the profiler's report at the end.
+    pub fn eval<S: Display>(self, name: S, dataloader: TestLoader<M>) -> EvaluationResult {
+        self.eval_all([(name, dataloader)])
+    }
+
+    /// As [`Evaluator::eval_all`], with the profiler's report at the end, however it ends.
+    ///
+    /// The first Ctrl-C ends the evaluation after the current batch. burn gives no way to
+    /// interrupt an evaluation from outside its builder, so it comes as an error of the loader, in
+    /// the result's `error`.
+    pub fn eval_all<S: Display>(
+        self,
+        splits: impl IntoIterator<Item = (S, TestLoader<M>)>,
+    ) -> EvaluationResult {
+        let mut run = RunContext::from_environment();
+        run.log_dir = self.log_dir;
+        if self.profiler.interest() == Interest::NONE {
+            let _session = Session::begin(self.profiler, Stage::Test, &run);
+            return self.evaluator.eval_all(splits);
+        }
+        let stop = StopSignal::new();
+        let _session = Session::begin(self.profiler.clone(), Stage::Test, &run);
+        let all = Action::new(actions::RUN_TEST_EVALUATION);
+        let _all = OpenAction::start(&self.profiler, all);
+        let hooks = LoaderHooks {
+            profiler: self.profiler,
+            iter: Some(Action::new(actions::TEST_DATALOADER)),
+            next: Action::new(actions::TEST_NEXT),
+            batch: Some(Action::new(actions::RUN_TEST_BATCH)),
+            stop: Some(stop.clone()),
+        };
+        let splits = splits.into_iter().map(|(name, loader)| (name, hooks.clone().wrap(loader)));
+        self.evaluator.eval_all(splits)
+    }
+}
+
+/// A model whose steps are measured as `[InferenceStep]{Model}.test_step`; otherwise the model
+/// itself. Made by [`ProfiledEvaluatorBuilder::build`].
+#[derive(Debug, Clone)]
+pub struct TestModel<M> {
+    model: M,
+    step: Action,
+}
+
+impl<M> TestModel<M> {
+    fn new(model: M) -> Self {
+        Self { model, step: Action::new(&actions::inference_step::<M>("test_step")) }
+    }
+
+    fn map_model(self, change: impl FnOnce(M) -> M) -> Self {
+        Self { model: change(self.model), step: self.step }
+    }
+}
+
+impl<M: InferenceStep> InferenceStep for TestModel<M> {
+    type Input = M::Input;
+    type Output = M::Output;
+
+    fn step(&self, item: Self::Input) -> Self::Output {
+        let _scope = ActiveScope::open(|| self.step, Interest::ACTIONS);
+        self.model.step(item)
+    }
+}
+
+impl<M: Display> Display for TestModel<M> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.model.fmt(formatter)
+    }
+}
+
+impl<M: Module> Module for TestModel<M> {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.model.collect_devices(devices)
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.map_model(|model| model.fork(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        self.map_model(|model| model.to_device(device))
+    }
+
+    fn train(self) -> Self {
+        self.map_model(Module::train)
+    }
+
+    fn valid(&self) -> Self {
+        Self { model: self.model.valid(), step: self.step }
+    }
+
+    fn materialize(self) -> Self {
+        self.map_model(Module::materialize)
+    }
+
+    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
+        self.model.visit(visitor);
+    }
+
+    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
+        self.map_model(|model| model.map(mapper))
+    }
+}

@@ -1,0 +1,142 @@
+//! Data loaders whose waiting time is measured.
+
+use std::sync::Arc;
+
+use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
+use burn::data::dataset::DatasetError;
+use burn::tensor::Device;
+use profiler_core::{Action, Profiler, ProfilerExt};
+
+use crate::stop::StopSignal;
+
+/// Wraps a data loader so that every `next` of its iterators is measured as `action`, the last
+/// one (which finds the end) included.
+///
+/// For loops written by hand and for training strategies of your own; under
+/// [`.profiler(…)`](crate::ProfileTraining::profiler) the loaders are measured already. It stays
+/// measured through `to_device` and `slice`. Items, order, progress and errors are the loader's.
+///
+/// With a loader that has no worker threads the time is that of reading and batching, the move to
+/// the device included; with worker threads it is the time the loop *waits* for them.
+/// [`ProfiledBatcher`](crate::ProfiledBatcher) tells batching apart.
+///
+/// *Cost*: one action per batch.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use burn::data::dataloader::DataLoader;
+/// # use profiler_core::{Profiler, SimpleProfiler};
+/// # fn epoch<B: 'static>(loader: Arc<dyn DataLoader<B>>) {
+/// let profiler: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
+/// let loader = burn_plugin::profiled_loader(loader, profiler.clone(), "train_dataloader_next");
+/// for batch in loader.iter() {
+///     // … the training step …
+/// #   drop(batch);
+/// }
+/// profiler.describe();
+/// # }
+/// ```
+pub fn profiled_loader<O: 'static>(
+    loader: Arc<dyn DataLoader<O>>,
+    profiler: Arc<dyn Profiler>,
+    action: impl Into<Action>,
+) -> Arc<dyn DataLoader<O>> {
+    let hooks = LoaderHooks { profiler, iter: None, next: action.into(), batch: None, stop: None };
+    hooks.wrap(loader)
+}
+
+/// What to measure about a loader.
+#[derive(Clone)]
+pub(crate) struct LoaderHooks {
+    pub(crate) profiler: Arc<dyn Profiler>,
+    /// Making an iterator.
+    pub(crate) iter: Option<Action>,
+    /// Every `next`.
+    pub(crate) next: Action,
+    /// From one `next` to the following: what the loop does with the batch.
+    pub(crate) batch: Option<Action>,
+    /// Asked before every `next`.
+    pub(crate) stop: Option<StopSignal>,
+}
+
+impl LoaderHooks {
+    pub(crate) fn wrap<O: 'static>(self, loader: Arc<dyn DataLoader<O>>) -> Arc<dyn DataLoader<O>> {
+        Arc::new(ProfiledLoader { loader, hooks: self })
+    }
+}
+
+struct ProfiledLoader<O> {
+    loader: Arc<dyn DataLoader<O>>,
+    hooks: LoaderHooks,
+}
+
+impl<O: 'static> DataLoader<O> for ProfiledLoader<O> {
+    fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<O> + 'a> {
+        let _scope = self.hooks.iter.map(|action| self.hooks.profiler.profile(action));
+        let iterator = self.loader.iter();
+        Box::new(ProfiledLoaderIterator { iterator, hooks: &self.hooks, batch_is_open: false })
+    }
+
+    fn num_items(&self) -> usize {
+        self.loader.num_items()
+    }
+
+    fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<O>> {
+        self.hooks.clone().wrap(self.loader.to_device(device))
+    }
+
+    fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<O>> {
+        self.hooks.clone().wrap(self.loader.slice(start, end))
+    }
+}
+
+struct ProfiledLoaderIterator<'a, O> {
+    iterator: Box<dyn DataLoaderIterator<O> + 'a>,
+    hooks: &'a LoaderHooks,
+    batch_is_open: bool,
+}
+
+impl<O> ProfiledLoaderIterator<'_, O> {
+    fn close_batch(&mut self) {
+        if let (true, Some(action)) = (self.batch_is_open, self.hooks.batch) {
+            self.batch_is_open = false;
+            let _ = self.hooks.profiler.stop(action);
+        }
+    }
+}
+
+impl<O> Iterator for ProfiledLoaderIterator<'_, O> {
+    type Item = Result<O, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.close_batch();
+        if let Some(error) = self.hooks.stop.as_ref().and_then(StopSignal::check_loader) {
+            return Some(Err(error));
+        }
+        let item = {
+            let _scope = self.hooks.profiler.profile(self.hooks.next);
+            self.iterator.next()
+        };
+        if let (Some(Ok(_)), Some(action)) = (&item, self.hooks.batch) {
+            self.hooks.profiler.start(action);
+            self.batch_is_open = true;
+        }
+        item
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.iterator.size_hint()
+    }
+}
+
+impl<O> DataLoaderIterator<O> for ProfiledLoaderIterator<'_, O> {
+    fn progress(&self) -> Progress {
+        self.iterator.progress()
+    }
+}
+
+impl<O> Drop for ProfiledLoaderIterator<'_, O> {
+    fn drop(&mut self) {
+        self.close_batch();
+    }
+}

@@ -1,0 +1,157 @@
+//! A renderer and a progress logger that are measured.
+
+use std::error::Error;
+
+use burn::train::LearnerSummary;
+use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
+use burn::train::metric::MetricDefinition;
+use burn::train::renderer::{
+    EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
+    MetricsRendererTraining,
+};
+use profiler_core::{Action, ActiveScope, Interest};
+
+use crate::actions;
+
+/// A renderer whose work is measured on the thread where burn runs it: taking values as
+/// `[MetricsRenderer].update`, showing progress as `[MetricsRenderer].progress`.
+///
+/// [`ProfiledTraining::renderer`](crate::ProfiledTraining::renderer) wraps by itself.
+pub struct ProfiledRenderer {
+    renderer: Box<dyn MetricsRenderer>,
+    update: Action,
+    progress: Action,
+}
+
+impl ProfiledRenderer {
+    /// Measures `renderer`.
+    pub fn new(renderer: Box<dyn MetricsRenderer>) -> Self {
+        Self {
+            renderer,
+            update: Action::new(actions::RENDERER_UPDATE),
+            progress: Action::new(actions::RENDERER_PROGRESS),
+        }
+    }
+
+    fn in_update(&mut self) -> (&mut dyn MetricsRenderer, ActiveScope) {
+        let action = self.update;
+        (&mut *self.renderer, ActiveScope::open(|| action, Interest::ACTIONS))
+    }
+
+    fn in_progress(&mut self) -> (&mut dyn MetricsRenderer, ActiveScope) {
+        let action = self.progress;
+        (&mut *self.renderer, ActiveScope::open(|| action, Interest::ACTIONS))
+    }
+}
+
+impl MetricsRendererTraining for ProfiledRenderer {
+    fn update_train(&mut self, state: MetricState) {
+        let (renderer, _scope) = self.in_update();
+        renderer.update_train(state);
+    }
+
+    fn update_valid(&mut self, state: MetricState) {
+        let (renderer, _scope) = self.in_update();
+        renderer.update_valid(state);
+    }
+
+    fn on_train_end(&mut self, summary: Option<LearnerSummary>) -> Result<(), Box<dyn Error>> {
+        self.renderer.on_train_end(summary)
+    }
+}
+
+impl MetricsRendererEvaluation for ProfiledRenderer {
+    fn update_test(&mut self, name: EvaluationName, state: MetricState) {
+        let (renderer, _scope) = self.in_update();
+        renderer.update_test(name, state);
+    }
+
+    fn on_test_end(&mut self, summary: Option<LearnerSummary>) -> Result<(), Box<dyn Error>> {
+        self.renderer.on_test_end(summary)
+    }
+}
+
+impl TrainingProgressLogger for ProfiledRenderer {
+    fn start(
+        &mut self,
+        total_epochs: usize,
+        starting_epoch: usize,
+        total_items: Option<usize>,
+        label: Option<&str>,
+    ) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.start(total_epochs, starting_epoch, total_items, label);
+    }
+
+    fn update_epoch(&mut self, epoch: usize) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.update_epoch(epoch);
+    }
+
+    fn start_split(&mut self, split: &str, total_items: usize) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.start_split(split, total_items);
+    }
+
+    fn update_split(&mut self, items_processed: usize) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.update_split(items_processed);
+    }
+
+    fn end_split(&mut self) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.end_split();
+    }
+
+    fn end(&mut self) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.end();
+    }
+
+    fn log_event_training(&mut self, event: String) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.log_event_training(event);
+    }
+}
+
+impl EvaluationProgressLogger for ProfiledRenderer {
+    fn start_global_progress(&mut self, total_tests: usize) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.start_global_progress(total_tests);
+    }
+
+    fn start_test(&mut self, name: &str, total_items: usize) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.start_test(name, total_items);
+    }
+
+    fn update_test_progress(&mut self, items_processed: usize) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.update_test_progress(items_processed);
+    }
+
+    fn end_test(&mut self) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.end_test();
+    }
+
+    fn end_global_progress(&mut self) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.end_global_progress();
+    }
+
+    fn log_event_evaluation(&mut self, event: String) {
+        let (renderer, _scope) = self.in_progress();
+        renderer.log_event_evaluation(event);
+    }
+}
+
+impl MetricsRenderer for ProfiledRenderer {
+    fn manual_close(&mut self) {
+        self.renderer.manual_close();
+    }
+
+    fn register_metric(&mut self, definition: MetricDefinition) {
+        self.renderer.register_metric(definition);
+    }
+}

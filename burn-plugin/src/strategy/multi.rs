@@ -1,0 +1,292 @@
+//! The loop on several devices: every device steps on a batch of its own, on a thread of its own;
+//! then the optimizer runs, on the main device or sharded over all.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use burn::data::dataloader::split::split_dataloader;
+use burn::data::dataloader::{DataLoaderIterator, Progress};
+use burn::optim::{GradientsAccumulator, MultiGradientsParams};
+use burn::tensor::Device;
+use burn::train::train::{MultiDeviceStepError, WorkerFailure};
+use burn::train::{
+    Learner, LearnerEvent, LearnerModel, MultiDeviceOptim, SupervisedTrainingEventProcessor,
+    TrainLoader, TrainOutput, TrainStep, TrainingItem, ValidLoader,
+};
+use profiler_core::{Profiler, ProfilerExt};
+
+use super::run::{Events, FitRun, Totals};
+use crate::actions::FitActions;
+
+type Input<M> = <M as TrainStep>::Input;
+type Output<M> = <M as TrainStep>::Output;
+type Batches<'a, M> = Box<dyn DataLoaderIterator<Input<M>> + 'a>;
+
+pub(super) fn fit<M: LearnerModel>(
+    mut run: FitRun<M>,
+    mut learner: Learner<M>,
+    (train, valid): (TrainLoader<M>, ValidLoader<M>),
+    devices: &[Device],
+    optim: MultiDeviceOptim,
+    starting_epoch: usize,
+) -> (M, SupervisedTrainingEventProcessor<M>) {
+    let setup = run.profiler.profile(run.actions.strategy_setup);
+    let main_device = &devices[0];
+    let total = train.num_items();
+    let train = split_dataloader(train, devices);
+    let valid = valid.to_device(&main_device.clone().inner());
+    let totals = Totals { train: total, valid: valid.num_items() };
+    learner.fork(main_device);
+    drop(setup);
+
+    run.run_epochs(&mut learner, &valid, totals, starting_epoch, |run, learner, epoch| {
+        train_epoch(run, learner, &train, epoch, devices, optim);
+        // A sharded optimizer leaves the parameters scattered over the devices.
+        if matches!(optim, MultiDeviceOptim::OptimSharded) && !run.should_stop() {
+            learner.fork(main_device);
+        }
+    });
+
+    let model = learner.model();
+    match run.finish((learner, train, valid)) {
+        Events::Own(processor) => (model, processor),
+        Events::Shared { .. } => unreachable!("one thread shares its processor with nobody"),
+    }
+}
+
+fn train_epoch<M: LearnerModel>(
+    run: &mut FitRun<M>,
+    learner: &mut Learner<M>,
+    loaders: &[TrainLoader<M>],
+    epoch: usize,
+    devices: &[Device],
+    optim: MultiDeviceOptim,
+) {
+    log::info!("Executing training step for epoch {epoch} on devices {devices:?}");
+    let profiler = run.profiler.clone();
+    let actions = run.actions;
+    let mut batches: Vec<Batches<'_, M>> = {
+        let _scope = profiler.profile(actions.train_dataloader);
+        loaders.iter().map(|loader| loader.iter()).collect()
+    };
+    let workers = Workers::<M>::start(devices, &profiler, actions);
+    let mut gradients = Gradients::new(optim, devices);
+    let mut iteration = 0;
+    loop {
+        let outcome = {
+            let _batch = profiler.profile(actions.run_training_batch);
+            train_batches(run, &*profiler, learner, &workers, &mut batches, &mut gradients)
+        };
+        let (items, progress) = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                run.interrupter.fail(error);
+                break;
+            }
+        };
+        if items.is_empty() {
+            break;
+        }
+        for item in items {
+            iteration += 1;
+            let lr = Some(learner.lr_current());
+            let item = TrainingItem::new(item, progress.clone(), Some(iteration), lr);
+            run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));
+        }
+        if run.should_stop() {
+            break;
+        }
+    }
+}
+
+type Stepped<M> = (Vec<Output<M>>, Progress);
+
+/// One batch per device, and the optimizer when it is time.
+fn train_batches<M: LearnerModel>(
+    run: &FitRun<M>,
+    profiler: &dyn Profiler,
+    learner: &mut Learner<M>,
+    workers: &Workers<M>,
+    batches: &mut [Batches<'_, M>],
+    gradients: &mut Gradients<'_, M>,
+) -> Result<Stepped<M>, MultiDeviceStepError> {
+    let actions = run.actions;
+    let (outputs, progress) = workers.step(profiler, actions, batches, &learner.model())?;
+    if outputs.is_empty() {
+        return Ok((Vec::new(), progress));
+    }
+    let items = {
+        let _scope = profiler.profile(actions.accumulate);
+        gradients.add(learner, outputs)
+    };
+    if run.grad_accumulation.unwrap_or(1) <= gradients.steps || progress.is_completed() {
+        gradients.steps = 0;
+        {
+            let _scope = profiler.profile(actions.lr_scheduler_step);
+            learner.lr_step();
+        }
+        let _scope = profiler.profile(actions.optimizer_step);
+        gradients.optimize(learner);
+    }
+    Ok((items, progress))
+}
+
+/// Gradients of all devices, added up until the optimizer takes them.
+struct Gradients<'a, M> {
+    devices: &'a [Device],
+    /// One for all on the main device, or one for each.
+    sums: Vec<GradientsAccumulator<M>>,
+    is_sharded: bool,
+    steps: usize,
+}
+
+impl<'a, M: LearnerModel> Gradients<'a, M> {
+    fn new(optim: MultiDeviceOptim, devices: &'a [Device]) -> Self {
+        let is_sharded = matches!(optim, MultiDeviceOptim::OptimSharded);
+        let number = if is_sharded { devices.len() } else { 1 };
+        let sums = (0..number).map(|_| GradientsAccumulator::new()).collect();
+        Self { devices, sums, is_sharded, steps: 0 }
+    }
+
+    fn add(&mut self, learner: &Learner<M>, outputs: Vec<DeviceOutput<M>>) -> Vec<Output<M>> {
+        self.steps += 1;
+        let mut items = Vec::with_capacity(outputs.len());
+        for DeviceOutput { device_id, output } in outputs {
+            if self.is_sharded {
+                self.sums[device_id].accumulate(&learner.model(), output.grads);
+            } else {
+                let grads = output.grads.to_device(&self.devices[0], &learner.model());
+                self.sums[0].accumulate(&learner.model(), grads);
+            }
+            items.push(output.item);
+        }
+        items
+    }
+
+    fn optimize(&mut self, learner: &mut Learner<M>) {
+        if !self.is_sharded {
+            return learner.optimizer_step(self.sums[0].grads());
+        }
+        let mut grads = MultiGradientsParams::default();
+        for (sum, device) in self.sums.iter_mut().zip(self.devices) {
+            grads.grads.push((sum.grads(), device.clone()));
+        }
+        learner.optimizer_step_multi(grads);
+    }
+}
+
+struct DeviceOutput<M: LearnerModel> {
+    device_id: usize,
+    output: TrainOutput<Output<M>>,
+}
+
+struct Task<M: LearnerModel> {
+    batch: Input<M>,
+    model: M,
+}
+
+/// A thread per device, for one epoch.
+struct Workers<M: LearnerModel> {
+    tasks: Vec<Sender<Task<M>>>,
+    outputs: Receiver<Result<DeviceOutput<M>, WorkerFailure>>,
+}
+
+impl<M: LearnerModel> Workers<M> {
+    fn start(devices: &[Device], profiler: &Arc<dyn Profiler>, actions: FitActions) -> Self {
+        let (sender, outputs) = channel();
+        let tasks = devices.iter().enumerate().map(|(device_id, device)| {
+            let (task_sender, tasks) = channel::<Task<M>>();
+            let (device, profiler) = (device.clone(), profiler.clone());
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                // Ends when the loop has gone, which drops the other ends of both channels.
+                for task in tasks {
+                    let step = || step_on_device(&*profiler, actions, task, &device);
+                    let answer = match catch_unwind(AssertUnwindSafe(step)) {
+                        Ok(output) => Ok(DeviceOutput { device_id, output }),
+                        Err(panic) => {
+                            Err(WorkerFailure { device_id, message: panic_message(&*panic) })
+                        }
+                    };
+                    if sender.send(answer).is_err() {
+                        break;
+                    }
+                }
+            });
+            task_sender
+        });
+        Self { tasks: tasks.collect(), outputs }
+    }
+
+    fn step(
+        &self,
+        profiler: &dyn Profiler,
+        actions: FitActions,
+        batches: &mut [Batches<'_, M>],
+        model: &M,
+    ) -> Result<(Vec<DeviceOutput<M>>, Progress), MultiDeviceStepError> {
+        let mut sent = 0;
+        let mut progress = Progress::new(0, 0, Some("items".to_owned()));
+        let mut failure = None;
+        for (tasks, batches) in self.tasks.iter().zip(batches) {
+            let batch = {
+                let _scope = profiler.profile(actions.train_next);
+                batches.next()
+            };
+            match batch {
+                Some(Ok(batch)) => {
+                    let task = Task { batch, model: model.clone() };
+                    sent += usize::from(tasks.send(task).is_ok());
+                    let part = batches.progress();
+                    progress.items_processed += part.items_processed;
+                    progress.items_total += part.items_total;
+                }
+                Some(Err(error)) => {
+                    failure = Some(MultiDeviceStepError::Dataset(error));
+                    break;
+                }
+                None => {}
+            }
+        }
+        let outputs = self.collect(sent);
+        failure.map_or(outputs, Err).map(|outputs| (outputs, progress))
+    }
+
+    /// The answers, in the order in which they come; all of them even if one is a failure.
+    fn collect(&self, sent: usize) -> Result<Vec<DeviceOutput<M>>, MultiDeviceStepError> {
+        let (mut outputs, mut failures) = (Vec::with_capacity(sent), Vec::new());
+        for answer in self.outputs.iter().take(sent) {
+            match answer {
+                Ok(output) => outputs.push(output),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if failures.is_empty() { Ok(outputs) } else { Err(MultiDeviceStepError::Workers(failures)) }
+    }
+}
+
+fn step_on_device<M: LearnerModel>(
+    profiler: &dyn Profiler,
+    actions: FitActions,
+    task: Task<M>,
+    device: &Device,
+) -> TrainOutput<Output<M>> {
+    let model = {
+        let _scope = profiler.profile(actions.model_to_device);
+        task.model.fork(device)
+    };
+    let _scope = profiler.profile(actions.training_step);
+    TrainStep::step(&model, task.batch)
+}
+
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    if let Some(message) = panic.downcast_ref::<&str>() {
+        (*message).to_owned()
+    } else if let Some(message) = panic.downcast_ref::<String>() {
+        message.clone()
+    } else {
+        "unknown panic in a training worker".to_owned()
+    }
+}

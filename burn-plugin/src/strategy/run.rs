@@ -1,0 +1,265 @@
+//! What all loops share: sending events, validation, and the end of an epoch.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burn::train::metric::store::EventStoreClient;
+use burn::train::{
+    CloneEarlyStoppingStrategy, EventProcessorError, EventProcessorTraining, InferenceStep,
+    Interrupter, Learner, LearnerEvent, LearnerModel, LearningCheckpointer,
+    SupervisedTrainingEventProcessor, TrainStep, TrainingComponents, TrainingItem, ValidLoader,
+};
+use profiler_core::{Action, Profiler, ProfilerExt};
+
+use crate::actions::FitActions;
+use crate::stop::StopSignal;
+
+/// Where events go: to a processor of its own, or to one that several workers share.
+pub(super) enum Events<M: LearnerModel> {
+    Own(SupervisedTrainingEventProcessor<M>),
+    Shared {
+        processor: Arc<Mutex<SupervisedTrainingEventProcessor<M>>>,
+        /// Held by the main worker while it validates; the others then wait with their events.
+        validating: Arc<Mutex<()>>,
+        is_main: bool,
+    },
+}
+
+impl<M: LearnerModel> Events<M> {
+    fn with(
+        &mut self,
+        send: impl FnOnce(&mut SupervisedTrainingEventProcessor<M>) -> Result<(), EventProcessorError>,
+    ) -> Result<(), EventProcessorError> {
+        match self {
+            Self::Own(processor) => send(processor),
+            Self::Shared { processor, validating, is_main } => {
+                let _turn = (!*is_main).then(|| lock(validating));
+                send(&mut lock(processor))
+            }
+        }
+    }
+
+    /// What the main worker holds while it validates, if there are others.
+    pub(super) fn validating(&self) -> Option<Arc<Mutex<()>>> {
+        match self {
+            Self::Own(_) => None,
+            Self::Shared { validating, .. } => Some(validating.clone()),
+        }
+    }
+}
+
+/// A panic of another worker is reported by whoever joins it.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One run of one loop: its profiler, and the parts of burn that it drives.
+pub(super) struct FitRun<M: LearnerModel> {
+    pub(super) profiler: Arc<dyn Profiler>,
+    pub(super) actions: FitActions,
+    pub(super) stop: StopSignal,
+    pub(super) interrupter: Interrupter,
+    pub(super) events: Events<M>,
+    pub(super) checkpointer: Option<LearningCheckpointer<M>>,
+    pub(super) early_stopping: Option<Box<dyn CloneEarlyStoppingStrategy>>,
+    pub(super) event_store: Arc<EventStoreClient>,
+    pub(super) grad_accumulation: Option<usize>,
+    pub(super) num_epochs: usize,
+}
+
+/// How many items one epoch has.
+#[derive(Clone, Copy)]
+pub(super) struct Totals {
+    pub(super) train: usize,
+    pub(super) valid: usize,
+}
+
+impl<M: LearnerModel> FitRun<M> {
+    pub(super) fn new(
+        profiler: Arc<dyn Profiler>,
+        actions: FitActions,
+        stop: StopSignal,
+        components: TrainingComponents<M>,
+    ) -> Self {
+        Self {
+            profiler,
+            actions,
+            stop,
+            interrupter: components.interrupter,
+            events: Events::Own(components.event_processor),
+            checkpointer: components.checkpointer,
+            early_stopping: components.early_stopping,
+            event_store: components.event_store,
+            grad_accumulation: components.grad_accumulation,
+            num_epochs: components.num_epochs,
+        }
+    }
+
+    /// Hands a training event over, measured as `action`.
+    pub(super) fn train_event(
+        &mut self,
+        action: Action,
+        event: LearnerEvent<<M as TrainStep>::Output>,
+    ) {
+        let _scope = self.profiler.profile(action);
+        let result = self.events.with(|processor| processor.process_train(event));
+        self.interrupter.fail_on_error(result);
+    }
+
+    /// Hands a validation event over, measured as `action`.
+    pub(super) fn valid_event(
+        &mut self,
+        action: Action,
+        event: LearnerEvent<<M as InferenceStep>::Output>,
+    ) {
+        let _scope = self.profiler.profile(action);
+        let result = self.events.with(|processor| processor.process_valid(event));
+        self.interrupter.fail_on_error(result);
+    }
+
+    /// Whether to end: an interruption, an error, or Ctrl-C.
+    pub(super) fn should_stop(&self) -> bool {
+        self.stop.check();
+        self.interrupter.should_stop()
+    }
+
+    /// All epochs of a loop that runs on one thread.
+    pub(super) fn run_epochs(
+        &mut self,
+        learner: &mut Learner<M>,
+        valid: &ValidLoader<M>,
+        totals: Totals,
+        starting_epoch: usize,
+        mut train_epoch: impl FnMut(&mut Self, &mut Learner<M>, usize),
+    ) {
+        let profiler = self.profiler.clone();
+        for epoch in starting_epoch..=self.num_epochs {
+            self.start_train_split(epoch, totals);
+            {
+                let _scope = profiler.profile(self.actions.run_training_epoch);
+                train_epoch(self, learner, epoch);
+            }
+            self.train_event(self.actions.on_train_epoch_end, LearnerEvent::EndSplit(epoch));
+            if self.should_stop() {
+                self.log_interruption();
+                break;
+            }
+            self.validate(learner, valid, epoch, totals);
+            if self.end_epoch(learner, epoch) {
+                break;
+            }
+        }
+    }
+
+    pub(super) fn start_train_split(&mut self, epoch: usize, totals: Totals) {
+        let event = LearnerEvent::StartSplit { epoch_number: epoch, total_items: totals.train };
+        self.train_event(self.actions.on_train_epoch_start, event);
+    }
+
+    pub(super) fn log_interruption(&self) {
+        if let Some(interruption) = self.interrupter.interruption() {
+            let reason = interruption.reason.as_deref().unwrap_or("reason unknown");
+            log::info!("Training interrupted: {reason}");
+        }
+    }
+
+    /// Validation with all its events, and the event that ends the epoch.
+    pub(super) fn validate(
+        &mut self,
+        learner: &Learner<M>,
+        loader: &ValidLoader<M>,
+        epoch: usize,
+        totals: Totals,
+    ) {
+        let event = LearnerEvent::StartSplit { epoch_number: epoch, total_items: totals.valid };
+        self.valid_event(self.actions.on_validation_start, event);
+        let profiler = self.profiler.clone();
+        {
+            let _scope = profiler.profile(self.actions.run_validation_epoch);
+            self.validation_epoch(&*profiler, learner, loader, epoch);
+        }
+        self.valid_event(self.actions.on_validation_end, LearnerEvent::EndSplit(epoch));
+        self.train_event(self.actions.on_epoch_end, LearnerEvent::EndEpoch(epoch));
+    }
+
+    fn validation_epoch(
+        &mut self,
+        profiler: &dyn Profiler,
+        learner: &Learner<M>,
+        loader: &ValidLoader<M>,
+        epoch: usize,
+    ) {
+        log::info!("Executing validation step for epoch {epoch}");
+        let actions = self.actions;
+        let model = learner.model().valid();
+        let mut batches = {
+            let _scope = profiler.profile(actions.val_dataloader);
+            loader.iter()
+        };
+        let mut iteration = 0;
+        loop {
+            let batch = {
+                let _scope = profiler.profile(actions.val_next);
+                batches.next()
+            };
+            let batch = match batch {
+                Some(Ok(batch)) => batch,
+                Some(Err(error)) => {
+                    self.interrupter.fail(error);
+                    break;
+                }
+                None => break,
+            };
+            let progress = batches.progress();
+            iteration += 1;
+            let output = {
+                let _scope = profiler.profile(actions.validation_step);
+                InferenceStep::step(&model, batch)
+            };
+            let item = TrainingItem::new(output, progress, Some(iteration), None);
+            self.valid_event(actions.on_validation_batch_end, LearnerEvent::ProcessedItem(item));
+            if self.should_stop() {
+                break;
+            }
+        }
+    }
+
+    /// Flush, checkpoint and early stopping. True if this epoch was the last.
+    fn end_epoch(&mut self, learner: &Learner<M>, epoch: usize) -> bool {
+        if self.checkpointer.is_some() || self.early_stopping.is_some() {
+            self.flush();
+        }
+        if self.should_stop() {
+            return true;
+        }
+        self.save_checkpoint(learner, epoch);
+        self.stops_early(epoch)
+    }
+
+    pub(super) fn flush(&mut self) {
+        let _scope = self.profiler.profile(self.actions.flush_events);
+        let result = self.events.with(|processor| processor.flush());
+        self.interrupter.fail_on_error(result);
+    }
+
+    pub(super) fn save_checkpoint(&mut self, learner: &Learner<M>, epoch: usize) {
+        if let Some(checkpointer) = &mut self.checkpointer {
+            let _scope = self.profiler.profile(self.actions.save_checkpoint);
+            checkpointer.checkpoint(learner, epoch, &self.event_store);
+        }
+    }
+
+    pub(super) fn stops_early(&mut self, epoch: usize) -> bool {
+        self.early_stopping.as_mut().is_some_and(|early_stopping| {
+            let _scope = self.profiler.profile(self.actions.early_stopping);
+            early_stopping.should_stop(epoch, &self.event_store)
+        })
+    }
+
+    /// Frees what the loop held, measured, and gives the processor back.
+    pub(super) fn finish<T>(self, held: T) -> Events<M> {
+        let _scope = self.profiler.profile(self.actions.teardown);
+        drop(self.checkpointer);
+        drop(held);
+        self.events
+    }
+}

@@ -1,0 +1,145 @@
+//! The loop on one device.
+
+use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::tensor::Device;
+use burn::train::{
+    Learner, LearnerEvent, LearnerModel, SupervisedTrainingEventProcessor, TrainLoader, TrainStep,
+    TrainingItem, ValidLoader,
+};
+use profiler_core::{Profiler, ProfilerExt};
+
+use super::run::{Events, FitRun, Totals};
+
+pub(super) fn fit<M: LearnerModel>(
+    mut run: FitRun<M>,
+    mut learner: Learner<M>,
+    (train, valid): (TrainLoader<M>, ValidLoader<M>),
+    device: &Device,
+    starting_epoch: usize,
+) -> (M, SupervisedTrainingEventProcessor<M>) {
+    let setup = run.profiler.profile(run.actions.strategy_setup);
+    let train = train.to_device(device);
+    let valid = valid.to_device(&device.clone().inner());
+    let totals = Totals { train: train.num_items(), valid: valid.num_items() };
+    learner.fork(device);
+    drop(setup);
+
+    run.run_epochs(&mut learner, &valid, totals, starting_epoch, |run, learner, epoch| {
+        train_epoch(run, learner, &train, epoch, 1);
+    });
+
+    let model = learner.model();
+    match run.finish((learner, train, valid)) {
+        Events::Own(processor) => (model, processor),
+        Events::Shared { .. } => unreachable!("one thread shares its processor with nobody"),
+    }
+}
+
+/// One epoch over `loader`. `peers` is the number of processes or devices that do the same over
+/// other parts of the data, for the progress that is shown.
+pub(super) fn train_epoch<M: LearnerModel>(
+    run: &mut FitRun<M>,
+    learner: &mut Learner<M>,
+    loader: &TrainLoader<M>,
+    epoch: usize,
+    peers: usize,
+) {
+    log::info!("Executing training step for epoch {epoch}");
+    let profiler = run.profiler.clone();
+    let actions = run.actions;
+    let mut accumulation = Accumulation::new(run.grad_accumulation);
+    let mut iteration = 0;
+    let mut batches = {
+        let _scope = profiler.profile(actions.train_dataloader);
+        loader.iter()
+    };
+    loop {
+        let batch = {
+            let _scope = profiler.profile(actions.train_next);
+            batches.next()
+        };
+        let batch = match batch {
+            Some(Ok(batch)) => batch,
+            Some(Err(error)) => {
+                run.interrupter.fail(error);
+                break;
+            }
+            None => break,
+        };
+        iteration += peers;
+        log::info!("Iteration {iteration}");
+        let mut progress = batches.progress();
+        progress.items_processed *= peers;
+        progress.items_total *= peers;
+
+        let is_last = progress.is_completed();
+        let output = train_batch(run, &*profiler, learner, &mut accumulation, batch, is_last);
+        let item = TrainingItem::new(output, progress, Some(iteration), Some(learner.lr_current()));
+        run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));
+        if run.should_stop() {
+            break;
+        }
+    }
+}
+
+/// Forward, backward, and, unless gradients are still being accumulated, scheduler and optimizer.
+fn train_batch<M: LearnerModel>(
+    run: &FitRun<M>,
+    profiler: &dyn Profiler,
+    learner: &mut Learner<M>,
+    accumulation: &mut Accumulation<M>,
+    batch: <M as TrainStep>::Input,
+    is_last: bool,
+) -> <M as TrainStep>::Output {
+    let actions = run.actions;
+    let _batch = profiler.profile(actions.run_training_batch);
+    let output = {
+        let _scope = profiler.profile(actions.training_step);
+        learner.train_step(batch)
+    };
+    let gradients = match accumulation.steps {
+        None => Some(output.grads),
+        Some(steps) => {
+            let _scope = profiler.profile(actions.accumulate);
+            accumulation.add(steps, learner, output.grads, is_last)
+        }
+    };
+    if let Some(gradients) = gradients {
+        {
+            let _scope = profiler.profile(actions.lr_scheduler_step);
+            learner.lr_step();
+        }
+        let _scope = profiler.profile(actions.optimizer_step);
+        learner.optimizer_step(gradients);
+    }
+    output.item
+}
+
+/// Gradients added up over several batches.
+struct Accumulation<M> {
+    steps: Option<usize>,
+    done: usize,
+    gradients: GradientsAccumulator<M>,
+}
+
+impl<M: LearnerModel> Accumulation<M> {
+    fn new(steps: Option<usize>) -> Self {
+        Self { steps, done: 0, gradients: GradientsAccumulator::new() }
+    }
+
+    /// The sum, if it is time for the optimizer.
+    fn add(
+        &mut self,
+        steps: usize,
+        learner: &Learner<M>,
+        gradients: GradientsParams,
+        is_last: bool,
+    ) -> Option<GradientsParams> {
+        self.gradients.accumulate(&learner.model(), gradients);
+        self.done += 1;
+        (steps <= self.done || is_last).then(|| {
+            self.done = 0;
+            self.gradients.grads()
+        })
+    }
+}

@@ -1,0 +1,315 @@
+//! `.profiler(…)` for a training.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use burn::optim::OptimizerRecord;
+use burn::optim::lr_scheduler::LrSchedulerRecord;
+use burn::store::ModuleRecord;
+use burn::train::checkpoint::{Checkpointer, CheckpointingStrategy};
+use burn::train::logger::{MetricLogger, TrainingProgressLogger};
+use burn::train::metric::{Adaptor, Metric, Numeric};
+use burn::train::renderer::MetricsRenderer;
+use burn::train::{
+    ApplicationLoggerInstaller, EarlyStoppingStrategy, InferenceStep, Interrupter, Learner,
+    LearnerModel, LearningResult, SupervisedTraining, TrainStep, TrainingStrategy,
+};
+use profiler_core::{Interest, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
+
+use crate::metric::ProfiledMetric;
+use crate::progress::ProfiledProgressLogger;
+use crate::registration::{MetricTuple, TextMetricTuple};
+use crate::renderer::ProfiledRenderer;
+use crate::session::Session;
+use crate::stop::StopSignal;
+use crate::strategy::ProfiledStrategy;
+
+/// Adds [`profiler`](Self::profiler) to burn's [`SupervisedTraining`].
+pub trait ProfileTraining<M: LearnerModel>: Sized {
+    /// Profiles this training: with `"simple"`, `"advanced"`, a profiler of your own, or not at
+    /// all (`"none"`, `None`).
+    ///
+    /// **Two settings must come after this call**, because burn does not let anybody read them
+    /// back: [`with_training_strategy`](ProfiledTraining::with_training_strategy) and
+    /// [`gradient_checkpointing`](ProfiledTraining::gradient_checkpointing). Made before, they are
+    /// lost, and the training runs on the model's device without gradient checkpointing; a line on
+    /// standard error says so when the training starts. All other settings may come before or
+    /// after. Metrics and renderers that come after have rows of their own.
+    ///
+    /// Without a profiler, burn's own loop runs, untouched, with all settings.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledTraining<M>, UnknownProfiler>;
+}
+
+impl<M: LearnerModel> ProfileTraining<M> for SupervisedTraining<M> {
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledTraining<M>, UnknownProfiler> {
+        Ok(ProfiledTraining {
+            training: self,
+            profiler: profiler.into_profiler()?,
+            strategy: None,
+            gradient_checkpointing: false,
+            log_dir: None,
+            has_measured_metrics: false,
+            measures_event_thread: None,
+        })
+    }
+}
+
+/// A [`SupervisedTraining`] with a profiler: the same settings, the same
+/// [`launch`](Self::launch), the same result.
+#[must_use = "a training does nothing until it is launched"]
+pub struct ProfiledTraining<M: LearnerModel> {
+    training: SupervisedTraining<M>,
+    profiler: Arc<dyn Profiler>,
+    strategy: Option<TrainingStrategy<M>>,
+    gradient_checkpointing: bool,
+    log_dir: Option<PathBuf>,
+    has_measured_metrics: bool,
+    measures_event_thread: Option<bool>,
+}
+
+impl<M: LearnerModel> ProfiledTraining<M> {
+    /// Trains, and delivers the profiler's report at the end, however the training ends: after
+    /// its last epoch, early, interrupted, by an error of a data loader, or by a panic, which goes
+    /// on after the report. While it runs, the profiler is the
+    /// [active](profiler_core::activate) one.
+    ///
+    /// The first Ctrl-C ends the training after the current batch, as an
+    /// [`Interrupter`] would; the second ends the program at once.
+    ///
+    /// Weights, metrics and checkpoints are those that burn's own loop gives.
+    pub fn launch(self, learner: Learner<M>) -> LearningResult<M> {
+        let mut run = RunContext::from_environment();
+        run.log_dir = self.log_dir;
+        if self.profiler.interest() == Interest::NONE {
+            let _session = Session::begin(self.profiler, Stage::Fit, &run);
+            return with_settings(self.training, self.strategy, self.gradient_checkpointing)
+                .launch(learner);
+        }
+        // Outlives the session: a report must not be cut short by the signal that asked for it.
+        let stop = StopSignal::new().with_interrupter(self.training.interrupter());
+        let _session = Session::begin(self.profiler.clone(), Stage::Fit, &run);
+        let strategy = ProfiledStrategy::new(
+            self.strategy,
+            self.gradient_checkpointing,
+            self.measures_event_thread.unwrap_or(!self.has_measured_metrics),
+            self.profiler,
+            stop,
+        );
+        let strategy = TrainingStrategy::Custom(Arc::new(strategy));
+        self.training.with_training_strategy(strategy).launch(learner)
+    }
+
+    fn map(mut self, change: impl FnOnce(SupervisedTraining<M>) -> SupervisedTraining<M>) -> Self {
+        self.training = change(self.training);
+        self
+    }
+
+    fn map_metric(
+        mut self,
+        change: impl FnOnce(SupervisedTraining<M>) -> SupervisedTraining<M>,
+    ) -> Self {
+        self.has_measured_metrics = true;
+        self.map(change)
+    }
+
+    /// Whether to measure, as `[EventProcessor].process_train` and `.process_valid`, all that the
+    /// metrics' thread does with each event: reading tensors, metrics, logs and the renderer.
+    ///
+    /// By default this is done only if no metric is registered after `.profiler(…)`: those that
+    /// are, and the renderer, are measured directly, at no cost worth mentioning. The whole can be
+    /// seen only from one more thread that hands each event on and waits.
+    ///
+    /// *Cost*: some context switches per batch, which no short step hides on a machine whose cores
+    /// are all busy. Their time is not in the loop's rows, but the run as a whole gets longer.
+    pub fn measure_event_thread(mut self, is_measured: bool) -> Self {
+        self.measures_event_thread = Some(is_measured);
+        self
+    }
+
+    /// Where reports go when the profiler has a file name but no directory of its own. burn keeps
+    /// the training's directory to itself, so it has to be said again.
+    pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.log_dir = Some(directory.into());
+        self
+    }
+
+    /// As [`SupervisedTraining::with_training_strategy`]. Loops on one device, on several and
+    /// distributed ones are measured in all their parts. A strategy of your own runs as it is,
+    /// with its loaders measured, and metrics and renderer on their own thread.
+    pub fn with_training_strategy(mut self, strategy: TrainingStrategy<M>) -> Self {
+        self.strategy = Some(strategy);
+        self
+    }
+
+    /// As [`SupervisedTraining::gradient_checkpointing`].
+    pub fn gradient_checkpointing(mut self) -> Self {
+        self.gradient_checkpointing = true;
+        self
+    }
+
+    /// As [`SupervisedTraining::with_metric_logger`]. Its time is part of
+    /// `[EventProcessor].process_…` only as far as burn waits for it.
+    pub fn with_metric_logger<ML: MetricLogger + 'static>(self, logger: ML) -> Self {
+        self.map(|training| training.with_metric_logger(logger))
+    }
+
+    /// As [`SupervisedTraining::with_progress_logger`], measured as `[ProgressLogger].progress`.
+    pub fn with_progress_logger<PL: TrainingProgressLogger + 'static>(self, logger: PL) -> Self {
+        self.map(|training| training.with_progress_logger(ProfiledProgressLogger::new(logger)))
+    }
+
+    /// As [`SupervisedTraining::with_checkpointing_strategy`].
+    pub fn with_checkpointing_strategy<CS: CheckpointingStrategy + 'static>(
+        self,
+        strategy: CS,
+    ) -> Self {
+        self.map(|training| training.with_checkpointing_strategy(strategy))
+    }
+
+    /// As [`SupervisedTraining::renderer`], measured by a [`ProfiledRenderer`].
+    pub fn renderer(self, renderer: Box<dyn MetricsRenderer>) -> Self {
+        self.map(|training| training.renderer(Box::new(ProfiledRenderer::new(renderer))))
+    }
+
+    /// As [`SupervisedTraining::metrics`], each measured as a [`ProfiledMetric`].
+    pub fn metrics<Me: MetricTuple<M>>(self, metrics: Me) -> Self {
+        metrics.register(self)
+    }
+
+    /// As [`SupervisedTraining::metrics_text`], each measured as a [`ProfiledMetric`].
+    pub fn metrics_text<Me: TextMetricTuple<M>>(self, metrics: Me) -> Self {
+        metrics.register(self)
+    }
+
+    /// As [`SupervisedTraining::metric_train`], measured as a [`ProfiledMetric`].
+    pub fn metric_train<Me: Metric + 'static>(self, metric: Me) -> Self
+    where
+        <M as TrainStep>::Output: Adaptor<Me::Input>,
+    {
+        self.map_metric(|training| training.metric_train(ProfiledMetric::new(metric)))
+    }
+
+    /// As [`SupervisedTraining::metric_valid`], measured as a [`ProfiledMetric`].
+    pub fn metric_valid<Me: Metric + 'static>(self, metric: Me) -> Self
+    where
+        <M as InferenceStep>::Output: Adaptor<Me::Input>,
+    {
+        self.map_metric(|training| training.metric_valid(ProfiledMetric::new(metric)))
+    }
+
+    /// As [`SupervisedTraining::metric_train_numeric`], measured as a [`ProfiledMetric`].
+    pub fn metric_train_numeric<Me: Metric + Numeric + 'static>(self, metric: Me) -> Self
+    where
+        <M as TrainStep>::Output: Adaptor<Me::Input>,
+    {
+        self.map_metric(|training| training.metric_train_numeric(ProfiledMetric::new(metric)))
+    }
+
+    /// As [`SupervisedTraining::metric_valid_numeric`], measured as a [`ProfiledMetric`].
+    pub fn metric_valid_numeric<Me: Metric + Numeric + 'static>(self, metric: Me) -> Self
+    where
+        <M as InferenceStep>::Output: Adaptor<Me::Input>,
+    {
+        self.map_metric(|training| training.metric_valid_numeric(ProfiledMetric::new(metric)))
+    }
+
+    /// As [`SupervisedTraining::grads_accumulation`].
+    ///
+    /// # Panics
+    ///
+    /// If `accumulation` is zero.
+    pub fn grads_accumulation(self, accumulation: usize) -> Self {
+        self.map(|training| training.grads_accumulation(accumulation))
+    }
+
+    /// As [`SupervisedTraining::num_epochs`].
+    pub fn num_epochs(self, num_epochs: usize) -> Self {
+        self.map(|training| training.num_epochs(num_epochs))
+    }
+
+    /// As [`SupervisedTraining::checkpoint`].
+    pub fn checkpoint(self, checkpoint: usize) -> Self {
+        self.map(|training| training.checkpoint(checkpoint))
+    }
+
+    /// As [`SupervisedTraining::interrupter`].
+    pub fn interrupter(&self) -> Interrupter {
+        self.training.interrupter()
+    }
+
+    /// As [`SupervisedTraining::with_interrupter`].
+    pub fn with_interrupter(self, interrupter: Interrupter) -> Self {
+        self.map(|training| training.with_interrupter(interrupter))
+    }
+
+    /// As [`SupervisedTraining::early_stopping`].
+    pub fn early_stopping<Strategy>(self, strategy: Strategy) -> Self
+    where
+        Strategy: EarlyStoppingStrategy + Clone + Send + Sync + 'static,
+    {
+        self.map(|training| training.early_stopping(strategy))
+    }
+
+    /// As [`SupervisedTraining::with_application_logger`].
+    pub fn with_application_logger(
+        self,
+        logger: Option<Box<dyn ApplicationLoggerInstaller>>,
+    ) -> Self {
+        self.map(|training| training.with_application_logger(logger))
+    }
+
+    /// As [`SupervisedTraining::with_default_checkpointers`].
+    pub fn with_default_checkpointers(self) -> Self {
+        self.map(SupervisedTraining::with_default_checkpointers)
+    }
+
+    /// As [`SupervisedTraining::with_custom_checkpointers`].
+    pub fn with_custom_checkpointers<CM, CO, CL>(
+        self,
+        module_checkpointer: CM,
+        optimizer_checkpointer: CO,
+        lr_checkpointer: CL,
+    ) -> Self
+    where
+        CM: Checkpointer<ModuleRecord> + 'static,
+        CO: Checkpointer<OptimizerRecord> + 'static,
+        CL: Checkpointer<LrSchedulerRecord> + 'static,
+    {
+        self.map(|training| {
+            training.with_custom_checkpointers(
+                module_checkpointer,
+                optimizer_checkpointer,
+                lr_checkpointer,
+            )
+        })
+    }
+
+    /// As [`SupervisedTraining::summary`].
+    pub fn summary(self) -> Self {
+        self.map(SupervisedTraining::summary)
+    }
+
+    /// As [`SupervisedTraining::label`].
+    pub fn label(self, label: &str) -> Self {
+        self.map(|training| training.label(label))
+    }
+}
+
+/// The settings that were kept back, given to burn's own loop.
+fn with_settings<M: LearnerModel>(
+    mut training: SupervisedTraining<M>,
+    strategy: Option<TrainingStrategy<M>>,
+    gradient_checkpointing: bool,
+) -> SupervisedTraining<M> {
+    if let Some(strategy) = strategy {
+        training = training.with_training_strategy(strategy);
+    }
+    if gradient_checkpointing {
+        training = training.gradient_checkpointing();
+    }
+    training
+}

@@ -1,0 +1,98 @@
+//! A report always comes.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::data::dataset::DatasetError;
+use burn::train::metric::LossMetric;
+use burn_plugin::prelude::*;
+use common::{
+    PANIC, Recorder, alone, hooked_loader, items, learner, loader, training, training_on,
+};
+
+#[test]
+fn a_panic_in_a_step_is_reported_and_goes_on() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let mut bad = items(100);
+    bad[40] = PANIC;
+    let recorder = Recorder::new();
+    let training = training_on(directory.path(), loader(bad)).profiler(recorder.clone()).unwrap();
+    let panic = catch_unwind(AssertUnwindSafe(|| training.launch(learner(1e-2)))).err().unwrap();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"a step that panics"));
+    assert_eq!(recorder.calls("[TrainStep]Mlp.training_step"), 3);
+    assert_eq!(recorder.reports(), 1);
+    assert!(profiler_core::active().is_none(), "nothing stays active");
+}
+
+#[test]
+fn a_panic_leaves_the_report_in_its_file() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let mut bad = items(100);
+    bad[40] = PANIC;
+    let profiler = SimpleProfiler::new().dirpath(directory.path()).filename("run");
+    let training = training_on(directory.path(), loader(bad)).profiler(profiler).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| training.launch(learner(1e-2)))).is_err());
+    let report = std::fs::read_to_string(directory.path().join("fit-run.txt")).unwrap();
+    assert!(report.contains("FIT Profiler Report"), "{report}");
+    assert!(report.contains("[TrainStep]Mlp.training_step"), "{report}");
+}
+
+#[test]
+fn an_error_of_a_loader_is_reported() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let loader = hooked_loader(50, || Err(DatasetError::new(std::io::Error::other("bad disk"))));
+    let training = training_on(directory.path(), loader).profiler(recorder.clone()).unwrap();
+    let result = training.launch(learner(1e-2));
+    assert!(result.error.unwrap().to_string().contains("bad disk"));
+    recorder.assert_balanced();
+    assert_eq!(recorder.calls("run_training_batch"), 3, "batches before the one that fails");
+    assert_eq!(recorder.reports(), 1);
+}
+
+#[test]
+fn ctrl_c_ends_the_fit_after_the_batch_with_a_report() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let loader = hooked_loader(20, || {
+        signal_hook::low_level::raise(signal_hook::consts::SIGINT).map_err(DatasetError::new)
+    });
+    let training = training_on(directory.path(), loader).profiler(recorder.clone()).unwrap();
+    let result = training.launch(learner(1e-2));
+    let reason = result.interrupted.unwrap().reason;
+    assert_eq!(reason.as_deref(), Some(burn_plugin::INTERRUPTED));
+    recorder.assert_balanced();
+    assert_eq!(recorder.calls("run_training_batch"), 2, "the second batch is finished");
+    assert_eq!(recorder.reports(), 1);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_does_not_stop_the_training() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a file, not a directory");
+    std::fs::write(&file, "").unwrap();
+    let profiler = SimpleProfiler::new().dirpath(file.join("below")).filename("run");
+    let training = training(directory.path()).metrics((LossMetric::new(),));
+    let result = training.profiler(profiler).unwrap().launch(learner(1e-2));
+    assert!(result.error.is_none() && result.interrupted.is_none());
+}
+
+#[test]
+fn the_simple_profiler_counts_what_happened() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let profiler = SimpleProfiler::new().dirpath(directory.path()).filename("run");
+    training(directory.path()).profiler(profiler).unwrap().launch(learner(1e-2));
+    let report = std::fs::read_to_string(directory.path().join("fit-run.txt")).unwrap();
+    let row = report.lines().find(|line| line.contains("optimizer_step")).unwrap();
+    let calls = row.split('|').nth(3).unwrap().trim();
+    assert_eq!(calls, "14", "{report}");
+}

@@ -1,0 +1,169 @@
+//! Strategies and gradient checkpointing are kept.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use burn::data::dataloader::DataLoaderBuilder;
+use burn::data::dataset::InMemDataset;
+use burn::tensor::Device;
+use burn::train::metric::LossMetric;
+use burn::train::{
+    ExecutionStrategy, Learner, MultiDeviceOptim, SupervisedLearningStrategy,
+    SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents, TrainingStrategy,
+    ValidLoader,
+};
+use burn_plugin::prelude::*;
+use common::{Items, Mlp, Recorder, alone, items, learner, learner_on, training, training_on};
+
+fn is_checkpointing(device: &Device) -> bool {
+    let expected = Device::flex().autodiff().gradient_checkpointing();
+    device.gradient_checkpointing_strategy() == expected.gradient_checkpointing_strategy()
+}
+
+/// The device on which training batches were made.
+fn training_device(launch: impl FnOnce(burn::train::SupervisedTraining<Mlp>)) -> Device {
+    let directory = tempfile::tempdir().unwrap();
+    let batcher = Items::default();
+    let loader =
+        DataLoaderBuilder::new(batcher.clone()).batch_size(16).build(InMemDataset::new(items(100)));
+    launch(training_on(directory.path(), loader).num_epochs(1));
+    batcher.devices.lock().unwrap()[0].clone()
+}
+
+/// burn wants the model itself on a device that checkpoints, too.
+fn checkpointing_learner() -> Learner<Mlp> {
+    learner_on(&Device::flex().autodiff().gradient_checkpointing(), 1e-2)
+}
+
+/// A device that does not checkpoint by itself.
+fn plain_device() -> TrainingStrategy<Mlp> {
+    TrainingStrategy::Default(ExecutionStrategy::SingleDevice(Device::flex()))
+}
+
+#[test]
+fn gradient_checkpointing_after_the_profiler_is_kept() {
+    let _alone = alone();
+    let device = training_device(|training| {
+        let training = training.profiler(Recorder::new()).unwrap().gradient_checkpointing();
+        training.with_training_strategy(plain_device()).launch(checkpointing_learner());
+    });
+    assert!(is_checkpointing(&device));
+    let device = training_device(|training| {
+        let training = training.profiler(Recorder::new()).unwrap();
+        training.with_training_strategy(plain_device()).launch(learner(1e-2));
+    });
+    assert!(device.is_autodiff() && !is_checkpointing(&device));
+}
+
+#[test]
+fn without_a_profiler_burn_runs_with_all_settings() {
+    let _alone = alone();
+    let before = training_device(|training| {
+        let training = training.gradient_checkpointing().with_training_strategy(plain_device());
+        training.profiler(None).unwrap().launch(checkpointing_learner());
+    });
+    assert!(is_checkpointing(&before));
+    let after = training_device(|training| {
+        let training = training.profiler("none").unwrap().gradient_checkpointing();
+        training.with_training_strategy(plain_device()).launch(checkpointing_learner());
+    });
+    assert!(is_checkpointing(&after));
+}
+
+/// Looks at every batch and learns nothing.
+#[derive(Default)]
+struct Looker {
+    batches: AtomicUsize,
+}
+
+impl SupervisedLearningStrategy<Mlp> for Looker {
+    fn fit(
+        &self,
+        components: TrainingComponents<Mlp>,
+        learner: Learner<Mlp>,
+        train: TrainLoader<Mlp>,
+        _valid: ValidLoader<Mlp>,
+        _starting_epoch: usize,
+    ) -> (Mlp, SupervisedTrainingEventProcessor<Mlp>) {
+        self.batches.fetch_add(train.iter().count(), Ordering::Relaxed);
+        (learner.model(), components.event_processor)
+    }
+}
+
+#[test]
+fn a_custom_strategy_runs_with_its_loaders_measured() {
+    let _alone = alone();
+    for profiler in [None, Some(Recorder::new())] {
+        let directory = tempfile::tempdir().unwrap();
+        let looker = Arc::new(Looker::default());
+        let training = training(directory.path());
+        let training = match &profiler {
+            None => training.profiler(None).unwrap(),
+            Some(recorder) => training.profiler(recorder.clone()).unwrap(),
+        };
+        let strategy = TrainingStrategy::Custom(looker.clone());
+        training.with_training_strategy(strategy).launch(learner(1e-2));
+        assert_eq!(looker.batches.load(Ordering::Relaxed), 7);
+        let Some(recorder) = profiler else { continue };
+        recorder.assert_balanced();
+        assert_eq!(recorder.calls("[_TrainingEpochLoop].train_dataloader_next"), 8);
+        assert_eq!(recorder.calls("[Strategy]Custom.train"), 1);
+        assert_eq!(recorder.calls("setup"), 1);
+        assert_eq!(recorder.calls("[EventProcessor].process_train"), 2, "its start and its end");
+        assert_eq!(recorder.reports(), 1);
+    }
+}
+
+fn devices(number: usize) -> Vec<Device> {
+    vec![Device::flex().autodiff(); number]
+}
+
+fn weights(profiler: Option<Arc<Recorder>>, strategy: ExecutionStrategy) -> Vec<u32> {
+    let directory = tempfile::tempdir().unwrap();
+    let training = training(directory.path()).metrics((LossMetric::new(),));
+    let strategy = TrainingStrategy::Default(strategy);
+    let result = match profiler {
+        None => training.with_training_strategy(strategy).launch(learner(1e-2)),
+        Some(recorder) => training
+            .profiler(recorder)
+            .unwrap()
+            .with_training_strategy(strategy)
+            .launch(learner(1e-2)),
+    };
+    assert!(result.error.is_none());
+    result.model.weights()
+}
+
+#[test]
+fn several_devices_learn_the_same_with_a_profiler() {
+    let _alone = alone();
+    for optim in [MultiDeviceOptim::OptimMainDevice, MultiDeviceOptim::OptimSharded] {
+        let strategy = || ExecutionStrategy::MultiDevice(devices(2), optim);
+        let recorder = Recorder::new();
+        assert_eq!(weights(Some(recorder.clone()), strategy()), weights(None, strategy()));
+        recorder.assert_balanced();
+        assert_eq!(recorder.calls("[Strategy]MultiDevice.setup"), 1);
+        // 50 items are 4 batches on each of two devices, in each of two epochs.
+        assert_eq!(recorder.calls("[TrainStep]Mlp.training_step"), 16, "{optim:?}");
+        assert_eq!(recorder.threads("[TrainStep]Mlp.training_step"), 4, "two in each epoch");
+        assert_eq!(recorder.calls("optimizer_step"), 8);
+        // One more for each device and epoch finds the end.
+        assert_eq!(recorder.calls("[_TrainingEpochLoop].train_dataloader_next"), 20);
+        assert_eq!(recorder.calls("[Callback]EventProcessor.on_train_batch_end"), 16);
+    }
+}
+
+#[test]
+fn a_list_of_one_device_is_a_single_device() {
+    let _alone = alone();
+    let strategy = || ExecutionStrategy::MultiDevice(devices(1), MultiDeviceOptim::OptimMainDevice);
+    let recorder = Recorder::new();
+    assert_eq!(weights(Some(recorder.clone()), strategy()), weights(None, strategy()));
+    assert_eq!(recorder.calls("[Strategy]SingleDevice.setup"), 1);
+    let single = ExecutionStrategy::SingleDevice(devices(1).remove(0));
+    assert_eq!(weights(Some(Recorder::new()), single), weights(None, strategy()));
+}

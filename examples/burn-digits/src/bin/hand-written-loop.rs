@@ -1,0 +1,66 @@
+//! A training loop of one's own: guards, `profile_iterable` and a wrapped loader, no trainer.
+//!
+//! `cargo run --release -p burn-digits --bin hand-written-loop`
+
+use std::error::Error;
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::optim::{AdamConfig, GradientsParams};
+use burn::tensor::Device;
+use burn_digits::data::{loader, splits};
+use burn_digits::model::DigitNet;
+use burn_plugin::actions;
+use burn_plugin::prelude::*;
+use profiler_core::{RunContext, Stage};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let profiler: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
+    profiler.setup(Stage::Fit, &RunContext::from_environment());
+    // For the guards inside the model; the loop below holds the profiler itself.
+    let active = activate(profiler.clone());
+
+    let device = Device::flex().autodiff();
+    device.seed(42);
+    let splits = splits(42)?;
+    let train = loader(splits.train, 64, Some(42)).to_device(&device);
+    let train = profiled_loader(train, profiler.clone(), actions::TRAIN_DATALOADER_NEXT);
+    let valid = loader(splits.valid, 64, None).to_device(&device.clone().inner());
+
+    let mut model = DigitNet::new(&device);
+    let mut optimizer = AdamConfig::new().init();
+    for epoch in 1..=2 {
+        let _epoch = profiler.profile(actions::RUN_TRAINING_EPOCH);
+        for batch in train.iter() {
+            let output = {
+                let _forward = profiler.profile("forward");
+                model.forward_classification(batch?)
+            };
+            let gradients = output.loss.backward_profiled();
+            let _optimizer = profiler.profile(actions::OPTIMIZER_STEP);
+            let gradients = GradientsParams::from_grads(gradients, &model);
+            model = optimizer.step(2e-3, model, gradients);
+        }
+        let loss = validate(&*profiler, &model, valid.iter())?;
+        eprintln!("epoch {epoch}: validation loss {loss:.4}");
+    }
+
+    drop(active);
+    profiler.describe();
+    Ok(())
+}
+
+/// The mean loss. Any iterator can be measured, not only a loader.
+fn validate<B, E>(profiler: &dyn Profiler, model: &DigitNet, batches: B) -> Result<f32, E>
+where
+    B: Iterator<Item = Result<burn_digits::data::Batch, E>>,
+{
+    let model = model.valid();
+    let (mut sum, mut number) = (0.0, 0.0);
+    for batch in profiler.profile_iterable(batches, actions::VAL_NEXT) {
+        let _step = profiler.profile("validation_step");
+        sum += model.forward_classification(batch?).loss.into_scalar::<f32>();
+        number += 1.0;
+    }
+    Ok(sum / number)
+}

@@ -1,0 +1,238 @@
+//! Progress on the console: a bar on a terminal, a line per epoch elsewhere.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+
+use burn::train::LearnerSummary;
+use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
+use burn::train::metric::{MetricDefinition, MetricId, NumericEntry};
+use burn::train::renderer::{
+    EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
+    MetricsRendererTraining,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// burn's own renderer prints a line per batch where there is no terminal; this one a line per
+/// epoch. On a terminal it draws a bar.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    names: HashMap<MetricId, String>,
+    train: Averages,
+    valid: Averages,
+    test: Averages,
+    split: String,
+    epoch: usize,
+    epochs: usize,
+}
+
+impl Progress {
+    /// On standard error, so that reports on standard output can be piped.
+    pub fn new() -> Self {
+        Self {
+            bar: std::io::stderr().is_terminal().then(|| ProgressBar::new(0).with_style(style())),
+            names: HashMap::new(),
+            train: Averages::default(),
+            valid: Averages::default(),
+            test: Averages::default(),
+            split: String::new(),
+            epoch: 1,
+            epochs: 0,
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    fn begin(&mut self, split: &str, items: usize) {
+        self.split = split.to_owned();
+        if let Some(bar) = &self.bar {
+            bar.reset();
+            bar.set_length(items as u64);
+            bar.set_message(match split {
+                "train" | "valid" => format!("epoch {}/{} {split}", self.epoch, self.epochs),
+                test => test.to_owned(),
+            });
+        }
+    }
+
+    fn advance(&self, items: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(items as u64);
+        }
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{msg:24} {wide_bar} {pos}/{len} {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Means over one pass, by metric.
+#[derive(Default)]
+struct Averages(Vec<(MetricId, f64, f64)>);
+
+impl Averages {
+    fn add(&mut self, state: MetricState) {
+        let MetricState::Numeric(entry, Some(numeric)) = state else {
+            return;
+        };
+        let (sum, count) = match numeric {
+            NumericEntry::Value(value) => (value, 1.0),
+            NumericEntry::Aggregated { aggregated_value, count } => {
+                (aggregated_value * count as f64, count as f64)
+            }
+            NumericEntry::Final(_) => return,
+        };
+        match self.0.iter_mut().find(|(id, ..)| *id == entry.metric_id) {
+            Some((_, all, number)) => {
+                *all += sum;
+                *number += count;
+            }
+            None => self.0.push((entry.metric_id, sum, count)),
+        }
+    }
+
+    /// The means as text, and an empty start.
+    fn take(&mut self, names: &HashMap<MetricId, String>) -> String {
+        let means = self.0.drain(..).map(|(id, sum, count)| {
+            let name = names.get(&id).map_or("?", String::as_str).to_lowercase();
+            format!("{name} {:.4}", sum / count)
+        });
+        means.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl MetricsRendererTraining for Progress {
+    fn update_train(&mut self, state: MetricState) {
+        self.train.add(state);
+    }
+
+    fn update_valid(&mut self, state: MetricState) {
+        self.valid.add(state);
+    }
+
+    fn on_train_end(
+        &mut self,
+        _summary: Option<LearnerSummary>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        Ok(())
+    }
+}
+
+impl MetricsRendererEvaluation for Progress {
+    fn update_test(&mut self, _name: EvaluationName, state: MetricState) {
+        self.test.add(state);
+    }
+}
+
+impl TrainingProgressLogger for Progress {
+    fn start(&mut self, epochs: usize, first: usize, _items: Option<usize>, _label: Option<&str>) {
+        (self.epoch, self.epochs) = (first, epochs);
+    }
+
+    fn update_epoch(&mut self, epoch: usize) {
+        let train = self.train.take(&self.names);
+        let valid = self.valid.take(&self.names);
+        self.say(&format!("epoch {epoch}/{}: train {train}; valid {valid}", self.epochs));
+        self.epoch = epoch + 1;
+    }
+
+    fn start_split(&mut self, split: &str, items: usize) {
+        self.begin(split, items);
+    }
+
+    fn update_split(&mut self, items: usize) {
+        self.advance(items);
+    }
+
+    fn end_split(&mut self) {}
+
+    fn end(&mut self) {
+        self.finish();
+    }
+
+    fn log_event_training(&mut self, _event: String) {}
+}
+
+impl EvaluationProgressLogger for Progress {
+    fn start_global_progress(&mut self, _tests: usize) {}
+
+    fn start_test(&mut self, name: &str, items: usize) {
+        self.begin(name, items);
+    }
+
+    fn update_test_progress(&mut self, items: usize) {
+        self.advance(items);
+    }
+
+    fn end_test(&mut self) {
+        let means = self.test.take(&self.names);
+        self.say(&format!("{}: {means}", self.split));
+    }
+
+    fn end_global_progress(&mut self) {
+        self.finish();
+    }
+
+    fn log_event_evaluation(&mut self, _event: String) {}
+}
+
+impl MetricsRenderer for Progress {
+    fn manual_close(&mut self) {}
+
+    fn register_metric(&mut self, definition: MetricDefinition) {
+        self.names.insert(definition.metric_id, definition.name.to_string());
+    }
+}
+
+/// Shows nothing.
+pub struct Quiet;
+
+impl MetricsRendererTraining for Quiet {
+    fn update_train(&mut self, _state: MetricState) {}
+    fn update_valid(&mut self, _state: MetricState) {}
+}
+
+impl MetricsRendererEvaluation for Quiet {
+    fn update_test(&mut self, _name: EvaluationName, _state: MetricState) {}
+}
+
+impl TrainingProgressLogger for Quiet {
+    fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
+    fn update_epoch(&mut self, _epoch: usize) {}
+    fn start_split(&mut self, _split: &str, _items: usize) {}
+    fn update_split(&mut self, _items: usize) {}
+    fn end_split(&mut self) {}
+    fn end(&mut self) {}
+    fn log_event_training(&mut self, _event: String) {}
+}
+
+impl EvaluationProgressLogger for Quiet {
+    fn start_global_progress(&mut self, _tests: usize) {}
+    fn start_test(&mut self, _name: &str, _items: usize) {}
+    fn update_test_progress(&mut self, _items: usize) {}
+    fn end_test(&mut self) {}
+    fn end_global_progress(&mut self) {}
+    fn log_event_evaluation(&mut self, _event: String) {}
+}
+
+impl MetricsRenderer for Quiet {
+    fn manual_close(&mut self) {}
+    fn register_metric(&mut self, _definition: MetricDefinition) {}
+}
