@@ -94,3 +94,8 @@ pub mod prelude {
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
 }
+
+/// The examples of the front page, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FrontPage;

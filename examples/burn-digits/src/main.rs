@@ -3,6 +3,7 @@
 //! `cargo run --release -p burn-digits -- --profiler simple`
 
 use std::error::Error;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -92,7 +93,8 @@ fn main() -> ExitCode {
     };
     match run(&options, &profiler) {
         Ok(accuracy) => {
-            println!("test accuracy: {:.1} %", accuracy * 100.0);
+            // Not `println!`, which panics when the reader has gone: `… | head`.
+            let _ = writeln!(std::io::stdout(), "test accuracy: {:.1} %", accuracy * 100.0);
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -106,14 +108,18 @@ fn run(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<dyn E
     let Splits { train, valid, test } = splits(options.seed)?;
     let directory = tempfile::tempdir()?;
     let mut reports = Vec::new();
-    let model = fit(options, profiler, directory.path(), train, valid)?;
+    let trained = fit(options, profiler, directory.path(), train, valid);
     reports.extend(profiler.report());
-    evaluate(options, profiler, directory.path(), &model, &test)?;
-    reports.extend(profiler.report());
+    let evaluated = trained.and_then(|model| {
+        evaluate(options, profiler, directory.path(), &model, &test)?;
+        reports.extend(profiler.report());
+        Ok(model)
+    });
+    // Also after Ctrl-C: what was measured until then is not lost.
     if let Some(file) = &options.json {
         write_json(file, &reports)?;
     }
-    Ok(accuracy(&model, test, options.batch_size)?)
+    Ok(accuracy(&evaluated?, test, options.batch_size)?)
 }
 
 fn fit(
