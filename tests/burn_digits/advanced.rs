@@ -11,7 +11,7 @@ fn every_action_has_a_table() {
     let run = short_run(directory.path()).args(["--profiler", "advanced"]).succeed();
     assert!(run.stdout.contains("FIT Profiler Report"), "{}", run.stdout);
     for action in ["run_training_epoch", "run_training_batch", "optimizer_step"] {
-        let title = format!("Profile stats for: {action}\n");
+        let title = format!("Profile stats for: {action} rank: 0\n");
         assert!(run.stdout.contains(&title), "no {title:?} in:\n{}", run.stdout);
     }
     let columns = "ncalls  tottime  percall  cumtime  percall filename:lineno(function)";

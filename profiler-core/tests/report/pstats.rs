@@ -46,7 +46,7 @@ fn tables_are_pstats_own_byte_for_byte() {
         let profile = with_functions(functions);
         let text = pstats::paint(&advanced(vec![profile.clone()]), restriction);
         let expected = by_python(&profile, in_python);
-        let head = "FIT Profiler Report\nProfile stats for: run_training_batch\n";
+        let head = "FIT Profiler Report\nProfile stats for: run_training_batch rank: 0\n";
         assert_eq!(text, format!("{head}{expected}"), "{functions} functions, {in_python}");
     }
 }
@@ -86,6 +86,14 @@ fn a_report_is_every_action_in_turn() {
 }
 
 #[test]
+fn without_a_trainer_there_is_no_rank() {
+    let mut report = advanced(vec![with_functions(1)]);
+    report.header.stage = None;
+    let text = pstats::paint(&report, Share(1.0));
+    assert!(text.starts_with("Profiler Report\nProfile stats for: run_training_batch\n"), "{text}");
+}
+
+#[test]
 fn files_of_one_name_are_not_merged() {
     let (here, there) = (key("src/a/mod.rs", 7, "new"), key("src/b/mod.rs", 7, "new"));
     let other = key("src/b/mod.rs", 9, "drop");
@@ -107,7 +115,7 @@ fn awkward_names_keep_to_their_line() {
         names.iter().map(|name| function(&key("~", 0, name), calls(1, 1, 0.0, 0.0), &[])).collect();
     let report = advanced(vec![profile]);
     let text = pstats::paint(&report, Share(1.0));
-    assert!(text.contains("Profile stats for: a\\nb\n"), "{text}");
+    assert!(text.contains("Profile stats for: a\\nb rank: 0\n"), "{text}");
     let table = &text[text.find("ncalls").expect("a table")..];
     let lines = table.lines().skip(1).take_while(|line| !line.is_empty());
     assert_eq!(lines.count(), names.len(), "{text}");
@@ -118,7 +126,10 @@ fn awkward_names_keep_to_their_line() {
 fn an_action_without_functions_has_totals_only() {
     // Python refuses to open such a profile.
     let text = pstats::paint(&advanced(vec![with_functions(0)]), Share(1.0));
-    assert!(text.ends_with("_batch\n         0 function calls in 0.000 seconds\n\n"), "{text}");
+    assert!(
+        text.ends_with("_batch rank: 0\n         0 function calls in 0.000 seconds\n\n"),
+        "{text}"
+    );
 }
 
 #[test]
