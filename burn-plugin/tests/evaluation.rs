@@ -10,7 +10,7 @@ use burn::data::dataset::DatasetError;
 use burn::train::EvaluatorBuilder;
 use burn::train::metric::LossMetric;
 use burn_plugin::prelude::*;
-use common::{Recorder, alone, hooked_loader, items, learner, loader};
+use common::{Recorder, alone, hooked_loader, interrupt, items, learner, loader};
 use profiler_core::Stage;
 
 #[test]
@@ -73,9 +73,7 @@ fn errors_and_ctrl_c_still_give_a_report() {
     let (batches, error) = evaluate(|| Err(DatasetError::new(std::io::Error::other("bad disk"))));
     assert_eq!(batches, 1);
     assert!(error.contains("bad disk"), "{error}");
-    let (batches, error) = evaluate(|| {
-        signal_hook::low_level::raise(signal_hook::consts::SIGINT).map_err(DatasetError::new)
-    });
+    let (batches, error) = evaluate(interrupt);
     assert_eq!(batches, 2);
     assert!(error.contains(burn_plugin::INTERRUPTED), "{error}");
 }

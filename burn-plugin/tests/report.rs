@@ -10,7 +10,7 @@ use burn::data::dataset::DatasetError;
 use burn::train::metric::LossMetric;
 use burn_plugin::prelude::*;
 use common::{
-    PANIC, Recorder, alone, hooked_loader, items, learner, loader, training, training_on,
+    PANIC, Recorder, alone, hooked_loader, interrupt, items, learner, loader, training, training_on,
 };
 
 #[test]
@@ -61,9 +61,7 @@ fn ctrl_c_ends_the_fit_after_the_batch_with_a_report() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
-    let loader = hooked_loader(20, || {
-        signal_hook::low_level::raise(signal_hook::consts::SIGINT).map_err(DatasetError::new)
-    });
+    let loader = hooked_loader(20, interrupt);
     let training = training_on(directory.path(), loader).profiler(recorder.clone()).unwrap();
     let result = training.launch(learner(1e-2));
     let reason = result.interrupted.unwrap().reason;

@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -144,6 +144,16 @@ impl Program {
     }
 
     fn spawn(command: &mut Command, name: &str) -> Self {
+        // Tests that run in the background of a shell inherit an ignored SIGINT.
+        let receives_signals = || {
+            for signal in [SIGINT, SIGTERM] {
+                // SAFETY: `signal` may be called between fork and exec.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
+            Ok(())
+        };
+        // SAFETY: the closure calls nothing but `signal`.
+        unsafe { command.pre_exec(receives_signals) };
         let mut process = command
             .env(PROGRAM, name)
             .stdout(Stdio::piped())

@@ -70,6 +70,7 @@ impl Run {
         for name in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "RUST_LOG"] {
             command.env_remove(name);
         }
+        receive_interrupts(&mut command);
         Self { command }
     }
 
@@ -213,3 +214,20 @@ impl Drop for Running {
         let _ = self.child.wait();
     }
 }
+
+/// Tests that run in the background of a shell inherit an ignored SIGINT, which the program would
+/// rightly go on to ignore.
+#[cfg(unix)]
+fn receive_interrupts(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: the closure calls nothing but `signal`, which may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(not(unix))]
+fn receive_interrupts(_command: &mut Command) {}

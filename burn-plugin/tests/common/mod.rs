@@ -22,10 +22,31 @@ use burn::train::{
 use burn_plugin::ProfiledBackward;
 use profiler_core::{Action, NeverStarted, Profiler, RunContext, Stage};
 
-/// Tests of one program share the active profiler and burn's random numbers: one at a time.
+/// Tests of one program share the active profiler, burn's random numbers and the signals: one at a
+/// time.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    receive_interrupts();
+    alone
+}
+
+/// Ctrl-C.
+pub fn interrupt() -> Result<(), DatasetError> {
+    signal_hook::low_level::raise(signal_hook::consts::SIGINT).map_err(DatasetError::new)
+}
+
+/// A test that runs in the background of a shell inherits an ignored SIGINT, which a watch would
+/// rightly leave ignored.
+fn receive_interrupts() {
+    #[cfg(unix)]
+    // SAFETY: sets the disposition of one signal; tests that use it run one at a time.
+    unsafe {
+        let old = libc::signal(libc::SIGINT, libc::SIG_DFL);
+        if old != libc::SIG_IGN {
+            libc::signal(libc::SIGINT, old);
+        }
+    }
 }
 
 /// Counts starts, and insists on brackets that match on every thread.

@@ -2,7 +2,7 @@
 
 use super::Collected;
 use crate::RunContext;
-use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION};
+use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, Units};
 
 /// The header of a report over `collected`, in which `scopes` scopes were recorded.
 pub(crate) fn header<S>(
@@ -26,6 +26,7 @@ pub(crate) fn header<S>(
     }
     ReportHeader {
         schema_version: SCHEMA_VERSION,
+        units: Units::default(),
         stage: collected.stage,
         rank: run.rank,
         world_size: run.world_size,

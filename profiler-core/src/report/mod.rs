@@ -16,6 +16,7 @@
 //!   "profiler": "simple",                  // or "advanced"
 //!   "header": {
 //!     "schema_version": 1,                 // raised when a field changes or goes away
+//!     "units": { "time": "seconds", "started_at": "UTC, RFC 3339" },
 //!     "stage": "fit",                      // validate, test, predict, sanity_check or null
 //!     "rank": 0, "world_size": 1,
 //!     "started_at": "2026-01-02T03:04:05Z",
@@ -25,8 +26,7 @@
 //!   },
 //!   "actions": [ … ],                      // all threads together
 //!   "threads": [ … ],                      // the same per thread
-//!   "open": [ { "action": "…", "thread": "main", "elapsed_seconds": 1.5 } ],
-//!   "units": { "time": "seconds", "started_at": "UTC, RFC 3339" }
+//!   "open": [ { "action": "…", "thread": "main", "elapsed_seconds": 1.5 } ]
 //! }
 //! ```
 //!
@@ -48,6 +48,8 @@ pub mod prof;
 pub mod pstats;
 pub mod simple;
 mod table;
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +78,7 @@ impl Report {
     ///
     /// None that a report of ours can cause; the error is the serializer's.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(&Document { report: self, units: Units::default() })
+        serde_json::to_string_pretty(self)
     }
 
     /// Reads what [`to_json`](Self::to_json) wrote.
@@ -90,23 +92,19 @@ impl Report {
     }
 }
 
-/// A report and what somebody who sees nothing but the file must know.
-#[derive(Serialize)]
-struct Document<'report> {
-    #[serde(flatten)]
-    report: &'report Report,
-    units: Units,
-}
-
-#[derive(Serialize)]
-struct Units {
-    time: &'static str,
-    started_at: &'static str,
+/// What the numbers of a report are counted in: always the same, said in the report itself for
+/// those who see nothing but the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Units {
+    /// Of every field that ends in `_seconds`, and of `seconds_per_scope`.
+    pub time: Cow<'static, str>,
+    /// Of `started_at`.
+    pub started_at: Cow<'static, str>,
 }
 
 impl Default for Units {
     fn default() -> Self {
-        Self { time: "seconds", started_at: "UTC, RFC 3339" }
+        Self { time: "seconds".into(), started_at: "UTC, RFC 3339".into() }
     }
 }
 
@@ -115,6 +113,8 @@ impl Default for Units {
 pub struct ReportHeader {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
+    /// What times are counted in.
+    pub units: Units,
     /// The stage, if a trainer said one.
     pub stage: Option<crate::Stage>,
     /// The number of this process among all of the run.

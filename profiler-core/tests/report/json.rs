@@ -32,6 +32,10 @@ fn the_layout_is_as_documented() {
   "profiler": "simple",
   "header": {
     "schema_version": 1,
+    "units": {
+      "time": "seconds",
+      "started_at": "UTC, RFC 3339"
+    },
     "stage": "fit",
     "rank": 0,
     "world_size": 1,
@@ -67,11 +71,7 @@ fn the_layout_is_as_documented() {
       "thread": "main",
       "elapsed_seconds": 1.5
     }
-  ],
-  "units": {
-    "time": "seconds",
-    "started_at": "UTC, RFC 3339"
-  }
+  ]
 }"#;
     assert_eq!(json, expected);
 }

@@ -7,11 +7,14 @@ use profiler_core::report::advanced::{
 use profiler_core::report::simple::{
     ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics,
 };
-use profiler_core::report::{AdvancedReport, OpenAction, Overhead, ReportHeader, SCHEMA_VERSION};
+use profiler_core::report::{
+    AdvancedReport, OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, Units,
+};
 
 pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
     ReportHeader {
         schema_version: SCHEMA_VERSION,
+        units: Units::default(),
         stage,
         rank: 0,
         world_size: 1,
