@@ -18,8 +18,10 @@ const FAST_DEPTH: usize = 1;
 /// One open scope. `R` is what the owner of the stack records the scope in; it must outlive the
 /// stack.
 ///
-/// *Invariant*: only the owning thread writes. `started` is 0 while the other fields change, so a
-/// reader that finds the same `started` before and after reading them has read them as they were.
+/// *Invariant*: only the owning thread writes. It changes the other fields while the frame is above
+/// the stack's top, and stores `started` before it raises the top over it. So a reader that finds
+/// the same `started` before and after reading the others, and the top not below the frame after
+/// reading them, has read them as they were.
 #[repr(C)]
 struct Frame<R> {
     started: AtomicU64,
@@ -248,10 +250,20 @@ impl<R> Stack<R> {
     /// or closed at this moment may be missing.
     pub(crate) fn open(&self) -> Vec<Open> {
         let frames = &self.frames[1..=self.depth()];
-        let mut open: Vec<Open> = frames.iter().filter_map(Frame::read).collect();
+        let mut open: Vec<Open> = frames.iter().filter_map(|frame| self.read(frame)).collect();
         let others = self.others();
         open.extend(others.deep.iter().chain(&others.detached).map(Other::as_open));
         open
+    }
+
+    /// The scope in `frame`, if it does not change at this moment.
+    fn read(&self, frame: &Frame<R>) -> Option<Open> {
+        let started = frame.started.load(Ordering::Acquire);
+        let action = frame.action();
+        fence(Ordering::Acquire);
+        let is_open = self.top.load(Ordering::Acquire).cast_const() >= ptr::from_ref(frame);
+        let is_unchanged = frame.started.load(Ordering::Relaxed) == started;
+        action.filter(|_| is_open && is_unchanged).map(|action| Open { action, started })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -301,14 +313,14 @@ impl<R> Room<'_, R> {
         // SAFETY: the parent is below the last frame that a scope can take, so the one above it is
         // one of the stack's frames.
         let frame = unsafe { &*next };
-        frame.started.store(0, Ordering::Relaxed);
+        // After the lowering of the top in `close`, for a reader that sees what is stored here.
         fence(Ordering::Release);
         frame.action.store(action.number() | mark, Ordering::Relaxed);
         frame.record.store(record.cast_mut(), Ordering::Relaxed);
         frame.children.set(0);
         frame.actions.set(actions);
-        self.stack.top.store(next, Ordering::Release);
         frame.started.store(ticks(), Ordering::Release);
+        self.stack.top.store(next, Ordering::Release);
     }
 }
 
@@ -319,15 +331,6 @@ impl<R> Frame<R> {
 
     fn is_recursive(&self) -> bool {
         self.action.load(Ordering::Relaxed) & RECURSIVE != 0
-    }
-
-    /// The scope, if it is not being changed at this moment. Any thread may call this.
-    fn read(&self) -> Option<Open> {
-        let started = self.started.load(Ordering::Acquire);
-        let action = self.action();
-        fence(Ordering::Acquire);
-        let is_unchanged = self.started.load(Ordering::Relaxed) == started;
-        action.filter(|_| started != 0 && is_unchanged).map(|action| Open { action, started })
     }
 
     /// The scope as its own thread sees it.
