@@ -8,7 +8,7 @@ use crate::action::{Action, ActionKind, SourceLocation};
 use crate::clock::{Clock, counter};
 use crate::recorder::Table;
 use crate::recorder::action_map::ActionMap;
-use crate::recorder::stack::{Closed, Open, Stack, span};
+use crate::recorder::stack::{Closed, Stack, span};
 use crate::sync::{AtomicPtr, Ordering, Tally};
 
 /// More places in one thread's tree than any program needs; what comes after is counted at one
@@ -49,7 +49,7 @@ struct Node {
 /// *Invariant*: written by the owning thread only; `calls` is published last. Edges and nodes are
 /// linked in with `Release` after they are complete, never change their identity, and are freed
 /// only with the tree, so that pointers between them stay good.
-pub(super) struct Edge {
+pub(crate) struct Edge {
     action: Action,
     from: *const Node,
     to: *const Node,
@@ -226,6 +226,7 @@ impl Edge {
 
 impl Table for CallTree {
     type Snapshot = TreeSnapshot;
+    type Record = Edge;
 
     fn new() -> Self {
         let root = Node::boxed(None, None);
@@ -288,20 +289,8 @@ impl Table for CallTree {
         true
     }
 
-    fn take_outermost_time(&self) -> u64 {
-        self.stack.take_outermost_time()
-    }
-
-    fn add_inner_time(&self, time: u64) {
-        self.stack.add_inner_time(time);
-    }
-
-    fn has_open_scopes(&self) -> bool {
-        !self.stack.is_empty()
-    }
-
-    fn open_scopes(&self) -> Vec<Open> {
-        self.stack.open()
+    fn stack(&self) -> &Stack<Edge> {
+        &self.stack
     }
 
     fn snapshot(&self) -> TreeSnapshot {

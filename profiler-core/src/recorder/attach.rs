@@ -69,7 +69,7 @@ impl<T: super::Table> AnyTable for ThreadTable<T> {
 
     fn is_forgotten(self: Arc<Self>) -> bool {
         // One reference is this one, the other is the thread's own.
-        Arc::strong_count(&self) <= 2 && !self.table.has_open_scopes()
+        Arc::strong_count(&self) <= 2 && self.table.stack().is_empty()
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::attach::{ThreadName, ThreadTable, next_number};
-use self::stack::Open;
+use self::stack::{Open, Stack};
 use crate::clock::{Clock, Rate};
 use crate::{Action, NeverStarted, Stage};
 
@@ -28,12 +28,13 @@ const ENDED_NAMES: usize = 256;
 /// No thread's table is of this session.
 const NO_SESSION: u64 = u64::MAX;
 
-/// What a thread records into. Only the thread that owns it may call `start`, `stop`, their slow
-/// forms, `take_outermost_time` and `add_inner_time`; the others may be called by any thread at any
-/// time.
+/// What a thread records into. Only the thread that owns it may call `start`, `stop` and their slow
+/// forms; the others may be called by any thread at any time.
 pub(crate) trait Table: Send + Sync + 'static {
     /// A copy of what was recorded, for reports.
     type Snapshot: Default + Send;
+    /// What a scope is recorded in.
+    type Record;
 
     fn new() -> Self;
     /// Starts an action. The fast path, for a clock that [is in line](Clock::is_in_line); what does
@@ -51,11 +52,8 @@ pub(crate) trait Table: Send + Sync + 'static {
     ) -> Result<(), NeverStarted>;
     /// Stops the innermost open call of the action; false if the thread has not started it.
     fn stop_slow(&self, action: Action, clock: &Clock) -> bool;
-    /// What the stack of the table has added up outside of any scope; reset by the call.
-    fn take_outermost_time(&self) -> u64;
-    fn add_inner_time(&self, time: u64);
-    fn has_open_scopes(&self) -> bool;
-    fn open_scopes(&self) -> Vec<Open>;
+    /// The thread's open scopes.
+    fn stack(&self) -> &Stack<Self::Record>;
     fn snapshot(&self) -> Self::Snapshot;
     /// Adds what another thread, or the same one in another session, recorded.
     fn merge(into: &mut Self::Snapshot, from: &Self::Snapshot);
@@ -207,7 +205,7 @@ impl<T: Table> Recorder<T> {
         })?;
         // Coming back from a stage inside this one: what ran there ran inside what is open here.
         if let Some(inner) = attached.inner {
-            attached.table.table.add_inner_time(inner.table.take_outermost_time());
+            attached.table.table.stack().add_inner_time(inner.table.stack().take_outermost_time());
         }
         Some(attached.table)
     }
@@ -354,7 +352,7 @@ impl<T: Table> Session<T> {
             }
             let entry = self.ended_threads.entry(name).or_default();
             entry.threads += 1;
-            entry.unfinished += table.table.open_scopes().len() as u64;
+            entry.unfinished += table.table.stack().open().len() as u64;
             T::merge(&mut entry.snapshot, &table.table.snapshot());
         }
     }
@@ -367,7 +365,7 @@ impl<T: Table> Session<T> {
                 thread: table.thread.name.clone(),
                 threads: 1,
                 snapshot: table.table.snapshot(),
-                open: table.table.open_scopes(),
+                open: table.table.stack().open(),
                 unfinished: 0,
             });
         }

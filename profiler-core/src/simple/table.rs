@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::clock::{Clock, counter};
 use crate::recorder::Table;
 use crate::recorder::action_map::ActionMap;
-use crate::recorder::stack::{Closed, Open, Stack, span};
+use crate::recorder::stack::{Closed, Stack, span};
 use crate::sync::Tally;
 
 /// The calls of one action on one thread. Times in ticks.
@@ -16,7 +16,7 @@ use crate::sync::Tally;
 /// *Invariant*: written by the owning thread only. `count` is published last, so a reader that
 /// reads it first finds at least that many calls in the other tallies.
 #[repr(C, align(64))]
-pub(super) struct Row {
+pub(crate) struct Row {
     // One cache line that every call touches, then the distribution.
     count: Tally,
     /// Of calls that were not made inside a call of the same action.
@@ -149,6 +149,7 @@ pub(crate) struct SimpleTable {
 
 impl Table for SimpleTable {
     type Snapshot = HashMap<Action, RowSnapshot>;
+    type Record = Row;
 
     fn new() -> Self {
         Self { stack: Stack::new(), rows: ActionMap::new() }
@@ -192,20 +193,8 @@ impl Table for SimpleTable {
         closed.is_some_and(|closed| unsafe { &*closed.record }.record(closed).is_ok())
     }
 
-    fn take_outermost_time(&self) -> u64 {
-        self.stack.take_outermost_time()
-    }
-
-    fn add_inner_time(&self, time: u64) {
-        self.stack.add_inner_time(time);
-    }
-
-    fn has_open_scopes(&self) -> bool {
-        !self.stack.is_empty()
-    }
-
-    fn open_scopes(&self) -> Vec<Open> {
-        self.stack.open()
+    fn stack(&self) -> &Stack<Row> {
+        &self.stack
     }
 
     fn snapshot(&self) -> Self::Snapshot {
