@@ -5,6 +5,52 @@ use profiler_core::{Action, ActiveScope, Interest};
 
 use crate::actions;
 
+/// Methods that hand on to what `self.in_progress()` gives, inside the scope that comes with it.
+macro_rules! hand_on {
+    ($(fn $name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        fn $name(&mut self, $($argument: $type),*) {
+            let (inner, _scope) = self.in_progress();
+            inner.$name($($argument),*);
+        }
+    )*};
+}
+
+/// The methods of a measured [`TrainingProgressLogger`].
+macro_rules! training_progress {
+    () => {
+        $crate::progress::hand_on! {
+            fn start(
+                total_epochs: usize,
+                starting_epoch: usize,
+                total_items: Option<usize>,
+                label: Option<&str>
+            );
+            fn update_epoch(epoch: usize);
+            fn start_split(split: &str, total_items: usize);
+            fn update_split(items_processed: usize);
+            fn end_split();
+            fn end();
+            fn log_event_training(event: String);
+        }
+    };
+}
+
+/// The methods of a measured [`EvaluationProgressLogger`].
+macro_rules! evaluation_progress {
+    () => {
+        $crate::progress::hand_on! {
+            fn start_global_progress(total_tests: usize);
+            fn start_test(name: &str, total_items: usize);
+            fn update_test_progress(items_processed: usize);
+            fn end_test();
+            fn end_global_progress();
+            fn log_event_evaluation(event: String);
+        }
+    };
+}
+
+pub(crate) use {evaluation_progress, hand_on, training_progress};
+
 /// A progress logger measured, on the thread where burn calls it, as `[ProgressLogger].progress`.
 #[derive(Debug)]
 pub struct ProfiledProgressLogger<L> {
@@ -18,83 +64,16 @@ impl<L> ProfiledProgressLogger<L> {
         Self { logger, action: Action::new(actions::PROGRESS_LOGGER) }
     }
 
-    fn measured(&mut self) -> (&mut L, ActiveScope) {
+    fn in_progress(&mut self) -> (&mut L, ActiveScope) {
         let action = self.action;
         (&mut self.logger, ActiveScope::open(|| action, Interest::ACTIONS))
     }
 }
 
 impl<L: TrainingProgressLogger> TrainingProgressLogger for ProfiledProgressLogger<L> {
-    fn start(
-        &mut self,
-        total_epochs: usize,
-        starting_epoch: usize,
-        total_items: Option<usize>,
-        label: Option<&str>,
-    ) {
-        let (logger, _scope) = self.measured();
-        logger.start(total_epochs, starting_epoch, total_items, label);
-    }
-
-    fn update_epoch(&mut self, epoch: usize) {
-        let (logger, _scope) = self.measured();
-        logger.update_epoch(epoch);
-    }
-
-    fn start_split(&mut self, split: &str, total_items: usize) {
-        let (logger, _scope) = self.measured();
-        logger.start_split(split, total_items);
-    }
-
-    fn update_split(&mut self, items_processed: usize) {
-        let (logger, _scope) = self.measured();
-        logger.update_split(items_processed);
-    }
-
-    fn end_split(&mut self) {
-        let (logger, _scope) = self.measured();
-        logger.end_split();
-    }
-
-    fn end(&mut self) {
-        let (logger, _scope) = self.measured();
-        logger.end();
-    }
-
-    fn log_event_training(&mut self, event: String) {
-        let (logger, _scope) = self.measured();
-        logger.log_event_training(event);
-    }
+    training_progress!();
 }
 
 impl<L: EvaluationProgressLogger> EvaluationProgressLogger for ProfiledProgressLogger<L> {
-    fn start_global_progress(&mut self, total_tests: usize) {
-        let (logger, _scope) = self.measured();
-        logger.start_global_progress(total_tests);
-    }
-
-    fn start_test(&mut self, name: &str, total_items: usize) {
-        let (logger, _scope) = self.measured();
-        logger.start_test(name, total_items);
-    }
-
-    fn update_test_progress(&mut self, items_processed: usize) {
-        let (logger, _scope) = self.measured();
-        logger.update_test_progress(items_processed);
-    }
-
-    fn end_test(&mut self) {
-        let (logger, _scope) = self.measured();
-        logger.end_test();
-    }
-
-    fn end_global_progress(&mut self) {
-        let (logger, _scope) = self.measured();
-        logger.end_global_progress();
-    }
-
-    fn log_event_evaluation(&mut self, event: String) {
-        let (logger, _scope) = self.measured();
-        logger.log_event_evaluation(event);
-    }
+    evaluation_progress!();
 }

@@ -72,78 +72,11 @@ impl MetricsRendererEvaluation for ProfiledRenderer {
 }
 
 impl TrainingProgressLogger for ProfiledRenderer {
-    fn start(
-        &mut self,
-        total_epochs: usize,
-        starting_epoch: usize,
-        total_items: Option<usize>,
-        label: Option<&str>,
-    ) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.start(total_epochs, starting_epoch, total_items, label);
-    }
-
-    fn update_epoch(&mut self, epoch: usize) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.update_epoch(epoch);
-    }
-
-    fn start_split(&mut self, split: &str, total_items: usize) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.start_split(split, total_items);
-    }
-
-    fn update_split(&mut self, items_processed: usize) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.update_split(items_processed);
-    }
-
-    fn end_split(&mut self) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.end_split();
-    }
-
-    fn end(&mut self) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.end();
-    }
-
-    fn log_event_training(&mut self, event: String) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.log_event_training(event);
-    }
+    crate::progress::training_progress!();
 }
 
 impl EvaluationProgressLogger for ProfiledRenderer {
-    fn start_global_progress(&mut self, total_tests: usize) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.start_global_progress(total_tests);
-    }
-
-    fn start_test(&mut self, name: &str, total_items: usize) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.start_test(name, total_items);
-    }
-
-    fn update_test_progress(&mut self, items_processed: usize) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.update_test_progress(items_processed);
-    }
-
-    fn end_test(&mut self) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.end_test();
-    }
-
-    fn end_global_progress(&mut self) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.end_global_progress();
-    }
-
-    fn log_event_evaluation(&mut self, event: String) {
-        let (renderer, _scope) = self.in_progress();
-        renderer.log_event_evaluation(event);
-    }
+    crate::progress::evaluation_progress!();
 }
 
 impl MetricsRenderer for ProfiledRenderer {
