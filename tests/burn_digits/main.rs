@@ -4,6 +4,7 @@
 mod advanced;
 mod files;
 mod interruptions;
+mod programs;
 mod selection;
 mod simple;
 
