@@ -18,7 +18,7 @@ use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage};
 /// nest and recurse, keeps no list of durations, starts every stage from zero, shows what is still
 /// running, and may be used by any number of threads at once.
 ///
-/// *Cost*: about 1.2 times two readings of the time-stamp counter and a push to a buffer, for each
+/// *Cost*: about 1.3 times two readings of the time-stamp counter and a push to a buffer, for each
 /// start and stop together; no locks and no allocation after an action's first call on a thread.
 /// *Memory*: about 4 kB per action and thread, however many calls there are.
 ///
