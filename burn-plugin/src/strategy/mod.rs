@@ -7,7 +7,7 @@ mod run;
 mod single;
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
@@ -25,7 +25,7 @@ use crate::loader::LoaderHooks;
 use crate::processor::profiled_processor;
 use crate::session::OpenAction;
 use crate::stop::StopSignal;
-use run::FitRun;
+use run::{FitRun, lock};
 
 /// Which loop runs.
 enum Kind<M: LearnerModel> {
@@ -104,10 +104,22 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         if self.gradient_checkpointing { device.gradient_checkpointing() } else { device }
     }
 
+    /// Once per process as long as the same runs: a search over many trainings is not told the same
+    /// again and again.
     fn say_what_runs(&self, learner: &Learner<M>) {
+        static SAID: Mutex<Option<String>> = Mutex::new(None);
         if !self.says_what_runs {
             return;
         }
+        let message = self.what_runs(learner);
+        let mut said = lock(&SAID);
+        if said.as_ref() != Some(&message) {
+            eprintln!("mlprof: {message}");
+            *said = Some(message);
+        }
+    }
+
+    fn what_runs(&self, learner: &Learner<M>) -> String {
         let loop_name = match &self.kind {
             Kind::Single(device) => {
                 let device = device.clone().or_else(|| learner.model().devices().first().cloned());
@@ -116,18 +128,16 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
             Kind::Multi(devices, optim) => format!("{} devices, {optim:?}", devices.len()),
             Kind::Ddp { devices, .. } => format!("{} devices, distributed", devices.len()),
             Kind::Custom(_) => {
-                eprintln!(
-                    "mlprof: your own training strategy runs unchanged; its loaders, metrics and \
-                     renderer are measured, its steps only where it or the model says so"
-                );
-                return;
+                return "your own training strategy runs unchanged; its loaders, metrics and \
+                        renderer are measured, its steps only where it or the model says so"
+                    .to_owned();
             }
         };
         let checkpointing = if self.gradient_checkpointing { "on" } else { "off" };
-        eprintln!(
-            "mlprof: training on {loop_name}, gradient checkpointing {checkpointing} (a strategy \
-             or gradient checkpointing set before .profiler(…) is lost: set it after)"
-        );
+        format!(
+            "training on {loop_name}, gradient checkpointing {checkpointing} (a strategy or \
+             gradient checkpointing set before .profiler(…) is lost: set it after)"
+        )
     }
 
     fn train_custom(
