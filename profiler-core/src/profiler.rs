@@ -157,6 +157,29 @@ impl fmt::Debug for Interest {
 }
 
 /// Scope guards for every profiler, owned or behind `Arc<dyn Profiler>`.
+///
+/// A model may keep the profiler that its trainer was given:
+///
+/// ```
+/// use profiler_core::{IntoProfiler, Profiler, ProfilerExt};
+/// use std::sync::Arc;
+///
+/// struct Model {
+///     profiler: Arc<dyn Profiler>,
+/// }
+///
+/// impl Model {
+///     fn forward(&self, input: f32) -> f32 {
+///         let _scope = self.profiler.profile("forward");
+///         input * 2.0
+///     }
+/// }
+///
+/// let model = Model { profiler: "simple".into_profiler()? };
+/// model.forward(1.0);
+/// assert!(model.profiler.summary().contains("forward"));
+/// # Ok::<(), profiler_core::UnknownProfiler>(())
+/// ```
 pub trait ProfilerExt: Profiler {
     /// Measures from here until the guard is dropped, be it at the end of the block, by an early
     /// return or while a panic unwinds. Bind it to a name: `let _scope = …`.
