@@ -2,6 +2,32 @@
 //!
 //! A *hook* starts and stops [`Action`]s through the [`Profiler`] trait. A *profiler* aggregates.
 //! A *report* formats finished numbers. This crate knows no ML framework.
+//!
+//! ```
+//! use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};
+//!
+//! let profiler = SimpleProfiler::new();
+//! for batch in profiler.profile_iterable(0..3, "train_dataloader_next") {
+//!     let _step = profiler.profile("run_training_batch");
+//!     std::hint::black_box(batch);
+//! }
+//! profiler.describe(); // prints how often each action ran, and how long
+//! # let report = profiler.snapshot();
+//! # let calls = |name| report.actions.iter().find(|row| row.action == name).map(|row| row.calls);
+//! # assert_eq!(calls("train_dataloader_next"), Some(4));
+//! # assert_eq!(calls("run_training_batch"), Some(3));
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | count and time actions | [`SimpleProfiler`] |
+//! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profile`] on functions or the layer of the feature `tracing` |
+//! | measure without passing a profiler around | [`activate`] and [`profile!`] |
+//! | let a user choose by name | [`IntoProfiler`] |
+//! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
+//! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
+//! | write a profiler | [`Profiler`] |
+//! | end politely on Ctrl-C | [`interrupt::watch`] |
 
 pub mod action;
 mod active;
