@@ -55,7 +55,9 @@
 //!
 //! The report comes at the end of every fit and evaluation, also after early stopping, an
 //! interruption, an error of a data loader or a panic in a step. The first Ctrl-C ends the stage
-//! after the current batch, with its report; the second ends the program.
+//! after the current batch, with its report; the second ends the program. While burn's terminal
+//! dashboard (its feature `tui`) still has the terminal, reports are printed on the main screen, where
+//! they stand when it closes.
 
 pub mod actions;
 mod backward;
@@ -67,6 +69,7 @@ mod processor;
 mod progress;
 mod registration;
 mod renderer;
+mod screen;
 mod session;
 mod stop;
 mod strategy;

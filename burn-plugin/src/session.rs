@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use profiler_core::{Action, Activated, Profiler, RunContext, Stage, activate};
 
+use crate::screen::MainScreen;
+
 /// Keeps a profiler active for a stage and delivers its report when dropped, also while a panic
 /// unwinds.
 pub(crate) struct Session {
@@ -24,6 +26,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         // First nobody adds to the report any more.
         self.activated.take();
+        let _screen = MainScreen::show();
         // A second panic while one unwinds would abort the program: a profiler of the user's own
         // that panics costs its report, not the run.
         if catch_unwind(AssertUnwindSafe(|| self.profiler.describe())).is_err() {

@@ -23,6 +23,7 @@ use profiler_core::{Action, Profiler};
 use crate::actions::{self, FitActions};
 use crate::loader::LoaderHooks;
 use crate::processor::profiled_processor;
+use crate::screen::MainScreen;
 use crate::session::OpenAction;
 use crate::stop::StopSignal;
 use run::{FitRun, lock};
@@ -114,6 +115,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         let message = self.what_runs(learner);
         let mut said = lock(&SAID);
         if said.as_ref() != Some(&message) {
+            let _screen = MainScreen::show();
             eprintln!("mlprof: {message}");
             *said = Some(message);
         }
