@@ -36,7 +36,7 @@ impl Default for LineCountRestriction {
 /// and all threads are seen.
 ///
 /// *Cost*: about 1.35 times two readings of the time-stamp counter and a push to a buffer, for each
-/// start and stop together. *Memory*: about 200 bytes per place in a thread's call tree, which
+/// start and stop together. *Memory*: about 320 bytes per place in a thread's call tree, which
 /// depends on the program's code and not on the number of calls; at most 65,536 places per thread,
 /// and what comes after is counted together and reported.
 ///

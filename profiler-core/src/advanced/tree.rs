@@ -20,6 +20,7 @@ pub(super) const OVERFLOW: &str = "(call tree is full)";
 const CACHED: usize = 8;
 
 /// How many calls of a function are open inside one action.
+#[repr(align(64))]
 struct Function {
     active: Tally,
 }
@@ -31,6 +32,7 @@ type Scope = ActionMap<Function>;
 /// A place in the tree. The callees of a place are edges. A call of a function that is already on
 /// the way down inside the same action leads back up to where it first stands, and so does one of
 /// an action that is anywhere on the way down: recursion makes no new places.
+#[repr(align(64))]
 struct Node {
     action: Option<Action>,
     parent: *const Node,
@@ -49,6 +51,8 @@ struct Node {
 /// *Invariant*: written by the owning thread only; `calls` is published last. Edges and nodes are
 /// linked in with `Release` after they are complete, never change their identity, and are freed
 /// only with the tree, so that pointers between them stay good.
+// Lines of its own, like functions and nodes: nothing that another thread writes lies beside it.
+#[repr(align(64))]
 pub(crate) struct Edge {
     action: Action,
     from: *const Node,

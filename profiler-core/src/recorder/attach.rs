@@ -13,7 +13,9 @@ pub(super) fn next_number() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// The table of one thread in one session.
+/// The table of one thread in one session. No cache line of it is shared with another thread's
+/// data, nor with one that the processor fetches together with it.
+#[repr(align(128))]
 pub(super) struct ThreadTable<T> {
     pub(super) thread: ThreadName,
     has_ended: AtomicBool,

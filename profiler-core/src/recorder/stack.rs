@@ -22,7 +22,8 @@ const FAST_DEPTH: usize = 1;
 /// the stack's top, and stores `started` before it raises the top over it. So a reader that finds
 /// the same `started` before and after reading the others, and the top not below the frame after
 /// reading them, has read them as they were.
-#[repr(C)]
+// A cache line each: a scope touches as few lines as can be, and none of another thread's.
+#[repr(C, align(64))]
 struct Frame<R> {
     started: AtomicU64,
     /// Ticks spent in scopes directly inside this one that have ended.
