@@ -62,7 +62,11 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         profiler: Arc<dyn Profiler>,
         stop: StopSignal,
     ) -> Self {
-        let says_what_runs = strategy.is_none() || !gradient_checkpointing;
+        let is_distributed = matches!(
+            strategy,
+            Some(TrainingStrategy::Default(ExecutionStrategy::DistributedDataParallel { .. }))
+        );
+        let says_what_runs = strategy.is_none() || !gradient_checkpointing || is_distributed;
         let kind = match strategy {
             None => Kind::Single(None),
             Some(TrainingStrategy::Custom(strategy)) => Kind::Custom(strategy),
@@ -128,7 +132,11 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
                 device.map_or("one device".to_owned(), |device| format!("one device, {device:?}"))
             }
             Kind::Multi(devices, optim) => format!("{} devices, {optim:?}", devices.len()),
-            Kind::Ddp { devices, .. } => format!("{} devices, distributed", devices.len()),
+            Kind::Ddp { devices, .. } => format!(
+                "{} devices, distributed, in a loop of mlprof's own that could not be tried on \
+                 such devices yet",
+                devices.len()
+            ),
             Kind::Custom(_) => {
                 return "your own training strategy runs unchanged; its loaders, metrics and \
                         renderer are measured, its steps only where it or the model says so"
