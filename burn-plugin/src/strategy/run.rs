@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use burn::data::dataloader::DataLoaderIterator;
 use burn::train::metric::store::EventStoreClient;
 use burn::train::{
     CloneEarlyStoppingStrategy, EventProcessorError, EventProcessorTraining, InferenceStep,
@@ -116,6 +117,23 @@ impl<M: LearnerModel> FitRun<M> {
         self.interrupter.fail_on_error(result);
     }
 
+    /// The next batch, measured as `action`. `None` at the end of the data, and after an error of
+    /// the loader, which ends the run.
+    pub(super) fn next_batch<O>(
+        &self,
+        batches: &mut dyn DataLoaderIterator<O>,
+        action: Action,
+    ) -> Option<O> {
+        let _scope = self.profiler.profile(action);
+        match batches.next()? {
+            Ok(batch) => Some(batch),
+            Err(error) => {
+                self.interrupter.fail(error);
+                None
+            }
+        }
+    }
+
     /// Whether to end: an interruption, an error, or Ctrl-C.
     pub(super) fn should_stop(&self) -> bool {
         self.stop.check();
@@ -196,19 +214,7 @@ impl<M: LearnerModel> FitRun<M> {
             loader.iter()
         };
         let mut iteration = 0;
-        loop {
-            let batch = {
-                let _scope = profiler.profile(actions.val_next);
-                batches.next()
-            };
-            let batch = match batch {
-                Some(Ok(batch)) => batch,
-                Some(Err(error)) => {
-                    self.interrupter.fail(error);
-                    break;
-                }
-                None => break,
-            };
+        while let Some(batch) = self.next_batch(&mut *batches, actions.val_next) {
             let progress = batches.progress();
             iteration += 1;
             let output = {

@@ -53,19 +53,7 @@ pub(super) fn train_epoch<M: LearnerModel>(
         let _scope = profiler.profile(actions.train_dataloader);
         loader.iter()
     };
-    loop {
-        let batch = {
-            let _scope = profiler.profile(actions.train_next);
-            batches.next()
-        };
-        let batch = match batch {
-            Some(Ok(batch)) => batch,
-            Some(Err(error)) => {
-                run.interrupter.fail(error);
-                break;
-            }
-            None => break,
-        };
+    while let Some(batch) = run.next_batch(&mut *batches, actions.train_next) {
         iteration += peers;
         log::info!("Iteration {iteration}");
         let mut progress = batches.progress();

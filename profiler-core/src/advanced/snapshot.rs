@@ -33,12 +33,20 @@ pub(super) struct Place {
     pub(super) back: Vec<(Action, Counts)>,
 }
 
-/// A call tree with its places in a list: children stand after their parents.
-#[derive(Debug, Clone, Default)]
+/// A call tree with its places in a list: children stand after their parents. There always is a
+/// first place, the thread itself.
+#[derive(Debug, Clone)]
 pub(crate) struct TreeSnapshot {
     pub(super) places: Vec<Place>,
     /// Calls that no longer found a place of their own.
     pub(super) overflowed: u64,
+}
+
+impl Default for TreeSnapshot {
+    /// Of a thread that has called nothing.
+    fn default() -> Self {
+        Self { places: vec![Place::default()], overflowed: 0 }
+    }
 }
 
 impl TreeSnapshot {
@@ -92,12 +100,6 @@ impl TreeSnapshot {
 
     pub(super) fn merge(&mut self, other: &Self) {
         self.overflowed += other.overflowed;
-        if other.places.is_empty() {
-            return;
-        }
-        if self.places.is_empty() {
-            self.places.push(Place::default());
-        }
         let mut open = vec![(0, 0)];
         while let Some((theirs, ours)) = open.pop() {
             let place = &other.places[theirs];

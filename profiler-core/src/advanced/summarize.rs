@@ -8,7 +8,7 @@ use crate::action::{Action, ActionKind};
 use crate::clock::Rate;
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
-use crate::recorder::{Collected, Table};
+use crate::recorder::{Collected, Part};
 use crate::report::advanced::{
     ActionProfile, AdvancedReport, CallStatistics, CallTreeNode, CallerStatistics, FunctionKey,
     FunctionStatistics, ThreadCallTree,
@@ -21,18 +21,10 @@ const OUTSIDE: &str = "(outside of any action)";
 pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) -> AdvancedReport {
     let rate = collected.rate;
     let mut profiles: HashMap<(Option<Stage>, &'static str), Profile> = HashMap::new();
-    let mut trees: Vec<(String, u64, TreeSnapshot)> = Vec::new();
     for part in &collected.parts {
         add_profiles(&mut profiles, part.sub_stage, &part.snapshot);
-        match trees.iter_mut().find(|(thread, ..)| *thread == part.thread) {
-            Some((_, threads, tree)) => {
-                *threads = (*threads).max(part.threads);
-                super::tree::CallTree::merge(tree, &part.snapshot);
-            }
-            None => trees.push((part.thread.clone(), part.threads, part.snapshot.clone())),
-        }
     }
-    let places = trees.iter().flat_map(|(_, _, tree)| &tree.places);
+    let places = collected.parts.iter().flat_map(|part| &part.snapshot.places);
     let back = |place: &Place| place.back.iter().map(|(_, counts)| counts.calls).sum::<u64>();
     let scopes = places.map(|place| place.counts.calls + back(place)).sum();
     let seconds_per_scope = seconds_per_scope::<AdvancedProfiler>(AdvancedProfiler::new);
@@ -49,17 +41,24 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
     AdvancedReport {
         header,
         actions: in_seconds(profiles, rate),
-        threads: trees
+        threads: collected
+            .by_thread_name()
             .into_iter()
-            .filter(|(_, _, tree)| tree.places.len() > 1)
-            .map(|(thread, threads, tree)| ThreadCallTree {
-                thread,
-                threads,
-                roots: children(&tree, 0, rate),
+            .map(|group| ThreadCallTree {
+                thread: group.thread.to_owned(),
+                threads: group.threads,
+                roots: children(&merged(&group.parts), 0, rate),
             })
+            .filter(|thread| !thread.roots.is_empty())
             .collect(),
         open: open_actions(&collected),
     }
+}
+
+fn merged(parts: &[&Part<TreeSnapshot>]) -> TreeSnapshot {
+    let mut tree = TreeSnapshot::default();
+    parts.iter().for_each(|part| tree.merge(&part.snapshot));
+    tree
 }
 
 /// Everything below one action, on all threads. Times in ticks.
@@ -107,7 +106,7 @@ fn add_profiles(
             profile.add_below(tree, index, None);
         }
     }
-    let top = tree.places.first().map_or(&[][..], |root| &root.children);
+    let top = &tree.places[0].children;
     for index in top {
         let place = &tree.places[*index];
         if place.action.is_some_and(|action| action.kind() != ActionKind::Action) {

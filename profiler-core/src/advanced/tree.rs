@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::snapshot::{Counts, Place, TreeSnapshot};
+use super::snapshot::{Counts, TreeSnapshot};
 use crate::NeverStarted;
 use crate::action::{Action, ActionKind, SourceLocation};
 use crate::clock::{Clock, counter};
@@ -299,7 +299,7 @@ impl Table for CallTree {
 
     fn snapshot(&self) -> TreeSnapshot {
         let mut snapshot =
-            TreeSnapshot { places: vec![Place::default()], overflowed: self.overflowed.get() };
+            TreeSnapshot { overflowed: self.overflowed.get(), ..TreeSnapshot::default() };
         // The places still to be copied: a node and the index of its copy.
         let mut open: Vec<(*const Node, usize)> = vec![(self.root, 0)];
         while let Some((node, place)) = open.pop() {

@@ -32,7 +32,7 @@ const NO_SESSION: u64 = u64::MAX;
 /// forms; the others may be called by any thread at any time.
 pub(crate) trait Table: Send + Sync + 'static {
     /// A copy of what was recorded, for reports.
-    type Snapshot: Default + Send;
+    type Snapshot: Clone + Default + Send;
     /// What a scope is recorded in.
     type Record;
 
@@ -118,6 +118,41 @@ pub(crate) struct Collected<S> {
     pub(crate) rate: Rate,
     pub(crate) parts: Vec<Part<S>>,
     pub(crate) lost: u64,
+}
+
+/// All parts of the threads of one name.
+pub(crate) struct NamedThreads<'parts, S> {
+    pub(crate) thread: &'parts str,
+    /// How many threads these are. One that took part in a stage inside the reported one has a
+    /// part for each of the two, and counts once.
+    pub(crate) threads: u64,
+    pub(crate) parts: Vec<&'parts Part<S>>,
+}
+
+impl<S> Collected<S> {
+    /// The parts by the name of their threads, in order of first occurrence.
+    pub(crate) fn by_thread_name(&self) -> Vec<NamedThreads<'_, S>> {
+        let mut groups: Vec<NamedThreads<'_, S>> = Vec::new();
+        for part in &self.parts {
+            match groups.iter_mut().find(|group| group.thread == part.thread) {
+                Some(group) => group.parts.push(part),
+                None => groups.push(NamedThreads {
+                    thread: &part.thread,
+                    threads: 0,
+                    parts: vec![part],
+                }),
+            }
+        }
+        for group in &mut groups {
+            let in_stage = |stage: Option<Stage>| -> u64 {
+                let parts = group.parts.iter().filter(|part| part.sub_stage == stage);
+                parts.map(|part| part.threads).sum()
+            };
+            let stages = group.parts.iter().map(|part| part.sub_stage);
+            group.threads = stages.map(in_stage).max().unwrap_or(0);
+        }
+        groups
+    }
 }
 
 impl<T: Table> Recorder<T> {
@@ -370,13 +405,11 @@ impl<T: Table> Session<T> {
             });
         }
         for (name, ended) in &self.ended_threads {
-            let mut snapshot = T::Snapshot::default();
-            T::merge(&mut snapshot, &ended.snapshot);
             parts.push(Part {
                 sub_stage,
                 thread: name.clone(),
                 threads: ended.threads,
-                snapshot,
+                snapshot: ended.snapshot.clone(),
                 open: Vec::new(),
                 unfinished: ended.unfinished,
             });

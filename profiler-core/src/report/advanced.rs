@@ -12,7 +12,7 @@ pub struct AdvancedReport {
     pub header: ReportHeader,
     /// One profile per action, all threads together, the longest total first.
     pub actions: Vec<ActionProfile>,
-    /// The call tree of every thread; threads of one name that have ended are one entry.
+    /// The call tree of every thread; threads of one name are one entry.
     pub threads: Vec<ThreadCallTree>,
     /// Actions and functions still running.
     pub open: Vec<OpenAction>,
@@ -93,7 +93,7 @@ pub struct CallStatistics {
 pub struct ThreadCallTree {
     /// The thread's name, or `thread-N` for one that has none.
     pub thread: String,
-    /// How many threads are in this entry: 1, or the number of ended threads of this name.
+    /// How many threads of this name there were.
     pub threads: u64,
     /// What ran at the top of the thread.
     pub roots: Vec<CallTreeNode>,

@@ -17,12 +17,12 @@ pub struct SimpleReport {
     pub open: Vec<OpenAction>,
 }
 
-/// One thread's rows. Threads of one name that have ended are one entry.
+/// One thread's rows, or those of all threads of one name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadStatistics {
     /// The thread's name, or `thread-N` for one that has none.
     pub thread: String,
-    /// How many threads are in this entry: 1, or the number of ended threads of this name.
+    /// How many threads of this name there were.
     pub threads: u64,
     /// One row per action, the longest total first.
     pub actions: Vec<ActionStatistics>,

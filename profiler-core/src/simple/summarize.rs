@@ -6,9 +6,9 @@ use super::SimpleProfiler;
 use super::histogram::quantile;
 use super::table::RowSnapshot;
 use crate::clock::Rate;
-use crate::recorder::Collected;
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
+use crate::recorder::{Collected, Part};
 use crate::report::simple::{ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics};
 use crate::{Action, RunContext, Stage};
 
@@ -19,44 +19,39 @@ pub(super) fn summarize(
     collected: Collected<HashMap<Action, RowSnapshot>>,
     run: &RunContext,
 ) -> SimpleReport {
-    let mut all = Rows::new();
-    let mut threads: Vec<(String, u64, Rows)> = Vec::new();
-    for part in &collected.parts {
-        let mut rows = Rows::new();
-        for (action, row) in &part.snapshot {
-            add(&mut rows, (part.sub_stage, action.name()), row);
-            add(&mut all, (part.sub_stage, action.name()), row);
-        }
-        // A thread that took part in a stage inside this one comes twice.
-        match threads.iter_mut().find(|(thread, ..)| *thread == part.thread) {
-            Some((_, count, known)) => {
-                *count = (*count).max(part.threads);
-                rows.iter().for_each(|(key, row)| add(known, *key, row));
-            }
-            None => threads.push((part.thread.clone(), part.threads, rows)),
-        }
-    }
+    let all = rows(&collected.parts);
     let scopes = all.values().map(|row| row.count).sum();
     let seconds_per_scope = seconds_per_scope::<SimpleProfiler>(SimpleProfiler::new);
     let rate = collected.rate;
     SimpleReport {
         header: header(&collected, run, scopes, seconds_per_scope),
         actions: statistics(all, rate),
-        threads: threads
+        threads: collected
+            .by_thread_name()
             .into_iter()
-            .filter(|(_, _, rows)| !rows.is_empty())
-            .map(|(thread, threads, rows)| ThreadStatistics {
-                thread,
-                threads,
-                actions: statistics(rows, rate),
+            .map(|group| ThreadStatistics {
+                thread: group.thread.to_owned(),
+                threads: group.threads,
+                actions: statistics(rows(group.parts), rate),
             })
+            .filter(|thread| !thread.actions.is_empty())
             .collect(),
         open: open_actions(&collected),
     }
 }
 
-fn add(rows: &mut Rows, key: (Option<Stage>, &'static str), row: &RowSnapshot) {
-    rows.entry(key).and_modify(|sum| sum.merge(row)).or_insert_with(|| row.clone());
+fn rows<'parts>(
+    parts: impl IntoIterator<Item = &'parts Part<HashMap<Action, RowSnapshot>>>,
+) -> Rows {
+    let mut rows = Rows::new();
+    for part in parts {
+        for (action, row) in &part.snapshot {
+            rows.entry((part.sub_stage, action.name()))
+                .and_modify(|sum| sum.merge(row))
+                .or_insert_with(|| row.clone());
+        }
+    }
+    rows
 }
 
 /// The rows in seconds, the longest total first; rows of one total in order of first occurrence.

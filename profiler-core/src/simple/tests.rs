@@ -160,6 +160,30 @@ fn a_thousand_threads_that_end_before_the_report_lose_nothing() {
 }
 
 #[test]
+fn living_threads_of_one_name_are_one_entry_that_counts_them() {
+    let profiler = SimpleProfiler::new();
+    let barrier = std::sync::Barrier::new(3);
+    let report = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let work = || {
+                drop(profiler.profile("work"));
+                barrier.wait(); // recorded
+                barrier.wait(); // reported
+            };
+            let named = std::thread::Builder::new().name("loader".to_owned());
+            named.spawn_scoped(scope, work).expect("a thread");
+        }
+        barrier.wait();
+        let report = profiler.snapshot();
+        barrier.wait();
+        report
+    });
+    assert_eq!(report.threads.len(), 1);
+    assert_eq!((report.threads[0].thread.as_str(), report.threads[0].threads), ("loader", 2));
+    assert_eq!(report.threads[0].actions[0].calls, 2);
+}
+
+#[test]
 fn a_thread_that_dies_in_the_middle_is_told_of() {
     let profiler = Arc::new(SimpleProfiler::new());
     let worker = profiler.clone();
