@@ -9,3 +9,21 @@ pub mod conditions;
 pub mod harness;
 pub mod results;
 pub mod subjects;
+
+use std::process::ExitCode;
+
+/// What a program was asked to do. Prints `usage` and gives the exit code if that was to help
+/// (`None`), or could not be understood.
+pub fn settings<T>(asked: Result<Option<T>, lexopt::Error>, usage: &str) -> Result<T, ExitCode> {
+    match asked {
+        Ok(Some(settings)) => Ok(settings),
+        Ok(None) => {
+            print!("{usage}");
+            Err(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            eprintln!("error: {error}\n\n{usage}");
+            Err(ExitCode::from(2))
+        }
+    }
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use benches::conditions::Conditions;
+use benches::settings;
 use profiler_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, profile};
 
 const USAGE: &str = "\
@@ -114,16 +115,9 @@ fn options() -> Result<Option<(u64, bool)>, lexopt::Error> {
 }
 
 fn main() -> ExitCode {
-    let (calls, check) = match options() {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            eprintln!("error: {error}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
+    let (calls, check) = match settings(options(), USAGE) {
+        Ok(settings) => settings,
+        Err(code) => return code,
     };
     print!("{}", Conditions::here());
     println!(

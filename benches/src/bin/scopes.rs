@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use benches::conditions::Conditions;
 use benches::harness::{self, Plan};
 use benches::results::{Figure, figures, table};
+use benches::settings;
 use benches::subjects;
 
 const USAGE: &str = "\
@@ -59,16 +60,9 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
 fn main() -> ExitCode {
     // SAFETY: no other thread runs yet that could read the environment at the same time.
     unsafe { std::env::set_var("HOTPATH_METRICS_SERVER_OFF", "1") };
-    let options = match options() {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            eprintln!("error: {error}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
+    let options = match settings(options(), USAGE) {
+        Ok(settings) => settings,
+        Err(code) => return code,
     };
     let figures = measure(&options);
     println!("\n{}", table(&figures));
