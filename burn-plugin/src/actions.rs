@@ -25,6 +25,7 @@
 //! | `teardown` | ending the loop: waiting for checkpoints to be written, freeing loaders | loop |
 
 use profiler_core::Action;
+use profiler_core::names::{hook, short_type_name};
 
 /// From `launch` until the fit starts.
 pub const SETUP: &str = "setup";
@@ -82,45 +83,33 @@ pub const RENDERER_PROGRESS: &str = "[MetricsRenderer].progress";
 pub const PROGRESS_LOGGER: &str = "[ProgressLogger].progress";
 
 /// `[Callback]EventProcessor.{hook}`: handing an event to metrics and renderer.
-pub fn event(hook: &str) -> String {
-    format!("[Callback]EventProcessor.{hook}")
+pub fn event(name: &str) -> String {
+    hook("Callback", "EventProcessor", name)
 }
 
 /// `[Strategy]{strategy}.{hook}`.
-pub fn strategy(strategy: &str, hook: &str) -> String {
-    format!("[Strategy]{strategy}.{hook}")
+pub fn strategy(strategy: &str, name: &str) -> String {
+    hook("Strategy", strategy, name)
 }
 
 /// `[TrainStep]{Model}.training_step`.
 pub fn training_step<M>() -> String {
-    format!("[TrainStep]{}.training_step", short_type_name::<M>())
+    hook("TrainStep", short_type_name::<M>(), "training_step")
 }
 
 /// `[InferenceStep]{Model}.{hook}`, where the hook is `validation_step` or `test_step`.
-pub fn inference_step<M>(hook: &str) -> String {
-    format!("[InferenceStep]{}.{hook}", short_type_name::<M>())
+pub fn inference_step<M>(name: &str) -> String {
+    hook("InferenceStep", short_type_name::<M>(), name)
 }
 
 /// `[Metric]{Metric}.{hook}`, where the hook is `update` or `compute`.
-pub fn metric<M>(hook: &str) -> String {
-    format!("[Metric]{}.{hook}", short_type_name::<M>())
+pub fn metric<M>(name: &str) -> String {
+    hook("Metric", short_type_name::<M>(), name)
 }
 
 /// `[Batcher]{Batcher}.batch`.
 pub fn batcher<B>() -> String {
-    format!("[Batcher]{}.batch", short_type_name::<B>())
-}
-
-/// A type's name without its path and without its generic arguments.
-///
-/// ```
-/// struct Net<B>(B);
-/// assert_eq!(burn_plugin::actions::short_type_name::<Net<Vec<u8>>>(), "Net");
-/// ```
-pub fn short_type_name<T: ?Sized>() -> &'static str {
-    let full = std::any::type_name::<T>();
-    let path = full.split('<').next().unwrap_or(full);
-    path.rsplit("::").next().unwrap_or(path)
+    hook("Batcher", short_type_name::<B>(), "batch")
 }
 
 /// The handles of a fit, made once before its loop.

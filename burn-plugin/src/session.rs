@@ -1,37 +1,25 @@
-//! The life of a profiler during one stage: set up, active, described, whatever happens.
+//! The life of a profiler during one of burn's stages.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use profiler_core::{Action, Activated, Profiler, RunContext, Stage, activate};
+use profiler_core::{Action, Profiler, RunContext, Stage};
 
 use crate::screen::MainScreen;
 
-/// Keeps a profiler active for a stage and delivers its report when dropped, also while a panic
-/// unwinds.
-pub(crate) struct Session {
-    profiler: Arc<dyn Profiler>,
-    activated: Option<Activated>,
-}
+/// A [`profiler_core::Session`] whose report stands on the main screen, also while burn's dashboard
+/// has the terminal.
+pub(crate) struct Session(Option<profiler_core::Session>);
 
 impl Session {
     pub(crate) fn begin(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
-        profiler.setup(stage, run);
-        let activated = Some(activate(profiler.clone()));
-        Self { profiler, activated }
+        Self(Some(profiler_core::Session::begin(profiler, stage, run)))
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // First nobody adds to the report any more.
-        self.activated.take();
         let _screen = MainScreen::show();
-        // A second panic while one unwinds would abort the program: a profiler of the user's own
-        // that panics costs its report, not the run.
-        if catch_unwind(AssertUnwindSafe(|| self.profiler.describe())).is_err() {
-            eprintln!("mlprof: the profiler panicked while it made its report");
-        }
+        self.0.take();
     }
 }
 

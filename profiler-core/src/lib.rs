@@ -21,6 +21,7 @@
 //! | to | use |
 //! |---|---|
 //! | count and time actions | [`SimpleProfiler`] |
+//! | see how many bytes each action read and wrote | [`SimpleProfiler::measure_io`] |
 //! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profile`] on functions or the layer of the feature `tracing` |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
 //! | let a user choose by name | [`IntoProfiler`] |
@@ -28,6 +29,7 @@
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
 //! | end politely on Ctrl-C | [`interrupt::watch`] |
+//! | have a profiled training loop | the feature `train`: `train::Trainer`, through a framework's plugin |
 
 pub mod action;
 mod active;
@@ -35,18 +37,24 @@ pub mod advanced;
 mod clock;
 pub mod future;
 pub mod interrupt;
+pub mod names;
 pub mod output;
 mod pass_through;
 pub mod prelude;
 mod profiler;
 mod recorder;
 pub mod report;
+mod run_context;
 mod select;
+mod session;
 pub mod simple;
 mod stage;
+pub mod startup;
 mod sync;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
+#[cfg(feature = "train")]
+pub mod train;
 
 pub use action::{Action, ActionKind, Callsite};
 pub use active::{Activated, ActiveScope, activate, active};
@@ -55,6 +63,8 @@ pub use output::Output;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{Interest, NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 pub use report::Report;
+pub use run_context::RunContext;
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
-pub use simple::SimpleProfiler;
-pub use stage::{RunContext, Stage};
+pub use session::Session;
+pub use simple::{SimpleIoProfiler, SimpleProfiler};
+pub use stage::Stage;

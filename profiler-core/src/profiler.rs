@@ -7,7 +7,7 @@ use std::ops::{BitOr, BitOrAssign};
 use crate::action::Action;
 use crate::output::Output;
 use crate::report::Report;
-use crate::stage::{RunContext, Stage};
+use crate::{RunContext, Stage};
 
 /// Receives what hooks measure: the one door between hooks and reports.
 ///

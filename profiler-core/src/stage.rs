@@ -1,7 +1,6 @@
-//! Stages of a run, and what a run tells its profiler when one begins.
+//! Stages of a run.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,68 +41,9 @@ impl fmt::Display for Stage {
     }
 }
 
-/// What a run tells its profiler at [`Profiler::setup`](crate::Profiler::setup).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RunContext {
-    /// The number of this process among all of the run, from 0, over all nodes.
-    pub rank: u32,
-    /// How many processes take part; 1 for most runs.
-    pub world_size: u32,
-    /// The trainer's own directory: reports go there if a file name but no directory was given.
-    pub log_dir: Option<PathBuf>,
-}
-
-impl Default for RunContext {
-    /// The only process of its run, without a directory.
-    fn default() -> Self {
-        Self { rank: 0, world_size: 1, log_dir: None }
-    }
-}
-
-impl RunContext {
-    /// Rank and world size from the variables `RANK` and `WORLD_SIZE` that launchers such as
-    /// torchrun set; the only process of its run where they are missing or make no sense.
-    pub fn from_environment() -> Self {
-        let number = |name: &str| std::env::var(name).ok()?.trim().parse::<u32>().ok();
-        Self::of_rank(number("RANK"), number("WORLD_SIZE"))
-    }
-
-    fn of_rank(rank: Option<u32>, world_size: Option<u32>) -> Self {
-        match (rank, world_size) {
-            (Some(rank), Some(world_size)) if rank < world_size => {
-                Self { rank, world_size, ..Self::default() }
-            }
-            _ => Self::default(),
-        }
-    }
-
-    /// Sets the trainer's directory.
-    #[must_use]
-    pub fn with_log_dir(mut self, log_dir: impl Into<PathBuf>) -> Self {
-        self.log_dir = Some(log_dir.into());
-        self
-    }
-
-    /// Sets rank and world size.
-    #[must_use]
-    pub fn with_rank(mut self, rank: u32, world_size: u32) -> Self {
-        (self.rank, self.world_size) = (rank, world_size);
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranks_that_make_no_sense_are_a_single_process() {
-        assert_eq!(RunContext::of_rank(None, None), RunContext::default());
-        assert_eq!(RunContext::of_rank(Some(3), None), RunContext::default());
-        assert_eq!(RunContext::of_rank(Some(4), Some(4)), RunContext::default());
-        assert_eq!(RunContext::of_rank(Some(3), Some(4)).rank, 3);
-    }
 
     #[test]
     fn names_are_the_same_in_json() {

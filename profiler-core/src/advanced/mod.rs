@@ -66,8 +66,17 @@ impl Default for AdvancedProfiler {
 impl AdvancedProfiler {
     /// All lines, on the console, no `.prof` files.
     pub fn new() -> Self {
+        Self::with_recorder(Recorder::new())
+    }
+
+    /// One that start-up has nothing to do with.
+    fn aside() -> Self {
+        Self::with_recorder(Recorder::aside())
+    }
+
+    fn with_recorder(recorder: Recorder<CallTree>) -> Self {
         Self {
-            recorder: Recorder::new(),
+            recorder,
             output: Output::new(),
             line_count_restriction: LineCountRestriction::default(),
             dump_stats: false,

@@ -9,10 +9,12 @@ use crate::clock::Rate;
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
+use crate::report::StartupDurations;
 use crate::report::advanced::{
     ActionProfile, AdvancedReport, CallStatistics, CallTreeNode, CallerStatistics, FunctionKey,
     FunctionStatistics, ThreadCallTree,
 };
+use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::{RunContext, Stage};
 
 /// Stands for the top of a thread where functions ran outside of any action.
@@ -27,7 +29,7 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
     let places = collected.parts.iter().flat_map(|part| &part.snapshot.places);
     let back = |place: &Place| place.back.iter().map(|(_, counts)| counts.calls).sum::<u64>();
     let scopes = places.map(|place| place.counts.calls + back(place)).sum();
-    let seconds_per_scope = seconds_per_scope::<AdvancedProfiler>(AdvancedProfiler::new);
+    let seconds_per_scope = seconds_per_scope::<AdvancedProfiler>(AdvancedProfiler::aside);
     let mut header = header(&collected, run, scopes, seconds_per_scope);
     let overflowed: u64 = collected.parts.iter().map(|part| part.snapshot.overflowed).sum();
     if overflowed > 0 {
@@ -38,9 +40,14 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
             super::tree::OVERFLOW,
         ));
     }
+    let mut actions = in_seconds(profiles, rate);
+    if let Some(startup) = header.startup {
+        actions.push(startup_profile(startup));
+        actions.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
+    }
     AdvancedReport {
         header,
-        actions: in_seconds(profiles, rate),
+        actions,
         threads: collected
             .by_thread_name()
             .into_iter()
@@ -115,6 +122,35 @@ fn add_profiles(
             profile.total += place.counts.cumulative;
             profile.add_below(tree, *index, None);
         }
+    }
+}
+
+/// Start-up as an action, with the part before `main` as a function that it called.
+fn startup_profile(startup: StartupDurations) -> ActionProfile {
+    let key = |name: &str| FunctionKey { file: "~".to_owned(), line: 0, name: name.to_owned() };
+    let calls = |self_seconds, cumulative_seconds| CallStatistics {
+        total_calls: 1,
+        primitive_calls: 1,
+        self_seconds,
+        cumulative_seconds,
+    };
+    let whole = key(PROCESS_STARTUP);
+    let mut functions = vec![FunctionStatistics {
+        function: whole.clone(),
+        calls: calls(startup.after_main_seconds(), startup.total_seconds),
+        callers: Vec::new(),
+    }];
+    functions.extend(startup.before_main_seconds.map(|part| FunctionStatistics {
+        function: key(PROCESS_STARTUP_BEFORE_MAIN),
+        calls: calls(part, part),
+        callers: vec![CallerStatistics { caller: whole, calls: calls(part, part) }],
+    }));
+    ActionProfile {
+        action: PROCESS_STARTUP.to_owned(),
+        sub_stage: None,
+        calls: 1,
+        total_seconds: startup.total_seconds,
+        functions,
     }
 }
 

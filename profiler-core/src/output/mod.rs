@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::stage::{RunContext, Stage};
+use crate::{RunContext, Stage};
 use console::Console;
 
 /// Where the reports of one profiler go.
@@ -34,11 +34,21 @@ pub struct Output {
 
 #[derive(Debug, Default)]
 struct State {
-    stage: Option<Stage>,
+    /// Stages that run, the innermost last.
+    running: Vec<Stage>,
+    /// The stage of the last report, for one that comes later.
+    reported: Option<Stage>,
     run: Option<RunContext>,
     has_warned: bool,
     /// Which action each file name of [`Output::write_file`] was given to.
     owners: HashMap<String, Option<String>>,
+}
+
+impl State {
+    fn running_with_report(&self) -> Option<Stage> {
+        let has_report = |stage: &&Stage| **stage != Stage::SanityCheck;
+        self.running.iter().rfind(has_report).or(self.running.last()).copied()
+    }
 }
 
 impl Output {
@@ -65,20 +75,39 @@ impl Output {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers the stage, which is part of file names, and the rank.
+    /// Remembers the stage, which is part of file names, and the rank. A stage that begins while
+    /// another runs is inside it; the same one again starts anew.
     pub fn setup(&self, stage: Stage, run: &RunContext) {
         let mut state = self.state();
-        state.stage = Some(stage);
+        if let Some(again) = state.running.iter().position(|running| *running == stage) {
+            state.running.truncate(again);
+        }
+        state.running.push(stage);
         state.run = Some(run.clone());
     }
 
-    /// Closes what is open for the stage: nothing, as every report is written and closed at once.
-    /// Stage and rank stay known for a report that comes later.
-    pub fn teardown(&self, _stage: Option<Stage>) {}
+    /// Ends `stage`, or with `None` the one that [`stage`](Self::stage) gives; the one around it
+    /// goes on. There is no file to close: every report is written and closed at once. Stage and
+    /// rank stay known for a report that comes later.
+    pub fn teardown(&self, stage: Option<Stage>) {
+        let mut state = self.state();
+        let ended = stage.or_else(|| state.running_with_report());
+        let Some(position) =
+            ended.and_then(|ended| state.running.iter().rposition(|running| *running == ended))
+        else {
+            return;
+        };
+        if ended != Some(Stage::SanityCheck) {
+            state.reported = ended;
+        }
+        state.running.truncate(position);
+    }
 
-    /// The stage that [`setup`](Self::setup) named last.
+    /// The stage that a report made now belongs to: the innermost that runs and has a report of
+    /// its own (a sanity check is part of fit's), or the one that ended last.
     pub fn stage(&self) -> Option<Stage> {
-        self.state().stage
+        let state = self.state();
+        state.running_with_report().or(state.reported)
     }
 
     /// Rank, world size and directory that [`setup`](Self::setup) gave last; those of the

@@ -71,6 +71,40 @@ fn without_a_file_name_rank_0_prints() {
     }
 }
 
+/// What each launcher says ends up in names by global rank, and on the console of rank 0 alone.
+#[test]
+fn every_launchers_ranks_have_files_of_their_own_and_rank_0_the_console() {
+    let launchers: [[&str; 3]; 4] = [
+        ["RANK", "LOCAL_RANK", "WORLD_SIZE"],
+        ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"],
+        ["PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"],
+        ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"],
+    ];
+    for [rank_name, local_name, size_name] in launchers {
+        let directory = directory();
+        for rank in 0..4 {
+            // Two nodes: the local rank is no name for a file, and no reason to print.
+            let (text, local) = (rank.to_string(), (rank % 2).to_string());
+            let run = RunContext::from_variables(&[
+                (rank_name, &text),
+                (local_name, &local),
+                (size_name, "4"),
+            ]);
+            assert_eq!((run.rank, run.local_rank, run.world_size), (rank, rank % 2, 4));
+            let output = Output::new().dirpath(directory.path()).filename("run");
+            output.setup(Stage::Fit, &run);
+            assert_eq!(delivered(Some(&output), &text), nothing());
+            let path = directory.path().join(format!("fit-run-{rank}.txt"));
+            assert_eq!(fs::read_to_string(path).expect("a report"), text, "{rank_name}");
+            let console = Output::new();
+            console.setup(Stage::Fit, &run);
+            let printed = if rank == 0 { REPORT } else { "" };
+            assert_eq!(delivered(Some(&console), REPORT), (printed.to_owned(), String::new()));
+        }
+        assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 4);
+    }
+}
+
 #[test]
 fn an_empty_report_leaves_no_trace() {
     let directory = directory();
@@ -202,4 +236,24 @@ fn a_directory_in_the_way_of_a_file_leaves_no_temporary_file() {
     let mut console = Console::new(Vec::new(), Vec::new());
     assert_eq!(output.write_file_or_warn(Some("x"), "prof", b"", &mut console), None);
     assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 1);
+}
+
+#[test]
+fn a_stage_inside_another_leaves_the_outer_ones_name() {
+    let output = Output::new();
+    let run = RunContext::default();
+    output.setup(Stage::Fit, &run);
+    output.setup(Stage::SanityCheck, &run);
+    assert_eq!(output.stage(), Some(Stage::Fit), "a sanity check has no report of its own");
+    output.teardown(Some(Stage::SanityCheck));
+    assert_eq!(output.stage(), Some(Stage::Fit));
+    output.setup(Stage::Test, &run);
+    assert_eq!(output.stage(), Some(Stage::Test));
+    output.teardown(None);
+    assert_eq!(output.stage(), Some(Stage::Fit), "the fit goes on");
+    output.teardown(Some(Stage::Validate));
+    output.teardown(None);
+    assert_eq!(output.stage(), Some(Stage::Fit), "for a report that comes later");
+    output.setup(Stage::Predict, &run);
+    assert_eq!(output.stage(), Some(Stage::Predict));
 }

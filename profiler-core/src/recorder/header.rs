@@ -2,7 +2,7 @@
 
 use super::Collected;
 use crate::RunContext;
-use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, Units};
+use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, StartupDurations, Units};
 
 /// The header of a report over `collected`, in which `scopes` scopes were recorded.
 pub(crate) fn header<S>(
@@ -32,6 +32,10 @@ pub(crate) fn header<S>(
         world_size: run.world_size,
         started_at: collected.rate.wall_time(collected.started),
         wall_seconds: collected.rate.seconds(collected.ended.saturating_sub(collected.started)),
+        startup: collected.startup.map(|startup| StartupDurations {
+            total_seconds: startup.total.as_secs_f64(),
+            before_main_seconds: startup.before_main.map(|part| part.as_secs_f64()),
+        }),
         overhead: Overhead { scopes, seconds_per_scope },
         notes,
     }

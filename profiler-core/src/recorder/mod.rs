@@ -8,6 +8,7 @@
 
 pub(crate) mod action_map;
 mod attach;
+mod collected;
 pub(crate) mod header;
 pub(crate) mod overhead;
 pub(crate) mod stack;
@@ -17,8 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::attach::{ThreadName, ThreadTable, next_number};
-use self::stack::{Open, Stack};
+pub(crate) use self::collected::{Collected, Part};
+use self::stack::Stack;
 use crate::clock::{Clock, Rate};
+use crate::startup::{self, ProcessStartup};
 use crate::{Action, NeverStarted, Stage};
 
 /// Ended threads are kept apart by name up to this many names, so that memory does not grow with
@@ -70,6 +73,8 @@ pub(crate) struct Recorder<T: Table> {
     fast_session: AtomicU64,
     /// Calls that no table could take, because their thread was being torn down.
     lost: AtomicU64,
+    /// Whether its actions are the program's: they end start-up, and its report may show that.
+    is_the_users: bool,
     sessions: Mutex<Sessions<T>>,
 }
 
@@ -86,6 +91,8 @@ struct Session<T: Table> {
     stage: Option<Stage>,
     started: u64,
     ended: Option<u64>,
+    /// If it is the one in which start-up is reported.
+    startup: Option<ProcessStartup>,
     tables: Vec<Arc<ThreadTable<T>>>,
     ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
     /// Stages inside this one that are over.
@@ -99,64 +106,17 @@ struct EndedThreads<S> {
     snapshot: S,
 }
 
-/// One thread of one session, or the ended threads of one name.
-pub(crate) struct Part<S> {
-    pub(crate) sub_stage: Option<Stage>,
-    pub(crate) thread: String,
-    pub(crate) threads: u64,
-    pub(crate) snapshot: S,
-    pub(crate) open: Vec<Open>,
-    /// Scopes that were open when their threads ended.
-    pub(crate) unfinished: u64,
-}
-
-/// Everything that a report is made of. Times in ticks.
-pub(crate) struct Collected<S> {
-    pub(crate) stage: Option<Stage>,
-    pub(crate) started: u64,
-    pub(crate) ended: u64,
-    pub(crate) rate: Rate,
-    pub(crate) parts: Vec<Part<S>>,
-    pub(crate) lost: u64,
-}
-
-/// All parts of the threads of one name.
-pub(crate) struct NamedThreads<'parts, S> {
-    pub(crate) thread: &'parts str,
-    /// How many threads these are. One that took part in a stage inside the reported one has a
-    /// part for each of the two, and counts once.
-    pub(crate) threads: u64,
-    pub(crate) parts: Vec<&'parts Part<S>>,
-}
-
-impl<S> Collected<S> {
-    /// The parts by the name of their threads, in order of first occurrence.
-    pub(crate) fn by_thread_name(&self) -> Vec<NamedThreads<'_, S>> {
-        let mut groups: Vec<NamedThreads<'_, S>> = Vec::new();
-        for part in &self.parts {
-            match groups.iter_mut().find(|group| group.thread == part.thread) {
-                Some(group) => group.parts.push(part),
-                None => groups.push(NamedThreads {
-                    thread: &part.thread,
-                    threads: 0,
-                    parts: vec![part],
-                }),
-            }
-        }
-        for group in &mut groups {
-            let in_stage = |stage: Option<Stage>| -> u64 {
-                let parts = group.parts.iter().filter(|part| part.sub_stage == stage);
-                parts.map(|part| part.threads).sum()
-            };
-            let stages = group.parts.iter().map(|part| part.sub_stage);
-            group.threads = stages.map(in_stage).max().unwrap_or(0);
-        }
-        groups
-    }
-}
-
 impl<T: Table> Recorder<T> {
     pub(crate) fn new() -> Self {
+        Self::with_role(true)
+    }
+
+    /// A recorder that start-up has nothing to do with: of a calibration, or beside another one.
+    pub(crate) fn aside() -> Self {
+        Self::with_role(false)
+    }
+
+    fn with_role(is_the_users: bool) -> Self {
         let clock = Clock::new();
         let sessions =
             Sessions { running: vec![Session::new(None, clock.ticks())], finished: None };
@@ -166,6 +126,7 @@ impl<T: Table> Recorder<T> {
             session: AtomicU64::new(NO_SESSION),
             fast_session: AtomicU64::new(NO_SESSION),
             lost: AtomicU64::new(0),
+            is_the_users,
             sessions: Mutex::new(sessions),
         };
         recorder.publish(&recorder.sessions());
@@ -246,9 +207,15 @@ impl<T: Table> Recorder<T> {
     }
 
     fn register(&self, session: u64, thread: ThreadName) -> Option<Arc<ThreadTable<T>>> {
+        if self.is_the_users {
+            startup::note_first_action();
+        }
         let mut sessions = self.sessions();
         let session = sessions.running.iter_mut().find(|running| running.number == session)?;
         session.fold_ended_threads();
+        if self.is_the_users && session.startup.is_none() {
+            session.startup = startup::claim();
+        }
         let table = Arc::new(ThreadTable::new(thread, T::new()));
         session.tables.push(table.clone());
         Some(table)
@@ -330,6 +297,7 @@ impl<T: Table> Recorder<T> {
             }
         };
         let mut parts = Vec::new();
+        let startup = session.startup().or_else(|| inside.iter().find_map(Session::startup));
         session.collect_into(&mut parts, None);
         for session in inside {
             let stage = session.stage;
@@ -340,6 +308,7 @@ impl<T: Table> Recorder<T> {
             started: session.started,
             ended: session.ended.unwrap_or(now),
             rate: Rate::now(),
+            startup,
             parts,
             lost: self.lost.load(Ordering::Relaxed),
         }
@@ -361,10 +330,15 @@ impl<T: Table> Session<T> {
             stage,
             started,
             ended: None,
+            startup: None,
             tables: Vec::new(),
             ended_threads: HashMap::new(),
             inner: Vec::new(),
         }
+    }
+
+    fn startup(&self) -> Option<ProcessStartup> {
+        self.startup.or_else(|| self.inner.iter().find_map(Self::startup))
     }
 
     /// Outside of any stage, and nothing recorded.

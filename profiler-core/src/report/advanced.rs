@@ -10,7 +10,8 @@ use crate::action::ActionKind;
 pub struct AdvancedReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
-    /// One profile per action, all threads together, the longest total first.
+    /// One profile per action, all threads together, the longest total first. In the first report
+    /// of a process also its [start-up](crate::startup), which is no thread's.
     pub actions: Vec<ActionProfile>,
     /// The call tree of every thread; threads of one name are one entry.
     pub threads: Vec<ThreadCallTree>,

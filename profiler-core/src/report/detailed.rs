@@ -1,13 +1,18 @@
 //! The richer layout of the Simple report: self time, the first call apart from the others, the
-//! spread of the others, and every thread on its own.
+//! spread of the others, every thread on its own, and bytes read and written where they were
+//! measured.
+//!
+//! The rows of start-up, which belongs to no thread and is not in the wall time, are a line at the
+//! top.
 
 use std::fmt::Write;
 
 use super::label;
-use super::lightning::{append_remarks, title};
-use super::number::{duration, duration_parts, grouped, share};
+use super::lightning::{append_data_waiting, append_remarks, title};
+use super::number::{bytes, duration, duration_parts, grouped, share};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use super::table::Table;
+use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 /// So many threads get a table of their own; the others are counted. JSON has them all.
 const THREADS_SHOWN: usize = 16;
@@ -19,13 +24,21 @@ pub fn paint(report: &SimpleReport) -> String {
     let threads = threads_by_weight(report);
     let mut text = heading(report);
     paint_summary(&mut text, report, threads.first().copied());
-    if report.actions.is_empty() {
+    let actions = without_startup(report);
+    if actions.is_empty() {
         text.push_str("\nNo action has ended.\n");
     } else {
         let all = if threads.len() > 1 { "all threads, " } else { "" };
         let _ = writeln!(text, "\nActions, {all}most self time first");
-        paint_actions(&mut text, &report.actions, wall);
+        paint_actions(&mut text, &actions, wall);
         paint_legend(&mut text, &threads);
+        paint_io(&mut text, &actions, all);
+        if actions.iter().any(|row| row.io.is_some()) {
+            text.push_str(
+                "With the actions inside. Read: by calls; only what the page cache did not have \
+                 came from storage.\n",
+            );
+        }
     }
     if threads.len() > 1 {
         paint_threads(&mut text, &threads, wall);
@@ -35,6 +48,14 @@ pub fn paint(report: &SimpleReport) -> String {
         append_remarks(&mut text, &report.open, &report.header.notes);
     }
     text
+}
+
+fn without_startup(report: &SimpleReport) -> Vec<&ActionStatistics> {
+    let is_startup = |row: &ActionStatistics| {
+        report.header.startup.is_some()
+            && [PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN].contains(&row.action.as_str())
+    };
+    report.actions.iter().filter(|row| !is_startup(row)).collect()
 }
 
 fn heading(report: &SimpleReport) -> String {
@@ -76,10 +97,23 @@ fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadS
         duration(overhead.total_seconds()),
         share(overhead.total_seconds(), wall),
     );
+    if let Some(startup) = &header.startup {
+        let total = duration(startup.total_seconds);
+        let _ = match startup.before_main_seconds {
+            Some(part) => writeln!(
+                text,
+                "Start-up    {total} from the start of the process to its first action, {} of it \
+                 before main; not in the wall time",
+                duration(part),
+            ),
+            None => writeln!(text, "Start-up    {total} from main to the first action"),
+        };
+    }
+    append_data_waiting(text, report);
 }
 
-fn paint_actions(text: &mut String, actions: &[ActionStatistics], wall: f64) {
-    let mut rows: Vec<_> = actions.iter().collect();
+fn paint_actions(text: &mut String, actions: &[&ActionStatistics], wall: f64) {
+    let mut rows = actions.to_vec();
     rows.sort_by(|a, b| b.self_seconds.total_cmp(&a.self_seconds));
     let mut table = Table::new([
         "Calls", "Total", "Self", "Self %", "First", "Mean", "Min", "p50", "p95", "Max", "Action",
@@ -88,7 +122,8 @@ fn paint_actions(text: &mut String, actions: &[ActionStatistics], wall: f64) {
         table.row(action_cells(row, wall));
     }
     table.rule();
-    let (calls, own) = (actions.iter().map(|row| row.calls).sum(), self_seconds(actions));
+    let calls = actions.iter().map(|row| row.calls).sum();
+    let own = self_seconds(actions.iter().copied());
     let mut sum: [String; 11] = Default::default();
     sum[0] = grouped(calls);
     sum[2] = time_cell(own, 4);
@@ -129,6 +164,35 @@ fn percent_cell(part: f64, whole: f64) -> String {
     share(part, whole).trim_end_matches(" %").to_owned()
 }
 
+/// Bytes, if they were measured: actions that read or wrote any, the most first.
+fn paint_io(text: &mut String, actions: &[&ActionStatistics], all: &str) {
+    let mut rows: Vec<_> = actions
+        .iter()
+        .filter_map(|row| row.io.map(|io| (io, label::shown(&row.label()))))
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    rows.retain(|(io, _)| !io.is_zero());
+    if rows.is_empty() {
+        text.push_str("\nNo action read or wrote anything.\n");
+        return;
+    }
+    let _ = writeln!(text, "\nBytes read and written, {all}most first");
+    rows.sort_by_key(|(io, _)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
+    let mut table = Table::new(["Read", "Written", "From storage", "To storage", "Action"]);
+    for (io, label) in rows {
+        table.row([
+            bytes(io.read_bytes),
+            bytes(io.written_bytes),
+            bytes(io.storage_read_bytes),
+            bytes(io.storage_written_bytes),
+            label,
+        ]);
+    }
+    text.push_str(&table.paint());
+}
+
 fn paint_legend(text: &mut String, threads: &[&ThreadStatistics]) {
     text.push_str(
         "Self: without the actions inside; % of the wall time. First: the first call; mean to max: \
@@ -146,7 +210,9 @@ fn paint_threads(text: &mut String, threads: &[&ThreadStatistics], wall: f64) {
             0 | 1 => writeln!(text, "\nThread {name}"),
             threads => writeln!(text, "\n{} ended threads named {name}", grouped(threads)),
         };
-        paint_actions(text, &thread.actions, wall);
+        let actions: Vec<_> = thread.actions.iter().collect();
+        paint_actions(text, &actions, wall);
+        paint_io(text, &actions, "");
     }
     if let Some(more) = threads.get(THREADS_SHOWN..).filter(|more| !more.is_empty()) {
         let count = more.iter().map(|thread| thread.threads.max(1)).sum();
@@ -171,7 +237,7 @@ fn threads_by_weight(report: &SimpleReport) -> Vec<&ThreadStatistics> {
     threads
 }
 
-fn self_seconds(actions: &[ActionStatistics]) -> f64 {
+fn self_seconds<'rows>(actions: impl IntoIterator<Item = &'rows ActionStatistics>) -> f64 {
     // Not `sum()`, which makes -0 of nothing.
-    actions.iter().fold(0.0, |sum, row| sum + row.self_seconds)
+    actions.into_iter().fold(0.0, |sum, row| sum + row.self_seconds)
 }

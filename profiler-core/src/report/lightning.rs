@@ -2,13 +2,13 @@
 //!
 //! Differences, each only where Lightning has nothing to say: control characters in a name are
 //! escaped and names are cut at 200 characters, rows of the sanity check carry the prefix
-//! `[SanityCheck]`, and below the table stand the actions that are still running and the notes,
-//! if there are any.
+//! `[SanityCheck]`, and below the table stand how long training waited for data, the actions that
+//! are still running and the notes, if there are any.
 
 use std::fmt::Write;
 
 use super::label;
-use super::number::five_digits;
+use super::number::{duration, five_digits, share};
 use super::simple::{ActionStatistics, SimpleReport};
 use super::{OpenAction, ReportHeader};
 
@@ -33,8 +33,22 @@ pub fn paint(report: &SimpleReport, extended: bool) -> String {
         paint_plain(&mut text, &rows, name_width);
     }
     text.push('\n');
+    append_data_waiting(&mut text, report);
     append_remarks(&mut text, &report.open, &report.header.notes);
     text
+}
+
+/// `Waiting for data: 1.23 s of 20.1 s in training epochs (6.12 %)`, if it is known.
+pub(super) fn append_data_waiting(text: &mut String, report: &SimpleReport) {
+    let Some(data) = &report.data_waiting else { return };
+    let (whole, of) = match data.epoch_seconds {
+        Some(seconds) => (seconds, "in training epochs"),
+        None => (report.header.wall_seconds, "wall time"),
+    };
+    let (waiting, whole) = (duration(data.waiting_seconds), duration(whole));
+    let percentage = share(data.share, 1.0);
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "Waiting for data: {waiting} of {whole} {of} ({percentage})");
 }
 
 /// `FIT Profiler Report`.

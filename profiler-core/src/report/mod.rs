@@ -21,6 +21,7 @@
 //!     "rank": 0, "world_size": 1,
 //!     "started_at": "2026-01-02T03:04:05Z",
 //!     "wall_seconds": 12.5,
+//!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
 //!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
 //!     "notes": []                          // what was lost or limited, in words
 //!   },
@@ -31,7 +32,8 @@
 //! ```
 //!
 //! * Simple: each of `actions`, and of `threads[i].actions`, has the fields of
-//!   [`ActionStatistics`](simple::ActionStatistics).
+//!   [`ActionStatistics`](simple::ActionStatistics); `data_waiting` those of
+//!   [`DataWaiting`](simple::DataWaiting), or is `null`.
 //! * Advanced: each of `actions` has the fields of [`ActionProfile`](advanced::ActionProfile), a
 //!   table of functions with their callers; each of `threads` those of
 //!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree.
@@ -125,11 +127,31 @@ pub struct ReportHeader {
     pub started_at: chrono::DateTime<chrono::Utc>,
     /// From the beginning of the stage to its end, or until now, in seconds.
     pub wall_seconds: f64,
+    /// How long the process took to its first action, in the one report of the process that says
+    /// so; not part of the wall time.
+    #[serde(default)]
+    pub startup: Option<StartupDurations>,
     /// What measuring itself cost, summed over all threads.
     pub overhead: Overhead,
     /// What a reader of the numbers must know: calls that could not be recorded, limits reached.
     /// Empty when nothing was lost.
     pub notes: Vec<String>,
+}
+
+/// From the start of the process to its first action; see [`startup`](crate::startup).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StartupDurations {
+    /// All of it, in seconds; from `main` where `before_main_seconds` is `None`.
+    pub total_seconds: f64,
+    /// The part before `main`, in seconds; `None` where it is not known.
+    pub before_main_seconds: Option<f64>,
+}
+
+impl StartupDurations {
+    /// `total_seconds` without the part before `main`.
+    pub fn after_main_seconds(&self) -> f64 {
+        self.total_seconds - self.before_main_seconds.unwrap_or(0.0)
+    }
 }
 
 /// What the profiler itself cost: estimated from a calibration on this machine at report time.

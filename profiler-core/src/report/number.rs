@@ -1,7 +1,7 @@
 //! How numbers are written in reports.
 //!
 //! [`five_digits`] writes them as Python's `format(x, '.5')` does, for the tables that Python users
-//! know; [`duration`], [`share`] and [`grouped`] are made for reading.
+//! know; [`duration`], [`bytes`], [`share`] and [`grouped`] are made for reading.
 
 /// `value` as Python's `format(value, '.5')` writes it: five significant digits, trailing zeros
 /// dropped but for one decimal, scientific from 10 000 up and below 0.0001.
@@ -104,6 +104,22 @@ fn rounded_exponent(value: f64, significant: usize) -> Option<i32> {
     (value != 0.0).then_some(exponent)
 }
 
+/// A number of bytes with its unit, each 1,024 of the one before: `512 B`, `1.50 KB`, `2.00 GB`.
+///
+/// ```
+/// use profiler_core::report::number::bytes;
+///
+/// assert_eq!(bytes(1_023), "1023 B");
+/// assert_eq!(bytes(1_536), "1.50 KB");
+/// ```
+pub fn bytes(count: u64) -> String {
+    const UNITS: [(u32, &str); 3] = [(30, "GB"), (20, "MB"), (10, "KB")];
+    match UNITS.iter().find(|(power, _)| count >> power > 0) {
+        Some((power, unit)) => format!("{:.2} {unit}", count as f64 / f64::from(1_u32 << power)),
+        None => format!("{count} B"),
+    }
+}
+
 /// A part of a whole as a percentage with two decimals: `12.34 %`; `-` when there is no whole.
 pub fn share(part: f64, whole: f64) -> String {
     let percent = 100.0 * part / whole;
@@ -156,6 +172,21 @@ mod tests {
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!(share(1.0, 3.0), "33.33 %");
         assert_eq!(share(0.0, 0.0), "-");
+    }
+
+    #[test]
+    fn bytes_have_units_of_1024() {
+        let cases = [
+            (0, "0 B"),
+            (1_024, "1.00 KB"),
+            ((1 << 20) - 1, "1024.00 KB"),
+            (1 << 20, "1.00 MB"),
+            (5 << 29, "2.50 GB"),
+            (3 << 40, "3072.00 GB"),
+        ];
+        for (count, expected) in cases {
+            assert_eq!(bytes(count), expected);
+        }
     }
 
     #[test]

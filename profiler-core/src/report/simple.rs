@@ -9,12 +9,34 @@ use super::{OpenAction, ReportHeader};
 pub struct SimpleReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
-    /// All threads together, one row per action, the longest total first.
+    /// All threads together, one row per action, the longest total first. In the first report of a
+    /// process also the rows of its [start-up](crate::startup), which are no thread's.
     pub actions: Vec<ActionStatistics>,
     /// The same per thread.
     pub threads: Vec<ThreadStatistics>,
     /// Actions still running.
     pub open: Vec<OpenAction>,
+    /// How long training waited for its data; `None` where no action
+    /// [says so](DataWaiting).
+    #[serde(default)]
+    pub data_waiting: Option<DataWaiting>,
+}
+
+/// How much of training was spent waiting for the next batch: the time in actions whose names end
+/// in `train_dataloader_next`, as those that trainers record, and
+/// [`profile_iterable`](crate::ProfilerExt::profile_iterable) in loops written by hand.
+///
+/// Only the thread that trains can wait: where there is an action `run_training_epoch`, threads
+/// without it (workers that prepare data) do not count; where there is none, the thread that waited
+/// longest. What is still running counts up to the report.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DataWaiting {
+    /// Time spent waiting, in seconds.
+    pub waiting_seconds: f64,
+    /// Time in `run_training_epoch`, in seconds; `None` where there is no such action.
+    pub epoch_seconds: Option<f64>,
+    /// The part that waiting is of `epoch_seconds`, or else of the wall time: 0 to 1.
+    pub share: f64,
 }
 
 /// One thread's rows, or those of all threads of one name.
@@ -47,6 +69,41 @@ pub struct ActionStatistics {
     pub first_seconds: f64,
     /// All calls but the first; `None` when there was only one.
     pub rest: Option<DurationStatistics>,
+    /// Bytes read and written, where they were
+    /// [measured](crate::SimpleProfiler::measure_io).
+    #[serde(default)]
+    pub io: Option<IoStatistics>,
+}
+
+/// Bytes that one action's calls read and wrote, as the operating system counts them for the thread
+/// that runs them. Like `total_seconds` with all that ran inside, and calls inside a call of the
+/// same action once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IoStatistics {
+    /// What `read` and its like returned: from files, pipes, sockets, terminals. Much of it may
+    /// have come from the page cache. What a program reads through a memory map is not in here.
+    pub read_bytes: u64,
+    /// What was handed to `write` and its like.
+    pub written_bytes: u64,
+    /// What had to be fetched from storage, for memory maps too, by and by in whole pages and with
+    /// what the system read ahead. 0 for data that was in the page cache.
+    pub storage_read_bytes: u64,
+    /// What will have to go to storage: counted when a page of the cache is first written to.
+    pub storage_written_bytes: u64,
+}
+
+impl IoStatistics {
+    /// Whether there is nothing to show.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.storage_read_bytes += other.storage_read_bytes;
+        self.storage_written_bytes += other.storage_written_bytes;
+    }
 }
 
 impl ActionStatistics {

@@ -1,11 +1,14 @@
 //! The Simple profiler: how often every action ran, and how long.
 
 mod histogram;
+mod io;
 mod summarize;
 mod table;
+mod waiting;
 
 use std::path::PathBuf;
 
+pub use self::io::SimpleIoProfiler;
 use self::table::SimpleTable;
 use crate::recorder::Recorder;
 use crate::report::{Report, SimpleReport, detailed, lightning};
@@ -14,7 +17,8 @@ use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage};
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
 /// `"simple"`.
 ///
-/// The report is Lightning's table, byte for byte. Unlike Lightning's, this profiler lets actions
+/// The report is Lightning's table, byte for byte; below it stands how much of training was
+/// [waiting for data](crate::report::simple::DataWaiting), if an action says so. Unlike Lightning's, this profiler lets actions
 /// nest and recurse, keeps no list of durations, starts every stage from zero, shows what is still
 /// running, and may be used by any number of threads at once.
 ///
@@ -53,11 +57,16 @@ impl Default for SimpleProfiler {
 impl SimpleProfiler {
     /// Lightning's extended table, on the console.
     pub fn new() -> Self {
-        Self {
-            recorder: Recorder::new(),
-            output: Output::new(),
-            layout: Layout::Lightning { extended: true },
-        }
+        Self::with_recorder(Recorder::new())
+    }
+
+    /// One that start-up has nothing to do with.
+    fn aside() -> Self {
+        Self::with_recorder(Recorder::aside())
+    }
+
+    fn with_recorder(recorder: Recorder<SimpleTable>) -> Self {
+        Self { recorder, output: Output::new(), layout: Layout::Lightning { extended: true } }
     }
 
     /// Writes reports to files in this directory, if there is a [`filename`](Self::filename) too.

@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use super::SimpleProfiler;
 use super::histogram::quantile;
 use super::table::RowSnapshot;
+use super::waiting::data_waiting;
 use crate::clock::Rate;
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
+use crate::report::StartupDurations;
 use crate::report::simple::{ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics};
+use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::{Action, RunContext, Stage};
 
 /// Rows by name: two actions of one name (a function and a span, say) are one row.
@@ -21,11 +24,18 @@ pub(super) fn summarize(
 ) -> SimpleReport {
     let all = rows(&collected.parts);
     let scopes = all.values().map(|row| row.count).sum();
-    let seconds_per_scope = seconds_per_scope::<SimpleProfiler>(SimpleProfiler::new);
+    let seconds_per_scope = seconds_per_scope::<SimpleProfiler>(SimpleProfiler::aside);
     let rate = collected.rate;
+    let header = header(&collected, run, scopes, seconds_per_scope);
+    let mut actions = statistics(all, rate);
+    if let Some(startup) = header.startup {
+        actions.extend(startup_rows(startup));
+        actions.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
+    }
     SimpleReport {
-        header: header(&collected, run, scopes, seconds_per_scope),
-        actions: statistics(all, rate),
+        header,
+        actions,
+        data_waiting: data_waiting(&collected),
         threads: collected
             .by_thread_name()
             .into_iter()
@@ -67,8 +77,27 @@ fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
             self_seconds: rate.seconds(row.own),
             first_seconds: rate.seconds(row.first),
             rest: rest(&row, rate),
+            io: None,
         })
         .collect()
+}
+
+/// Start-up as actions: they are no thread's, since nobody started them.
+fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatistics> {
+    let row = |name: &str, total_seconds, self_seconds| ActionStatistics {
+        action: name.to_owned(),
+        sub_stage: None,
+        calls: 1,
+        total_seconds,
+        self_seconds,
+        first_seconds: total_seconds,
+        rest: None,
+        io: None,
+    };
+    let whole = row(PROCESS_STARTUP, startup.total_seconds, startup.after_main_seconds());
+    let before_main =
+        startup.before_main_seconds.map(|part| row(PROCESS_STARTUP_BEFORE_MAIN, part, part));
+    [whole].into_iter().chain(before_main)
 }
 
 fn rest(row: &RowSnapshot, rate: Rate) -> Option<DurationStatistics> {

@@ -1,6 +1,6 @@
-use profiler_core::report::SimpleReport;
 use profiler_core::report::detailed::paint;
-use profiler_core::report::simple::ThreadStatistics;
+use profiler_core::report::simple::{DataWaiting, IoStatistics, ThreadStatistics};
+use profiler_core::report::{SimpleReport, StartupDurations};
 
 use crate::samples::{header, open, row, training_run};
 
@@ -111,8 +111,67 @@ fn ranks_open_actions_and_notes_are_said() {
 #[test]
 fn nothing_measured_is_a_report_too() {
     let header = header(None, 0.0);
-    let empty = SimpleReport { header, actions: vec![], threads: vec![], open: vec![] };
+    let empty =
+        SimpleReport { header, actions: vec![], threads: vec![], open: vec![], data_waiting: None };
     let text = paint(&empty);
     assert!(text.starts_with("Profiler Report\n\nWall time   0.00 s since 2026-01-02"), "{text}");
     assert!(text.ends_with("\nNo action has ended.\n"), "{text}");
+}
+
+#[test]
+fn start_up_is_a_line_at_the_top_and_no_row() {
+    let mut report = training_run();
+    let without = paint(&report);
+    report.actions.push(row("process_startup", &[2.5]));
+    report.actions.push(row("process_startup_before_main", &[1.25]));
+    report.header.startup =
+        Some(StartupDurations { total_seconds: 2.5, before_main_seconds: Some(1.25) });
+    let line = "Start-up    2.50 s from the start of the process to its first action, 1.25 s of it \
+                before main; not in the wall time\n";
+    assert_eq!(paint(&report).replace(line, ""), without);
+    assert!(paint(&report).contains(line));
+    report.header.startup =
+        Some(StartupDurations { total_seconds: 2.5, before_main_seconds: None });
+    position(&paint(&report), "\nStart-up    2.50 s from main to the first action\n");
+}
+
+#[test]
+fn waiting_for_data_is_said() {
+    let mut report = training_run();
+    let waiting = DataWaiting { waiting_seconds: 1.234, epoch_seconds: Some(20.06), share: 0.0615 };
+    report.data_waiting = Some(waiting);
+    position(
+        &paint(&report),
+        "\nWaiting for data: 1.23 s of 20.1 s in training epochs (6.15 %)\n\nActions",
+    );
+    report.data_waiting = Some(DataWaiting { epoch_seconds: None, ..waiting });
+    position(&paint(&report), "\nWaiting for data: 1.23 s of 13.4 s wall time (6.15 %)\n");
+}
+
+#[test]
+fn bytes_have_a_table_of_their_own() {
+    let mut report = training_run();
+    let io = |read_bytes, written_bytes| {
+        Some(IoStatistics { read_bytes, written_bytes, ..Default::default() })
+    };
+    for row in &mut report.actions {
+        row.io = match row.action.as_str() {
+            "decode_sample" => io(5 << 30, 0),
+            "save_checkpoint" => Some(IoStatistics {
+                storage_written_bytes: 4_096,
+                storage_read_bytes: 8_192,
+                ..io(17, 1_000).expect("bytes")
+            }),
+            _ => io(0, 0),
+        };
+    }
+    let text = paint(&report);
+    let table = &text[position(&text, "\nBytes read and written, all threads, most first\n")..];
+    let lines: Vec<Vec<&str>> =
+        table.lines().skip(2).take(4).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0].join(" "), "Read Written From storage To storage Action");
+    assert_eq!(lines[2].join(" "), "5.00 GB 0 B 0 B 0 B decode_sample");
+    assert_eq!(lines[3].join(" "), "17 B 1000 B 8.00 KB 4.00 KB save_checkpoint");
+    report.actions.iter_mut().for_each(|row| row.io = io(0, 0));
+    position(&paint(&report), "\nNo action read or wrote anything.\n");
 }

@@ -1,4 +1,6 @@
+use profiler_core::report::StartupDurations;
 use profiler_core::report::advanced::{CallTreeNode, ThreadCallTree};
+use profiler_core::report::simple::{DataWaiting, IoStatistics};
 use profiler_core::{ActionKind, Report, Stage};
 
 use crate::samples::{advanced, calls, key, open, profile, row, simple, training_run};
@@ -17,6 +19,11 @@ fn what_is_written_can_be_read() {
     let mut running = training_run();
     running.open = vec![open("", "main", 1.5)];
     running.header.notes = vec!["x".into()];
+    running.header.startup =
+        Some(StartupDurations { total_seconds: 1.5, before_main_seconds: None });
+    running.data_waiting =
+        Some(DataWaiting { waiting_seconds: 1.0, epoch_seconds: Some(3.0), share: 1.0 / 3.0 });
+    running.actions[0].io = Some(IoStatistics { read_bytes: u64::MAX, ..Default::default() });
     for report in [Report::Simple(running), Report::Advanced(tree)] {
         let json = report.to_json().expect("a report is JSON");
         assert_eq!(Report::from_json(&json).expect("it was just written"), report);
@@ -41,6 +48,7 @@ fn the_layout_is_as_documented() {
     "world_size": 1,
     "started_at": "2026-01-02T03:04:05Z",
     "wall_seconds": 12.5,
+    "startup": null,
     "overhead": {
       "scopes": 123456,
       "seconds_per_scope": 4.5e-8
@@ -61,7 +69,8 @@ fn the_layout_is_as_documented() {
         "p50_seconds": 0.25,
         "p95_seconds": 0.25,
         "max_seconds": 0.25
-      }
+      },
+      "io": null
     }
   ],
   "threads": [],
@@ -71,9 +80,25 @@ fn the_layout_is_as_documented() {
       "thread": "main",
       "elapsed_seconds": 1.5
     }
-  ]
+  ],
+  "data_waiting": null
 }"#;
     assert_eq!(json, expected);
+}
+
+/// Fields that came later than the first reports may be missing.
+#[test]
+fn reports_of_earlier_versions_can_be_read() {
+    let report = Report::Simple(simple(None, 1.0, vec![row("step", &[0.5])]));
+    let json = report.to_json().expect("a report is JSON");
+    let mut value: serde_json::Value = serde_json::from_str(&json).expect("it was just written");
+    let remove = |object: &mut serde_json::Value, field| {
+        assert!(object.as_object_mut().expect("an object").remove(field).is_some(), "{field}");
+    };
+    remove(&mut value, "data_waiting");
+    remove(&mut value["header"], "startup");
+    remove(&mut value["actions"][0], "io");
+    assert_eq!(Report::from_json(&value.to_string()).expect("still a report"), report);
 }
 
 #[test]

@@ -3,6 +3,7 @@ use std::path::Path;
 
 use profiler_core::Stage;
 use profiler_core::report::lightning::paint;
+use profiler_core::report::simple::DataWaiting;
 
 use crate::samples::{self, Golden, row, simple};
 
@@ -38,6 +39,17 @@ fn what_is_still_running_and_notes_come_below_the_table() {
     assert!(paint(&report, false).ends_with(remarks));
     report.actions.clear();
     assert_eq!(paint(&report, true), format!("FIT Profiler Report\n\n{remarks}"));
+}
+
+#[test]
+fn waiting_for_data_comes_below_the_table() {
+    let mut report = simple(Some(Stage::Fit), 7.0, vec![row("step", &[1.0])]);
+    let complete = paint(&report, true);
+    report.data_waiting =
+        Some(DataWaiting { waiting_seconds: 0.5, epoch_seconds: Some(2.0), share: 0.25 });
+    report.header.notes = vec!["x".into()];
+    let line = "Waiting for data: 500 ms of 2.00 s in training epochs (25.00 %)\nNote: x\n";
+    assert_eq!(paint(&report, true), complete + line);
 }
 
 #[test]

@@ -20,13 +20,20 @@ pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
         world_size: 1,
         started_at: "2026-01-02T03:04:05Z".parse().expect("a date"),
         wall_seconds,
+        startup: None,
         overhead: Overhead { scopes: 123_456, seconds_per_scope: 45e-9 },
         notes: Vec::new(),
     }
 }
 
 pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -> SimpleReport {
-    SimpleReport { header: header(stage, wall), actions, threads: Vec::new(), open: Vec::new() }
+    SimpleReport {
+        header: header(stage, wall),
+        actions,
+        threads: Vec::new(),
+        open: Vec::new(),
+        data_waiting: None,
+    }
 }
 
 /// The row of an action that ran so long each time.
@@ -50,6 +57,7 @@ pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
             p95_seconds: quantile(0.95),
             max_seconds: quantile(1.0),
         }),
+        io: None,
     }
 }
 
@@ -95,6 +103,7 @@ pub fn training_run() -> SimpleReport {
             ThreadStatistics { thread: "main".into(), threads: 1, actions: main },
         ],
         open: Vec::new(),
+        data_waiting: None,
     }
 }
 

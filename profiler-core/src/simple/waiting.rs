@@ -1,0 +1,188 @@
+//! How much of training was waiting for data.
+
+use std::collections::HashMap;
+
+use super::table::RowSnapshot;
+use crate::Action;
+use crate::recorder::Collected;
+use crate::report::simple::DataWaiting;
+
+const EPOCH: &str = "run_training_epoch";
+const NEXT: &str = "train_dataloader_next";
+
+/// What one thread spent, in ticks.
+#[derive(Default)]
+struct Spent {
+    epochs: u64,
+    /// In a trainer's own action, `[…].train_dataloader_next`.
+    trainers_next: Option<u64>,
+    /// In the action of that bare name, which people record themselves. Inside a trainer it is
+    /// around what the trainer's own action is around.
+    own_next: Option<u64>,
+}
+
+impl Spent {
+    fn waiting(&self) -> Option<u64> {
+        self.trainers_next.or(self.own_next)
+    }
+}
+
+pub(super) fn data_waiting(
+    collected: &Collected<HashMap<Action, RowSnapshot>>,
+) -> Option<DataWaiting> {
+    let rate = collected.rate;
+    let mut threads: HashMap<&str, Spent> = HashMap::new();
+    for part in collected.parts.iter().filter(|part| part.sub_stage.is_none()) {
+        let closed = part.snapshot.iter().map(|(action, row)| (action.name(), row.total));
+        let open = part.open.iter().enumerate().filter_map(|(position, scope)| {
+            // Inside another one of its action it is in that one's time.
+            let is_outermost =
+                part.open[..position].iter().all(|around| around.action != scope.action);
+            let elapsed = collected.ended.saturating_sub(scope.started);
+            is_outermost.then(|| (scope.action.name(), elapsed))
+        });
+        let spent = threads.entry(&part.thread).or_default();
+        for (name, ticks) in closed.chain(open) {
+            if name == EPOCH {
+                spent.epochs += ticks;
+            } else if name == NEXT {
+                *spent.own_next.get_or_insert(0) += ticks;
+            } else if name.ends_with(NEXT) {
+                *spent.trainers_next.get_or_insert(0) += ticks;
+            }
+        }
+    }
+    let epochs: u64 = threads.values().map(|spent| spent.epochs).sum();
+    if epochs > 0 {
+        let training = threads.values().filter(|spent| spent.epochs > 0);
+        let waiting = training.filter_map(Spent::waiting).reduce(|sum, next| sum + next)?;
+        return Some(DataWaiting {
+            waiting_seconds: rate.seconds(waiting),
+            epoch_seconds: Some(rate.seconds(epochs)),
+            share: waiting as f64 / epochs as f64,
+        });
+    }
+    let waiting = threads.values().filter_map(Spent::waiting).max()?;
+    let wall = collected.ended.saturating_sub(collected.started);
+    Some(DataWaiting {
+        waiting_seconds: rate.seconds(waiting),
+        epoch_seconds: None,
+        share: if wall == 0 { 0.0 } else { waiting as f64 / wall as f64 },
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::report::simple::{ActionStatistics, DataWaiting};
+    use crate::{Profiler, ProfilerExt, RunContext, SimpleProfiler, Stage};
+
+    const TRAINERS: &str = "[_TrainingEpochLoop].train_dataloader_next";
+    const OWN: &str = "train_dataloader_next";
+
+    fn total(rows: &[ActionStatistics], action: &str) -> f64 {
+        rows.iter().find(|row| row.action == action).expect("the row").total_seconds
+    }
+
+    fn wait(profiler: &SimpleProfiler, action: &'static str, milliseconds: u64) {
+        let _next = profiler.profile(action);
+        std::thread::sleep(Duration::from_millis(milliseconds));
+    }
+
+    fn waiting(profiler: &SimpleProfiler) -> DataWaiting {
+        profiler.snapshot().data_waiting.expect("somebody waited")
+    }
+
+    #[test]
+    fn a_trainers_waiting_is_a_share_of_its_epochs() {
+        let profiler = SimpleProfiler::new();
+        for _ in 0..2 {
+            let _epoch = profiler.profile("run_training_epoch");
+            wait(&profiler, TRAINERS, 10);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        let report = profiler.snapshot();
+        let data = report.data_waiting.expect("it waited");
+        assert_eq!(data.waiting_seconds, total(&report.actions, TRAINERS));
+        assert_eq!(data.epoch_seconds, Some(total(&report.actions, "run_training_epoch")));
+        let share = data.waiting_seconds / data.epoch_seconds.expect("epochs");
+        assert!((data.share / share - 1.0).abs() < 1e-9, "{data:?}");
+        assert!((0.2..0.8).contains(&data.share), "{data:?}");
+        for text in [profiler.summary(), SimpleProfiler::detailed(profiler).summary()] {
+            let line = text.lines().find(|line| line.starts_with("Waiting for data: "));
+            let line = line.unwrap_or_else(|| panic!("no line in {text}"));
+            assert!(line.contains(" in training epochs ("), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_wrapper_inside_the_trainers_own_action_does_not_count_twice() {
+        let profiler = SimpleProfiler::new();
+        let epoch = profiler.profile("run_training_epoch");
+        let next = profiler.profile(TRAINERS);
+        wait(&profiler, OWN, 5);
+        drop(next);
+        drop(epoch);
+        let report = profiler.snapshot();
+        let data = report.data_waiting.expect("it waited");
+        assert_eq!(data.waiting_seconds, total(&report.actions, TRAINERS));
+    }
+
+    #[test]
+    fn workers_do_not_wait_for_data() {
+        let profiler = SimpleProfiler::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| wait(&profiler, TRAINERS, 50));
+            scope.spawn(|| wait(&profiler, OWN, 50));
+        });
+        let epoch = profiler.profile("run_training_epoch");
+        wait(&profiler, TRAINERS, 1);
+        drop(epoch);
+        let data = waiting(&profiler);
+        assert!((0.001..0.05).contains(&data.waiting_seconds), "{data:?}");
+        assert!(data.share <= 1.0);
+    }
+
+    #[test]
+    fn a_loop_of_ones_own_waits_for_a_share_of_the_wall_time() {
+        let profiler = SimpleProfiler::new();
+        let batches = (0..3).inspect(|_| std::thread::sleep(Duration::from_millis(5)));
+        for _batch in profiler.profile_iterable(batches, OWN) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let data = waiting(&profiler);
+        assert_eq!(data.epoch_seconds, None);
+        assert!(data.waiting_seconds >= 0.015 && data.share > 0.1 && data.share < 0.9, "{data:?}");
+        assert!(profiler.summary().contains(" wall time ("), "{}", profiler.summary());
+    }
+
+    #[test]
+    fn an_epoch_that_still_runs_counts_up_to_now() {
+        let profiler = SimpleProfiler::new();
+        let _epoch = profiler.profile("run_training_epoch");
+        wait(&profiler, TRAINERS, 5);
+        let _next = profiler.profile(TRAINERS);
+        std::thread::sleep(Duration::from_millis(20));
+        let data = waiting(&profiler);
+        assert!(data.waiting_seconds >= 0.025, "{data:?}");
+        assert!(data.epoch_seconds.expect("it runs") >= data.waiting_seconds, "{data:?}");
+    }
+
+    #[test]
+    fn without_a_loader_nothing_is_said() {
+        let profiler = SimpleProfiler::new();
+        drop(profiler.profile("run_training_epoch"));
+        drop(profiler.profile("val_next"));
+        assert_eq!(profiler.snapshot().data_waiting, None);
+        assert!(!profiler.summary().contains("Waiting"));
+        // What a stage inside the reported one waits for is not training.
+        let profiler = SimpleProfiler::new();
+        profiler.setup(Stage::Fit, &RunContext::default());
+        profiler.setup(Stage::SanityCheck, &RunContext::default());
+        wait(&profiler, TRAINERS, 1);
+        profiler.teardown(Some(Stage::SanityCheck));
+        assert_eq!(profiler.snapshot().data_waiting, None);
+    }
+}

@@ -1,0 +1,65 @@
+//! What is called along the way beside the module.
+
+use super::error::{BoxError, Result};
+use super::hooks::{optimizer_hooks, plain_methods, shared_hooks};
+use super::state::TrainerState;
+
+/// Something that follows a run, and may end it: early stopping, a logger, a progress bar.
+///
+/// Every hook of every callback is measured as `[Callback]{name}.{hook}`, the empty ones, too.
+///
+/// ```
+/// use profiler_core::train::{Callback, Result, TrainerState};
+///
+/// /// Ends training when the validation loss has not become lower for `patience` epochs.
+/// struct EarlyStopping { best: f64, waited: usize, patience: usize }
+///
+/// impl Callback for EarlyStopping {
+///     fn on_validation_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+///         let Some(loss) = trainer.metric("val_loss") else { return Ok(()) };
+///         if loss < self.best {
+///             (self.best, self.waited) = (loss, 0);
+///         } else {
+///             self.waited += 1;
+///             if self.waited >= self.patience {
+///                 trainer.stop("the validation loss does not become lower");
+///             }
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Callback {
+    /// Its name in reports; the name of its type by default.
+    fn name(&self) -> String {
+        crate::names::short_type_name::<Self>().to_owned()
+    }
+
+    /// The sanity check begins.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn on_sanity_check_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        let _ = trainer;
+        Ok(())
+    }
+
+    /// The sanity check ends.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn on_sanity_check_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        let _ = trainer;
+        Ok(())
+    }
+
+    shared_hooks!(plain_methods);
+    optimizer_hooks!(plain_methods);
+
+    /// The stage ends by an error; no other hook is called after it.
+    fn on_exception(&mut self, trainer: &mut TrainerState, error: &BoxError) {
+        let _ = (trainer, error);
+    }
+}

@@ -1,0 +1,124 @@
+//! A pass without learning: validation, sanity check, test and prediction.
+
+use super::Limit;
+use super::actions::loader_name;
+use super::error::{Result, TrainError};
+use super::loader::DataLoader;
+use super::module::TrainModule;
+use super::outcome::{EvaluationOutcome, StopReason};
+use super::run::{Run, failed_in};
+use crate::{ProfilerExt, Stage};
+
+/// Calls the hook of the stage that is running: the validation hook, unless it is a test or a
+/// prediction.
+macro_rules! hook {
+    ($run:ident, $validation:ident, $test:ident, $predict:ident) => {
+        match $run.state.stage {
+            Stage::Test => $run.$test(),
+            Stage::Predict => $run.$predict(),
+            Stage::Validate | Stage::SanityCheck | Stage::Fit => $run.$validation(),
+        }
+    };
+}
+
+impl<M: TrainModule> Run<'_, M> {
+    /// A stage of its own, from its first hook to its last.
+    pub(super) fn evaluation(
+        &mut self,
+        loader: &dyn DataLoader<M::Batch>,
+        stage: Stage,
+    ) -> Result<EvaluationOutcome, TrainError> {
+        self.begin()?;
+        let batches = if self.limit(stage).0.is_zero() {
+            let setting = self.limit(stage).1;
+            eprintln!("mlprof: {setting} is 0: {stage} is skipped");
+            0
+        } else {
+            self.evaluate(loader, stage)?
+        };
+        self.state.batch_index = None;
+        self.teardown()?;
+        Ok(EvaluationOutcome {
+            batches,
+            is_interrupted: self.state.stop == Some(StopReason::Interrupted),
+            metrics: std::mem::take(&mut self.state.means.finished),
+        })
+    }
+
+    /// One pass over `loader`; how many batches were run.
+    pub(super) fn evaluate(
+        &mut self,
+        loader: &dyn DataLoader<M::Batch>,
+        stage: Stage,
+    ) -> Result<usize, TrainError> {
+        let before = (self.state.stage, self.state.num_batches);
+        self.state.stage = stage;
+        self.state.means.begin();
+        let mut batches = self.open(loader, stage, self.limit(stage))?;
+        self.state.num_batches = batches.total();
+        hook!(self, on_validation_model_eval, on_test_model_eval, on_predict_model_eval)?;
+        hook!(self, on_validation_start, on_test_start, on_predict_start)?;
+        hook!(self, on_validation_epoch_start, on_test_epoch_start, on_predict_epoch_start)?;
+        let profiler = self.profiler.clone();
+        let mut index = 0;
+        while let Some((batch, is_last)) = batches.next(&*profiler, &self.state)? {
+            self.state.batch_index = Some(index);
+            self.evaluation_batch(batch)?;
+            self.state.batch_index = None;
+            index += 1;
+            if is_last || self.watch.requested() {
+                break;
+            }
+        }
+        drop(batches);
+        if index == 0 {
+            return Err(TrainError::NoBatches { loader: loader_name(stage) });
+        }
+        self.end_of_pass()?;
+        (self.state.stage, self.state.num_batches) = before;
+        Ok(index)
+    }
+
+    fn end_of_pass(&mut self) -> Result<(), TrainError> {
+        // The means are there for the hooks that end the pass.
+        self.state.means.end(self.state.stage != Stage::SanityCheck);
+        if self.watch.requested() {
+            self.state.stop.get_or_insert(StopReason::Interrupted);
+        }
+        hook!(self, on_validation_epoch_end, on_test_epoch_end, on_predict_epoch_end)?;
+        hook!(self, on_validation_end, on_test_end, on_predict_end)?;
+        hook!(self, on_validation_model_train, on_test_model_train, on_predict_model_train)
+    }
+
+    fn evaluation_batch(&mut self, batch: M::Batch) -> Result<(), TrainError> {
+        let batch = self.batch_to_device(batch)?;
+        hook!(self, on_validation_batch_start, on_test_batch_start, on_predict_batch_start)?;
+        {
+            let _scope = self.profiler.profile(self.actions.loader(self.state.stage).step);
+            let (name, result) = match self.state.stage {
+                Stage::Test => ("test_step", self.module.test_step(&batch, &mut self.state)),
+                Stage::Predict => {
+                    ("predict_step", self.module.predict_step(&batch, &mut self.state))
+                }
+                Stage::Validate | Stage::SanityCheck | Stage::Fit => {
+                    ("validation_step", self.module.validation_step(&batch, &mut self.state))
+                }
+            };
+            failed_in(name, &self.state, result)?;
+        }
+        hook!(self, on_validation_batch_end, on_test_batch_end, on_predict_batch_end)
+    }
+
+    fn limit(&self, stage: Stage) -> (Limit, &'static str) {
+        let settings = self.settings;
+        match stage {
+            Stage::Fit => (settings.limit_train_batches, "limit_train_batches"),
+            Stage::Validate => (settings.limit_val_batches, "limit_val_batches"),
+            Stage::Test => (settings.limit_test_batches, "limit_test_batches"),
+            Stage::Predict => (settings.limit_predict_batches, "limit_predict_batches"),
+            Stage::SanityCheck => {
+                (Limit::Batches(settings.num_sanity_val_steps), "num_sanity_val_steps")
+            }
+        }
+    }
+}

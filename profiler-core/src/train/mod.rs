@@ -1,0 +1,126 @@
+//! A training loop for frameworks that have none: what Lightning's `Trainer` does, small.
+//!
+//! The user writes a [`TrainModule`]: a training step that returns the loss, and which optimizer.
+//! A [`Trainer`] does the rest, with every part of it measured under the names that Lightning uses,
+//! and ends each stage with the profiler's report.
+//!
+//! What belongs to one framework comes from its plugin as a [`TrainOptimizer`]: backward, gradient
+//! clipping, the optimizer step, and how a loss is read. The plugins show whole programs; here the
+//! "framework" is one number that learns to be 3:
+//!
+//! ```
+//! use profiler_core::train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
+//!
+//! struct Descent { weight: f64, gradient: f64, rate: f64 }
+//! impl TrainOptimizer for Descent {
+//!     type Loss = f64;
+//!     fn loss_value(&self, loss: &f64) -> Result<f64> { Ok(*loss) }
+//!     fn zero_grad(&mut self) -> Result<()> { self.gradient = 0.0; Ok(()) }
+//!     fn backward(&mut self, _loss: &f64, scale: f64) -> Result<()> {
+//!         self.gradient += 2.0 * (self.weight - 3.0) * scale;
+//!         Ok(())
+//!     }
+//!     fn clip_gradients(&mut self, max_norm: f64) -> Result<()> {
+//!         self.gradient = self.gradient.clamp(-max_norm, max_norm);
+//!         Ok(())
+//!     }
+//!     fn step(&mut self) -> Result<()> { self.weight -= self.rate * self.gradient; Ok(()) }
+//!     fn learning_rate(&self) -> f64 { self.rate }
+//!     fn set_learning_rate(&mut self, rate: f64) { self.rate = rate; }
+//! }
+//!
+//! #[derive(Default)]
+//! struct Number { weight: f64 }
+//! impl TrainModule for Number {
+//!     type Batch = ();
+//!     type Optimizer = Descent;
+//!     fn configure_optimizers(&mut self) -> Result<Optimizers<Descent>> {
+//!         Ok(Descent { weight: 0.0, gradient: 0.0, rate: 0.1 }.into())
+//!     }
+//!     fn training_step(&mut self, _batch: &(), _trainer: &mut TrainerState) -> Result<f64> {
+//!         Ok((self.weight - 3.0).powi(2))
+//!     }
+//!     fn on_before_zero_grad(&mut self, optimizer: &mut Descent, _: &mut TrainerState) -> Result<()> {
+//!         self.weight = optimizer.weight;
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut trainer = Trainer::new().max_epochs(3).profiler("simple")?.progress_bar(false);
+//! let mut number = Number::default();
+//! let outcome = trainer.fit(&mut number, &vec![(); 20], None)?; // prints FIT Profiler Report
+//! assert_eq!((outcome.epochs, outcome.steps), (3, 60));
+//! assert!((number.weight - 3.0).abs() < 0.01);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Everything that the loop measures can be had without it: `profiler.profile("optimizer_step")`
+//! in a loop of one's own, and a [`Session`](crate::Session) around it for the report.
+//!
+//! # What is measured, in this order
+//!
+//! Names follow Lightning, prefixes included, so that reports can be laid side by side:
+//! `[LightningModule]{Module}.{hook}` for the user's module, `[Callback]{name}.{hook}` for every
+//! callback, `[Strategy]SingleDeviceStrategy.{x}`, and bare names for what the trainer does.
+//! Indentation means nesting; `on_…` stands for the hook of every callback, then of the module.
+//!
+//! ```text
+//! configure_callbacks, prepare_data, setup, configure_model, configure_optimizers, on_fit_start
+//! on_sanity_check_start … validation block, rows of their own … on_sanity_check_end
+//! train_dataloader, on_train_start
+//! per epoch: on_train_epoch_start
+//!   run_training_epoch
+//!     per batch: [_TrainingEpochLoop].train_dataloader_next, on_before_batch_transfer
+//!       [Strategy].batch_to_device { transfer_batch_to_device, on_after_batch_transfer }
+//!       on_train_batch_start
+//!       run_training_batch
+//!         optimizer_step (while gradients are accumulated: its first four without it)
+//!           [Strategy].training_step, on_before_zero_grad, optimizer_zero_grad
+//!           [Strategy].backward { on_before_backward, on_after_backward }
+//!           on_before_optimizer_step, configure_gradient_clipping
+//!         [Strategy].read_loss, when the loss is due to be read
+//!       lr_scheduler_step, on_train_batch_end, validation block when it is due
+//!   on_train_epoch_end, lr_scheduler_step if it goes by epochs, save_checkpoint
+//!   train_dataloader of the next epoch
+//! on_train_end, on_fit_end, teardown
+//!
+//! validation block: val_dataloader, on_validation_model_eval, on_validation_start,
+//!   on_validation_epoch_start
+//!   per batch: [_EvaluationLoop].val_next, batch transfer, on_validation_batch_start,
+//!     [Strategy].validation_step, on_validation_batch_end
+//!   on_validation_epoch_end, on_validation_end, on_validation_model_train
+//! test and predict: the same with test_ and predict_ names
+//! ```
+//!
+//! *Cost*: some thirty scopes per training batch with one callback; about a microsecond with the
+//! Simple profiler, and none of them does anything else without a profiler.
+
+mod actions;
+mod callback;
+mod checkpoint;
+mod error;
+mod evaluation;
+mod fetch;
+mod fit;
+mod hooks;
+mod limit;
+mod loader;
+mod module;
+mod optimizer;
+mod outcome;
+mod progress;
+mod run;
+mod state;
+mod step;
+mod trainer;
+
+pub use callback::Callback;
+pub use error::{BoxError, Place, Result, TrainError};
+pub use limit::{Interval, Limit};
+pub use loader::{DataLoader, EpochContext};
+pub use module::TrainModule;
+pub use optimizer::{LrInterval, Optimizers, TrainOptimizer};
+pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
+pub use progress::ProgressBar;
+pub use state::TrainerState;
+pub use trainer::Trainer;

@@ -1,0 +1,202 @@
+//! What the user writes: a model and how it learns.
+
+use std::path::Path;
+
+use super::callback::Callback;
+use super::error::Result;
+use super::hooks::{module_hooks, optimizer_hooks, plain_methods, shared_hooks};
+use super::optimizer::{Optimizers, TrainOptimizer};
+use super::state::TrainerState;
+
+/// Methods of a module around its optimizer, with an empty default.
+macro_rules! methods_with_optimizer {
+    ([] $($name:ident: $doc:literal;)*) => {$(
+        #[doc = $doc]
+        ///
+        /// # Errors
+        ///
+        /// Whatever is returned ends the fit, after its report.
+        fn $name(
+            &mut self,
+            optimizer: &mut Self::Optimizer,
+            trainer: &mut TrainerState,
+        ) -> Result<()> {
+            let _ = (optimizer, trainer);
+            Ok(())
+        }
+    )*};
+}
+
+/// The loss of a module: what its optimizer starts backward from.
+pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
+
+/// A model and how it learns: the counterpart of Lightning's `LightningModule`.
+///
+/// A training step and an optimizer are all that must be written; every other hook of Lightning's
+/// is there with an empty default. Each is measured as `[LightningModule]{Type}.{hook}`, where
+/// `{Type}` is the implementing type; the steps as `[Strategy]SingleDeviceStrategy.{step}`.
+pub trait TrainModule {
+    /// What loaders give. Several tensors are a tuple or a struct.
+    type Batch;
+    /// The optimizer, as the framework's plugin makes it.
+    type Optimizer: TrainOptimizer;
+
+    /// The forward pass of a batch, up to the loss.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn training_step(
+        &mut self,
+        batch: &Self::Batch,
+        trainer: &mut TrainerState,
+    ) -> Result<LossOf<Self>>;
+
+    /// Makes the optimizer, with a learning rate schedule if wanted.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>>;
+
+    /// A validation batch. [Log](TrainerState::log_weighted) what is wanted of it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+        let _ = (batch, trainer);
+        Ok(())
+    }
+
+    /// A test batch. [Log](TrainerState::log_weighted) what is wanted of it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn test_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+        let _ = (batch, trainer);
+        Ok(())
+    }
+
+    /// A batch to predict. Keep in the module what is wanted of it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn predict_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+        let _ = (batch, trainer);
+        Ok(())
+    }
+
+    /// Callbacks of the module's own, called after those of the trainer.
+    fn configure_callbacks(&mut self) -> Vec<Box<dyn Callback>> {
+        Vec::new()
+    }
+
+    /// Seeds the framework's random numbers. Called before everything else when the trainer has a
+    /// [`seed`](super::Trainer::seed). A model that exists by then has its weights already: seed
+    /// before making it, too.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn seed_everything(&mut self, seed: u64) -> Result<()> {
+        let _ = seed;
+        Ok(())
+    }
+
+    shared_hooks!(plain_methods);
+    module_hooks!(plain_methods);
+    optimizer_hooks!(methods_with_optimizer);
+
+    /// Changes a batch before it is moved to the device.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn on_before_batch_transfer(
+        &mut self,
+        batch: Self::Batch,
+        trainer: &mut TrainerState,
+    ) -> Result<Self::Batch> {
+        let _ = trainer;
+        Ok(batch)
+    }
+
+    /// Moves a batch to the device. By default it stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn transfer_batch_to_device(
+        &mut self,
+        batch: Self::Batch,
+        trainer: &mut TrainerState,
+    ) -> Result<Self::Batch> {
+        let _ = trainer;
+        Ok(batch)
+    }
+
+    /// Changes a batch on the device.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the stage, after its report.
+    fn on_after_batch_transfer(
+        &mut self,
+        batch: Self::Batch,
+        trainer: &mut TrainerState,
+    ) -> Result<Self::Batch> {
+        let _ = trainer;
+        Ok(batch)
+    }
+
+    /// Forgets gradients; called at the first batch of those that are accumulated.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn optimizer_zero_grad(
+        &mut self,
+        optimizer: &mut Self::Optimizer,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let _ = trainer;
+        optimizer.zero_grad()
+    }
+
+    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn configure_gradient_clipping(
+        &mut self,
+        optimizer: &mut Self::Optimizer,
+        gradient_clip_val: Option<f64>,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let _ = trainer;
+        gradient_clip_val.map_or(Ok(()), |max_norm| optimizer.clip_gradients(max_norm))
+    }
+
+    /// Writes the model to `path`. Called after every epoch when the trainer has a
+    /// [`checkpoint_dir`](super::Trainer::checkpoint_dir): with the name of a temporary file, which
+    /// becomes the checkpoint when this has returned.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report. Earlier checkpoints stay.
+    fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
+        let _ = path;
+        Err("the module has no save_checkpoint: implement TrainModule::save_checkpoint, or leave \
+             checkpoint_dir out"
+            .into())
+    }
+
+    /// How the names of checkpoint files end.
+    fn checkpoint_extension(&self) -> &'static str {
+        "safetensors"
+    }
+}

@@ -1,0 +1,107 @@
+//! What the loop needs of a framework: how gradients are made and applied.
+
+use super::error::Result;
+
+/// The door between the loop and one framework. Plugins implement it for the optimizers of theirs.
+///
+/// The loop measures every call; an implementation need not.
+pub trait TrainOptimizer {
+    /// What a training step returns and backward starts from: a tensor of one element.
+    type Loss;
+
+    /// The loss as a number. On an accelerator this waits until the device has computed it.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says, such as a loss of more than one element.
+    fn loss_value(&self, loss: &Self::Loss) -> Result<f64>;
+
+    /// Whether [`loss_value`](Self::loss_value) waits for a device. The loop then reads the loss
+    /// only every [`log_every_n_steps`](super::Trainer::log_every_n_steps) steps, so as not to
+    /// hold the device up; on a CPU it reads every one.
+    fn reading_waits(&self, loss: &Self::Loss) -> bool {
+        let _ = loss;
+        false
+    }
+
+    /// Forgets all gradients.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn zero_grad(&mut self) -> Result<()>;
+
+    /// Adds the gradients of `loss · scale` to those that are there.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn backward(&mut self, loss: &Self::Loss, scale: f64) -> Result<()>;
+
+    /// Scales all gradients together so that their norm (the root of the sum of squares over all
+    /// parameters) is at most `max_norm`.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn clip_gradients(&mut self, max_norm: f64) -> Result<()>;
+
+    /// Moves the parameters along the gradients.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn step(&mut self) -> Result<()>;
+
+    /// The learning rate.
+    fn learning_rate(&self) -> f64;
+
+    /// Sets the learning rate.
+    fn set_learning_rate(&mut self, learning_rate: f64);
+}
+
+/// How often a learning rate schedule moves on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LrInterval {
+    /// After every epoch, as in Lightning unless told otherwise.
+    #[default]
+    Epoch,
+    /// After every optimizer step.
+    Step,
+}
+
+type Schedule = Box<dyn FnMut(usize) -> f64>;
+
+/// An optimizer, and a learning rate schedule if there is one: what
+/// [`configure_optimizers`](super::TrainModule::configure_optimizers) returns.
+///
+/// An optimizer alone becomes one by `.into()`.
+pub struct Optimizers<O> {
+    pub(super) optimizer: O,
+    pub(super) schedule: Option<(LrInterval, Schedule)>,
+}
+
+impl<O> Optimizers<O> {
+    /// This optimizer, at the learning rate that it has.
+    pub fn new(optimizer: O) -> Self {
+        Self { optimizer, schedule: None }
+    }
+
+    /// Sets the learning rate after every epoch or step to what `schedule` says. Its argument is
+    /// how many epochs or optimizer steps have been done, from 1.
+    #[must_use]
+    pub fn lr_scheduler(
+        mut self,
+        interval: LrInterval,
+        schedule: impl FnMut(usize) -> f64 + 'static,
+    ) -> Self {
+        self.schedule = Some((interval, Box::new(schedule)));
+        self
+    }
+}
+
+impl<O: TrainOptimizer> From<O> for Optimizers<O> {
+    fn from(optimizer: O) -> Self {
+        Self::new(optimizer)
+    }
+}

@@ -1,0 +1,177 @@
+//! Progress on standard error, so that reports on standard output can be piped.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use indicatif::ProgressStyle;
+
+use super::callback::Callback;
+use super::error::{BoxError, Result};
+use super::state::TrainerState;
+use crate::Stage;
+
+/// Epoch, steps per second and loss: a bar on a terminal, a line per epoch elsewhere.
+///
+/// A [`Trainer`](super::Trainer) has one unless told otherwise.
+#[derive(Debug)]
+pub struct ProgressBar {
+    bar: Option<indicatif::ProgressBar>,
+    began: Instant,
+    batches: usize,
+}
+
+impl Default for ProgressBar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ProgressBar {
+    /// A bar if standard error is a terminal, lines if not.
+    pub fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = indicatif::ProgressBar::no_length();
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+            bar
+        });
+        Self { bar, began: Instant::now(), batches: 0 }
+    }
+
+    /// A pass over the data begins.
+    fn begin(&mut self, title: &str, trainer: &TrainerState) {
+        self.began = Instant::now();
+        self.batches = 0;
+        if let Some(bar) = &self.bar {
+            bar.reset();
+            bar.set_style(style(trainer.num_batches().is_some()));
+            match trainer.num_batches() {
+                Some(total) => bar.set_length(total as u64),
+                None => bar.unset_length(),
+            }
+            bar.set_message(title.to_owned());
+        }
+    }
+
+    /// One more batch is done.
+    fn advance(&mut self, trainer: &TrainerState) {
+        self.batches += 1;
+        if let Some(bar) = &self.bar {
+            if bar.length().is_none()
+                && let Some(total) = trainer.num_batches()
+            {
+                bar.set_style(style(true));
+                bar.set_length(total as u64);
+            }
+            // Drawn some 20 times per second; text that is not drawn is not made.
+            bar.set_position(self.batches as u64);
+            if let (Some(loss), Stage::Fit) = (trainer.loss(), trainer.stage())
+                && self.batches.is_multiple_of(16)
+            {
+                bar.set_prefix(format!("loss {loss:.4}"));
+            }
+        }
+    }
+
+    /// A pass is over: a line that stays.
+    fn finish(&mut self, title: &str, trainer: &TrainerState) {
+        let seconds = self.began.elapsed().as_secs_f64();
+        let rate = self.batches as f64 / seconds.max(f64::MIN_POSITIVE);
+        let mut line =
+            format!("{title}: {} batches in {seconds:.1} s ({rate:.1} step/s)", self.batches);
+        if let (Some(loss), Stage::Fit) = (trainer.loss(), trainer.stage()) {
+            // Writing into a string cannot fail.
+            let _ = write!(line, ", loss {loss:.4}");
+        }
+        for (name, mean) in trainer.metrics() {
+            let _ = write!(line, ", {name} {mean:.4}");
+        }
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(has_length: bool) -> ProgressStyle {
+    let template = if has_length {
+        "{msg} [{bar:30}] {pos}/{len} {per_sec} {prefix}"
+    } else {
+        "{msg} {spinner} {pos} {per_sec} {prefix}"
+    };
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("per_sec", |state: &indicatif::ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{:.1} step/s", state.per_sec());
+        })
+        .progress_chars("=> ")
+}
+
+fn epoch_title(trainer: &TrainerState) -> String {
+    let epoch = trainer.epoch() + 1;
+    trainer
+        .max_epochs()
+        .map_or_else(|| format!("epoch {epoch}"), |max| format!("epoch {epoch}/{max}"))
+}
+
+impl Callback for ProgressBar {
+    fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.begin(&epoch_title(trainer), trainer);
+        Ok(())
+    }
+
+    fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.advance(trainer);
+        Ok(())
+    }
+
+    fn on_train_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.finish(&epoch_title(trainer), trainer);
+        Ok(())
+    }
+
+    fn on_test_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.begin("test", trainer);
+        Ok(())
+    }
+
+    fn on_test_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.advance(trainer);
+        Ok(())
+    }
+
+    fn on_test_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.finish("test", trainer);
+        Ok(())
+    }
+
+    fn on_predict_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.begin("predict", trainer);
+        Ok(())
+    }
+
+    fn on_predict_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.advance(trainer);
+        Ok(())
+    }
+
+    fn on_predict_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.finish("predict", trainer);
+        Ok(())
+    }
+
+    fn teardown(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+        self.clear();
+        Ok(())
+    }
+
+    fn on_exception(&mut self, _trainer: &mut TrainerState, _error: &BoxError) {
+        self.clear();
+    }
+}

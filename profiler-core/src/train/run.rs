@@ -1,0 +1,239 @@
+//! One stage while it runs: the module, the callbacks, and how their hooks are called.
+
+use std::sync::Arc;
+
+use super::actions::{CallbackActions, RunActions};
+use super::callback::Callback;
+use super::error::{BoxError, Result, TrainError};
+use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
+use super::module::TrainModule;
+use super::optimizer::{LrInterval, Optimizers};
+use super::outcome::StopReason;
+use super::state::TrainerState;
+use super::trainer::Settings;
+use crate::interrupt::Watch;
+use crate::{Profiler, ProfilerExt};
+
+/// A callback and what is measured of it.
+pub(super) struct Listener<'run> {
+    callback: Held<'run>,
+    name: String,
+    actions: CallbackActions,
+}
+
+enum Held<'run> {
+    Own(Box<dyn Callback>),
+    Lent(&'run mut dyn Callback),
+}
+
+impl<'run> Listener<'run> {
+    pub(super) fn own(callback: Box<dyn Callback>) -> Self {
+        Self::new(callback.name(), Held::Own(callback))
+    }
+
+    pub(super) fn lent(callback: &'run mut dyn Callback) -> Self {
+        Self::new(callback.name(), Held::Lent(callback))
+    }
+
+    fn new(name: String, callback: Held<'run>) -> Self {
+        Self { callback, actions: CallbackActions::new(&name), name }
+    }
+
+    fn callback(&mut self) -> &mut dyn Callback {
+        match &mut self.callback {
+            Held::Own(callback) => &mut **callback,
+            Held::Lent(callback) => &mut **callback,
+        }
+    }
+}
+
+/// One stage while it runs.
+pub(super) struct Run<'run, M: TrainModule> {
+    pub(super) profiler: Arc<dyn Profiler>,
+    pub(super) settings: &'run Settings,
+    pub(super) module: &'run mut M,
+    pub(super) listeners: Vec<Listener<'run>>,
+    pub(super) actions: RunActions,
+    pub(super) state: TrainerState,
+    pub(super) watch: Watch,
+}
+
+/// The hooks of callbacks, then of the module, each measured.
+macro_rules! call_shared_hooks {
+    ([] $($name:ident: $doc:literal;)*) => {$(
+        pub(super) fn $name(&mut self) -> Result<(), TrainError> {
+            self.call_listeners(
+                stringify!($name),
+                |actions| actions.shared.$name,
+                |callback, state| callback.$name(state),
+            )?;
+            let _scope = self.profiler.profile(self.actions.shared.$name);
+            let result = self.module.$name(&mut self.state);
+            failed_in(stringify!($name), &self.state, result)
+        }
+    )*};
+}
+
+/// The same for hooks that give the module its optimizer.
+macro_rules! call_optimizer_hooks {
+    ([] $($name:ident: $doc:literal;)*) => {$(
+        pub(super) fn $name(&mut self, optimizer: &mut M::Optimizer) -> Result<(), TrainError> {
+            self.call_listeners(
+                stringify!($name),
+                |actions| actions.optimizer.$name,
+                |callback, state| callback.$name(state),
+            )?;
+            let _scope = self.profiler.profile(self.actions.optimizer.$name);
+            let result = self.module.$name(optimizer, &mut self.state);
+            failed_in(stringify!($name), &self.state, result)
+        }
+    )*};
+}
+
+/// The module's own hooks, each measured.
+macro_rules! call_module_hooks {
+    ([] $($name:ident: $doc:literal;)*) => {$(
+        pub(super) fn $name(&mut self) -> Result<(), TrainError> {
+            let _scope = self.profiler.profile(self.actions.module.$name);
+            let result = self.module.$name(&mut self.state);
+            failed_in(stringify!($name), &self.state, result)
+        }
+    )*};
+}
+
+impl<M: TrainModule> Run<'_, M> {
+    shared_hooks!(call_shared_hooks);
+    optimizer_hooks!(call_optimizer_hooks);
+    module_hooks!(call_module_hooks);
+
+    pub(super) fn on_sanity_check_start(&mut self) -> Result<(), TrainError> {
+        self.call_listeners(
+            "on_sanity_check_start",
+            |actions| actions.on_sanity_check_start,
+            |callback, state| callback.on_sanity_check_start(state),
+        )
+    }
+
+    pub(super) fn on_sanity_check_end(&mut self) -> Result<(), TrainError> {
+        self.call_listeners(
+            "on_sanity_check_end",
+            |actions| actions.on_sanity_check_end,
+            |callback, state| callback.on_sanity_check_end(state),
+        )
+    }
+
+    /// Tells every callback of `error`, which ends the stage.
+    pub(super) fn on_exception(&mut self, error: TrainError) -> TrainError {
+        let error: BoxError = Box::new(error);
+        for listener in &mut self.listeners {
+            let _scope = self.profiler.profile(listener.actions.on_exception);
+            listener.callback().on_exception(&mut self.state, &error);
+        }
+        match error.downcast() {
+            Ok(error) => *error,
+            Err(other) => TrainError::Setting(other.to_string()),
+        }
+    }
+
+    fn call_listeners(
+        &mut self,
+        hook: &'static str,
+        action: impl Fn(&CallbackActions) -> crate::Action,
+        call: impl Fn(&mut dyn Callback, &mut TrainerState) -> Result<()>,
+    ) -> Result<(), TrainError> {
+        for listener in &mut self.listeners {
+            let _scope = self.profiler.profile(action(&listener.actions));
+            call(listener.callback(), &mut self.state).map_err(|source| TrainError::Callback {
+                callback: listener.name.clone(),
+                hook,
+                place: self.state.place(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// `prepare_data` (on rank 0), the module's own callbacks, `setup` and `configure_model`: the
+    /// beginning of every stage.
+    pub(super) fn begin(&mut self) -> Result<(), TrainError> {
+        if let Some(seed) = self.state.seed {
+            failed_in("seed_everything", &self.state, self.module.seed_everything(seed))?;
+        }
+        {
+            let _scope = self.profiler.profile(self.actions.configure_callbacks);
+            let own = self.module.configure_callbacks();
+            self.listeners.extend(own.into_iter().map(Listener::own));
+        }
+        if self.state.run.rank == 0 {
+            self.prepare_data()?;
+        }
+        self.setup()?;
+        self.configure_model()
+    }
+
+    pub(super) fn configure_optimizers(&mut self) -> Result<Optimizers<M::Optimizer>, TrainError> {
+        let _scope = self.profiler.profile(self.actions.configure_optimizers);
+        let result = self.module.configure_optimizers();
+        failed_in("configure_optimizers", &self.state, result)
+    }
+
+    /// A batch moved to the device, with the hooks before and after.
+    pub(super) fn batch_to_device(&mut self, batch: M::Batch) -> Result<M::Batch, TrainError> {
+        let batch = {
+            let _scope = self.profiler.profile(self.actions.on_before_batch_transfer);
+            let result = self.module.on_before_batch_transfer(batch, &mut self.state);
+            failed_in("on_before_batch_transfer", &self.state, result)?
+        };
+        let _strategy = self.profiler.profile(self.actions.batch_to_device);
+        let batch = {
+            let _scope = self.profiler.profile(self.actions.transfer_batch_to_device);
+            let result = self.module.transfer_batch_to_device(batch, &mut self.state);
+            failed_in("transfer_batch_to_device", &self.state, result)?
+        };
+        let _scope = self.profiler.profile(self.actions.on_after_batch_transfer);
+        let result = self.module.on_after_batch_transfer(batch, &mut self.state);
+        failed_in("on_after_batch_transfer", &self.state, result)
+    }
+
+    /// Moves the schedule on if it goes by `interval`.
+    pub(super) fn lr_scheduler_step(
+        &mut self,
+        optimizers: &mut Optimizers<M::Optimizer>,
+        interval: LrInterval,
+    ) {
+        use super::optimizer::TrainOptimizer;
+        let Some((_, schedule)) =
+            optimizers.schedule.as_mut().filter(|(schedule, _)| *schedule == interval)
+        else {
+            return;
+        };
+        let _scope = self.profiler.profile(self.actions.lr_scheduler_step);
+        let done = match interval {
+            LrInterval::Epoch => self.state.epoch + 1,
+            LrInterval::Step => self.state.global_step,
+        };
+        optimizers.optimizer.set_learning_rate(schedule(done));
+        self.state.learning_rate = Some(optimizers.optimizer.learning_rate());
+    }
+
+    /// Whether to end after this batch. *Cost*: one relaxed load.
+    pub(super) fn should_stop(&mut self) -> bool {
+        if self.watch.requested() {
+            self.state.stop.get_or_insert(StopReason::Interrupted);
+        }
+        let is_enough = |max| self.state.global_step >= max;
+        if self.settings.max_steps.is_some_and(is_enough) {
+            self.state.stop.get_or_insert(StopReason::MaxSteps);
+        }
+        self.state.stop.is_some()
+    }
+}
+
+/// An error of the module, with where it happened.
+pub(super) fn failed_in<T>(
+    hook: &'static str,
+    state: &TrainerState,
+    result: Result<T>,
+) -> Result<T, TrainError> {
+    result.map_err(|source| TrainError::Module { hook, place: state.place(), source })
+}

@@ -1,0 +1,340 @@
+//! The trainer: its settings, and how a stage begins and ends.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::actions::RunActions;
+use super::callback::Callback;
+use super::error::TrainError;
+use super::fit::FitData;
+use super::limit::{Interval, Limit};
+use super::loader::DataLoader;
+use super::module::TrainModule;
+use super::outcome::{EvaluationOutcome, FitOutcome};
+use super::progress::ProgressBar;
+use super::run::{Listener, Run};
+use super::state::TrainerState;
+use crate::names::short_type_name;
+use crate::{
+    IntoProfiler, PassThroughProfiler, Profiler, RunContext, Session, Stage, UnknownProfiler,
+    interrupt,
+};
+
+/// How many epochs are run if neither epochs nor steps are limited, as in Lightning.
+const DEFAULT_MAX_EPOCHS: usize = 1000;
+
+/// What a [`Trainer`] was told.
+pub(super) struct Settings {
+    pub(super) max_epochs: Option<usize>,
+    pub(super) max_steps: Option<usize>,
+    pub(super) limit_train_batches: Limit,
+    pub(super) limit_val_batches: Limit,
+    pub(super) limit_test_batches: Limit,
+    pub(super) limit_predict_batches: Limit,
+    pub(super) val_check_interval: Interval,
+    pub(super) num_sanity_val_steps: usize,
+    pub(super) accumulate_grad_batches: usize,
+    pub(super) gradient_clip_val: Option<f64>,
+    pub(super) log_every_n_steps: usize,
+    pub(super) stop_on_invalid_loss: bool,
+    pub(super) checkpoint_dir: Option<PathBuf>,
+    pub(super) seed: Option<u64>,
+    shows_progress: bool,
+}
+
+/// Trains, validates, tests and predicts with a [`TrainModule`], and ends each with the report of
+/// its profiler. Settings and their defaults are Lightning's; see the [module](super).
+///
+/// The report comes also when a stage ends by an error, a panic or Ctrl-C. The first Ctrl-C ends
+/// the stage after the running batch, with a checkpoint; the second ends the process.
+pub struct Trainer {
+    settings: Settings,
+    callbacks: Vec<Box<dyn Callback>>,
+    profiler: Arc<dyn Profiler>,
+    run: RunContext,
+}
+
+impl Default for Trainer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Trainer {
+    /// No profiler, a progress bar, two sanity-check steps, validation after every epoch. Rank and
+    /// world size come from the [environment](RunContext::from_environment).
+    pub fn new() -> Self {
+        Self {
+            settings: Settings {
+                max_epochs: None,
+                max_steps: None,
+                limit_train_batches: Limit::ALL,
+                limit_val_batches: Limit::ALL,
+                limit_test_batches: Limit::ALL,
+                limit_predict_batches: Limit::ALL,
+                val_check_interval: Interval::Share(1.0),
+                num_sanity_val_steps: 2,
+                accumulate_grad_batches: 1,
+                gradient_clip_val: None,
+                log_every_n_steps: 50,
+                stop_on_invalid_loss: true,
+                checkpoint_dir: None,
+                seed: None,
+                shows_progress: true,
+            },
+            callbacks: Vec::new(),
+            profiler: Arc::new(PassThroughProfiler),
+            run: RunContext::from_environment(),
+        }
+    }
+
+    /// Measures every stage: `"simple"`, `"advanced"`, a profiler of your own, or `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is none.
+    pub fn profiler(mut self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+        self.profiler = profiler.into_profiler()?;
+        Ok(self)
+    }
+
+    /// Ends the fit after so many epochs; 1000 by default, without limit if there is a
+    /// [`max_steps`](Self::max_steps).
+    #[must_use]
+    pub fn max_epochs(mut self, epochs: usize) -> Self {
+        self.settings.max_epochs = Some(epochs);
+        self
+    }
+
+    /// Ends the fit after so many optimizer steps, in the middle of an epoch if need be.
+    #[must_use]
+    pub fn max_steps(mut self, steps: usize) -> Self {
+        self.settings.max_steps = Some(steps);
+        self
+    }
+
+    /// Uses so many training batches per epoch, or this share of them.
+    #[must_use]
+    pub fn limit_train_batches(mut self, limit: impl Into<Limit>) -> Self {
+        self.settings.limit_train_batches = limit.into();
+        self
+    }
+
+    /// Uses so many validation batches, or this share of them; 0 turns validation off.
+    #[must_use]
+    pub fn limit_val_batches(mut self, limit: impl Into<Limit>) -> Self {
+        self.settings.limit_val_batches = limit.into();
+        self
+    }
+
+    /// Uses so many test batches, or this share of them.
+    #[must_use]
+    pub fn limit_test_batches(mut self, limit: impl Into<Limit>) -> Self {
+        self.settings.limit_test_batches = limit.into();
+        self
+    }
+
+    /// Uses so many batches to predict, or this share of them.
+    #[must_use]
+    pub fn limit_predict_batches(mut self, limit: impl Into<Limit>) -> Self {
+        self.settings.limit_predict_batches = limit.into();
+        self
+    }
+
+    /// Validates after every so many training batches of an epoch, or after this share of it; 1.0,
+    /// at its end, by default.
+    #[must_use]
+    pub fn val_check_interval(mut self, interval: impl Into<Interval>) -> Self {
+        self.settings.val_check_interval = interval.into();
+        self
+    }
+
+    /// Runs so many validation batches before training; 2 by default, 0 for none.
+    #[must_use]
+    pub fn num_sanity_val_steps(mut self, steps: usize) -> Self {
+        self.settings.num_sanity_val_steps = steps;
+        self
+    }
+
+    /// Adds up the gradients of so many batches before each optimizer step. Losses are divided by
+    /// this number, so that gradients are those of the mean.
+    #[must_use]
+    pub fn accumulate_grad_batches(mut self, batches: usize) -> Self {
+        self.settings.accumulate_grad_batches = batches;
+        self
+    }
+
+    /// Scales gradients before each optimizer step so that their norm is at most this.
+    #[must_use]
+    pub fn gradient_clip_val(mut self, max_norm: f64) -> Self {
+        self.settings.gradient_clip_val = Some(max_norm);
+        self
+    }
+
+    /// On an accelerator, reads the loss only after every so many batches (50 by default) and at
+    /// the end of each epoch: reading waits for the device. On a CPU it is read after every one.
+    #[must_use]
+    pub fn log_every_n_steps(mut self, steps: usize) -> Self {
+        self.settings.log_every_n_steps = steps;
+        self
+    }
+
+    /// Whether a loss that is not a number, or infinite, ends the fit with an error; true by
+    /// default.
+    #[must_use]
+    pub fn stop_on_invalid_loss(mut self, stops: bool) -> Self {
+        self.settings.stop_on_invalid_loss = stops;
+        self
+    }
+
+    /// Saves the module here after every epoch, as `epoch={epoch}-step={step}.{extension}`.
+    /// Reports with a file name but no directory go here, too.
+    #[must_use]
+    pub fn checkpoint_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.settings.checkpoint_dir = Some(directory.into());
+        self
+    }
+
+    /// Given to [`TrainModule::seed_everything`] and to loaders.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = Some(seed);
+        self
+    }
+
+    /// Whether to show progress on standard error, on rank 0: a bar on a terminal, a line per epoch
+    /// elsewhere.
+    #[must_use]
+    pub fn progress_bar(mut self, shows: bool) -> Self {
+        self.settings.shows_progress = shows;
+        self
+    }
+
+    /// Adds something that follows the run. Callbacks are called in the order they were added.
+    #[must_use]
+    pub fn callback(mut self, callback: impl Callback + 'static) -> Self {
+        self.callbacks.push(Box::new(callback));
+        self
+    }
+
+    /// Sets rank, world size and the directory for reports, instead of the environment.
+    #[must_use]
+    pub fn run_context(mut self, run: RunContext) -> Self {
+        self.run = run;
+        self
+    }
+
+    /// Trains `module`, validating as the settings say if there is validation data.
+    ///
+    /// # Errors
+    ///
+    /// Settings that make no sense, and whatever module, callbacks or loaders return; the report
+    /// has been delivered by then.
+    pub fn fit<M: TrainModule>(
+        &mut self,
+        module: &mut M,
+        train: &dyn DataLoader<M::Batch>,
+        validation: Option<&dyn DataLoader<M::Batch>>,
+    ) -> Result<FitOutcome, TrainError> {
+        self.stage(module, Stage::Fit, |run| run.fit(&FitData { train, validation }))
+    }
+
+    /// Runs the validation steps alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Self::fit).
+    pub fn validate<M: TrainModule>(
+        &mut self,
+        module: &mut M,
+        data: &dyn DataLoader<M::Batch>,
+    ) -> Result<EvaluationOutcome, TrainError> {
+        self.stage(module, Stage::Validate, |run| run.evaluation(data, Stage::Validate))
+    }
+
+    /// Runs the test steps.
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Self::fit).
+    pub fn test<M: TrainModule>(
+        &mut self,
+        module: &mut M,
+        data: &dyn DataLoader<M::Batch>,
+    ) -> Result<EvaluationOutcome, TrainError> {
+        self.stage(module, Stage::Test, |run| run.evaluation(data, Stage::Test))
+    }
+
+    /// Runs the predict steps.
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Self::fit).
+    pub fn predict<M: TrainModule>(
+        &mut self,
+        module: &mut M,
+        data: &dyn DataLoader<M::Batch>,
+    ) -> Result<EvaluationOutcome, TrainError> {
+        self.stage(module, Stage::Predict, |run| run.evaluation(data, Stage::Predict))
+    }
+
+    /// One stage: its profiler is active while it runs, and reports when it ends in any way.
+    fn stage<M: TrainModule, T>(
+        &mut self,
+        module: &mut M,
+        stage: Stage,
+        body: impl FnOnce(&mut Run<'_, M>) -> Result<T, TrainError>,
+    ) -> Result<T, TrainError> {
+        self.settings.check().map_err(TrainError::Setting)?;
+        let mut run = self.run.clone();
+        if run.log_dir.is_none() {
+            run.log_dir.clone_from(&self.settings.checkpoint_dir);
+        }
+        let _session = Session::begin(self.profiler.clone(), stage, &run);
+        let progress = (self.settings.shows_progress && run.rank == 0)
+            .then(|| Listener::own(Box::new(ProgressBar::new())));
+        let lent = self.callbacks.iter_mut().map(|callback| Listener::lent(&mut **callback));
+        let mut running = Run {
+            profiler: self.profiler.clone(),
+            module,
+            listeners: progress.into_iter().chain(lent).collect(),
+            actions: RunActions::new(short_type_name::<M>()),
+            state: TrainerState::new(
+                self.profiler.clone(),
+                run,
+                self.settings.seed,
+                self.settings.max_epochs,
+                stage,
+            ),
+            watch: interrupt::watch(),
+            settings: &self.settings,
+        };
+        body(&mut running).map_err(|error| running.on_exception(error))
+    }
+}
+
+impl Settings {
+    /// Refuses what makes no sense, before anything runs.
+    fn check(&mut self) -> Result<(), String> {
+        if self.max_epochs.is_none() && self.max_steps.is_none() {
+            self.max_epochs = Some(DEFAULT_MAX_EPOCHS);
+        }
+        self.limit_train_batches.check("limit_train_batches")?;
+        self.limit_val_batches.check("limit_val_batches")?;
+        self.limit_test_batches.check("limit_test_batches")?;
+        self.limit_predict_batches.check("limit_predict_batches")?;
+        self.val_check_interval.check("val_check_interval")?;
+        if self.accumulate_grad_batches == 0 {
+            return Err("accumulate_grad_batches(0) is no number of batches: use 1 or more".into());
+        }
+        if self.log_every_n_steps == 0 {
+            return Err("log_every_n_steps(0) is no number of steps: use 1 or more".into());
+        }
+        match self.gradient_clip_val {
+            Some(norm) if !(norm > 0.0 && norm.is_finite()) => {
+                Err(format!("gradient_clip_val({norm:?}) is no norm: use a number above 0"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

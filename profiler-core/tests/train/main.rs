@@ -1,0 +1,7 @@
+//! The training loop, driven with a framework of one number.
+
+mod counts;
+mod learning;
+mod order;
+mod toy;
+mod trouble;
