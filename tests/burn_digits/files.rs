@@ -3,10 +3,11 @@
 use std::fs;
 
 use tempfile::tempdir;
+use tests::digits::{file_names, test_accuracy};
 use tests::python;
 use tests::table::Table;
 
-use crate::{file_names, short_run, test_accuracy};
+use crate::short_run;
 
 #[test]
 fn with_folder_and_name_reports_go_to_files_and_add_up() {
@@ -29,14 +30,24 @@ fn with_folder_and_name_reports_go_to_files_and_add_up() {
 
 #[test]
 fn every_rank_has_a_file_of_its_own() {
-    let directory = tempdir().expect("a folder");
-    let run = short_run(directory.path())
-        .env("RANK", "1")
-        .env("WORLD_SIZE", "2")
-        .args(["--profiler", "simple", "--filename", "F", "--dirpath", "logs"])
-        .succeed();
-    assert_eq!(file_names(&directory.path().join("logs")), ["fit-F-1.txt", "test-F-1.txt"]);
-    assert!(!run.stdout.contains("Profiler Report"), "{}", run.stdout);
+    let launchers = [
+        [("RANK", "1"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "2")],
+        [
+            ("OMPI_COMM_WORLD_RANK", "1"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "0"),
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+        ],
+        [("SLURM_PROCID", "1"), ("SLURM_LOCALID", "0"), ("SLURM_NTASKS", "2")],
+    ];
+    for variables in launchers {
+        let directory = tempdir().expect("a folder");
+        let run = short_run(directory.path());
+        let run = variables.into_iter().fold(run, |run, (name, value)| run.env(name, value));
+        let run =
+            run.args(["--profiler", "simple", "--filename", "F", "--dirpath", "logs"]).succeed();
+        assert_eq!(file_names(&directory.path().join("logs")), ["fit-F-1.txt", "test-F-1.txt"]);
+        assert!(!run.stdout.contains("Profiler Report"), "{}", run.stdout);
+    }
 }
 
 #[test]
@@ -72,6 +83,15 @@ assert report["profiler"] == "simple", report["profiler"]
 header = report["header"]
 assert header["schema_version"] == 1 and header["stage"] == "fit", header
 assert header["wall_seconds"] > 0 and header["notes"] == [], header
+total = {row["action"]: row["total_seconds"] for row in report["actions"]}
+if sys.platform == "linux":
+    startup = header["startup"]
+    assert startup["total_seconds"] == total["process_startup"], startup
+    assert startup["before_main_seconds"] == total["process_startup_before_main"], startup
+assert test["header"]["startup"] is None and test["data_waiting"] is None, test
+waiting = report["data_waiting"]
+assert waiting["epoch_seconds"] == total["run_training_epoch"], waiting
+assert waiting["waiting_seconds"] == total["[_TrainingEpochLoop].train_dataloader_next"], waiting
 for row in report["actions"]:
     assert 0 <= row["self_seconds"] <= row["total_seconds"] * 1.000001, row
     assert (row["rest"] is None) == (row["calls"] == 1), row

@@ -1,8 +1,9 @@
 //! `--profiler`.
 
 use tempfile::tempdir;
+use tests::digits::test_accuracy;
 
-use crate::{short_run, test_accuracy};
+use crate::short_run;
 
 #[test]
 fn none_reports_nothing() {

@@ -1,10 +1,11 @@
 //! The Simple report of a real training.
 
 use tempfile::tempdir;
+use tests::digits::test_accuracy;
 use tests::program::Run;
 use tests::table::Table;
 
-use crate::{digits, short_run, test_accuracy};
+use crate::{digits, short_run};
 
 /// What a training prints that the README names: nothing but `--profiler simple`.
 #[test]
@@ -45,18 +46,36 @@ fn the_table_adds_up() {
     for row in &fit.rows {
         let mean = row.mean.expect("every row has a mean");
         assert_close(mean * row.calls as f64, row.total, &row.action);
-        assert_close(100.0 * row.total / fit.total.total, row.percentage, &row.action);
+        if let Some(percentage) = row.percentage {
+            assert_close(100.0 * row.total / fit.total.total, percentage, &row.action);
+        }
     }
     let time = |action: &str| fit.row(action).total;
     let inside =
         fit.row_ending(".training_step").total + time("optimizer_step") + time("lr_scheduler_step");
     assert!(inside <= time("run_training_batch") * 1.0001, "parts are inside the whole");
     assert!(inside >= time("run_training_batch") * 0.9, "and are nearly all of it");
+    // Start-up, of the process and so of its first report alone.
+    if cfg!(target_os = "linux") {
+        let (startup, part) = ("process_startup", "process_startup_before_main");
+        assert_eq!((fit.row(startup).calls, fit.row(part).calls), (1, 1));
+        assert!(time(part) <= time(startup), "the part is inside the whole");
+        assert!((1e-6..60.0).contains(&time(startup)), "{}", time(startup));
+    }
+    let test = Table::find("TEST", &run.stdout);
+    assert!(test.rows.iter().all(|row| !row.action.starts_with("process_startup")));
     let epoch = time("run_training_epoch");
     assert!(
         time("run_training_batch") + time("[_TrainingEpochLoop].train_dataloader_next") <= epoch
     );
     assert!(epoch <= fit.total.total);
+    let waiting = time("[_TrainingEpochLoop].train_dataloader_next");
+    let said: Vec<_> =
+        run.stdout.lines().filter(|line| line.starts_with("Waiting for data: ")).collect();
+    let [line] = said.as_slice() else { panic!("once, for fit, and not for the test: {said:?}") };
+    let share = line.rsplit_once('(').and_then(|(_, share)| share.strip_suffix(" %)"));
+    let share: f64 = share.and_then(|share| share.parse().ok()).expect("a percentage");
+    assert!((share - 100.0 * waiting / epoch).abs() < 0.006, "{line}");
 }
 
 /// Equal up to the five digits that are printed.
@@ -69,7 +88,11 @@ fn assert_close(computed: f64, printed: f64, action: &str) {
 fn the_detailed_layout_tells_more() {
     let directory = tempdir().expect("a folder");
     let run = short_run(directory.path()).args(["--profiler", "simple", "--detailed"]).succeed();
-    for expected in ["optimizer_step", "p50", "p95", "First"] {
+    let mut expected = vec!["optimizer_step", "p50", "p95", "First", "Waiting for data: "];
+    if cfg!(target_os = "linux") {
+        expected.push("Start-up  ");
+    }
+    for expected in expected {
         let is_there = run.stdout.to_lowercase().contains(&expected.to_lowercase());
         assert!(is_there, "no {expected:?} in:\n{}", run.stdout);
     }

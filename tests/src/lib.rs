@@ -3,6 +3,7 @@
 //!
 //! Nothing here links a crate of the workspace: programs are tested as users meet them.
 
+pub mod digits;
 pub mod program;
 pub mod python;
 pub mod table;

@@ -67,8 +67,14 @@ impl Run {
         let mut command = Command::new(path);
         command.current_dir(directory).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        for name in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "RUST_LOG"] {
-            command.env_remove(name);
+        let tells_a_rank = |name: &str| {
+            ["SLURM_", "OMPI_", "PMI_"].iter().any(|launcher| name.starts_with(launcher))
+                || ["RANK", "WORLD_SIZE", "LOCAL_RANK", "RUST_LOG"].contains(&name)
+        };
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(tells_a_rank) {
+                command.env_remove(name);
+            }
         }
         receive_interrupts(&mut command);
         Self { command }

@@ -11,8 +11,8 @@ pub struct Row {
     pub calls: u64,
     /// `Total time (s)`.
     pub total: f64,
-    /// `Percentage %`.
-    pub percentage: f64,
+    /// `Percentage %`; `None` in the lines of the start-up.
+    pub percentage: Option<f64>,
 }
 
 /// A whole report.
@@ -86,7 +86,7 @@ fn row(line: &str) -> Row {
         mean: (*mean != "-").then(|| number(mean)),
         calls: calls.parse().unwrap_or_else(|_| panic!("not a count: {calls:?}")),
         total: number(total),
-        percentage: number(percentage.trim_end_matches('%').trim()),
+        percentage: (*percentage != "-").then(|| number(percentage.trim_end_matches('%').trim())),
     }
 }
 

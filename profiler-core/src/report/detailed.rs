@@ -12,7 +12,6 @@ use super::lightning::{append_data_waiting, append_remarks, title};
 use super::number::{bytes, duration, duration_parts, grouped, share};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use super::table::Table;
-use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 /// So many threads get a table of their own; the others are counted. JSON has them all.
 const THREADS_SHOWN: usize = 16;
@@ -51,11 +50,7 @@ pub fn paint(report: &SimpleReport) -> String {
 }
 
 fn without_startup(report: &SimpleReport) -> Vec<&ActionStatistics> {
-    let is_startup = |row: &ActionStatistics| {
-        report.header.startup.is_some()
-            && [PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN].contains(&row.action.as_str())
-    };
-    report.actions.iter().filter(|row| !is_startup(row)).collect()
+    report.actions.iter().filter(|row| !report.is_startup(row)).collect()
 }
 
 fn heading(report: &SimpleReport) -> String {

@@ -2,7 +2,7 @@
 //!
 //! Differences, each only where Lightning has nothing to say: control characters in a name are
 //! escaped and names are cut at 200 characters, rows of the sanity check carry the prefix
-//! `[SanityCheck]`, and below the table stand how long training waited for data, the actions that
+//! `[SanityCheck]`, start-up has no percentage of a wall time that it is not part of, and below the table stand how long training waited for data, the actions that
 //! are still running and the notes, if there are any.
 
 use std::fmt::Write;
@@ -90,7 +90,10 @@ fn paint_extended(
         let mean = five_digits(statistics.mean_seconds());
         let calls = statistics.calls.to_string();
         let total = five_digits(statistics.total_seconds);
-        let percentage = five_digits(100.0 * statistics.total_seconds / wall);
+        let percentage = match report.is_startup(statistics) {
+            true => "-".to_owned(),
+            false => five_digits(100.0 * statistics.total_seconds / wall),
+        };
         text.push_str(&table_row(name_width, [label, &mean, &calls, &total, &percentage]));
     }
     text.push_str(&rule);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{OpenAction, ReportHeader};
+use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 /// The numbers of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +21,16 @@ pub struct SimpleReport {
     /// [says so](DataWaiting).
     #[serde(default)]
     pub data_waiting: Option<DataWaiting>,
+}
+
+impl SimpleReport {
+    /// Whether `row` is one of the [start-up](crate::startup), which came before the stage and is
+    /// no part of its wall time.
+    pub fn is_startup(&self, row: &ActionStatistics) -> bool {
+        self.header.startup.is_some()
+            && row.sub_stage.is_none()
+            && [PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN].contains(&row.action.as_str())
+    }
 }
 
 /// How much of training was spent waiting for the next batch: the time in actions whose names end

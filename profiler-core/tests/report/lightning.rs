@@ -2,6 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use profiler_core::Stage;
+use profiler_core::report::StartupDurations;
 use profiler_core::report::lightning::paint;
 use profiler_core::report::simple::DataWaiting;
 
@@ -50,6 +51,19 @@ fn waiting_for_data_comes_below_the_table() {
     report.header.notes = vec!["x".into()];
     let line = "Waiting for data: 500 ms of 2.00 s in training epochs (25.00 %)\nNote: x\n";
     assert_eq!(paint(&report, true), complete + line);
+}
+
+#[test]
+fn start_up_is_no_share_of_the_wall_time() {
+    let rows = vec![row("process_startup", &[14.0]), row("step", &[3.5])];
+    let mut report = simple(Some(Stage::Fit), 7.0, rows);
+    assert!(paint(&report, true).contains("|  200.0 "), "somebody's own action of that name");
+    report.header.startup =
+        Some(StartupDurations { total_seconds: 14.0, before_main_seconds: None });
+    let text = paint(&report, true);
+    let line = text.lines().find(|line| line.contains("process_startup")).expect("its row");
+    assert!(line.ends_with("|  14.0           \t|  -              \t|"), "{line}");
+    assert!(text.contains("|  50.0 "), "{text}");
 }
 
 #[test]
