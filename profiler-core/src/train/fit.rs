@@ -85,7 +85,7 @@ impl<M: TrainModule> Run<'_, M> {
             self.on_train_epoch_end()?;
             if is_whole {
                 epochs += 1;
-                self.lr_scheduler_step(optimizers, LrInterval::Epoch);
+                self.lr_scheduler_step(optimizers, LrInterval::Epoch)?;
             }
             self.save_checkpoint()?;
             if self.state.epoch + 1 < max_epochs && !self.should_stop() {

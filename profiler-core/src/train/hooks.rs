@@ -56,7 +56,7 @@ macro_rules! module_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
             [$($with)*]
-            prepare_data: "Download or unpack data: called first, on rank 0 only.";
+            prepare_data: "Download or unpack data: called first, by one process of each node (local rank 0).";
             configure_model: "Build what is too large to be built before the stage is known.";
             on_validation_model_eval: "Validation is about to begin: turn dropout and its like off.";
             on_validation_model_train: "Validation is over: turn dropout and its like on again.";

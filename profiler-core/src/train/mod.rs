@@ -26,7 +26,7 @@
 //!     }
 //!     fn step(&mut self) -> Result<()> { self.weight -= self.rate * self.gradient; Ok(()) }
 //!     fn learning_rate(&self) -> f64 { self.rate }
-//!     fn set_learning_rate(&mut self, rate: f64) { self.rate = rate; }
+//!     fn set_learning_rate(&mut self, rate: f64) -> Result<()> { self.rate = rate; Ok(()) }
 //! }
 //!
 //! #[derive(Default)]

@@ -57,7 +57,11 @@ pub trait TrainOptimizer {
     fn learning_rate(&self) -> f64;
 
     /// Sets the learning rate.
-    fn set_learning_rate(&mut self, learning_rate: f64);
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn set_learning_rate(&mut self, learning_rate: f64) -> Result<()>;
 }
 
 /// How often a learning rate schedule moves on.

@@ -7,7 +7,7 @@ use super::callback::Callback;
 use super::error::{BoxError, Result, TrainError};
 use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
 use super::module::TrainModule;
-use super::optimizer::{LrInterval, Optimizers};
+use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::outcome::StopReason;
 use super::state::TrainerState;
 use super::trainer::Settings;
@@ -153,7 +153,7 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(())
     }
 
-    /// `prepare_data` (on rank 0), the module's own callbacks, `setup` and `configure_model`: the
+    /// `prepare_data` (once per node), the module's own callbacks, `setup` and `configure_model`: the
     /// beginning of every stage.
     pub(super) fn begin(&mut self) -> Result<(), TrainError> {
         if let Some(seed) = self.state.seed {
@@ -164,7 +164,7 @@ impl<M: TrainModule> Run<'_, M> {
             let own = self.module.configure_callbacks();
             self.listeners.extend(own.into_iter().map(Listener::own));
         }
-        if self.state.run.rank == 0 {
+        if self.state.run.local_rank == 0 {
             self.prepare_data()?;
         }
         self.setup()?;
@@ -200,20 +200,18 @@ impl<M: TrainModule> Run<'_, M> {
         &mut self,
         optimizers: &mut Optimizers<M::Optimizer>,
         interval: LrInterval,
-    ) {
-        use super::optimizer::TrainOptimizer;
-        let Some((_, schedule)) =
-            optimizers.schedule.as_mut().filter(|(schedule, _)| *schedule == interval)
-        else {
-            return;
-        };
+    ) -> Result<(), TrainError> {
+        let schedule = optimizers.schedule.as_mut().filter(|(own, _)| *own == interval);
+        let Some((_, schedule)) = schedule else { return Ok(()) };
         let _scope = self.profiler.profile(self.actions.lr_scheduler_step);
         let done = match interval {
             LrInterval::Epoch => self.state.epoch + 1,
             LrInterval::Step => self.state.global_step,
         };
-        optimizers.optimizer.set_learning_rate(schedule(done));
+        let result = optimizers.optimizer.set_learning_rate(schedule(done));
+        failed_in("lr_scheduler_step", &self.state, result)?;
         self.state.learning_rate = Some(optimizers.optimizer.learning_rate());
+        Ok(())
     }
 
     /// Whether to end after this batch. *Cost*: one relaxed load.

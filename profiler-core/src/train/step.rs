@@ -36,7 +36,7 @@ impl<M: TrainModule> Run<'_, M> {
             self.read_loss(&optimizers.optimizer, &loss, is_last_of_epoch)?;
         }
         if accumulation.is_last {
-            self.lr_scheduler_step(optimizers, LrInterval::Step);
+            self.lr_scheduler_step(optimizers, LrInterval::Step)?;
         }
         self.on_train_batch_end()
     }

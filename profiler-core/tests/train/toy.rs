@@ -71,8 +71,9 @@ impl TrainOptimizer for Descent {
         self.rate
     }
 
-    fn set_learning_rate(&mut self, rate: f64) {
+    fn set_learning_rate(&mut self, rate: f64) -> Result<()> {
         self.rate = rate;
+        Ok(())
     }
 }
 
