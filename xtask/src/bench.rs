@@ -1,12 +1,19 @@
 //! `cargo xtask bench …`: builds and runs one of the benchmarks.
 
+mod digits;
+mod flat_json;
+mod python;
+
 use crate::steps::cargo;
 
-/// The programs of the package `benches`.
-pub const PROGRAMS: [&str; 2] = ["scopes", "memory"];
+/// All that there are: two programs of the package `benches`, and the overhead on the digits.
+pub const PROGRAMS: [&str; 3] = ["scopes", "memory", "digits"];
 
 /// Runs one with the arguments that are meant for it.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    if program == "digits" {
+        return digits::run(arguments);
+    }
     let status = cargo()
         .args(build_arguments(program, arguments.contains(&"--lto")))
         .args(arguments.iter().filter(|argument| **argument != "--lto"))

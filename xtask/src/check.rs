@@ -1,19 +1,24 @@
 //! `cargo xtask check`: formatting, lints and documentation.
 
+use crate::libtorch::Libtorch;
 use crate::steps::{Step, run_all};
 
 /// Checks all packages. Lints and documentation use the release profile: they then share the
 /// build scripts and macros that the tests of burn's parts have built.
 pub fn run() -> Result<(), String> {
+    // The build scripts of tch's parts run for lints and documentation too.
+    let libtorch = Libtorch::of_workspace()?.variables();
     run_all(&[
         Step::cargo("formatting", "fmt --all --check"),
-        Step::cargo("lints", "clippy --release --workspace --all-targets -- -D warnings"),
+        Step::cargo("lints", "clippy --release --workspace --all-targets -- -D warnings")
+            .variables(&libtorch),
         Step::cargo(
             "lints of the core, all features",
             "clippy --release -p profiler-core -p profiler-macros --all-features --all-targets \
              -- -D warnings",
         ),
         Step::cargo("documentation", "doc --release --workspace --no-deps")
+            .variables(&libtorch)
             .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of the core, all features",

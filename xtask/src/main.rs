@@ -2,7 +2,10 @@
 
 mod bench;
 mod check;
+mod libtorch;
+mod newest;
 mod python;
+mod run;
 mod steps;
 mod test;
 
@@ -11,11 +14,25 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  test                  run every test there is; a first run builds burn, which takes minutes
+  test                  run every test there is; a first run builds burn and tch, which takes minutes
   check                 formatting, lints and documentation
+  run <package> [cargo's options] [-- arguments]
+                        build and run a program, optimised, such as tch-digits, with libtorch if
+                        it needs that
+  libtorch [--tch 0.24] print what to export so that plain cargo builds and runs programs with the
+                        workspace's tch, or with another:
+                        eval \"$(cargo xtask libtorch)\"
   bench scopes [...]    what one scope costs, beside peers (--json FILE, --check, --help)
   bench memory [...]    what the profilers keep in memory after many calls
-  bench <name> --lto    the same, built with link-time optimisation
+  bench digits [--only NAME]... [--rounds N] [--clock cpu]
+                        what profiling costs a training step with candle, tch and Python's Lightning
+                        (all of them, or NAME: candle, tch, python, burn); Python's torch is 3 GB
+                        to download, 6 GB to keep
+  bench <name> --lto    scopes or memory, built with link-time optimisation
+
+libtorch is the one that LIBTORCH names, else Python's PyTorch if LIBTORCH_USE_PYTORCH is set, else
+a CPU-only one that is made of PyPI's torch, once (Linux; up to 0.9 GB to download, 0.5 GB to keep).
+It is kept in $MLPROF_CACHE, by default the folder mlprof of $XDG_CACHE_HOME or ~/.cache.
 ";
 
 fn main() -> ExitCode {
@@ -24,6 +41,9 @@ fn main() -> ExitCode {
     let result = match arguments.as_slice() {
         ["test"] => test::run(),
         ["check"] => check::run(),
+        ["libtorch"] => libtorch::print(None),
+        ["libtorch", "--tch", version] => libtorch::print(Some(version)),
+        ["run", package, rest @ ..] => run::run(package, rest),
         ["bench", name, rest @ ..] if bench::PROGRAMS.contains(name) => bench::run(name, rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

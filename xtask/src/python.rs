@@ -1,5 +1,6 @@
-//! Python, which the tests use as the reader of what mlprof writes.
+//! Python, which the tests use as the reader of what mlprof writes, and which fetches libtorch.
 
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -12,15 +13,15 @@ pub fn require() -> Result<(), String> {
         return Ok(());
     }
     if Path::new("/etc/debian_version").exists() && is_root() {
-        println!("python3 with venv is missing: installing it");
+        eprintln!("python3 with venv is missing: installing it");
         apt_get(&["update"])?;
         apt_get(&["install", "--yes", "--no-install-recommends", "python3", "python3-venv"])?;
     }
     if is_present() {
         return Ok(());
     }
-    Err("the tests need python3 (3.9 or later, with its venv module) to read what mlprof writes. \
-         On Debian or Ubuntu: apt-get install python3 python3-venv"
+    Err("python3 is missing (3.9 or later, with its venv module): the tests read what mlprof writes \
+         with it, and libtorch is fetched with it. On Debian or Ubuntu: apt-get install python3 python3-venv"
         .to_owned())
 }
 
@@ -38,6 +39,8 @@ fn is_root() -> bool {
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new("apt-get");
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    // Standard output belongs to what was asked for.
+    command.stdout(io::stderr());
     let status = command.status().map_err(|error| format!("cannot run apt-get: {error}"))?;
     if status.success() {
         Ok(())

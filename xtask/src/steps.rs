@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::libtorch::Variables;
+
 /// One command and what it is for.
 pub struct Step {
     title: &'static str,
     arguments: Vec<OsString>,
-    environment: Vec<(&'static str, &'static str)>,
+    environment: Variables,
+    preparation: Option<fn() -> Result<(), String>>,
     must_run_tests: bool,
 }
 
@@ -18,7 +21,8 @@ impl Step {
     /// A cargo command; `arguments` are separated by spaces.
     pub fn cargo(title: &'static str, arguments: &str) -> Self {
         let arguments = arguments.split_whitespace().map(OsString::from).collect();
-        Self { title, arguments, environment: Vec::new(), must_run_tests: false }
+        let environment = Variables::new();
+        Self { title, arguments, environment, preparation: None, must_run_tests: false }
     }
 
     /// One more argument, which may hold anything.
@@ -28,8 +32,19 @@ impl Step {
     }
 
     /// An environment variable of the command.
-    pub fn env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.environment.push((name, value));
+    pub fn env(self, name: &'static str, value: &str) -> Self {
+        self.variables(&vec![(name, Some(value.into()))])
+    }
+
+    /// Several of them.
+    pub fn variables(mut self, variables: &Variables) -> Self {
+        self.environment.extend_from_slice(variables);
+        self
+    }
+
+    /// What to do before the command, as part of the step.
+    pub fn after(mut self, preparation: fn() -> Result<(), String>) -> Self {
+        self.preparation = Some(preparation);
         self
     }
 
@@ -40,7 +55,10 @@ impl Step {
     }
 
     fn shown(&self) -> String {
-        let environment = self.environment.iter().map(|(name, value)| format!("{name}='{value}' "));
+        let environment = self.environment.iter().map(|(name, value)| match value {
+            Some(value) => format!("{name}='{}' ", value.to_string_lossy()),
+            None => format!("{name}= "),
+        });
         let arguments = self.arguments.iter().map(|argument| argument.to_string_lossy());
         let arguments: Vec<_> = arguments.collect();
         format!("{}cargo {}", environment.collect::<String>(), arguments.join(" "))
@@ -48,12 +66,16 @@ impl Step {
 
     fn command(&self) -> Command {
         let mut command = cargo();
-        command.args(&self.arguments).envs(self.environment.iter().copied());
+        command.args(&self.arguments);
+        set_variables(&mut command, &self.environment);
         command.stdin(Stdio::null());
         command
     }
 
     fn run(&self) -> Result<(), String> {
+        if let Some(prepare) = self.preparation {
+            prepare()?;
+        }
         if self.must_run_tests {
             let list = self.command().args(["--", "--list"]).stderr(Stdio::inherit()).output();
             let list = list.map_err(|error| format!("cannot run cargo: {error}"))?;
@@ -111,6 +133,16 @@ pub fn cargo() -> Command {
     command
 }
 
+/// Gives a command these variables, and takes those away that have no value.
+pub fn set_variables(command: &mut Command, variables: &Variables) {
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+}
+
 /// The folder of build output that this program was built in.
 pub fn target_directory() -> PathBuf {
     let own = env::current_exe().unwrap_or_default();
@@ -133,6 +165,20 @@ mod tests {
     fn a_step_is_shown_as_one_would_type_it() {
         let step = Step::cargo("documentation", "doc --no-deps").env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(step.shown(), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[test]
+    fn variables_are_given_and_taken_away() {
+        let mut command = Command::new("true");
+        set_variables(&mut command, &vec![("A", Some("1".into())), ("B", None)]);
+        let variables: Vec<_> = command.get_envs().collect();
+        assert_eq!(variables, [("A".as_ref(), Some("1".as_ref())), ("B".as_ref(), None)]);
+    }
+
+    #[test]
+    fn a_step_whose_preparation_fails_does_not_run() {
+        let step = Step::cargo("x", "--version").after(|| Err("not ready".to_owned()));
+        assert_eq!(run_all(&[step]), Err("step 1 of 1 failed: not ready".to_owned()));
     }
 
     #[test]

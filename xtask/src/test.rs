@@ -3,13 +3,16 @@
 //! The core is tested with debug assertions; whatever stands on burn is tested optimised, since
 //! burn unoptimised would be a second long build, and its training far too slow.
 
+use crate::libtorch::{Libtorch, version};
 use crate::steps::{Step, run_all, target_directory};
-use crate::{python, steps};
+use crate::{newest, python, steps};
 
 /// Runs them.
 pub fn run() -> Result<(), String> {
     python::require()?;
     println!("build output in {}", steps::target_directory().display());
+    let libtorch = Libtorch::of_workspace()?.variables();
+    let newest_libtorch = Libtorch::named_or_made(version::newest())?.variables();
     run_all(&[
         Step::cargo("core and macros", "test -p profiler-core -p profiler-macros"),
         Step::cargo(
@@ -23,7 +26,23 @@ pub fn run() -> Result<(), String> {
             .must_run_tests(),
         Step::cargo("this tool", "test -p xtask"),
         Step::cargo("benchmarks", "test --release -p benches"),
+        Step::cargo("candle plugin", "test --release -p candle-plugin --all-features"),
+        Step::cargo(
+            "candle examples",
+            "test --release -p digits -p candle-digits -p candle-text -p candle-workers",
+        ),
         Step::cargo("burn plugin and example", "test --release -p burn-plugin -p burn-digits"),
-        Step::cargo("end to end", "test --release -p tests"),
+        Step::cargo("tch plugin", "test --release -p tch-plugin").variables(&libtorch),
+        Step::cargo("tch example", "test --release -p tch-digits").variables(&libtorch),
+        Step::cargo(
+            "tch plugin and example, newest tch",
+            "test --release -p tch-plugin -p tch-digits --manifest-path",
+        )
+        .argument(newest::source().join("Cargo.toml"))
+        .argument("--target-dir")
+        .argument(newest::folder().join("build"))
+        .variables(&newest_libtorch)
+        .after(newest::prepare),
+        Step::cargo("end to end", "test --release -p tests").variables(&libtorch),
     ])
 }

@@ -1,0 +1,198 @@
+//! `cargo xtask libtorch`: the libtorch that tch is built with, found or made.
+
+mod install;
+mod locate;
+#[cfg(test)]
+pub mod scratch;
+pub mod version;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+pub use install::cache;
+use locate::{Choice, Directory};
+use version::Release;
+
+/// Where the dynamic linker looks first.
+const LIBRARY_PATH: &str =
+    if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
+
+/// A libtorch of the right version.
+#[derive(Debug)]
+pub struct Libtorch {
+    /// How it was come by.
+    origin: String,
+    /// What `LIBTORCH` shall be; none means that `LIBTORCH_USE_PYTORCH` decides.
+    root: Option<PathBuf>,
+    library: PathBuf,
+    /// Variables that would lead torch-sys elsewhere.
+    unset: &'static [&'static str],
+}
+
+/// Variables of a command's environment; those without a value are to be removed.
+pub type Variables = Vec<(&'static str, Option<OsString>)>;
+
+impl Libtorch {
+    /// The one for the tch that the workspace's Cargo.lock pins.
+    pub fn of_workspace() -> Result<Self, String> {
+        Self::find(locked_release()?)
+    }
+
+    /// What the user names, if that is of the right version; else one is made.
+    pub fn named_or_made(release: &Release) -> Result<Self, String> {
+        Self::named(release).ok().flatten().map_or_else(|| Self::made(release), Ok)
+    }
+
+    /// What the user names, which then has to be right; else one is made.
+    fn find(release: &Release) -> Result<Self, String> {
+        Self::named(release)?.map_or_else(|| Self::made(release), Ok)
+    }
+
+    fn named(release: &Release) -> Result<Option<Self>, String> {
+        let variable = |name: &str| env::var_os(name);
+        // torch-sys's build script heeds the same variable.
+        let any_version = variable("LIBTORCH_BYPASS_VERSION_CHECK").is_some();
+        match locate::choose(variable) {
+            Choice::Directory(root) => {
+                let directory = Directory::new(&root, variable);
+                directory.check(release, any_version)?;
+                Ok(Some(Self {
+                    origin: format!("LIBTORCH, which names {}", directory.root.display()),
+                    root: Some(directory.root),
+                    library: directory.library,
+                    // torch-sys would prefer Python's.
+                    unset: &["LIBTORCH_USE_PYTORCH"],
+                }))
+            }
+            Choice::Python => {
+                let library = locate::python_library(release, any_version)?;
+                let origin = format!("LIBTORCH_USE_PYTORCH, which finds {}", library.display());
+                Ok(Some(Self { origin, root: None, library, unset: &["LIBTORCH"] }))
+            }
+            Choice::Make => Ok(None),
+        }
+    }
+
+    fn made(release: &Release) -> Result<Self, String> {
+        let root = install::directory(release)?;
+        Ok(Self {
+            origin: format!("{}, made of PyPI's torch", root.display()),
+            library: root.join("lib"),
+            root: Some(root),
+            unset: &["LIBTORCH_USE_PYTORCH", "LIBTORCH_INCLUDE", "LIBTORCH_LIB"],
+        })
+    }
+
+    /// What a cargo command needs to build tch and to run what was built.
+    pub fn variables(&self) -> Variables {
+        self.variables_before(env::var_os(LIBRARY_PATH))
+    }
+
+    fn variables_before(&self, library_path: Option<OsString>) -> Variables {
+        let mut path = self.library.clone().into_os_string();
+        if let Some(others) = library_path.filter(|others| !others.is_empty()) {
+            path.push(":");
+            path.push(others);
+        }
+        let mut variables: Variables = self.unset.iter().map(|name| (*name, None)).collect();
+        variables.extend(self.root.iter().map(|root| ("LIBTORCH", Some(root.into()))));
+        variables.push((LIBRARY_PATH, Some(path)));
+        variables
+    }
+
+    /// The same as lines for a shell's `eval`. The shell's own library path is kept, not the one
+    /// that cargo has made for this program.
+    fn shell_lines(&self, is_set: impl Fn(&str) -> bool) -> String {
+        let unset = self.unset.iter().filter(|name| is_set(name));
+        let mut lines: String = unset.map(|name| format!("unset {name}\n")).collect();
+        if let Some(root) = &self.root {
+            lines.push_str(&format!("export LIBTORCH={}\n", quoted(root)));
+        }
+        let library = quoted(&self.library);
+        lines.push_str(&format!(
+            "export {LIBRARY_PATH}={library}\"${{{LIBRARY_PATH}:+:${LIBRARY_PATH}}}\"\n"
+        ));
+        lines
+    }
+}
+
+/// Prints the environment to build and run programs with tch by plain cargo: with the version that
+/// Cargo.lock pins, or another one.
+pub fn print(tch: Option<&str>) -> Result<(), String> {
+    let release = tch.map_or_else(locked_release, version::of_tch)?;
+    let libtorch = Libtorch::find(release)?;
+    let Release { tch, libtorch: version, .. } = release;
+    eprintln!("for tch {tch}, which needs libtorch {version}: {}", libtorch.origin);
+    print!("{}", libtorch.shell_lines(|name| env::var_os(name).is_some()));
+    Ok(())
+}
+
+/// The folder of the workspace.
+pub fn workspace() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+fn locked_release() -> Result<&'static Release, String> {
+    // Cargo has read or written it to build this program.
+    let path = workspace().join("Cargo.lock");
+    let lock = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    version::locked(&lock)
+}
+
+/// As one word for a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn libtorch(root: Option<&str>, library: &str) -> Libtorch {
+        Libtorch {
+            origin: String::new(),
+            root: root.map(PathBuf::from),
+            library: library.into(),
+            unset: &["LIBTORCH_USE_PYTORCH"],
+        }
+    }
+
+    #[test]
+    fn its_libraries_come_first_and_others_stay() {
+        let variables =
+            |path: &str| libtorch(Some("/t"), "/t/lib").variables_before(Some(path.into()));
+        let expected = |path: &str| -> Variables {
+            vec![
+                ("LIBTORCH_USE_PYTORCH", None),
+                ("LIBTORCH", Some("/t".into())),
+                (LIBRARY_PATH, Some(path.into())),
+            ]
+        };
+        assert_eq!(variables("/a:/b"), expected("/t/lib:/a:/b"));
+        // An empty entry would mean the current folder.
+        assert_eq!(variables(""), expected("/t/lib"));
+        let python = libtorch(None, "/p/lib").variables_before(None);
+        assert_eq!(python[1..], [(LIBRARY_PATH, Some("/p/lib".into()))]);
+    }
+
+    #[test]
+    fn a_shell_understands_the_lines() {
+        let lines = libtorch(Some("/it's $HOME"), "/it's $HOME/lib").shell_lines(|_| true);
+        let script = format!(
+            "{lines}printf '%s|%s|%s' \"$LIBTORCH\" \"${LIBRARY_PATH}\" \
+             \"${{LIBTORCH_USE_PYTORCH-none}}\""
+        );
+        let say = |old: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &script]).env(LIBRARY_PATH, old).env("LIBTORCH_USE_PYTORCH", "1");
+            String::from_utf8(shell.output().expect("a shell").stdout).expect("text")
+        };
+        assert_eq!(say("/a"), "/it's $HOME|/it's $HOME/lib:/a|none");
+        assert_eq!(say(""), "/it's $HOME|/it's $HOME/lib|none");
+        let nothing_set = libtorch(None, "/p/lib").shell_lines(|_| false);
+        assert_eq!(nothing_set.lines().count(), 1, "{nothing_set}");
+    }
+}
