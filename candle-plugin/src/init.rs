@@ -1,0 +1,219 @@
+//! Weights that a seed repeats.
+
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
+
+use candle_core::{DType, Device, Result, Shape, Tensor, Var};
+use candle_nn::init::NormalOrUniform;
+use candle_nn::var_builder::SimpleBackend;
+use candle_nn::{Init, VarBuilder, VarMap};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use rand_distr::{Distribution, Normal, Uniform};
+
+/// Seeds candle's random numbers on `device`, where candle can: on CUDA and Metal.
+///
+/// **On a CPU candle cannot be seeded** (`Device::set_seed` is an error there), and this does
+/// nothing: `Tensor::rand`, `Tensor::randn`, `Dropout` and weights of a plain
+/// `VarBuilder::from_varmap` differ from run to run. For weights use [`seeded_var_builder`]; for
+/// everything else make the numbers with a generator of your own and `Tensor::from_vec`.
+///
+/// # Errors
+///
+/// What candle says.
+pub fn seed_device(device: &Device, seed: u64) -> Result<()> {
+    if device.is_cpu() { Ok(()) } else { device.set_seed(seed) }
+}
+
+/// A `VarBuilder` whose new variables hold random numbers that `seed` repeats, on every device and
+/// platform: what `VarBuilder::from_varmap` is otherwise.
+///
+/// The numbers of a variable depend on the seed and its name alone, not on when it is made or what
+/// else the model has. Distributions are those that layers ask for ([`Init`]).
+///
+/// ```
+/// use candle_core::{DType, Device};
+/// use candle_nn::{VarMap, linear};
+/// use candle_plugin::seeded_var_builder;
+///
+/// let weights = || {
+///     let vars = VarMap::new();
+///     let vb = seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu);
+///     linear(3, 2, vb.pp("head"))?.weight().to_vec2::<f32>()
+/// };
+/// assert_eq!(weights()?, weights()?);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+pub fn seeded_var_builder(
+    vars: &VarMap,
+    seed: u64,
+    dtype: DType,
+    device: &Device,
+) -> VarBuilder<'static> {
+    let backend = SeededVarMap { vars: vars.clone(), seed };
+    VarBuilder::from_backend(Box::new(backend), dtype, device.clone())
+}
+
+/// The variables of a map in the order of their names: the same in every run.
+///
+/// `VarMap::all_vars` gives them in an order that changes from run to run. Whatever adds up numbers
+/// over all variables, such as the norm for clipping, then differs in its last bits.
+pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
+    let vars = lock(vars);
+    let mut named: Vec<_> = vars.iter().collect();
+    named.sort_unstable_by_key(|(name, _)| *name);
+    named.into_iter().map(|(_, var)| var.clone()).collect()
+}
+
+fn lock(vars: &VarMap) -> MutexGuard<'_, HashMap<String, Var>> {
+    vars.data().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct SeededVarMap {
+    vars: VarMap,
+    seed: u64,
+}
+
+impl SimpleBackend for SeededVarMap {
+    fn get(
+        &self,
+        shape: Shape,
+        name: &str,
+        init: Init,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Tensor> {
+        let is_new = !self.contains_tensor(name);
+        if is_new && let Some(values) = self.values(&shape, name, init)? {
+            let tensor = Tensor::from_vec(values, &shape, &Device::Cpu)?.to_dtype(dtype)?;
+            let var = Var::from_tensor(&tensor.to_device(device)?)?;
+            lock(&self.vars).insert(name.to_owned(), var);
+        }
+        // Checks the shape of what is there, and makes what holds no random numbers.
+        self.vars.get(shape, name, init, dtype, device)
+    }
+
+    fn get_unchecked(&self, name: &str, _dtype: DType, _device: &Device) -> Result<Tensor> {
+        match lock(&self.vars).get(name) {
+            Some(var) => Ok(var.as_tensor().clone()),
+            None => {
+                candle_core::bail!("there is no variable {name} yet, and its shape was not said")
+            }
+        }
+    }
+
+    fn contains_tensor(&self, name: &str) -> bool {
+        lock(&self.vars).contains_key(name)
+    }
+}
+
+impl SeededVarMap {
+    /// Random numbers for a variable; `None` if it is to hold none.
+    fn values(&self, shape: &Shape, name: &str, init: Init) -> Result<Option<Vec<f64>>> {
+        match init {
+            Init::Const(_) => Ok(None),
+            Init::Randn { mean, stdev } => self.normal(shape, name, mean, stdev),
+            Init::Uniform { lo, up } => self.uniform(shape, name, lo, up),
+            Init::Kaiming { dist, fan, non_linearity } => {
+                let stdev = non_linearity.gain() / (fan.for_shape(shape) as f64).sqrt();
+                let bound = 3f64.sqrt() * stdev;
+                match dist {
+                    NormalOrUniform::Normal => self.normal(shape, name, 0.0, stdev),
+                    NormalOrUniform::Uniform => self.uniform(shape, name, -bound, bound),
+                }
+            }
+        }
+    }
+
+    fn normal(&self, shape: &Shape, name: &str, mean: f64, stdev: f64) -> Drawn {
+        self.draw(shape, name, Normal::new(mean, stdev).map_err(candle_core::Error::wrap)?)
+    }
+
+    fn uniform(&self, shape: &Shape, name: &str, low: f64, high: f64) -> Drawn {
+        self.draw(shape, name, Uniform::new(low, high).map_err(candle_core::Error::wrap)?)
+    }
+
+    fn draw(&self, shape: &Shape, name: &str, from: impl Distribution<f64>) -> Drawn {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(hash(name));
+        Ok(Some(from.sample_iter(random).take(shape.elem_count()).collect()))
+    }
+}
+
+type Drawn = Result<Option<Vec<f64>>>;
+
+/// FNV-1a: the standard library's hash may change from one compiler to the next.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_nn::init::{DEFAULT_KAIMING_NORMAL, DEFAULT_KAIMING_UNIFORM};
+
+    const SHAPE: (usize, usize) = (100, 50);
+
+    fn values(seed: u64, name: &str, init: Init) -> Vec<f32> {
+        let vb = seeded_var_builder(&VarMap::new(), seed, DType::F32, &Device::Cpu);
+        let tensor = vb.get_with_hints(SHAPE, name, init).expect("made");
+        tensor.flatten_all().and_then(|tensor| tensor.to_vec1()).expect("read")
+    }
+
+    fn mean_and_stdev(values: &[f32]) -> (f32, f32) {
+        let count = values.len() as f32;
+        let mean = values.iter().sum::<f32>() / count;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f32>() / count;
+        (mean, variance.sqrt())
+    }
+
+    #[test]
+    fn numbers_depend_on_the_seed_and_the_name_alone() {
+        let init = DEFAULT_KAIMING_UNIFORM;
+        assert_eq!(values(1, "a.weight", init), values(1, "a.weight", init));
+        assert_ne!(values(1, "a.weight", init), values(2, "a.weight", init));
+        assert_ne!(values(1, "a.weight", init), values(1, "b.weight", init));
+    }
+
+    #[test]
+    fn distributions_are_those_that_were_asked_for() {
+        let near = |init, (mean, stdev): (f32, f32)| {
+            let found = mean_and_stdev(&values(3, "weight", init));
+            assert!((found.0 - mean).abs() < 0.05 * stdev, "{init:?}: {found:?}");
+            assert!((found.1 / stdev - 1.0).abs() < 0.05, "{init:?}: {found:?}");
+        };
+        near(Init::Randn { mean: 2.0, stdev: 3.0 }, (2.0, 3.0));
+        near(Init::Uniform { lo: 0.0, up: 6.0 }, (3.0, 6.0 / 12f32.sqrt()));
+        near(DEFAULT_KAIMING_NORMAL, (0.0, (2f32 / 50.0).sqrt()));
+        near(DEFAULT_KAIMING_UNIFORM, (0.0, (2f32 / 50.0).sqrt()));
+        let bound = (6f32 / 50.0).sqrt();
+        let uniform = values(3, "weight", DEFAULT_KAIMING_UNIFORM);
+        assert!(uniform.iter().all(|value| value.abs() <= bound));
+        assert!(values(3, "bias", Init::Const(0.5)).iter().all(|&value| value == 0.5));
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        let vb = seeded_var_builder(&VarMap::new(), 1, DType::F32, &Device::Cpu);
+        assert!(vb.get_with_hints(2, "x", Init::Uniform { lo: 1.0, up: 0.0 }).is_err());
+        vb.get_with_hints(2, "y", Init::Const(0.0)).expect("made");
+        let error = vb.get_with_hints(3, "y", Init::Const(0.0)).expect_err("another shape");
+        assert!(error.to_string().contains("shape mismatch"), "{error}");
+        assert!(!vb.contains_tensor("z"));
+        assert!(vb.get_unchecked("z").is_err());
+    }
+
+    #[test]
+    fn what_is_made_is_in_the_map_and_trainable() {
+        let vars = VarMap::new();
+        let vb = seeded_var_builder(&vars, 1, DType::F64, &Device::Cpu);
+        candle_nn::linear(4, 3, vb.pp("b")).expect("made");
+        candle_nn::linear(4, 2, vb.pp("a")).expect("made");
+        let shapes: Vec<_> = vars_by_name(&vars).iter().map(|var| var.dims().to_vec()).collect();
+        // a.bias, a.weight, b.bias, b.weight
+        assert_eq!(shapes, [vec![2], vec![2, 4], vec![3], vec![3, 4]]);
+        assert!(vars_by_name(&vars).iter().all(|var| var.dtype() == DType::F64));
+    }
+}

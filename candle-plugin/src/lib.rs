@@ -1,0 +1,117 @@
+//! mlprof for [candle](https://github.com/huggingface/candle): a training loop with a profiler,
+//! and a profiler for the training loop that you have.
+//!
+//! # With the trainer
+//!
+//! candle has no trainer; [`profiler_core::train`] has one. Write a [`TrainModule`] with a
+//! [`CandleOptimizer`], and every part of the training is measured:
+//!
+//! ```
+//! use candle_core::{DType, Device, Module, Tensor};
+//! use candle_nn::{AdamW, Linear, ParamsAdamW, VarMap, linear, loss::mse};
+//! use candle_plugin::prelude::*;
+//! use profiler_core::train::Result;
+//!
+//! /// Learns y = 2x + 1.
+//! struct Line { vars: VarMap, layer: Profiled<Linear> }
+//!
+//! impl TrainModule for Line {
+//!     type Batch = (Tensor, Tensor);
+//!     type Optimizer = CandleOptimizer<AdamW>;
+//!
+//!     fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>> {
+//!         let config = ParamsAdamW { lr: 0.1, ..Default::default() };
+//!         Ok(CandleOptimizer::new(vars_by_name(&self.vars), config)?.into())
+//!     }
+//!
+//!     fn training_step(&mut self, (x, y): &Self::Batch, _: &mut TrainerState) -> Result<Tensor> {
+//!         Ok(mse(&self.layer.forward(x)?, y)?)
+//!     }
+//!
+//!     fn validation_step(&mut self, (x, y): &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+//!         trainer.log("val_loss", mse(&self.layer.forward(x)?, y)?.to_scalar::<f32>()?.into());
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let vars = VarMap::new();
+//! let vb = seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu);
+//! let layer = vb.pp("layer").profiled(|vb| linear(1, 1, vb))?; // [module]Linear: layer
+//! let mut line = Line { layer, vars };
+//!
+//! let x = Tensor::from_vec(vec![-1f32, 0., 1., 2.], (4, 1), &Device::Cpu)?;
+//! let batches = vec![(x.clone(), ((x * 2.)? + 1.)?); 25];
+//! let mut trainer = Trainer::new().max_epochs(8).gradient_clip_val(1.0).profiler("simple")?;
+//! let outcome = trainer.fit(&mut line, &batches, Some(&batches))?; // prints FIT Profiler Report
+//! assert_eq!((outcome.epochs, outcome.steps), (8, 200));
+//! assert!(outcome.metrics["val_loss"] < 0.01, "{outcome:?}");
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
+//! # In a loop of your own
+//!
+//! Nothing of the trainer is needed. Each of these reports to the active profiler, the one of a
+//! [`Session`](profiler_core::Session) or of [`activate`](profiler_core::activate), and costs one
+//! relaxed load when there is none:
+//!
+//! | write | to measure |
+//! |---|---|
+//! | [`AdamW::new(…)?.profiled()`](ProfileOptimizer::profiled) | `backward` and `optimizer_step` of any `candle_nn::Optimizer` |
+//! | [`loss.backward_profiled()?`](ProfiledBackward::backward_profiled) | `backward` |
+//! | [`vb.profiled(\|vb\| linear(64, 10, vb))?`](ProfileBuilder) | each forward of a layer, as `[module]Linear: encoder.head` |
+//! | [`layer.profiled("encoder.head")`](ProfileModule), [`profiled_t`](ProfileModuleT) | the same of a layer, closure or `Sequential` that exists |
+//! | [`Profiled::measure`] | a forward that is no `Module`'s |
+//! | [`profile!`](profiler_core::profile!), `#[profile]` | anything else |
+//!
+//! # Host time is not device time
+//!
+//! On a CPU candle works when it is called, and all times are those of the work. CUDA and Metal
+//! queue it: a row then shows what the host spent, and whoever reads a value first waits for
+//! everything before it. Nothing in this crate waits unless it is asked to:
+//! [`CandleOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], or candle's own
+//! `Device::synchronize` at the end of a scope of yours.
+//!
+//! # Seeds
+//!
+//! candle's random numbers [cannot be seeded on a CPU](seed_device). [`seeded_var_builder`] makes
+//! weights that can be repeated anyway.
+#![cfg_attr(feature = "tracing", doc = include_str!("tracing.md"))]
+
+pub mod actions;
+mod error;
+mod gradients;
+mod init;
+mod module;
+mod optimizer;
+mod profiled_optimizer;
+mod transfer;
+
+pub use error::Error;
+pub use init::{seed_device, seeded_var_builder, vars_by_name};
+pub use module::{ModulePath, ProfileBuilder, ProfileModule, ProfileModuleT, Profiled, ProfiledT};
+pub use optimizer::CandleOptimizer;
+pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
+#[cfg(feature = "tracing")]
+pub use profiler_core::tracing_layer::{self, ProfilerLayer};
+pub use transfer::ToDevice;
+
+#[cfg(doc)]
+use profiler_core::train::TrainModule;
+
+/// What a program that profiles its candle code usually needs; [`profiler_core::prelude`] is part
+/// of it.
+pub mod prelude {
+    #[cfg(feature = "tracing")]
+    pub use crate::ProfilerLayer;
+    pub use crate::{
+        CandleOptimizer, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileOptimizer, Profiled,
+        ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice, seed_device, seeded_var_builder,
+        vars_by_name,
+    };
+    pub use profiler_core::UnknownProfiler;
+    pub use profiler_core::prelude::*;
+    pub use profiler_core::train::{
+        Callback, DataLoader, LrInterval, Optimizers, TrainModule, TrainOptimizer, Trainer,
+        TrainerState,
+    };
+}

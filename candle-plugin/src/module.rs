@@ -1,0 +1,257 @@
+//! Layers as rows of the report.
+
+use std::ops::{Deref, DerefMut};
+
+use candle_core::{Module, ModuleT, Result, Tensor};
+use candle_nn::var_builder::{Backend, VarBuilderArgs};
+use profiler_core::names::{module, short_type_name};
+use profiler_core::{Action, ActiveScope, Interest};
+
+/// Where a layer is in its model: a text such as `"encoder.head"`, or the `VarBuilder` that the
+/// layer was built with.
+pub trait ModulePath {
+    /// The path, its parts joined by dots.
+    fn path(&self) -> String;
+}
+
+impl ModulePath for str {
+    fn path(&self) -> String {
+        self.to_owned()
+    }
+}
+
+impl ModulePath for String {
+    fn path(&self) -> String {
+        self.clone()
+    }
+}
+
+impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
+    fn path(&self) -> String {
+        self.prefix()
+    }
+}
+
+impl<P: ModulePath + ?Sized> ModulePath for &P {
+    fn path(&self) -> String {
+        (**self).path()
+    }
+}
+
+/// `.profiled(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
+pub trait ProfileModule: Module + Sized {
+    /// This layer, with each forward measured as `[module]{type}: {path}` by the active profiler.
+    ///
+    /// ```
+    /// # use candle_core::{DType, Device, Module, Tensor};
+    /// use candle_nn::{VarBuilder, linear, seq};
+    /// use candle_plugin::prelude::*;
+    ///
+    /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("decoder");
+    /// let net = seq()
+    ///     .add(linear(64, 10, vb.pp("head"))?.profiled(vb.pp("head"))) // [module]Linear: decoder.head
+    ///     .add((|x: &Tensor| x.relu()).profiled("activation")); // [module]closure: activation
+    /// # let x = Tensor::zeros((2, 64), DType::F32, &Device::Cpu)?;
+    /// assert_eq!(net.forward(&x)?.dims(), [2, 10]);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
+    fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
+        Profiled::new(self, path)
+    }
+}
+
+impl<M: Module> ProfileModule for M {}
+
+/// `.profiled_t(path)` for layers that behave differently while training, such as `Dropout` and
+/// `BatchNorm`: [`ModuleT`] instead of [`Module`].
+pub trait ProfileModuleT: ModuleT + Sized {
+    /// This layer, with each forward measured as `[module]{type}: {path}` by the active profiler.
+    ///
+    /// ```
+    /// # use candle_core::{DType, Device, ModuleT, Tensor};
+    /// use candle_nn::Dropout;
+    /// use candle_plugin::prelude::*;
+    ///
+    /// let dropout = Dropout::new(0.5).profiled_t("encoder.dropout"); // [module]Dropout: encoder.dropout
+    /// # let x = Tensor::ones((2, 64), DType::F32, &Device::Cpu)?;
+    /// assert_eq!(dropout.forward_t(&x, false)?.dims(), [2, 64]);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
+    fn profiled_t(self, path: impl ModulePath) -> ProfiledT<Self> {
+        ProfiledT(Profiled::new(self, path))
+    }
+}
+
+impl<M: ModuleT> ProfileModuleT for M {}
+
+/// `vb.pp("head").profiled(|vb| linear(64, 10, vb))`: a layer that is built and measured under the
+/// same path.
+///
+/// ```
+/// # use candle_core::{DType, Device, ModuleT, Module, Tensor};
+/// use candle_nn::{VarBuilder, batch_norm, linear};
+/// use candle_plugin::prelude::*;
+///
+/// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu);
+/// let vb = vb.pp("decoder");
+/// let norm = vb.pp("norm").profiled_t(|vb| batch_norm(64, 1e-5, vb))?; // [module]BatchNorm: decoder.norm
+/// let head = vb.pp("head").profiled(|vb| linear(64, 10, vb))?; // [module]Linear: decoder.head
+/// # let x = Tensor::zeros((2, 64), DType::F32, &Device::Cpu)?;
+/// assert_eq!(head.forward(&norm.forward_t(&x, false)?)?.dims(), [2, 10]);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+pub trait ProfileBuilder: Sized {
+    /// What `make` makes of this builder; its forwards are measured as `[module]{type}: {path}`.
+    ///
+    /// # Errors
+    ///
+    /// What `make` returns.
+    fn profiled<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<Profiled<M>>;
+
+    /// The same for layers that behave differently while training.
+    ///
+    /// # Errors
+    ///
+    /// What `make` returns.
+    fn profiled_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledT<M>>;
+}
+
+impl<B: Backend> ProfileBuilder for VarBuilderArgs<'_, B> {
+    fn profiled<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<Profiled<M>> {
+        let path = self.prefix();
+        Ok(Profiled::new(make(self)?, path))
+    }
+
+    fn profiled_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledT<M>> {
+        self.profiled(make).map(ProfiledT)
+    }
+}
+
+/// A layer whose forwards the active profiler measures. It is a [`Module`] if the layer is one; the
+/// layer itself is reached through it.
+///
+/// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost*: the name
+/// is made once, here; without an active profiler each forward costs one relaxed load more.
+#[derive(Debug, Clone)]
+pub struct Profiled<M> {
+    layer: M,
+    action: Action,
+}
+
+impl<M> Profiled<M> {
+    /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is no [`Module`].
+    pub fn new(layer: M, path: impl ModulePath) -> Self {
+        let name = module(short_type_name::<M>(), &path.path());
+        // The root of a `VarBuilder` has no path.
+        Self { layer, action: Action::new(name.trim_end_matches([':', ' '])) }
+    }
+
+    /// Runs a forward of any form under this layer's name.
+    ///
+    /// ```
+    /// # use candle_core::{Device, Result, Tensor};
+    /// # use candle_plugin::Profiled;
+    /// struct Attention;
+    /// impl Attention {
+    ///     fn forward(&self, queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
+    ///         queries.matmul(&keys.t()?)
+    ///     }
+    /// }
+    ///
+    /// let attention = Profiled::new(Attention, "block.attention");
+    /// # let x = Tensor::zeros((2, 4), candle_core::DType::F32, &Device::Cpu)?;
+    /// let scores = attention.measure(|attention| attention.forward(&x, &x))?;
+    /// # assert_eq!(scores.dims(), [2, 2]);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
+    #[inline]
+    pub fn measure<T>(&self, forward: impl FnOnce(&M) -> T) -> T {
+        let _scope = ActiveScope::open(|| self.action, Interest::ACTIONS);
+        forward(&self.layer)
+    }
+
+    /// The layer inside.
+    pub fn into_inner(self) -> M {
+        self.layer
+    }
+}
+
+/// A layer of another type for training and evaluation: [`Profiled`] for [`ModuleT`].
+#[derive(Debug, Clone)]
+pub struct ProfiledT<M>(Profiled<M>);
+
+impl<M> ProfiledT<M> {
+    /// The layer inside.
+    pub fn into_inner(self) -> M {
+        self.0.into_inner()
+    }
+}
+
+impl<M: Module> Module for Profiled<M> {
+    #[inline]
+    fn forward(&self, input: &Tensor) -> Result<Tensor> {
+        self.measure(|layer| layer.forward(input))
+    }
+}
+
+impl<M: ModuleT> ModuleT for ProfiledT<M> {
+    #[inline]
+    fn forward_t(&self, input: &Tensor, train: bool) -> Result<Tensor> {
+        self.0.measure(|layer| layer.forward_t(input, train))
+    }
+}
+
+impl<M> Deref for Profiled<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.layer
+    }
+}
+
+impl<M> DerefMut for Profiled<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.layer
+    }
+}
+
+impl<M> Deref for ProfiledT<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.0.layer
+    }
+}
+
+impl<M> DerefMut for ProfiledT<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.0.layer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{DType, Device};
+    use candle_nn::VarBuilder;
+
+    #[test]
+    fn names_hold_the_type_and_the_path() {
+        let name = |action: Action| action.name();
+        let vb = VarBuilder::zeros(DType::F32, &Device::Cpu);
+        let linear = |vb: VarBuilder<'_>| candle_nn::linear(2, 2, vb).expect("zeros are found");
+        let head = linear(vb.pp("net").pp("head")).profiled(vb.pp("net").pp("head"));
+        assert_eq!(name(head.action), "[module]Linear: net.head");
+        assert_eq!(
+            name(linear(vb.pp("a")).profiled("own name").action),
+            "[module]Linear: own name"
+        );
+        assert_eq!(name(linear(vb.pp("a")).profiled(&vb).action), "[module]Linear");
+        let closure = |x: &Tensor| x.relu();
+        assert_eq!(name(closure.profiled("act").action), "[module]closure: act");
+        assert_eq!(name(Tensor::relu.profiled("act").action), "[module]relu: act");
+        assert_eq!(name(candle_nn::seq().profiled("net").action), "[module]Sequential: net");
+        let boxed = Profiled::new(Box::new(1), "x");
+        assert_eq!(name(boxed.action), "[module]Box: x");
+    }
+}

@@ -1,0 +1,251 @@
+//! candle's optimizers for the training loop.
+
+use std::collections::HashSet;
+
+use candle_core::backprop::GradStore;
+use candle_core::{DType, Device, DeviceLocation, Tensor, Var};
+use candle_nn::Optimizer;
+use profiler_core::train::{self, TrainOptimizer};
+
+use crate::Error;
+use crate::gradients::{norm, scale_to_norm};
+
+/// An optimizer of candle, with the gradients that it will step along: what
+/// [`configure_optimizers`](train::TrainModule::configure_optimizers) returns.
+///
+/// candle's `backward` gives the gradients of one loss; this keeps them until they are forgotten,
+/// so that those of several batches add up, can be clipped, looked at, and averaged between
+/// processes.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor, Var};
+/// use candle_nn::SGD;
+/// use candle_plugin::prelude::*;
+///
+/// let weight = Var::new(&[1f32, 2.], &Device::Cpu)?;
+/// let mut optimizer = CandleOptimizer::<SGD>::new(vec![weight.clone()], 0.5)?;
+/// for _batch in 0..2 {
+///     optimizer.backward(&weight.sqr()?.sum_all()?, 0.5)?; // 2 · weight · 0.5, twice
+/// }
+/// optimizer.step()?;
+/// assert_eq!(weight.to_vec1::<f32>()?, [0., 0.]);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+///
+/// # Time on accelerators
+///
+/// CUDA and Metal work behind the program's back: `backward` and `step` return when the work is
+/// queued, and the report shows what the *host* spent. Nothing here waits for the device, clipping
+/// included, unless [`synchronize`](Self::synchronize) asks for it; the trainer reads the loss only
+/// [now and then](train::Trainer::log_every_n_steps).
+pub struct CandleOptimizer<O> {
+    optimizer: O,
+    /// Each once.
+    vars: Vec<Var>,
+    gradients: GradStore,
+    waits_for: Vec<Device>,
+}
+
+impl<O: Optimizer> CandleOptimizer<O> {
+    /// Makes the optimizer for these variables.
+    ///
+    /// `VarMap::all_vars` gives them in an order that changes from run to run, and with it the last
+    /// bits of a gradient norm: where runs must be equal, take
+    /// [`vars_by_name`](crate::vars_by_name).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoVariables`], and what candle says.
+    pub fn new(vars: Vec<Var>, config: O::Config) -> Result<Self, Error> {
+        let optimizer = O::new(vars.clone(), config)?;
+        Self::with_optimizer(optimizer, vars)
+    }
+
+    /// Takes an optimizer that exists, and the variables that it was made for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoVariables`].
+    pub fn with_optimizer(optimizer: O, mut vars: Vec<Var>) -> Result<Self, Error> {
+        // A variable that two layers share counts once.
+        let mut known = HashSet::new();
+        vars.retain(|var| known.insert(var.id()));
+        if vars.is_empty() {
+            return Err(Error::NoVariables);
+        }
+        Ok(Self { optimizer, vars, gradients: GradStore::default(), waits_for: Vec::new() })
+    }
+
+    /// Whether to wait for the devices of the variables at the end of every backward and step, so
+    /// that the time of these actions is that of their work. It slows training down: host and
+    /// device no longer work at the same time. False by default; on a CPU there is nothing to wait
+    /// for.
+    ///
+    /// ```
+    /// # use candle_core::{Device, Var};
+    /// # use candle_nn::AdamW;
+    /// # use candle_plugin::CandleOptimizer;
+    /// # let vars = vec![Var::new(0f32, &Device::Cpu)?];
+    /// let optimizer = CandleOptimizer::<AdamW>::new(vars, Default::default())?.synchronize(true);
+    /// # Ok::<(), candle_plugin::Error>(())
+    /// ```
+    #[must_use]
+    pub fn synchronize(mut self, waits: bool) -> Self {
+        self.waits_for.clear();
+        if waits {
+            let mut known = HashSet::<DeviceLocation>::new();
+            let devices = self.vars.iter().map(|var| var.device());
+            self.waits_for =
+                devices.filter(|device| known.insert(device.location())).cloned().collect();
+        }
+        self
+    }
+
+    /// candle's optimizer.
+    pub fn optimizer(&self) -> &O {
+        &self.optimizer
+    }
+
+    /// candle's optimizer, to change its parameters.
+    pub fn optimizer_mut(&mut self) -> &mut O {
+        &mut self.optimizer
+    }
+
+    /// The variables that are trained.
+    pub fn vars(&self) -> &[Var] {
+        &self.vars
+    }
+
+    /// The gradients so far, of the variables that have one.
+    pub fn gradients(&self) -> impl Iterator<Item = (&Var, &Tensor)> {
+        self.vars.iter().filter_map(|var| Some((var, self.gradients.get(var)?)))
+    }
+
+    /// Replaces every gradient by what `change` makes of it, in the order of
+    /// [`vars`](Self::vars). Processes that train together average their gradients so, in
+    /// `on_after_backward`.
+    ///
+    /// ```
+    /// # use candle_core::{Device, Tensor, Var};
+    /// # use candle_nn::SGD;
+    /// # use candle_plugin::prelude::*;
+    /// # let weight = Var::new(&[1f32, -2.], &Device::Cpu)?;
+    /// # let mut optimizer = CandleOptimizer::<SGD>::new(vec![weight.clone()], 0.5)?;
+    /// # optimizer.backward(&weight.sqr()?.sum_all()?, 1.0)?;
+    /// optimizer.map_gradients(|_variable, gradient| gradient.clamp(-3f32, 3f32))?;
+    /// # assert_eq!(optimizer.gradients().next().unwrap().1.to_vec1::<f32>()?, [2., -3.]);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first that `change` returns; gradients before it are changed by then.
+    pub fn map_gradients<E>(
+        &mut self,
+        mut change: impl FnMut(&Var, &Tensor) -> Result<Tensor, E>,
+    ) -> Result<(), E> {
+        for var in &self.vars {
+            if let Some(gradient) = self.gradients.get(var) {
+                let changed = change(var, gradient)?.detach();
+                self.gradients.insert(var, changed);
+            }
+        }
+        Ok(())
+    }
+
+    /// candle's store of the gradients.
+    pub fn grad_store(&self) -> &GradStore {
+        &self.gradients
+    }
+
+    /// candle's store of the gradients, to insert and to remove some.
+    pub fn grad_store_mut(&mut self) -> &mut GradStore {
+        &mut self.gradients
+    }
+
+    /// The root of the sum of squares over all gradients, as a tensor on the first one's device:
+    /// reading it waits for the device. `None` without gradients.
+    ///
+    /// # Errors
+    ///
+    /// What candle says.
+    pub fn gradient_norm(&self) -> Result<Option<Tensor>, Error> {
+        Ok(norm(self.gradients().map(|(_, gradient)| gradient))?)
+    }
+
+    /// Adds up the gradients of the variables, and lets go of all others.
+    fn keep(&mut self, mut new: GradStore) -> Result<(), Error> {
+        let mut reached = 0;
+        for var in &self.vars {
+            let Some(gradient) = new.remove(var) else { continue };
+            reached += 1;
+            let gradient = match self.gradients.get(var) {
+                Some(kept) => (kept + gradient)?,
+                None => gradient,
+            };
+            self.gradients.insert(var, gradient.detach());
+        }
+        if reached == 0 {
+            return Err(Error::NotReached { variables: self.vars.len() });
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> candle_core::Result<()> {
+        self.waits_for.iter().try_for_each(Device::synchronize)
+    }
+}
+
+fn one_element(loss: &Tensor) -> Result<(), Error> {
+    match loss.elem_count() {
+        1 => Ok(()),
+        _ => Err(Error::NotOneElement { shape: loss.shape().clone() }),
+    }
+}
+
+impl<O: Optimizer> TrainOptimizer for CandleOptimizer<O> {
+    type Loss = Tensor;
+
+    fn loss_value(&self, loss: &Tensor) -> train::Result<f64> {
+        one_element(loss)?;
+        // Not every device has 64-bit numbers.
+        let loss = loss.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
+        Ok(loss.flatten_all()?.get(0)?.to_scalar()?)
+    }
+
+    fn reading_waits(&self, loss: &Tensor) -> bool {
+        !loss.device().is_cpu()
+    }
+
+    fn zero_grad(&mut self) -> train::Result<()> {
+        self.gradients = GradStore::default();
+        Ok(())
+    }
+
+    fn backward(&mut self, loss: &Tensor, scale: f64) -> train::Result<()> {
+        one_element(loss)?;
+        let gradients =
+            if scale == 1.0 { loss.backward()? } else { loss.affine(scale, 0.0)?.backward()? };
+        self.keep(gradients)?;
+        Ok(self.wait()?)
+    }
+
+    fn clip_gradients(&mut self, max_norm: f64) -> train::Result<()> {
+        let Some(norm) = self.gradient_norm()? else { return Ok(()) };
+        Ok(self.map_gradients(|_, gradient| scale_to_norm(gradient, &norm, max_norm))?)
+    }
+
+    fn step(&mut self) -> train::Result<()> {
+        self.optimizer.step(&self.gradients)?;
+        Ok(self.wait()?)
+    }
+
+    fn learning_rate(&self) -> f64 {
+        self.optimizer.learning_rate()
+    }
+
+    fn set_learning_rate(&mut self, learning_rate: f64) -> train::Result<()> {
+        self.optimizer.set_learning_rate(learning_rate);
+        Ok(())
+    }
+}

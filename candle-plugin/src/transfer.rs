@@ -1,0 +1,77 @@
+//! Moving batches to a device.
+
+use candle_core::{Device, Result, Tensor};
+
+/// Moves everything in a batch to a device: what a module's
+/// [`transfer_batch_to_device`](profiler_core::train::TrainModule::transfer_batch_to_device) calls.
+///
+/// For tensors and for tuples, vectors and options of such; implement it for a batch of
+/// your own by its parts. What is there already is not copied.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use candle_plugin::ToDevice;
+///
+/// let batch = (Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, Tensor::new(&[0u32, 1], &Device::Cpu)?);
+/// let (images, classes) = batch.move_to(&Device::Cpu)?;
+/// # assert_eq!((images.dims(), classes.dims()), (&[2, 3][..], &[2][..]));
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+///
+/// *What it costs*: the copy. From the host to CUDA or Metal candle waits for it.
+pub trait ToDevice: Sized {
+    /// The same on `device`.
+    ///
+    /// # Errors
+    ///
+    /// What candle says, such as a device that is out of memory.
+    fn move_to(self, device: &Device) -> Result<Self>;
+}
+
+impl ToDevice for Tensor {
+    fn move_to(self, device: &Device) -> Result<Self> {
+        self.to_device(device)
+    }
+}
+
+impl<T: ToDevice> ToDevice for Vec<T> {
+    fn move_to(self, device: &Device) -> Result<Self> {
+        self.into_iter().map(|part| part.move_to(device)).collect()
+    }
+}
+
+impl<T: ToDevice> ToDevice for Option<T> {
+    fn move_to(self, device: &Device) -> Result<Self> {
+        self.map(|part| part.move_to(device)).transpose()
+    }
+}
+
+macro_rules! tuples {
+    ($(($($part:ident)+))+) => {$(
+        impl<$($part: ToDevice),+> ToDevice for ($($part,)+) {
+            #[expect(non_snake_case, reason = "the parts are named as their types")]
+            fn move_to(self, device: &Device) -> Result<Self> {
+                let ($($part,)+) = self;
+                Ok(($($part.move_to(device)?,)+))
+            }
+        }
+    )+};
+}
+
+tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_of_a_batch_arrive() -> Result<()> {
+        let tensor = |value: u32| Tensor::new(value, &Device::Cpu);
+        let batch = (vec![tensor(1)?, tensor(2)?], Some(tensor(3)?), tensor(4)?);
+        let (list, option, last) = batch.move_to(&Device::Cpu)?;
+        let tensors = list.into_iter().chain(option).chain([last]);
+        let values = tensors.map(|tensor| tensor.to_scalar()).collect::<Result<Vec<u32>>>()?;
+        assert_eq!(values, [1, 2, 3, 4]);
+        Ok(())
+    }
+}
