@@ -1,0 +1,136 @@
+//! mlprof for [tch](https://docs.rs/tch): a training loop that says where its time went, and hooks
+//! for loops of one's own.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use tch::nn::{self, Module};
+//! use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
+//! use tch_plugin::prelude::*;
+//!
+//! struct Net {
+//!     store: nn::VarStore,
+//!     layers: nn::Sequential,
+//! }
+//!
+//! impl Net {
+//!     fn new(device: Device) -> Self {
+//!         let store = nn::VarStore::new(device);
+//!         let root = &store.root();
+//!         let layers = nn::seq()
+//!             .add(nn::linear(root / "hidden", 4, 16, Default::default()).profiled("hidden"))
+//!             .add_fn(|input| input.relu())
+//!             .add(nn::linear(root / "out", 16, 3, Default::default()).profiled("out"));
+//!         Self { store, layers }
+//!     }
+//! }
+//!
+//! impl TrainModule for Net {
+//!     type Batch = (Tensor, Tensor);
+//!     type Optimizer = TchOptimizer;
+//!
+//!     fn configure_optimizers(&mut self) -> Result<Optimizers<TchOptimizer>> {
+//!         Ok(TchOptimizer::new(nn::Adam::default(), &self.store, 1e-2)?.into())
+//!     }
+//!
+//!     fn training_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> Result<Tensor> {
+//!         let (inputs, classes) = batch;
+//!         Ok(self.layers.forward(inputs).cross_entropy_for_logits(classes))
+//!     }
+//!
+//!     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+//!         let (inputs, classes) = batch;
+//!         let scores = tch::no_grad(|| self.layers.forward(inputs));
+//!         let accuracy = scores.accuracy_for_logits(classes).f_double_value(&[])?;
+//!         trainer.log_weighted("accuracy", accuracy, classes.numel() as f64);
+//!         Ok(())
+//!     }
+//!
+//!     // All that follows may be left out.
+//!     fn transfer_batch_to_device(
+//!         &mut self,
+//!         batch: Self::Batch,
+//!         _: &mut TrainerState,
+//!     ) -> Result<Self::Batch> {
+//!         Ok(batch.move_to(self.store.device())?)
+//!     }
+//!
+//!     fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
+//!         Ok(self.store.save(path)?) // the extension says which format: "safetensors", "ot"
+//!     }
+//!
+//!     fn seed_everything(&mut self, seed: u64) -> Result<()> {
+//!         tch::manual_seed(seed as i64);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! tch::manual_seed(42); // the weights of a net are random, too
+//! let mut net = Net::new(Device::cuda_if_available());
+//! let inputs = Tensor::rand([300, 4], FLOAT_CPU);
+//! let classes = inputs.narrow(1, 0, 3).argmax(1, false); // the largest of the first three
+//! let train = TensorLoader::new(inputs, classes, 20)?.shuffled();
+//!
+//! let mut trainer = Trainer::new().max_epochs(20).seed(42).profiler("simple")?;
+//! let outcome = trainer.fit(&mut net, &train, Some(&train))?; // prints FIT Profiler Report
+//! assert_eq!(outcome.steps, 20 * 15);
+//! assert!(outcome.metrics["accuracy"] > 0.9);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The report has a row for everything that the trainer does (see [`profiler_core::train`]), one
+//! for each forward of a layer that is [`profiled`](ProfileModule), and one for whatever else the
+//! program opens with [`profile!`](profiler_core::profile!) or `#[profile]`.
+//!
+//! | to | use |
+//! |---|---|
+//! | train under the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](profiler_core::train::DataLoader) |
+//! | measure a loop of one's own | [`ProfileOptimizer`], [`ProfiledBackward`], [`Session`](profiler_core::Session) |
+//! | see the layers of a model | [`ProfileModule`], [`ProfileModuleT`] |
+//! | move batches to a device | [`MoveTo`] |
+//! | measure device time on the host | [`TchOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], [`synchronize`] |
+//!
+//! # Errors and panics
+//!
+//! tch has two of most methods: those without `f_` in front of their name panic where torch reports
+//! an error. A trainer ends either way, and the report comes either way; but an error that is
+//! returned from `training_step` (`loss.f_add(…)?`) can be told from a mistake in the program, and
+//! comes back from `fit` with the place where it happened. This crate calls only those with `f_`,
+//! except in [`ProfiledOptimizer`], where it calls what the program would have called, and
+//! [`synchronize`].
+//!
+//! # Evaluation
+//!
+//! tch keeps no mode in a model: in `validation_step`, `test_step` and `predict_step`, wrap forward
+//! in [`tch::no_grad`], and pass `false` for `train` to layers that have it.
+//!
+//! # libtorch
+//!
+//! Works with tch 0.22 to 0.26, each with the libtorch that it asks for (2.9 for 0.22).
+
+pub mod actions;
+mod device;
+mod loader;
+mod module;
+mod optimizer;
+mod profiled_optimizer;
+
+pub use device::{MoveTo, synchronize};
+pub use loader::TensorLoader;
+pub use module::{ModulePath, ProfileModule, ProfileModuleT, Profiled, ProfiledT};
+pub use optimizer::TchOptimizer;
+pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
+
+/// What a program that profiles its tch code usually needs; [`profiler_core::prelude`] is part of
+/// it.
+pub mod prelude {
+    pub use crate::{
+        MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfiledBackward, TchOptimizer,
+        TensorLoader,
+    };
+    pub use profiler_core::UnknownProfiler;
+    pub use profiler_core::prelude::*;
+    pub use profiler_core::train::{
+        Callback, LrInterval, Optimizers, Result, TrainError, TrainModule, Trainer, TrainerState,
+    };
+}

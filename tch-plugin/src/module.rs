@@ -1,0 +1,226 @@
+//! The layers of a model as rows of a report.
+
+use std::ops::{Deref, DerefMut};
+
+use profiler_core::names::{module, short_type_name};
+use profiler_core::{Action, ActiveScope, Interest};
+use tch::Tensor;
+use tch::nn::{Module, ModuleT, Path};
+
+/// Where a layer is in its model: text, or the [path](tch::nn::Path) of its variables.
+pub trait ModulePath {
+    /// The names along the way, joined by dots as in the names of variables.
+    fn path(&self) -> String;
+}
+
+impl ModulePath for str {
+    fn path(&self) -> String {
+        self.to_owned()
+    }
+}
+
+impl ModulePath for String {
+    fn path(&self) -> String {
+        self.clone()
+    }
+}
+
+impl ModulePath for Path<'_> {
+    fn path(&self) -> String {
+        self.components().collect::<Vec<_>>().join(".")
+    }
+}
+
+impl<P: ModulePath + ?Sized> ModulePath for &P {
+    fn path(&self) -> String {
+        (**self).path()
+    }
+}
+
+/// `layer.profiled(path)` for every [`tch::nn::Module`]: each forward is a row
+/// `[module]{type}: {path}` of the active profiler.
+///
+/// ```
+/// use tch::{Device, nn};
+/// use tch_plugin::prelude::*;
+///
+/// let store = nn::VarStore::new(Device::Cpu);
+/// let root = &store.root();
+/// let net = nn::seq()
+///     .add(nn::linear(root / "hidden", 64, 32, Default::default()).profiled(root / "hidden"))
+///     .add_fn(|input| input.relu())
+///     .add(nn::linear(root / "out", 32, 10, Default::default()).profiled("out"))
+///     .profiled(root); // `[module]Sequential`: the whole of it
+/// # let profiler = std::sync::Arc::new(SimpleProfiler::new());
+/// # let active = activate(profiler.clone());
+/// # let input = tch::Tensor::zeros([1, 64], (tch::Kind::Float, Device::Cpu));
+/// # assert_eq!(nn::Module::forward(&net, &input).size(), [1, 10]);
+/// # drop(active);
+/// # for name in ["[module]Linear: hidden", "[module]Linear: out", "[module]Sequential  "] {
+/// #     assert!(profiler.summary().contains(name), "{}", profiler.summary());
+/// # }
+/// ```
+///
+/// *What it measures*: forward alone (backward runs through the whole model at once); on a CPU the
+/// work, on an accelerator the time to queue it. *Cost* without an active profiler: one relaxed
+/// load; the name is made once, here.
+pub trait ProfileModule: Module + Sized {
+    /// The same layer, measured. `path` says which of its kind it is.
+    fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
+        Profiled::new(self, path)
+    }
+}
+
+impl<M: Module> ProfileModule for M {}
+
+/// `layer.profiled_t(path)` for every [`tch::nn::ModuleT`]: layers that differ between training and
+/// evaluation, such as [`BatchNorm`](tch::nn::BatchNorm). As [`ProfileModule`].
+pub trait ProfileModuleT: ModuleT + Sized {
+    /// The same layer, measured. `path` says which of its kind it is.
+    fn profiled_t(self, path: impl ModulePath) -> ProfiledT<Self> {
+        ProfiledT(Profiled::new(self, path))
+    }
+}
+
+impl<M: ModuleT> ProfileModuleT for M {}
+
+/// A layer whose forwards the active profiler measures. It is a [`Module`] if the layer is one; the
+/// layer itself is reached through it.
+#[derive(Debug)]
+pub struct Profiled<M> {
+    layer: M,
+    action: Action,
+}
+
+impl<M> Profiled<M> {
+    /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is no [`Module`].
+    pub fn new(layer: M, path: impl ModulePath) -> Self {
+        let path = path.path();
+        let name = module(&type_name::<M>(), &path);
+        // The root of a model has no path.
+        let name = if path.is_empty() { name.trim_end_matches([' ', ':']) } else { &name };
+        Self { layer, action: Action::new(name) }
+    }
+
+    /// Runs a forward of any form under this layer's name.
+    ///
+    /// ```
+    /// use tch::nn::{self, RNN};
+    /// use tch::{Device, Tensor, kind::FLOAT_CPU};
+    /// use tch_plugin::Profiled;
+    ///
+    /// let store = nn::VarStore::new(Device::Cpu);
+    /// let gru = nn::gru(store.root(), 8, 16, Default::default());
+    /// let gru = Profiled::new(gru, "encoder.gru"); // [module]GRU: encoder.gru
+    /// let (output, _state) = gru.measure(|gru| gru.seq(&Tensor::zeros([2, 5, 8], FLOAT_CPU)));
+    /// assert_eq!(output.size(), [2, 5, 16]);
+    /// ```
+    #[inline]
+    pub fn measure<T>(&self, forward: impl FnOnce(&M) -> T) -> T {
+        let _scope = ActiveScope::open(|| self.action, Interest::ACTIONS);
+        forward(&self.layer)
+    }
+
+    /// The layer inside.
+    pub fn into_inner(self) -> M {
+        self.layer
+    }
+}
+
+/// [`Profiled`] for [`ModuleT`]: a type of its own, because tch makes every `Module` a `ModuleT`.
+#[derive(Debug)]
+pub struct ProfiledT<M>(Profiled<M>);
+
+impl<M> ProfiledT<M> {
+    /// The layer inside.
+    pub fn into_inner(self) -> M {
+        self.0.into_inner()
+    }
+}
+
+impl<M: Module> Module for Profiled<M> {
+    #[inline]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.measure(|layer| layer.forward(input))
+    }
+}
+
+impl<M: ModuleT> ModuleT for ProfiledT<M> {
+    #[inline]
+    fn forward_t(&self, input: &Tensor, train: bool) -> Tensor {
+        self.0.measure(|layer| layer.forward_t(input, train))
+    }
+}
+
+impl<M> Deref for Profiled<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.layer
+    }
+}
+
+impl<M> DerefMut for Profiled<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.layer
+    }
+}
+
+impl<M> Deref for ProfiledT<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.0.layer
+    }
+}
+
+impl<M> DerefMut for ProfiledT<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.0.layer
+    }
+}
+
+/// The name that the documentation of tch uses: `Conv2D` for what is a `Conv<[i64; 2]>` underneath.
+fn type_name<M>() -> String {
+    let short = short_type_name::<M>();
+    let dimensions = std::any::type_name::<M>()
+        .strip_suffix("]>")
+        .and_then(|full| full.rsplit_once("<[i64; "))
+        .map(|(_, dimensions)| dimensions);
+    match (short, dimensions) {
+        ("Conv", Some(dimensions)) => format!("Conv{dimensions}D"),
+        ("ConvTransposeND", Some(dimensions)) => format!("ConvTranspose{dimensions}D"),
+        _ => short.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tch::nn::{
+        self, BatchNorm, Conv1D, Conv3D, ConvTranspose2D, Func, Linear, Sequential, VarStore,
+    };
+
+    #[test]
+    fn types_have_the_names_that_people_write() {
+        assert_eq!(type_name::<Linear>(), "Linear");
+        assert_eq!(type_name::<Conv1D>(), "Conv1D");
+        assert_eq!(type_name::<Conv3D>(), "Conv3D");
+        assert_eq!(type_name::<ConvTranspose2D>(), "ConvTranspose2D");
+        assert_eq!(type_name::<Sequential>(), "Sequential");
+        assert_eq!(type_name::<BatchNorm>(), "BatchNorm");
+        assert_eq!(type_name::<Func<'_>>(), "Func");
+    }
+
+    #[test]
+    fn a_path_is_text_or_a_place_in_a_store() {
+        let store = VarStore::new(tch::Device::Cpu);
+        let path = &store.root() / "encoder" / 3;
+        assert_eq!(ModulePath::path(&path), "encoder.3");
+        assert_eq!(ModulePath::path("encoder.3"), "encoder.3");
+        let linear = || nn::linear(store.root(), 2, 2, Default::default());
+        assert_eq!(linear().profiled(&path).action.name(), "[module]Linear: encoder.3");
+        assert_eq!(linear().profiled(store.root()).action.name(), "[module]Linear");
+        assert_eq!(linear().profiled(String::from("a b:")).action.name(), "[module]Linear: a b:");
+    }
+}

@@ -1,0 +1,199 @@
+//! tch's optimizers for the trainer.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use profiler_core::train::{Result, TrainOptimizer};
+use tch::nn::{OptimizerConfig, VarStore, Variables};
+use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
+
+use crate::device::synchronize;
+
+/// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
+const CLIPPING_EPSILON: f64 = 1e-6;
+
+/// An optimizer of tch for a [`Trainer`](profiler_core::train::Trainer).
+///
+/// Made of the same [configurations](tch::nn::OptimizerConfig) as [`tch::nn::Optimizer`], and the
+/// same underneath: `nn::Adam::default().build(&vs, 1e-3)?` becomes
+/// `TchOptimizer::new(nn::Adam::default(), &vs, 1e-3)?`. The difference is that `nn::Optimizer`
+/// panics where torch reports an error; here every error is a value, so that the trainer can say
+/// where in the run it happened.
+///
+/// Variables that are added to the store later are trained, too.
+///
+/// On an accelerator the trainer's rows show the time to queue the work, unless
+/// [`synchronize(true)`](Self::synchronize) is asked for.
+pub struct TchOptimizer {
+    optimizer: COptimizer,
+    variables: Arc<Mutex<Variables>>,
+    /// How many of the variables the optimizer has been told of.
+    known: usize,
+    learning_rate: f64,
+    synchronizes: bool,
+}
+
+impl TchOptimizer {
+    /// Trains the variables of `store`.
+    ///
+    /// ```
+    /// use tch::{Device, nn};
+    /// use tch_plugin::TchOptimizer;
+    ///
+    /// let store = nn::VarStore::new(Device::Cpu);
+    /// let layer = nn::linear(store.root(), 2, 1, Default::default());
+    /// let optimizer = TchOptimizer::new(nn::Sgd::default(), &store, 0.1)?;
+    /// assert_eq!(optimizer.variables().len(), 2);
+    /// # let _ = layer;
+    /// # Ok::<(), tch::TchError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What torch says of the configuration, such as a negative learning rate.
+    pub fn new(
+        config: impl OptimizerConfig,
+        store: &VarStore,
+        learning_rate: f64,
+    ) -> Result<Self, TchError> {
+        let mut optimizer = Self {
+            optimizer: config.build_copt(learning_rate)?,
+            variables: store.variables_.clone(),
+            known: 0,
+            learning_rate,
+            synchronizes: false,
+        };
+        optimizer.add_new_variables()?;
+        Ok(optimizer)
+    }
+
+    /// Whether backward and step each wait until a CUDA device has done its work, so that their
+    /// rows show how long it takes; false by default. See [`synchronize`] for what it costs.
+    #[must_use]
+    pub fn synchronize(mut self, waits: bool) -> Self {
+        self.synchronizes = waits;
+        self
+    }
+
+    /// The optimizer itself, for settings such as the weight decay of one group.
+    pub fn inner_mut(&mut self) -> &mut COptimizer {
+        &mut self.optimizer
+    }
+
+    /// All trainable variables. They share their data with those of the store.
+    pub fn variables(&self) -> Vec<Tensor> {
+        self.lock()
+            .trainable_variables
+            .iter()
+            .map(|variable| variable.tensor.shallow_clone())
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Variables> {
+        // A panic elsewhere while variables were added leaves a list that is whole.
+        self.variables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_new_variables(&mut self) -> Result<(), TchError> {
+        let variables = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = &variables.trainable_variables;
+        for variable in all.get(self.known..).unwrap_or_default() {
+            self.optimizer.add_parameters(&variable.tensor, variable.group)?;
+            self.known += 1;
+        }
+        Ok(())
+    }
+
+    /// All gradients that there are.
+    fn gradients(&self) -> Result<Vec<Tensor>, TchError> {
+        let variables = self.lock();
+        let gradients =
+            variables.trainable_variables.iter().map(|variable| variable.tensor.f_grad());
+        let is_missing =
+            |gradient: &Result<Tensor, _>| gradient.as_ref().is_ok_and(|found| !found.defined());
+        gradients.filter(|gradient| !is_missing(gradient)).collect()
+    }
+
+    fn wait_for(&self, device: Option<Device>) {
+        if let (true, Some(device)) = (self.synchronizes, device) {
+            synchronize(device);
+        }
+    }
+}
+
+impl fmt::Debug for TchOptimizer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("TchOptimizer")
+            .field("variables", &self.known)
+            .field("learning_rate", &self.learning_rate)
+            .field("synchronizes", &self.synchronizes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TrainOptimizer for TchOptimizer {
+    type Loss = Tensor;
+
+    fn loss_value(&self, loss: &Tensor) -> Result<f64> {
+        Ok(loss.f_double_value(&[])?)
+    }
+
+    fn reading_waits(&self, loss: &Tensor) -> bool {
+        loss.device() != Device::Cpu
+    }
+
+    fn zero_grad(&mut self) -> Result<()> {
+        self.add_new_variables()?;
+        Ok(self.optimizer.zero_grad()?)
+    }
+
+    fn backward(&mut self, loss: &Tensor, scale: f64) -> Result<()> {
+        if scale == 1.0 {
+            loss.f_backward()?;
+        } else {
+            loss.f_mul_scalar(scale)?.f_backward()?;
+        }
+        self.wait_for(Some(loss.device()));
+        Ok(())
+    }
+
+    /// As PyTorch's `clip_grad_norm_`: the norm never leaves its device, so nothing waits for it.
+    fn clip_gradients(&mut self, max_norm: f64) -> Result<()> {
+        let _no_grad = no_grad_guard();
+        let mut gradients = self.gradients()?;
+        if gradients.is_empty() {
+            return Ok(());
+        }
+        let norms = gradients.iter().map(Tensor::f_norm).collect::<Result<Vec<_>, _>>()?;
+        let norm = Tensor::f_stack(&norms, 0)?.f_norm()?;
+        let factor = norm.f_add_scalar(CLIPPING_EPSILON)?.f_reciprocal()?.f_mul_scalar(max_norm)?;
+        let factor = factor.f_clamp_max(1.0)?;
+        for gradient in &mut gradients {
+            let _ = gradient.f_mul_(&factor)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.add_new_variables()?;
+        self.optimizer.step()?;
+        if self.synchronizes {
+            let first = self.lock().trainable_variables.first().map(|first| first.tensor.device());
+            self.wait_for(first);
+        }
+        Ok(())
+    }
+
+    /// The rate that was set last for all variables.
+    fn learning_rate(&self) -> f64 {
+        self.learning_rate
+    }
+
+    /// Sets it for all groups of variables.
+    fn set_learning_rate(&mut self, learning_rate: f64) -> Result<()> {
+        self.optimizer.set_learning_rate(learning_rate)?;
+        self.learning_rate = learning_rate;
+        Ok(())
+    }
+}

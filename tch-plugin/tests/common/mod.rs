@@ -1,0 +1,90 @@
+//! What the tests share: a small network, its data, and turns.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use profiler_core::report::SimpleReport;
+use tch::nn::{self, Module, Sequential, VarStore};
+use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
+use tch_plugin::prelude::*;
+
+/// The active profiler and torch's random numbers belong to the whole process: one test at a time.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    tch::set_num_threads(1);
+    tch::manual_seed(7);
+    turn
+}
+
+/// Two layers, the first of them profiled.
+pub struct Net {
+    pub store: VarStore,
+    pub layers: Sequential,
+    pub losses: Vec<f64>,
+    pub learning_rate: f64,
+}
+
+impl Net {
+    pub fn new() -> Self {
+        let store = VarStore::new(Device::Cpu);
+        let root = &store.root();
+        let layers = nn::seq()
+            .add(nn::linear(root / "hidden", 4, 8, Default::default()).profiled(root / "hidden"))
+            .add_fn(|input| input.tanh())
+            .add(nn::linear(root / "out", 8, 3, Default::default()));
+        Self { store, layers, losses: Vec::new(), learning_rate: 0.1 }
+    }
+
+    /// All weights, to the last bit.
+    pub fn weights(&self) -> Vec<(String, Vec<u32>)> {
+        let bits = |tensor: &Tensor| -> Vec<u32> {
+            let values = Vec::<f32>::try_from(&tensor.flatten(0, -1)).expect("floats");
+            values.iter().map(|value| value.to_bits()).collect()
+        };
+        let mut weights: Vec<_> = self
+            .store
+            .variables()
+            .iter()
+            .map(|(name, tensor)| (name.clone(), bits(tensor)))
+            .collect();
+        weights.sort();
+        weights
+    }
+
+    pub fn loss(&self, (inputs, classes): &(Tensor, Tensor)) -> Tensor {
+        self.layers.forward(inputs).cross_entropy_for_logits(classes)
+    }
+}
+
+impl TrainModule for Net {
+    type Batch = (Tensor, Tensor);
+    type Optimizer = TchOptimizer;
+
+    fn configure_optimizers(&mut self) -> Result<Optimizers<TchOptimizer>> {
+        Ok(TchOptimizer::new(nn::Sgd::default(), &self.store, self.learning_rate)?.into())
+    }
+
+    fn training_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> Result<Tensor> {
+        let loss = self.loss(batch);
+        self.losses.push(loss.f_double_value(&[])?);
+        Ok(loss)
+    }
+
+    fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+        let loss = tch::no_grad(|| self.loss(batch)).f_double_value(&[])?;
+        trainer.log_weighted("val_loss", loss, batch.1.numel() as f64);
+        Ok(())
+    }
+}
+
+/// So many items with a class that can be learned.
+pub fn data(items: i64) -> (Tensor, Tensor) {
+    let inputs = Tensor::rand([items, 4], FLOAT_CPU);
+    let classes = inputs.narrow(1, 0, 3).argmax(1, false).to_kind(Kind::Int64);
+    (inputs, classes)
+}
+
+/// How often an action ran; 0 if it has no row.
+pub fn calls(report: &SimpleReport, action: &str) -> u64 {
+    report.actions.iter().find(|row| row.action == action).map_or(0, |row| row.calls)
+}
