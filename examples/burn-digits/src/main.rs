@@ -3,8 +3,7 @@
 //! `cargo run --release -p burn-digits -- --profiler simple`
 
 use std::error::Error;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,107 +17,31 @@ use burn_digits::model::DigitNet;
 use burn_digits::progress::Progress;
 use burn_plugin::prelude::*;
 use clap::Parser;
-use profiler_core::{IntoProfiler, Report};
+use digits::{Measured, Options, finish};
 
 /// Trains a small network on handwritten digits and tells where the time went.
 #[derive(Parser)]
-struct Options {
-    /// "simple", "advanced" or "none".
-    #[arg(long, default_value = "none", value_name = "NAME")]
-    profiler: String,
-    /// Simple: self time, first call, quantiles and a row per thread.
-    #[arg(long)]
-    detailed: bool,
-    /// Advanced: write a .prof file per action, which Python's pstats and snakeviz open.
-    #[arg(long)]
-    dump_stats: bool,
-    /// Where report files go, with --filename.
-    #[arg(long, value_name = "DIR")]
-    dirpath: Option<PathBuf>,
-    /// Write reports to files, {dirpath}/{stage}-{filename}.txt.
-    #[arg(long, value_name = "NAME")]
-    filename: Option<String>,
-    /// Write all reports as JSON, too.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    #[arg(long, default_value_t = 15)]
-    epochs: usize,
-    #[arg(long, default_value_t = 32)]
-    batch_size: usize,
-    /// The same seed gives the same network and the same accuracy.
-    #[arg(long, default_value_t = 42)]
-    seed: u64,
-}
-
-impl Options {
-    fn make_profiler(&self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        match self.profiler.trim().to_ascii_lowercase().as_str() {
-            "simple" => self.simple().into_profiler(),
-            "advanced" => self.advanced().into_profiler(),
-            other => other.into_profiler(),
-        }
-    }
-
-    fn simple(&self) -> SimpleProfiler {
-        let mut profiler = SimpleProfiler::new();
-        if let Some(dirpath) = &self.dirpath {
-            profiler = profiler.dirpath(dirpath);
-        }
-        if let Some(filename) = &self.filename {
-            profiler = profiler.filename(filename);
-        }
-        if self.detailed { profiler.detailed() } else { profiler }
-    }
-
-    fn advanced(&self) -> AdvancedProfiler {
-        let mut profiler = AdvancedProfiler::new().dump_stats(self.dump_stats);
-        if let Some(dirpath) = &self.dirpath {
-            profiler = profiler.dirpath(dirpath);
-        }
-        if let Some(filename) = &self.filename {
-            profiler = profiler.filename(filename);
-        }
-        profiler
-    }
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let profiler = match options.make_profiler() {
-        Ok(profiler) => profiler,
-        Err(error) => {
-            eprintln!("burn-digits: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(&options, &profiler) {
-        Ok(accuracy) => {
-            // Not `println!`, which panics when the reader has gone: `… | head`.
-            let _ = writeln!(std::io::stdout(), "test accuracy: {:.1} %", accuracy * 100.0);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("burn-digits: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let Arguments { options } = Arguments::parse();
+    finish("burn-digits", &options, |profiler| run(&options, profiler))
 }
 
 fn run(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<dyn Error>> {
     let Splits { train, valid, test } = splits(options.seed)?;
     let directory = tempfile::tempdir()?;
-    let mut reports = Vec::new();
-    let trained = fit(options, profiler, directory.path(), train, valid);
-    reports.extend(profiler.report());
+    let mut measured = Measured::new(profiler);
+    let trained = measured.stage(|| fit(options, profiler, directory.path(), train, valid));
     let evaluated = trained.and_then(|model| {
-        evaluate(options, profiler, directory.path(), &model, &test)?;
-        reports.extend(profiler.report());
+        measured.stage(|| evaluate(options, profiler, directory.path(), &model, &test))?;
         Ok(model)
     });
     // Also after Ctrl-C: what was measured until then is not lost.
-    if let Some(file) = &options.json {
-        write_json(file, &reports)?;
-    }
+    options.write_json(measured.reports())?;
     Ok(accuracy(&evaluated?, test, options.batch_size)?)
 }
 
@@ -185,9 +108,4 @@ fn accuracy(
         right += guesses.equal(batch.classes).int().sum().into_scalar::<i64>();
     }
     Ok(right as f64 / number as f64)
-}
-
-fn write_json(file: &Path, reports: &[Report]) -> Result<(), Box<dyn Error>> {
-    let json = serde_json::to_string_pretty(reports)?;
-    std::fs::write(file, json + "\n").map_err(|error| format!("{}: {error}", file.display()).into())
 }

@@ -1,0 +1,28 @@
+//! What profiling costs a training step with candle; [`digits::overhead`] says how it is measured.
+//!
+//! `cargo run --release -p candle-digits --bin overhead`
+
+use std::error::Error;
+
+use candle_core::Device;
+use candle_digits::{Batch, Learner};
+use clap::Parser;
+use digits::overhead::{OverheadOptions, Subject, TRAINER_STEP_BEGINS, trainer_epoch};
+use digits::{Order, loader, splits};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = OverheadOptions::parse();
+    let train = splits(1)?.train;
+    let batches =
+        loader(train, options.batch_size, Order::Shuffled, |digits| Ok(Batch::new(digits)?));
+    let subject = Subject {
+        framework: "candle",
+        step_begins: TRAINER_STEP_BEGINS,
+        epoch: &|profiler| {
+            let mut learner = Learner::new(1, &Device::Cpu)?;
+            trainer_epoch(&mut learner, &batches, profiler, options.clock)
+        },
+        besides: &[],
+    };
+    subject.compare(&options)
+}

@@ -1,0 +1,82 @@
+//! How the network learns.
+
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+use candle_nn::{AdamW, ParamsAdamW, VarMap};
+use candle_plugin::prelude::*;
+use profiler_core::train::Result;
+
+use crate::data::Batch;
+use crate::net::DigitNet;
+
+const LEARNING_RATE: f64 = 2e-3;
+
+/// The network, its variables, and where they are.
+pub struct Learner {
+    vars: VarMap,
+    net: DigitNet,
+    device: Device,
+}
+
+impl Learner {
+    /// A network whose weights the seed repeats.
+    ///
+    /// # Errors
+    ///
+    /// What candle says.
+    pub fn new(seed: u64, device: &Device) -> candle_core::Result<Self> {
+        let vars = VarMap::new();
+        let net = DigitNet::new(&seeded_var_builder(&vars, seed, DType::F32, device))?;
+        Ok(Self { vars, net, device: device.clone() })
+    }
+
+    fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> Result<()> {
+        let (loss, accuracy) = self.net.judge(batch)?;
+        let weight = batch.size()? as f64;
+        trainer.log_weighted(names[0], loss, weight);
+        trainer.log_weighted(names[1], accuracy, weight);
+        Ok(())
+    }
+}
+
+impl TrainModule for Learner {
+    type Batch = Batch;
+    type Optimizer = CandleOptimizer<AdamW>;
+
+    fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>> {
+        let config = ParamsAdamW { lr: LEARNING_RATE, ..ParamsAdamW::default() };
+        let optimizer = CandleOptimizer::new(vars_by_name(&self.vars), config)?;
+        // A little less after each epoch.
+        let schedule = |epochs: usize| LEARNING_RATE * 0.95f64.powf(epochs as f64);
+        Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
+    }
+
+    fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> Result<Tensor> {
+        Ok(self.net.loss(batch)?)
+    }
+
+    fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {
+        self.log(batch, trainer, ["val_loss", "val_accuracy"])
+    }
+
+    fn test_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {
+        self.log(batch, trainer, ["test_loss", "test_accuracy"])
+    }
+
+    fn transfer_batch_to_device(
+        &mut self,
+        batch: Batch,
+        _trainer: &mut TrainerState,
+    ) -> Result<Batch> {
+        Ok(batch.move_to(&self.device)?)
+    }
+
+    fn seed_everything(&mut self, seed: u64) -> Result<()> {
+        Ok(seed_device(&self.device, seed)?)
+    }
+
+    fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
+        Ok(self.vars.save(path)?)
+    }
+}

@@ -1,0 +1,69 @@
+//! A small convolutional network.
+
+use candle_core::{D, DType, Module, Result, Tensor};
+use candle_nn::{Conv2d, Conv2dConfig, Linear, VarBuilder, conv2d, linear, loss};
+use candle_plugin::prelude::*;
+use digits::{CLASSES, SIDE};
+
+use crate::data::Batch;
+
+/// Two convolutions, pooling, two linear layers; each a row of the report.
+pub struct DigitNet {
+    conv1: Profiled<Conv2d>,
+    conv2: Profiled<Conv2d>,
+    hidden: Profiled<Linear>,
+    out: Profiled<Linear>,
+}
+
+/// What the convolutions and pooling leave of an image.
+const FEATURES: usize = 32 * (SIDE / 2) * (SIDE / 2);
+
+impl DigitNet {
+    /// A network with the builder's weights.
+    ///
+    /// # Errors
+    ///
+    /// What candle says.
+    pub fn new(vb: &VarBuilder<'_>) -> Result<Self> {
+        let config = Conv2dConfig { padding: 1, ..Conv2dConfig::default() };
+        Ok(Self {
+            // [module]Conv2d: conv1, and so on.
+            conv1: vb.pp("conv1").profiled(|vb| conv2d(1, 16, 3, config, vb))?,
+            conv2: vb.pp("conv2").profiled(|vb| conv2d(16, 32, 3, config, vb))?,
+            hidden: vb.pp("hidden").profiled(|vb| linear(FEATURES, 64, vb))?,
+            out: vb.pp("out").profiled(|vb| linear(64, CLASSES, vb))?,
+        })
+    }
+
+    /// The mean cross-entropy of a batch.
+    ///
+    /// # Errors
+    ///
+    /// What candle says.
+    pub fn loss(&self, batch: &Batch) -> Result<Tensor> {
+        loss::cross_entropy(&self.forward(&batch.images)?, &batch.classes)
+    }
+
+    /// The mean cross-entropy of a batch, and the share of its digits that the network knows.
+    ///
+    /// # Errors
+    ///
+    /// What candle says.
+    pub fn judge(&self, batch: &Batch) -> Result<(f64, f64)> {
+        let scores = self.forward(&batch.images)?;
+        let loss = loss::cross_entropy(&scores, &batch.classes)?.to_scalar::<f32>()?;
+        let right = scores.argmax(D::Minus1)?.eq(&batch.classes)?;
+        let accuracy = right.to_dtype(DType::F32)?.mean_all()?.to_scalar::<f32>()?;
+        Ok((loss.into(), accuracy.into()))
+    }
+}
+
+impl Module for DigitNet {
+    /// `[batch, 1, SIDE, SIDE]` to `[batch, CLASSES]`: how much each image looks like each class.
+    fn forward(&self, images: &Tensor) -> Result<Tensor> {
+        let edges = self.conv1.forward(images)?.relu()?;
+        let shapes = self.conv2.forward(&edges)?.relu()?;
+        let features = shapes.max_pool2d(2)?.flatten_from(1)?;
+        self.out.forward(&self.hidden.forward(&features)?.relu()?)
+    }
+}

@@ -1,0 +1,134 @@
+//! Trains a small transformer to write, character by character, under a profiler.
+//!
+//! `cargo run --release -p candle-text -- --profiler simple`
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use candle_plugin::prelude::*;
+use candle_text::learner::{Learner, all_passages, random_passages};
+use candle_text::options::{ProfilerOptions, run};
+use candle_text::text::{Vocabulary, tale};
+use candle_text::transformer::Config;
+use clap::Parser;
+use profiler_core::train::{FitOutcome, Result, StopReason};
+use profiler_core::{RunContext, Session, Stage};
+
+const PROGRAM: &str = "char-transformer";
+const CONTEXT: usize = 32;
+const BATCH_SIZE: usize = 16;
+/// What it goes on from.
+const PROMPT: &str = "In the morning the ";
+
+/// Trains a small transformer to write a tale, lets it write, and tells where the time went.
+#[derive(Parser)]
+struct Options {
+    #[command(flatten)]
+    profiler: ProfilerOptions,
+    /// How many epochs of --steps batches.
+    #[arg(long, default_value_t = 3)]
+    epochs: usize,
+    /// How many batches an epoch has.
+    #[arg(long, default_value_t = 100, value_parser = at_least_one)]
+    steps: usize,
+    /// How many characters to write at the end.
+    #[arg(long, default_value_t = 300)]
+    characters: usize,
+    /// How bold to be when writing: near 0 the likeliest character each time.
+    #[arg(long, default_value_t = 0.5, value_parser = above_zero)]
+    temperature: f64,
+    /// The same seed gives the same losses and the same text.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Save the network here after every epoch.
+    #[arg(long, value_name = "DIR")]
+    checkpoint_dir: Option<PathBuf>,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("use 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn above_zero(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && f64::is_finite(number) => Ok(number),
+        Ok(_) => Err("use a number above 0".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    run(PROGRAM, &options.profiler, |profiler| learn_and_write(&options, profiler))
+}
+
+fn learn_and_write(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
+    let text = tale();
+    let vocabulary = Vocabulary::of(&text);
+    let config =
+        Config { vocabulary: vocabulary.size(), context: CONTEXT, width: 64, heads: 4, blocks: 2 };
+    let mut learner = Learner::new(config, options.seed, options.epochs * options.steps)?;
+    let mut reports = Vec::new();
+    let outcome = learn(options, profiler, &mut learner, vocabulary.encode(&text));
+    reports.extend(profiler.report());
+    let written = outcome.and_then(|outcome| {
+        let written = write(options, profiler, &learner, &vocabulary)?;
+        reports.extend(profiler.report());
+        Ok((outcome, written))
+    });
+    // Also after Ctrl-C: what was measured until then is not lost.
+    options.profiler.write_json(&reports)?;
+    let (outcome, written) = written?;
+    let metric = |name| outcome.metrics.get(name).copied().unwrap_or(f64::NAN);
+    // Not `println!`, which panics when the reader has gone: `… | head`.
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{} characters, {} weights", text.len(), learner.weights());
+    let _ = writeln!(out, "\n{PROMPT}{written}\n");
+    let (loss, validation) = (metric("train_loss"), metric("val_loss"));
+    let _ = writeln!(out, "final loss: {loss:.3}, on text not learned from: {validation:.3}");
+    Ok(())
+}
+
+fn learn(
+    options: &Options,
+    profiler: &Arc<dyn Profiler>,
+    learner: &mut Learner,
+    mut text: Vec<u32>,
+) -> Result<FitOutcome> {
+    let validation = text.split_off(text.len() * 9 / 10);
+    let train = random_passages(text, CONTEXT, BATCH_SIZE, options.steps);
+    let validation = all_passages(&validation, CONTEXT, BATCH_SIZE)?;
+    let mut trainer = Trainer::new()
+        .max_epochs(options.epochs)
+        .gradient_clip_val(1.0)
+        .seed(options.seed)
+        .profiler(profiler.clone())?;
+    if let Some(directory) = &options.checkpoint_dir {
+        trainer = trainer.checkpoint_dir(directory);
+    }
+    let outcome = trainer.fit(learner, &train, Some(&validation))?;
+    match &outcome.stopped {
+        StopReason::MaxEpochs => Ok(outcome),
+        reason => Err(format!("training ended early: {reason}").into()),
+    }
+}
+
+/// A stage of one's own: what the trainer does for a fit can be had without it.
+fn write(
+    options: &Options,
+    profiler: &Arc<dyn Profiler>,
+    learner: &Learner,
+    vocabulary: &Vocabulary,
+) -> Result<String> {
+    let run = RunContext::from_environment();
+    let _session = Session::begin(profiler.clone(), Stage::Predict, &run);
+    let prompt = vocabulary.encode(PROMPT);
+    let written = learner.write(&prompt, options.characters, options.temperature, options.seed)?;
+    Ok(vocabulary.decode(&written))
+}

@@ -1,0 +1,128 @@
+//! Looks into a model of candle-transformers through the `tracing` spans of its layers.
+//!
+//! `cargo run --release -p candle-text --features spans --bin transformer-spans -- --profiler
+//! advanced` shows below each action how its time is divided over the spans. `--profiler simple`
+//! looks no deeper than actions and shows no spans.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+use candle_nn::VarMap;
+use candle_plugin::prelude::*;
+use candle_text::options::{ProfilerOptions, run};
+use candle_transformers::models::bert::{BertModel, Config};
+use clap::Parser;
+use profiler_core::report::advanced::CallTreeNode;
+use profiler_core::train::Result;
+use profiler_core::{ActionKind, Report, RunContext, Session, Stage};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::prelude::*;
+
+/// Runs a small BERT with random weights and tells where the time went.
+#[derive(Parser)]
+struct Options {
+    #[command(flatten)]
+    profiler: ProfilerOptions,
+    /// How many batches to run.
+    #[arg(long, default_value_t = 20)]
+    batches: usize,
+    /// How many texts are in a batch.
+    #[arg(long, default_value_t = 8)]
+    batch_size: usize,
+    /// How many tokens a text has.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=512))]
+    tokens: u32,
+    /// The same seed gives the same weights.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Install the layer only when the model is there already, to see what is seen then: nothing.
+    #[arg(long)]
+    late: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    run("transformer-spans", &options.profiler, |profiler| embed(&options, profiler))
+}
+
+fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
+    let model = if options.late {
+        let model = bert(options.seed)?;
+        listen_to_spans();
+        model
+    } else {
+        listen_to_spans();
+        bert(options.seed)?
+    };
+    {
+        // There is no training here, and no trainer: a stage of one's own.
+        let run = RunContext::from_environment();
+        let _session = Session::begin(profiler.clone(), Stage::Predict, &run);
+        embed_all(options, &model, profiler)?;
+    }
+    let reports: Vec<_> = profiler.report().into_iter().collect();
+    if reports.iter().any(sees_functions_but_none_came) {
+        eprintln!(
+            "no span was seen: a model's layers make their spans when they are built, for the \
+             subscriber that is there by then. Install it first."
+        );
+    }
+    options.profiler.write_json(&reports)
+}
+
+/// Makes every span of the program an action of the active profiler.
+fn listen_to_spans() {
+    let spans = ProfilerLayer::new().with_filter(filter_fn(|metadata| metadata.is_span()));
+    tracing_subscriber::registry().with(spans).init();
+}
+
+fn bert(seed: u64) -> Result<BertModel> {
+    let config = Config {
+        vocab_size: 2000,
+        hidden_size: 128,
+        num_hidden_layers: 2,
+        num_attention_heads: 4,
+        intermediate_size: 512,
+        ..Config::default()
+    };
+    let vb = seeded_var_builder(&VarMap::new(), seed, DType::F32, &Device::Cpu);
+    Ok(BertModel::load(vb, &config)?)
+}
+
+fn embed_all(options: &Options, model: &BertModel, profiler: &Arc<dyn Profiler>) -> Result<()> {
+    let batches = (0..options.batches).map(|batch| token_batch(options, batch));
+    for tokens in profiler.profile_iterable(batches, "predict_dataloader_next") {
+        let tokens = tokens?;
+        let _batch = profiler.profile("run_predict_batch");
+        let hidden = {
+            let _forward = profiler.profile("forward");
+            model.forward(&tokens, &tokens.zeros_like()?, None)?
+        };
+        let _pool = profiler.profile("mean_over_tokens");
+        hidden.mean(1)?;
+    }
+    Ok(())
+}
+
+/// Some numbers in place of a text's tokens.
+fn token_batch(options: &Options, batch: usize) -> Result<Tensor> {
+    let shape = (options.batch_size, options.tokens as usize);
+    let tokens: Vec<u32> =
+        (0..shape.0 * shape.1).map(|place| ((place * 7 + batch * 131) % 2000) as u32).collect();
+    Ok(Tensor::from_vec(tokens, shape, &Device::Cpu)?)
+}
+
+/// Only an advanced report looks below actions at all.
+fn sees_functions_but_none_came(report: &Report) -> bool {
+    match report {
+        Report::Advanced(report) => {
+            !report.threads.iter().flat_map(|tree| &tree.roots).any(has_span)
+        }
+        _ => false,
+    }
+}
+
+fn has_span(node: &CallTreeNode) -> bool {
+    node.kind == ActionKind::Span || node.children.iter().any(has_span)
+}

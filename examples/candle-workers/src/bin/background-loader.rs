@@ -1,0 +1,79 @@
+//! Trains on digits that worker threads prepare while training goes on.
+//!
+//! `cargo run --release -p candle-workers --bin background-loader -- --profiler simple --detailed`
+//!
+//! Compare `--workers 0` (each batch is prepared when it is asked for) with `--workers 2`: how much
+//! of the time went into waiting for data is a line of the report. The network that comes out is
+//! the same, to the last bit.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use candle_core::Device;
+use candle_digits::{Batch, Learner};
+use candle_plugin::prelude::*;
+use candle_workers::augment::AugmentedDigits;
+use candle_workers::background::BackgroundLoader;
+use clap::Parser;
+use digits::{
+    LossCurve, Measured, Options, Order, Splits, TrainerOptions, finish, loader, refuse_early_end,
+    splits,
+};
+
+/// Trains a small network on digits that are turned and blurred by worker threads, and tells where
+/// the time went.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    trainer: TrainerOptions,
+    /// How many threads prepare batches; 0: none, the training loop does it itself.
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// How many finished batches of each worker may wait to be taken.
+    #[arg(long, default_value_t = 2)]
+    ahead: usize,
+    /// How finely digits are redrawn: each pixel from so many points squared.
+    #[arg(long, default_value_t = 16)]
+    rays: usize,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    finish("background-loader", &arguments.options, |profiler| run(&arguments, profiler))
+}
+
+fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<dyn Error>> {
+    let Arguments { options, workers, ahead, rays, .. } = arguments;
+    let Splits { train, valid, test } = splits(options.seed)?;
+    let source = AugmentedDigits::new(train, options.batch_size, *rays);
+    let train = BackgroundLoader::new(source, *workers).ahead(*ahead);
+    let in_order =
+        |digits| loader(digits, options.batch_size, Order::Kept, |digits| Ok(Batch::new(digits)?));
+
+    let mut learner = Learner::new(options.seed, &Device::Cpu)?;
+    let mut trainer =
+        Trainer::new().profiler(profiler.clone())?.max_epochs(options.epochs).seed(options.seed);
+    if let Some(directory) = &arguments.trainer.checkpoint_dir {
+        trainer = trainer.checkpoint_dir(directory);
+    }
+    if let Some(file) = &arguments.trainer.loss_curve {
+        trainer = trainer.callback(LossCurve::create(file)?);
+    }
+    let mut measured = Measured::new(profiler);
+    let trained = measured.stage(|| {
+        let outcome = trainer.fit(&mut learner, &train, Some(&in_order(valid)))?;
+        refuse_early_end(&outcome)
+    });
+    let tested =
+        trained.and_then(|()| measured.stage(|| Ok(trainer.test(&mut learner, &in_order(test))?)));
+    // Also after Ctrl-C: what was measured until then is not lost.
+    options.write_json(measured.reports())?;
+    let outcome = tested?;
+    match outcome.metrics.get("test_accuracy") {
+        Some(accuracy) if !outcome.is_interrupted => Ok(*accuracy),
+        _ => Err("the test ended early".into()),
+    }
+}

@@ -1,0 +1,136 @@
+//! Trains one network in two processes that average their gradients.
+//!
+//! `cargo run --release -p candle-workers --bin data-parallel -- --profiler simple --dirpath reports
+//! --filename run` writes `reports/fit-run-0.txt` and `reports/fit-run-1.txt`.
+//!
+//! The program starts itself once per process. Below `torchrun`, `mpirun` or `srun` it is one of
+//! the processes that they start; `MASTER_ADDR` and `MASTER_PORT` must then say where to meet.
+
+use std::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use candle_digits::Batch;
+use candle_plugin::prelude::*;
+use candle_workers::launch::launch;
+use candle_workers::parallel::ParallelLearner;
+use candle_workers::process_group::{Meeting, ProcessGroup};
+use clap::Parser;
+use digits::{Digit, Measured, Options, Order, Splits, loader, refuse_early_end, splits};
+use profiler_core::RunContext;
+
+const PROGRAM: &str = "data-parallel";
+/// After how many steps `--lose-rank` strikes.
+const LOST_AFTER: usize = 10;
+
+/// Trains a small network on handwritten digits in several processes, and tells where the time of
+/// each went.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// How many processes to start.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    processes: u32,
+    /// How long processes wait for each other, in seconds.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+    /// Let this rank end suddenly after 10 steps, to see what the others do.
+    #[arg(long, value_name = "RANK")]
+    lose_rank: Option<u32>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let run = RunContext::from_environment();
+    let profiler = match arguments.options.make_profiler() {
+        Ok(profiler) => profiler,
+        Err(error) => {
+            eprintln!("{PROGRAM}: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    // A launcher that starts a single process says so, too.
+    let is_rank = run.world_size > 1 || std::env::var_os("RANK").is_some();
+    if is_rank || arguments.processes == 1 {
+        return match train(&arguments, &profiler, &run) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{PROGRAM}: rank {}: {error}", run.rank);
+                ExitCode::FAILURE
+            }
+        };
+    }
+    // Enough for the others to notice and to write their reports.
+    let grace = Duration::from_secs(arguments.timeout + 5);
+    match launch(arguments.processes, grace) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{PROGRAM}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What one process does.
+fn train(
+    arguments: &Arguments,
+    profiler: &Arc<dyn Profiler>,
+    run: &RunContext,
+) -> Result<(), Box<dyn Error>> {
+    let options = &arguments.options;
+    let group = join(arguments, run)?;
+    let Splits { train, test, .. } = splits(options.seed)?;
+    let mut learner = ParallelLearner::new(options.seed, group)?
+        .lost_after((arguments.lose_rank == Some(run.rank)).then_some(LOST_AFTER));
+    let mut trainer = Trainer::new()
+        .profiler(profiler.clone())?
+        .max_epochs(options.epochs)
+        .seed(options.seed)
+        .run_context(run.clone());
+    let mut measured = Measured::new(profiler);
+    let trained = measured.stage(|| {
+        let outcome = trainer.fit(&mut learner, &batches(train, options, Order::Shuffled), None)?;
+        refuse_early_end(&outcome)
+    });
+    let tested = trained.and_then(|()| {
+        learner.check_weights()?;
+        // The others have the same network: one of them is enough.
+        let is_root = run.rank == 0;
+        let tested = is_root.then(|| {
+            measured.stage(|| trainer.test(&mut learner, &batches(test, options, Order::Kept)))
+        });
+        Ok(tested.transpose()?)
+    });
+    if run.rank == 0 {
+        // Also after Ctrl-C: what was measured until then is not lost.
+        options.write_json(measured.reports())?;
+    }
+    let Some(outcome) = tested? else { return Ok(()) };
+    match outcome.metrics.get("test_accuracy") {
+        Some(accuracy) if !outcome.is_interrupted => {
+            // Not `println!`, which panics when the reader has gone: `… | head`.
+            let mut out = std::io::stdout();
+            if run.world_size > 1 {
+                let _ = writeln!(out, "{} processes have the same weights", run.world_size);
+            }
+            let _ = writeln!(out, "test accuracy: {:.1} %", accuracy * 100.0);
+            Ok(())
+        }
+        _ => Err("the test ended early".into()),
+    }
+}
+
+fn join(arguments: &Arguments, run: &RunContext) -> Result<ProcessGroup, Box<dyn Error>> {
+    let patience = Duration::from_secs(arguments.timeout);
+    if run.world_size <= 1 {
+        return Ok(ProcessGroup::alone());
+    }
+    Ok(ProcessGroup::join(run, &Meeting::from_environment(patience)?)?)
+}
+
+fn batches(digits: Vec<Digit>, options: &Options, order: Order) -> impl DataLoader<Batch> {
+    loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?))
+}

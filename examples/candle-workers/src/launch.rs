@@ -1,0 +1,192 @@
+//! Starting the processes of a run on this machine, as `torchrun` does for Python programs.
+
+use std::fmt::Write;
+use std::io;
+use std::net::TcpListener;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use profiler_core::interrupt;
+
+/// How often to look whether a process has ended.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a run of several processes failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// A process could not be started; those before it were ended.
+    #[error("rank {rank} cannot be started: {source}")]
+    Start {
+        /// Which.
+        rank: u32,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no port to meet at.
+    #[error("there is no free port on 127.0.0.1: {0}")]
+    Port(io::Error),
+    /// Some processes failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Starts this program so many times, with the same arguments, and waits for all of them.
+///
+/// Each is told its place by `RANK`, `LOCAL_RANK` and `WORLD_SIZE`, and where to meet by
+/// `MASTER_ADDR` and `MASTER_PORT`. They share the cores: each gets `RAYON_NUM_THREADS` of them,
+/// unless that is set already. When one fails the others have `grace` to end by themselves.
+///
+/// # Errors
+///
+/// Which ranks failed, and how.
+pub fn launch(processes: u32, grace: Duration) -> Result<(), LaunchError> {
+    // Ctrl-C reaches the ranks, too: they finish, and this one waits for them.
+    let _watch = interrupt::watch();
+    let port = free_port().map_err(LaunchError::Port)?;
+    let mut running = Running(Vec::new());
+    for rank in 0..processes {
+        let child = start(rank, processes, port);
+        let child = child.map_err(|source| LaunchError::Start { rank, source })?;
+        running.0.push((rank, child));
+    }
+    let ended = running.wait(grace);
+    let mut failures = String::new();
+    for Ended { rank, how, was_killed } in ended {
+        let separator = if failures.is_empty() { "" } else { "; " };
+        // Writing to a string cannot fail.
+        let _ = match how {
+            _ if was_killed => write!(
+                failures,
+                "{separator}rank {rank} did not end within {grace:?} after another had failed, and \
+                 was killed"
+            ),
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => write!(failures, "{separator}rank {rank} failed ({status})"),
+            Err(error) => write!(failures, "{separator}rank {rank}: {error}"),
+        };
+    }
+    if failures.is_empty() { Ok(()) } else { Err(LaunchError::Failed(failures)) }
+}
+
+/// A port that was free a moment ago. Somebody else may take it before rank 0 does; rank 0 then
+/// says so.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn start(rank: u32, processes: u32, port: u16) -> io::Result<Child> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(std::env::args_os().skip(1))
+        .env("RANK", rank.to_string())
+        .env("LOCAL_RANK", rank.to_string())
+        .env("WORLD_SIZE", processes.to_string())
+        .env("MASTER_ADDR", "127.0.0.1")
+        .env("MASTER_PORT", port.to_string());
+    if std::env::var_os("RAYON_NUM_THREADS").is_none() {
+        command.env("RAYON_NUM_THREADS", (cores / processes as usize).max(1).to_string());
+    }
+    command.spawn()
+}
+
+/// Processes that were started. Whatever still runs when this is dropped is killed.
+struct Running(Vec<(u32, Child)>);
+
+/// How a rank ended.
+struct Ended {
+    rank: u32,
+    how: io::Result<ExitStatus>,
+    was_killed: bool,
+}
+
+impl Running {
+    /// Waits until all have ended; in the order in which they did.
+    fn wait(&mut self, grace: Duration) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        let mut deadline: Option<Instant> = None;
+        while !self.0.is_empty() {
+            self.0.retain_mut(|(rank, child)| {
+                let is_late = deadline.is_some_and(|deadline| Instant::now() > deadline);
+                let how = match child.try_wait() {
+                    Ok(None) if is_late => child.kill().and_then(|()| child.wait()),
+                    Ok(None) => return true,
+                    Ok(Some(status)) => {
+                        ended.push(Ended { rank: *rank, how: Ok(status), was_killed: false });
+                        return false;
+                    }
+                    Err(error) => Err(error),
+                };
+                ended.push(Ended { rank: *rank, how, was_killed: is_late });
+                false
+            });
+            let failed = |end: &Ended| !matches!(&end.how, Ok(status) if status.success());
+            if deadline.is_none() && ended.iter().any(failed) {
+                deadline = Some(Instant::now() + grace);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        ended
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.0 {
+            // One that has ended already cannot be killed, and that is fine.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn running(scripts: &[&str]) -> Running {
+        let shell = |script: &&str| Command::new("sh").args(["-c", script]).spawn();
+        let children = scripts.iter().map(shell).map(|child| child.expect("there is a shell"));
+        Running((0..).zip(children).collect())
+    }
+
+    fn summary(ended: &[Ended]) -> Vec<(u32, Option<i32>, bool)> {
+        let code = |end: &Ended| end.how.as_ref().ok().and_then(ExitStatus::code);
+        let mut summary: Vec<_> =
+            ended.iter().map(|end| (end.rank, code(end), end.was_killed)).collect();
+        summary.sort_unstable();
+        summary
+    }
+
+    #[test]
+    fn all_are_waited_for() {
+        let ended = running(&["sleep 0.2", "exit 0"]).wait(Duration::ZERO);
+        assert_eq!(summary(&ended), [(0, Some(0), false), (1, Some(0), false)]);
+    }
+
+    #[test]
+    fn who_fails_is_told_from_who_ends_after_it() {
+        let ended = running(&["sleep 0.3; exit 1", "exit 3"]).wait(Duration::from_secs(10));
+        assert_eq!(summary(&ended), [(0, Some(1), false), (1, Some(3), false)]);
+        assert_eq!(ended[0].rank, 1, "the first to end comes first");
+    }
+
+    #[test]
+    fn one_that_does_not_end_after_a_failure_is_killed() {
+        let started = Instant::now();
+        let ended = running(&["exec sleep 60", "exit 3"]).wait(Duration::from_millis(200));
+        assert_eq!(summary(&ended), [(0, None, true), (1, Some(3), false)]);
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn nothing_is_left_behind() {
+        let mut running = running(&["exec sleep 60"]);
+        let id = running.0[0].1.id();
+        assert!(running.0[0].1.try_wait().expect("asked").is_none());
+        drop(running);
+        let asked = Command::new("sh").args(["-c", &format!("kill -0 {id} 2> /dev/null")]).status();
+        assert!(!asked.expect("there is a shell").success(), "it has ended");
+    }
+}

@@ -1,0 +1,15 @@
+//! What the examples on handwritten digits share, whatever their framework: the data and its
+//! splits, batches of an epoch, the command line and how a program ends.
+
+mod batches;
+mod data;
+mod options;
+pub mod overhead;
+mod program;
+mod random;
+
+pub use batches::{Batches, EpochShare, Order, loader};
+pub use data::{CLASSES, DataError, Digit, SIDE, Splits, digits, splits};
+pub use options::{Options, TrainerOptions};
+pub use program::{LossCurve, Measured, finish, refuse_early_end};
+pub use random::SplitMix;

@@ -1,0 +1,118 @@
+//! The profilers that are compared.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use profiler_core::{Action, Interest, NeverStarted, Profiler, SimpleProfiler};
+
+/// Wants all actions and records none: what remains is the cost of the hooks.
+pub(super) struct Nothing;
+
+impl Profiler for Nothing {
+    fn start(&self, _action: Action) {}
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
+    fn describe(&self) {}
+}
+
+/// Simple, without its report.
+pub(super) struct Silent(pub(super) SimpleProfiler);
+
+impl Profiler for Silent {
+    fn start(&self, action: Action) {
+        self.0.start(action);
+    }
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        self.0.stop(action)
+    }
+    fn interest(&self) -> Interest {
+        self.0.interest()
+    }
+    fn describe(&self) {}
+}
+
+/// Counts the scopes of steps.
+pub(super) struct Counting {
+    step_begins: Action,
+    scopes: AtomicU64,
+    /// How many steps have begun, and the scopes that had begun before the first and the last.
+    steps: AtomicU64,
+    before_first: AtomicU64,
+    before_last: AtomicU64,
+}
+
+impl Counting {
+    pub(super) fn new(step_begins: &str) -> Self {
+        let [scopes, steps, before_first, before_last] = Default::default();
+        Self { step_begins: Action::new(step_begins), scopes, steps, before_first, before_last }
+    }
+
+    /// The mean over all steps but the last, whose end cannot be told from the epoch's.
+    pub(super) fn per_step(&self) -> f64 {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
+        (get(&self.before_last) - get(&self.before_first)) / (get(&self.steps) - 1.0)
+    }
+}
+
+impl Profiler for Counting {
+    fn start(&self, action: Action) {
+        let before = self.scopes.fetch_add(1, Ordering::Relaxed);
+        if action == self.step_begins {
+            if self.steps.fetch_add(1, Ordering::Relaxed) == 0 {
+                self.before_first.store(before, Ordering::Relaxed);
+            }
+            self.before_last.store(before, Ordering::Relaxed);
+        }
+    }
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
+    fn describe(&self) {}
+}
+
+/// Whether a step (from 0) is recorded: of each pair one, first and second in turn, so that
+/// neither a drift nor a habit of the machine meets one kind more than the other.
+pub(super) const fn is_recorded(step: u64) -> bool {
+    matches!(step % 4, 0 | 3)
+}
+
+/// Another profiler for every other step, nothing for the others.
+pub(super) struct EveryOther {
+    profiler: Arc<dyn Profiler>,
+    step_begins: Action,
+    begun: AtomicU64,
+}
+
+impl EveryOther {
+    pub(super) fn new(step_begins: &str, profiler: Arc<dyn Profiler>) -> Self {
+        Self { profiler, step_begins: Action::new(step_begins), begun: AtomicU64::new(0) }
+    }
+
+    fn records(&self) -> bool {
+        // Nothing before the first step.
+        self.begun.load(Ordering::Relaxed).checked_sub(1).is_some_and(is_recorded)
+    }
+}
+
+impl Profiler for EveryOther {
+    fn start(&self, action: Action) {
+        if action == self.step_begins {
+            self.begun.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.records() {
+            self.profiler.start(action);
+        }
+    }
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        if self.records() {
+            // What contains the steps began when nothing was recorded.
+            let _ = self.profiler.stop(action);
+        }
+        Ok(())
+    }
+    fn interest(&self) -> Interest {
+        self.profiler.interest()
+    }
+    fn describe(&self) {}
+}

@@ -1,0 +1,28 @@
+//! What profiling costs a training step with tch; [`digits::overhead`] says how it is measured.
+//!
+//! `cargo xtask run tch-digits --bin overhead`
+
+use std::error::Error;
+
+use clap::Parser;
+use digits::overhead::{OverheadOptions, Subject, TRAINER_STEP_BEGINS, trainer_epoch};
+use digits::{Digit, Order, loader, splits};
+use tch::Device;
+use tch_digits::{Batch, Learner};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // As the example itself does it.
+    tch::set_num_threads(1);
+    let options = OverheadOptions::parse();
+    let to_batch = |digits: &[Digit]| Ok(Batch::new(digits)?);
+    let batches = loader(splits(1)?.train, options.batch_size, Order::Shuffled, to_batch);
+    let subject = Subject {
+        framework: "tch",
+        step_begins: TRAINER_STEP_BEGINS,
+        epoch: &|profiler| {
+            trainer_epoch(&mut Learner::new(1, Device::Cpu), &batches, profiler, options.clock)
+        },
+        besides: &[],
+    };
+    subject.compare(&options)
+}

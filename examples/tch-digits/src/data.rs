@@ -1,0 +1,36 @@
+//! Digits as tensors.
+
+use digits::{Digit, SIDE};
+use tch::{Device, TchError, Tensor};
+use tch_plugin::MoveTo;
+
+/// Several digits as tensors.
+#[derive(Debug)]
+pub struct Batch {
+    /// `[batch, 1, SIDE, SIDE]`
+    pub images: Tensor,
+    /// `[batch]`
+    pub classes: Tensor,
+}
+
+impl Batch {
+    /// These digits, on the CPU.
+    ///
+    /// # Errors
+    ///
+    /// What torch says, such as no memory left.
+    pub fn new(digits: &[Digit]) -> Result<Self, TchError> {
+        let pixels: Vec<f32> = digits.iter().flat_map(|digit| digit.pixels).collect();
+        let classes: Vec<i64> = digits.iter().map(|digit| i64::from(digit.class)).collect();
+        let shape = [digits.len() as i64, 1, SIDE as i64, SIDE as i64];
+        let images = Tensor::f_from_slice(&pixels)?.f_view(shape)?;
+        Ok(Self { images, classes: Tensor::f_from_slice(&classes)? })
+    }
+}
+
+impl MoveTo for Batch {
+    fn move_to(self, device: Device) -> Result<Self, TchError> {
+        let (images, classes) = (self.images, self.classes).move_to(device)?;
+        Ok(Self { images, classes })
+    }
+}

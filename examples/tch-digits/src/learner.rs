@@ -1,0 +1,77 @@
+//! How the network learns.
+
+use std::path::Path;
+
+use tch::nn::{self, VarStore};
+use tch::{Device, Tensor};
+use tch_plugin::prelude::*;
+
+use crate::{Batch, DigitNet};
+
+/// What all programs of this example learn with.
+pub const LEARNING_RATE: f64 = 2e-3;
+
+/// The network and its variables.
+pub struct Learner {
+    variables: VarStore,
+    net: DigitNet,
+}
+
+impl Learner {
+    /// A network whose weights the seed repeats.
+    pub fn new(seed: u64, device: Device) -> Self {
+        tch::manual_seed(seed as i64);
+        let variables = VarStore::new(device);
+        let net = DigitNet::new(&variables.root());
+        Self { variables, net }
+    }
+
+    fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> Result<()> {
+        let (loss, accuracy) = self.net.judge(batch)?;
+        let weight = batch.classes.numel() as f64;
+        trainer.log_weighted(names[0], loss, weight);
+        trainer.log_weighted(names[1], accuracy, weight);
+        Ok(())
+    }
+}
+
+impl TrainModule for Learner {
+    type Batch = Batch;
+    type Optimizer = TchOptimizer;
+
+    fn configure_optimizers(&mut self) -> Result<Optimizers<TchOptimizer>> {
+        let optimizer = TchOptimizer::new(nn::Adam::default(), &self.variables, LEARNING_RATE)?;
+        // A little less after each epoch.
+        let schedule = |epochs: usize| LEARNING_RATE * 0.95f64.powf(epochs as f64);
+        Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
+    }
+
+    fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> Result<Tensor> {
+        Ok(self.net.loss(batch)?)
+    }
+
+    fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {
+        self.log(batch, trainer, ["val_loss", "val_accuracy"])
+    }
+
+    fn test_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {
+        self.log(batch, trainer, ["test_loss", "test_accuracy"])
+    }
+
+    fn transfer_batch_to_device(
+        &mut self,
+        batch: Batch,
+        _trainer: &mut TrainerState,
+    ) -> Result<Batch> {
+        Ok(batch.move_to(self.variables.device())?)
+    }
+
+    fn seed_everything(&mut self, seed: u64) -> Result<()> {
+        tch::manual_seed(seed as i64);
+        Ok(())
+    }
+
+    fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
+        Ok(self.variables.save(path)?)
+    }
+}

@@ -1,0 +1,9 @@
+//! What the programs of this example share: digits as tensors, and a small network.
+
+mod data;
+mod learner;
+mod net;
+
+pub use data::Batch;
+pub use learner::{LEARNING_RATE, Learner};
+pub use net::DigitNet;

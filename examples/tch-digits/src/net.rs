@@ -1,0 +1,74 @@
+//! A small convolutional network.
+
+use digits::CLASSES;
+use profiler_core::prelude::profile;
+use tch::nn::{self, Conv2D, ConvConfig, Linear, Module, Path};
+use tch::{TchError, Tensor};
+use tch_plugin::{ProfileModule, Profiled};
+
+use crate::Batch;
+
+/// Two convolutions, pooling, two linear layers; each a row of the report.
+#[derive(Debug)]
+pub struct DigitNet {
+    conv1: Profiled<Conv2D>,
+    conv2: Profiled<Conv2D>,
+    hidden: Profiled<Linear>,
+    out: Profiled<Linear>,
+}
+
+#[profile]
+impl DigitNet {
+    /// A network with random weights.
+    pub fn new(path: &Path<'_>) -> Self {
+        let conv = |name: &str, input, output| {
+            let config = ConvConfig { padding: 1, ..Default::default() };
+            nn::conv2d(path / name, input, output, 3, config).profiled(path / name)
+        };
+        let linear = |name: &str, input, output| {
+            nn::linear(path / name, input, output, Default::default()).profiled(path / name)
+        };
+        Self {
+            conv1: conv("conv1", 1, 16),
+            conv2: conv("conv2", 16, 32),
+            hidden: linear("hidden", 32 * 4 * 4, 64),
+            out: linear("out", 64, CLASSES as i64),
+        }
+    }
+
+    /// The mean cross-entropy of a batch.
+    ///
+    /// # Errors
+    ///
+    /// What torch says.
+    pub fn loss(&self, batch: &Batch) -> Result<Tensor, TchError> {
+        loss(&self.forward(&batch.images), batch)
+    }
+
+    /// The mean cross-entropy of a batch, and the share of its digits that the network knows.
+    ///
+    /// # Errors
+    ///
+    /// What torch says.
+    pub fn judge(&self, batch: &Batch) -> Result<(f64, f64), TchError> {
+        let _no_grad = tch::no_grad_guard();
+        let scores = self.forward(&batch.images);
+        let loss = loss(&scores, batch)?.f_double_value(&[])?;
+        let accuracy = scores.accuracy_for_logits(&batch.classes).f_double_value(&[])?;
+        Ok((loss, accuracy))
+    }
+}
+
+impl Module for DigitNet {
+    /// `[batch, 1, 8, 8]` to `[batch, 10]`: how much each image looks like each class.
+    fn forward(&self, images: &Tensor) -> Tensor {
+        let edges = self.conv1.forward(images).relu();
+        let shapes = self.conv2.forward(&edges).relu();
+        let features = shapes.max_pool2d_default(2).flat_view();
+        self.out.forward(&self.hidden.forward(&features).relu())
+    }
+}
+
+fn loss(scores: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
+    scores.f_cross_entropy_loss::<Tensor>(&batch.classes, None, tch::Reduction::Mean, -100, 0.0)
+}

@@ -1,0 +1,15 @@
+//! The example `candle-digits` as its users meet it.
+
+mod advanced;
+mod counts;
+mod files;
+mod interruptions;
+mod learning;
+mod programs;
+
+/// The package, and its program of the same name.
+const PACKAGE: &str = "candle-digits";
+
+fn program() -> std::path::PathBuf {
+    tests::program::build(PACKAGE, PACKAGE)
+}
