@@ -53,8 +53,8 @@ use crate::profiler::Interest;
 /// A layer that measures spans with the active profiler, as actions of kind
 /// [`Span`](ActionKind::Span) under the span's own name and `file:line`.
 ///
-/// Spans are measured while a profiler is active that wants [`Interest::FUNCTIONS`]. A span that
-/// was entered before, or under another profiler, is not stopped in this one.
+/// Spans are measured while a profiler is active that wants [`Interest::FUNCTIONS`], as the Advanced
+/// one does; with [`as_actions`](Self::as_actions), while any is. A span that was entered before, or under another profiler, is not stopped in this one.
 ///
 /// The layer decides nothing about what other layers see: it enables no span that a filter turned
 /// off, and disables none.
@@ -64,13 +64,23 @@ use crate::profiler::Interest;
 pub struct ProfilerLayer {
     /// Span ids are unique within one subscriber only, and a program may have several.
     number: u64,
+    /// What a profiler must want to hear of spans.
+    interest: Interest,
 }
 
 impl ProfilerLayer {
     /// A layer for one subscriber.
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { number: NEXT.fetch_add(1, Ordering::Relaxed) }
+        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), interest: Interest::FUNCTIONS }
+    }
+
+    /// Tells of spans as of actions: profilers that do not look below actions, as the Simple one,
+    /// get a row per name of a span, too.
+    #[must_use]
+    pub fn as_actions(mut self) -> Self {
+        self.interest = Interest::ACTIONS;
+        self
     }
 }
 
@@ -88,13 +98,13 @@ impl fmt::Debug for ProfilerLayer {
 
 impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for ProfilerLayer {
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        if !wants(Interest::FUNCTIONS) {
+        if !wants(self.interest) {
             return;
         }
         let Some(metadata) = context.metadata(id) else {
             return;
         };
-        let scope = ActiveScope::open(|| action_of(metadata), Interest::FUNCTIONS);
+        let scope = ActiveScope::open(|| action_of(metadata), self.interest);
         if scope.is_open() {
             remember(OpenSpan { layer: self.number, id: id.into_u64(), scope });
         }

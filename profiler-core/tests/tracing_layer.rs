@@ -11,7 +11,7 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 
 use profiler_core::tracing_layer::ProfilerLayer;
-use profiler_core::{ActionKind, Interest, activate, profile};
+use profiler_core::{ActionKind, Interest, SimpleProfiler, activate, profile};
 use recorder::{Event, Recorder, nesting, record, turn};
 use tracing::{Instrument, Level, info_span, trace_span};
 use tracing_subscriber::filter::LevelFilter;
@@ -34,6 +34,25 @@ fn spans_and_guards_nest() {
         }
     });
     assert_eq!(recorder.nesting(), "outer(action(inner() inner()))");
+}
+
+#[test]
+fn a_profiler_of_actions_sees_spans_only_as_actions() {
+    let calls = |layer: ProfilerLayer| {
+        let _turn = turn();
+        let profiler = Arc::new(SimpleProfiler::new());
+        let active = activate(profiler.clone());
+        tracing::subscriber::with_default(registry().with(layer), || {
+            for _ in 0..3 {
+                info_span!("attention").in_scope(|| ());
+            }
+        });
+        drop(active);
+        let rows = profiler.snapshot().actions;
+        rows.iter().find(|row| row.action == "attention").map_or(0, |row| row.calls)
+    };
+    assert_eq!(calls(ProfilerLayer::new()), 0);
+    assert_eq!(calls(ProfilerLayer::new().as_actions()), 3);
 }
 
 #[test]
