@@ -34,7 +34,7 @@ fn a_profiler_of_ones_own_sees_every_action_when_it_first_happens() {
 #[test]
 fn a_loop_of_ones_own_reports_what_it_guards() {
     let directory = tempdir().expect("a folder");
-    let program = build("burn-digits", "hand-written-loop");
+    let program = build("burn-digits", "burn-hand-written-loop");
     let finished = Run::of(&program, directory.path()).succeed();
     let table = Table::find("FIT", &finished.stdout);
     assert!(table.row("forward").calls > 0);

@@ -14,21 +14,26 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Builds the program of a package once, optimised, and returns its path.
 pub fn build(package: &str, binary: &str) -> PathBuf {
+    build_with(package, binary, "")
+}
+
+/// The same with `features` of the package, separated by commas.
+pub fn build_with(package: &str, binary: &str, features: &str) -> PathBuf {
     static BUILT: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let built = built.get_or_insert_default();
     if let Some(path) = built.get(binary) {
         return path.clone();
     }
-    let path = run_cargo_build(package, binary);
+    let path = run_cargo_build(package, binary, features);
     built.insert(binary.to_owned(), path.clone());
     path
 }
 
-fn run_cargo_build(package: &str, binary: &str) -> PathBuf {
+fn run_cargo_build(package: &str, binary: &str, features: &str) -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--release", "--message-format=json-render-diagnostics"])
-        .args(["--package", package, "--bin", binary, "--target-dir"])
+        .args(["--package", package, "--bin", binary, "--features", features, "--target-dir"])
         .arg(crate::target_directory())
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())

@@ -10,6 +10,9 @@ mod programs;
 /// The package, and its program of the same name.
 const PACKAGE: &str = "candle-digits";
 
+/// The program with a loop of its own.
+const LOOP: &str = "candle-hand-written-loop";
+
 fn program() -> std::path::PathBuf {
     tests::program::build(PACKAGE, PACKAGE)
 }

@@ -7,7 +7,7 @@ use tests::table::Table;
 #[test]
 fn a_loop_of_ones_own_reports_what_it_guards() {
     let directory = tempdir().expect("a folder");
-    let program = build(crate::PACKAGE, "hand-written-loop");
+    let program = build(crate::PACKAGE, crate::LOOP);
     let finished = Run::of(&program, directory.path()).succeed();
     let table = Table::find("FIT", &finished.stdout);
     assert!(table.row("forward").calls > 0);

@@ -117,8 +117,8 @@ mod tests {
             path.file_stem().map(|name| name.to_string_lossy().into_owned())
         };
         assert_eq!(name(&[]).as_deref(), Some("tch-digits"));
-        assert_eq!(name(&["--bin", "overhead"]).as_deref(), Some("overhead"));
-        assert_eq!(name(&["--verbose", "--bin=overhead"]).as_deref(), Some("overhead"));
+        assert_eq!(name(&["--bin", "tch-overhead"]).as_deref(), Some("tch-overhead"));
+        assert_eq!(name(&["--verbose", "--bin=tch-overhead"]).as_deref(), Some("tch-overhead"));
     }
 
     #[cfg(unix)]

@@ -29,7 +29,8 @@ pub fn run() -> Result<(), String> {
         Step::cargo("candle plugin", "test --release -p candle-plugin --all-features"),
         Step::cargo(
             "candle examples",
-            "test --release -p digits -p candle-digits -p candle-text -p candle-workers",
+            "test --release -p command-line -p digits -p candle-digits -p candle-workers -p \
+             candle-text --features candle-text/spans",
         ),
         Step::cargo("burn plugin and example", "test --release -p burn-plugin -p burn-digits"),
         Step::cargo("tch plugin", "test --release -p tch-plugin").variables(&libtorch),

@@ -41,7 +41,7 @@ fn run(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<dyn E
         Ok(model)
     });
     // Also after Ctrl-C: what was measured until then is not lost.
-    options.write_json(measured.reports())?;
+    options.profiling.write_json(measured.reports())?;
     Ok(accuracy(&evaluated?, test, options.batch_size)?)
 }
 

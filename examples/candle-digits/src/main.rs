@@ -57,7 +57,7 @@ fn run(
         measured.stage(|| Ok(trainer.test(&mut learner, &batches(test, Order::Kept))?))
     });
     // Also after Ctrl-C: what was measured until then is not lost.
-    options.write_json(measured.reports())?;
+    options.profiling.write_json(measured.reports())?;
     let outcome = tested?;
     match outcome.metrics.get("test_accuracy") {
         Some(accuracy) if !outcome.is_interrupted => Ok(*accuracy),

@@ -4,6 +4,5 @@
 //! itself. `transformer-spans` (feature `spans`) looks into a model of candle-transformers.
 
 pub mod learner;
-pub mod options;
 pub mod text;
 pub mod transformer;

@@ -21,24 +21,12 @@ pub fn finish(
     options: &Options,
     body: impl FnOnce(&Arc<dyn Profiler>) -> Result<f64, Box<dyn Error>>,
 ) -> ExitCode {
-    let profiler = match options.make_profiler() {
-        Ok(profiler) => profiler,
-        Err(error) => {
-            eprintln!("{program}: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    match body(&profiler) {
-        Ok(accuracy) => {
-            // Not `println!`, which panics when the reader has gone: `… | head`.
-            let _ = writeln!(std::io::stdout(), "test accuracy: {:.1} %", accuracy * 100.0);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{program}: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    command_line::run(program, &options.profiling, |profiler| {
+        let accuracy = body(profiler)?;
+        // Not `println!`, which panics when the reader has gone: `… | head`.
+        let _ = writeln!(std::io::stdout(), "test accuracy: {:.1} %", accuracy * 100.0);
+        Ok::<_, Box<dyn Error>>(())
+    })
 }
 
 /// The reports of a program's stages, as `--json` writes them.

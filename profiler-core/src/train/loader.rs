@@ -4,6 +4,8 @@ use super::error::Result;
 
 /// What a loader may want to know when an epoch begins: to shuffle differently each time, and to
 /// give each process its part of the data.
+///
+/// The default is the first epoch of the only process, to try a loader without a trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EpochContext {
@@ -15,6 +17,12 @@ pub struct EpochContext {
     pub rank: u32,
     /// How many processes take part.
     pub world_size: u32,
+}
+
+impl Default for EpochContext {
+    fn default() -> Self {
+        Self { epoch: 0, seed: 0, rank: 0, world_size: 1 }
+    }
 }
 
 /// Gives the batches of one epoch after another.

@@ -90,7 +90,7 @@ impl Program {
     fn cargo(&self, subcommand: &str) -> Command {
         let mut command = cargo();
         command.args([subcommand, "--release", "--package", &format!("{}-digits", self.name)]);
-        command.args(["--bin", "overhead"]);
+        command.args(["--bin", &format!("{}-overhead", self.name)]);
         set_variables(&mut command, &self.variables);
         command
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use candle_plugin::prelude::*;
 use candle_text::learner::{Learner, all_passages, random_passages};
-use candle_text::options::{ProfilerOptions, run};
 use candle_text::text::{Vocabulary, tale};
 use candle_text::transformer::Config;
 use clap::Parser;
+use command_line::{ProfilerOptions, run};
 use profiler_core::train::{FitOutcome, Result, StopReason};
 use profiler_core::{RunContext, Session, Stage};
 

@@ -1,8 +1,7 @@
 //! Looks into a model of candle-transformers through the `tracing` spans of its layers.
 //!
-//! `cargo run --release -p candle-text --features spans --bin transformer-spans -- --profiler
-//! advanced` shows below each action how its time is divided over the spans. `--profiler simple`
-//! looks no deeper than actions and shows no spans.
+//! `cargo run --release -p candle-text --features spans --bin transformer-spans -- --profiler simple`
+//! shows a row per name of a span, `--profiler advanced` how each action's time is divided over them.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,14 +9,17 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarMap;
 use candle_plugin::prelude::*;
-use candle_text::options::{ProfilerOptions, run};
 use candle_transformers::models::bert::{BertModel, Config};
 use clap::Parser;
+use command_line::{ProfilerOptions, run};
 use profiler_core::report::advanced::CallTreeNode;
 use profiler_core::train::Result;
 use profiler_core::{ActionKind, Report, RunContext, Session, Stage};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
+
+/// What candle-transformers calls the span around a whole BERT.
+const SPAN_OF_THE_MODEL: &str = "model";
 
 /// Runs a small BERT with random weights and tells where the time went.
 #[derive(Parser)]
@@ -62,18 +64,19 @@ fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
         embed_all(options, &model, profiler)?;
     }
     let reports: Vec<_> = profiler.report().into_iter().collect();
-    if reports.iter().any(sees_functions_but_none_came) {
+    if reports.iter().any(has_no_span) {
         eprintln!(
             "no span was seen: a model's layers make their spans when they are built, for the \
              subscriber that is there by then. Install it first."
         );
     }
-    options.profiler.write_json(&reports)
+    Ok(options.profiler.write_json(&reports)?)
 }
 
 /// Makes every span of the program an action of the active profiler.
 fn listen_to_spans() {
-    let spans = ProfilerLayer::new().with_filter(filter_fn(|metadata| metadata.is_span()));
+    let spans =
+        ProfilerLayer::new().as_actions().with_filter(filter_fn(|metadata| metadata.is_span()));
     tracing_subscriber::registry().with(spans).init();
 }
 
@@ -113,9 +116,10 @@ fn token_batch(options: &Options, batch: usize) -> Result<Tensor> {
     Ok(Tensor::from_vec(tokens, shape, &Device::Cpu)?)
 }
 
-/// Only an advanced report looks below actions at all.
-fn sees_functions_but_none_came(report: &Report) -> bool {
+/// Nothing below `forward`, which is where the model works.
+fn has_no_span(report: &Report) -> bool {
     match report {
+        Report::Simple(report) => !report.actions.iter().any(|row| row.action == SPAN_OF_THE_MODEL),
         Report::Advanced(report) => {
             !report.threads.iter().flat_map(|tree| &tree.roots).any(has_span)
         }

@@ -70,7 +70,7 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
     let tested =
         trained.and_then(|()| measured.stage(|| Ok(trainer.test(&mut learner, &in_order(test))?)));
     // Also after Ctrl-C: what was measured until then is not lost.
-    options.write_json(measured.reports())?;
+    options.profiling.write_json(measured.reports())?;
     let outcome = tested?;
     match outcome.metrics.get("test_accuracy") {
         Some(accuracy) if !outcome.is_interrupted => Ok(*accuracy),

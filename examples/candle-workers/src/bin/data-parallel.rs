@@ -45,7 +45,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let run = RunContext::from_environment();
-    let profiler = match arguments.options.make_profiler() {
+    let profiler = match arguments.options.profiling.make_profiler() {
         Ok(profiler) => profiler,
         Err(error) => {
             eprintln!("{PROGRAM}: {error}");
@@ -106,7 +106,7 @@ fn train(
     });
     if run.rank == 0 {
         // Also after Ctrl-C: what was measured until then is not lost.
-        options.write_json(measured.reports())?;
+        options.profiling.write_json(measured.reports())?;
     }
     let Some(outcome) = tested? else { return Ok(()) };
     match outcome.metrics.get("test_accuracy") {

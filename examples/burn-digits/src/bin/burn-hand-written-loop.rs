@@ -1,6 +1,6 @@
 //! A training loop of one's own: guards, `profile_iterable` and a wrapped loader, no trainer.
 //!
-//! `cargo run --release -p burn-digits --bin hand-written-loop`
+//! `cargo run --release -p burn-digits --bin burn-hand-written-loop`
 
 use std::error::Error;
 use std::sync::Arc;

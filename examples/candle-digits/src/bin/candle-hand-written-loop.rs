@@ -1,6 +1,6 @@
 //! A training loop of one's own: guards, `profile_iterable` and wrapped layers, no trainer.
 //!
-//! `cargo run --release -p candle-digits --bin hand-written-loop`
+//! `cargo run --release -p candle-digits --bin candle-hand-written-loop`
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What profiling costs a training step with tch; [`digits::overhead`] says how it is measured.
 //!
-//! `cargo xtask run tch-digits --bin overhead`
+//! `cargo xtask run tch-digits --bin tch-overhead`
 
 use std::error::Error;
 

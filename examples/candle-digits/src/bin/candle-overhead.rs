@@ -1,6 +1,6 @@
 //! What profiling costs a training step with candle; [`digits::overhead`] says how it is measured.
 //!
-//! `cargo run --release -p candle-digits --bin overhead`
+//! `cargo run --release -p candle-digits --bin candle-overhead`
 
 use std::error::Error;
 

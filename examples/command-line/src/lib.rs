@@ -1,14 +1,16 @@
-//! The command line that both programs have in common, and how they end.
+//! What the examples' command lines have in common: which profiler, where its reports go, and how a
+//! program ends.
 
+use std::fmt::Display;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use candle_plugin::prelude::*;
-use profiler_core::train::Result as TrainResult;
-use profiler_core::{IntoProfiler, Report};
+use profiler_core::prelude::*;
+use profiler_core::{IntoProfiler, Report, UnknownProfiler};
 
-/// Which profiler, and where its reports go.
+/// Which profiler, and where its reports go. Flatten it into a program's own options.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ProfilerOptions {
     /// "simple", "advanced" or "none".
@@ -17,6 +19,9 @@ pub struct ProfilerOptions {
     /// Simple: self time, first call, quantiles and a row per thread.
     #[arg(long)]
     pub detailed: bool,
+    /// Simple: the same, and the bytes that each action read and wrote (Linux).
+    #[arg(long)]
+    pub measure_io: bool,
     /// Advanced: write a .prof file per action, which Python's pstats and snakeviz open.
     #[arg(long)]
     pub dump_stats: bool,
@@ -32,13 +37,14 @@ pub struct ProfilerOptions {
 }
 
 impl ProfilerOptions {
-    /// The profiler that was asked for.
+    /// The profiler that was asked for, with its options.
     ///
     /// # Errors
     ///
     /// [`UnknownProfiler`], which lists those that there are.
     pub fn make_profiler(&self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
         match self.profiler.trim().to_ascii_lowercase().as_str() {
+            "simple" if self.measure_io => self.simple().detailed().measure_io().into_profiler(),
             "simple" => self.simple().into_profiler(),
             "advanced" => self.advanced().into_profiler(),
             other => other.into_profiler(),
@@ -72,20 +78,20 @@ impl ProfilerOptions {
     /// # Errors
     ///
     /// The file's name and why it could not be written.
-    pub fn write_json(&self, reports: &[Report]) -> TrainResult<()> {
+    pub fn write_json(&self, reports: &[Report]) -> io::Result<()> {
         let Some(file) = &self.json else { return Ok(()) };
         let json = serde_json::to_string_pretty(reports)?;
         std::fs::write(file, json + "\n")
-            .map_err(|error| format!("{}: {error}", file.display()).into())
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
     }
 }
 
 /// Runs the body of a program with the profiler that was asked for. Exit code 0, 1 after an error,
 /// 2 for an unknown profiler.
-pub fn run(
+pub fn run<E: Display>(
     program: &str,
     options: &ProfilerOptions,
-    body: impl FnOnce(&Arc<dyn Profiler>) -> TrainResult<()>,
+    body: impl FnOnce(&Arc<dyn Profiler>) -> Result<(), E>,
 ) -> ExitCode {
     let profiler = match options.make_profiler() {
         Ok(profiler) => profiler,
@@ -100,5 +106,47 @@ pub fn run(
             eprintln!("{program}: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        options: ProfilerOptions,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<ProfilerOptions, clap::Error> {
+        let arguments = ["program"].iter().chain(arguments);
+        Program::try_parse_from(arguments).map(|program| program.options)
+    }
+
+    #[test]
+    fn a_profiler_is_made_as_asked_for() {
+        let options = parse(&["--profiler", " Simple", "--detailed"]).expect("valid");
+        assert!(options.make_profiler().is_ok());
+        let options = parse(&["--profiler", "simpel"]).expect("any text");
+        let error = options.make_profiler().err().expect("there is none of this name");
+        assert!(error.to_string().contains("simple"), "{error}");
+    }
+
+    #[test]
+    fn json_holds_all_reports_or_names_its_file() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let file = directory.path().join("reports.json");
+        let options = parse(&["--profiler", "simple", "--json", &file.to_string_lossy()]);
+        let options = options.expect("valid");
+        let reports: Vec<_> = SimpleProfiler::new().report().into_iter().collect();
+        options.write_json(&reports).expect("written");
+        let json = std::fs::read_to_string(&file).expect("a file");
+        assert_eq!(serde_json::from_str::<Vec<Report>>(&json).expect("reports"), reports);
+
+        let options = parse(&["--json", "/no/such/folder/file"]).expect("valid");
+        let error = options.write_json(&reports).expect_err("refused").to_string();
+        assert!(error.starts_with("/no/such/folder/file: "), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! What profiling costs a training step with burn; [`digits::overhead`] says how it is measured.
 //! Besides, what it costs to measure the metrics' thread as a whole.
 //!
-//! `cargo run --release -p burn-digits --bin overhead -- --rounds 20`
+//! `cargo run --release -p burn-digits --bin burn-overhead -- --rounds 20`
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,12 +84,13 @@ fn epoch(
     let loader_of = |digits: &[Digit]| loader(digits.to_vec(), options.batch_size, None);
     let clocked = Clocked { loader: loader_of(train), clock: options.clock, times: times.clone() };
     let directory = tempfile::tempdir()?;
-    let training = SupervisedTraining::new(directory.path(), Arc::new(clocked), loader_of(&train[..1]))
-        .with_application_logger(None)
-        .profiler(profiler)?
-        .metrics((LossMetric::new(), AccuracyMetric::new()))
-        .renderer(Box::new(Quiet))
-        .measure_event_thread(measures_event_thread);
+    let training =
+        SupervisedTraining::new(directory.path(), Arc::new(clocked), loader_of(&train[..1]))
+            .with_application_logger(None)
+            .profiler(profiler)?
+            .metrics((LossMetric::new(), AccuracyMetric::new()))
+            .renderer(Box::new(Quiet))
+            .measure_event_thread(measures_event_thread);
     let learner =
         Learner::new(DigitNet::new(&device), AdamConfig::new().init(), ConstantLr::from(1e-3));
     if let Some(error) = training.launch(learner).error {

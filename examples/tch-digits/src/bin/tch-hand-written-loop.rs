@@ -1,6 +1,6 @@
 //! A training loop of one's own: guards, `profile_iterable` and a profiled optimizer, no trainer.
 //!
-//! `cargo xtask run tch-digits --bin hand-written-loop`
+//! `cargo xtask run tch-digits --bin tch-hand-written-loop`
 
 use std::sync::Arc;
 

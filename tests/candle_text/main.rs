@@ -1,0 +1,57 @@
+//! The example `candle-text`: a transformer layer by layer, and one seen through its spans.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::tempdir;
+use tests::program::{Finished, Run, build, build_with};
+use tests::table::Table;
+
+const PACKAGE: &str = "candle-text";
+
+fn run(program: &Path, arguments: &[&str]) -> Finished {
+    let directory = tempdir().expect("a folder");
+    Run::of(program, directory.path()).args(arguments).succeed()
+}
+
+fn spans() -> PathBuf {
+    build_with(PACKAGE, "transformer-spans", "spans")
+}
+
+#[test]
+fn the_transformer_learns_to_write_and_shows_its_layers() {
+    let run = run(&build(PACKAGE, "char-transformer"), &["--profiler", "simple", "--epochs", "1"]);
+    let fit = Table::find("FIT", &run.stdout);
+    let steps = fit.row("run_training_batch").calls;
+    assert!(steps > 10, "{steps}");
+    let attention = fit.row("[module]SelfAttention: blocks.0.attention");
+    let block = fit.row("[module]Block: blocks.0");
+    assert_eq!(attention.calls, block.calls);
+    assert!(attention.total < block.total, "a part is less than the whole");
+    let line = run.stdout.lines().find(|line| line.starts_with("final loss: "));
+    let line = line.unwrap_or_else(|| panic!("no final loss in:\n{}", run.stdout));
+    let loss = line["final loss: ".len()..].split(',').next().and_then(|loss| loss.parse().ok());
+    let loss: f64 = loss.unwrap_or_else(|| panic!("no number in {line:?}"));
+    // Guessing blindly among some fifty characters costs about 3.9.
+    assert!(loss < 3.0, "{loss}");
+}
+
+#[test]
+fn spans_of_a_model_of_candle_transformers_are_rows() {
+    let simple = run(&spans(), &["--profiler", "simple"]);
+    let table = Table::find("PREDICT", &simple.stdout);
+    for span in ["model", "encoder", "self-attn"] {
+        let row = table.rows.iter().find(|row| row.action == span);
+        assert!(row.is_some_and(|row| row.calls > 0), "no span {span}:\n{}", simple.stdout);
+    }
+    let advanced = run(&spans(), &["--profiler", "advanced"]);
+    assert!(advanced.stdout.contains("(self-attn)"), "{}", advanced.stdout);
+}
+
+/// A layer that is installed after the model was built hears nothing, and the program says so.
+#[test]
+fn spans_of_a_model_that_was_there_first_are_missed_with_a_word() {
+    let late = run(&spans(), &["--profiler", "simple", "--late"]);
+    let table = Table::find("PREDICT", &late.stdout);
+    assert!(!table.rows.iter().any(|row| row.action == "model"), "{}", late.stdout);
+    assert!(late.stderr.contains("no span was seen"), "{}", late.stderr);
+}

@@ -1,0 +1,92 @@
+//! The example `candle-workers`: batches from worker threads, and training by two processes.
+
+use std::fs;
+
+use tempfile::tempdir;
+use tests::digits::{file_names, test_accuracy};
+use tests::program::{Run, build};
+use tests::python;
+use tests::table::Table;
+
+const PACKAGE: &str = "candle-workers";
+/// Steps of one epoch: 1257 digits, half of them for each process, 32 at a time.
+const STEPS: u64 = 20;
+
+#[test]
+fn both_processes_train_together_and_report_apart() {
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&build(PACKAGE, "data-parallel"), directory.path());
+    let arguments = ["--epochs", "2", "--profiler", "simple", "--filename", "F"];
+    let run = run.args(arguments).args(["--dirpath", "logs"]).succeed();
+    assert!(run.stdout.contains("2 processes have the same weights"), "{}", run.stdout);
+    test_accuracy(&run.stdout);
+
+    let logs = directory.path().join("logs");
+    assert_eq!(file_names(&logs), ["fit-F-0.txt", "fit-F-1.txt", "test-F-0.txt"]);
+    for rank in 0..2 {
+        let text = fs::read_to_string(logs.join(format!("fit-F-{rank}.txt"))).expect("a report");
+        let fit = Table::find("FIT", &text);
+        assert_eq!(fit.row("all_reduce_gradients").calls, 2 * STEPS, "rank {rank}");
+        assert_eq!(fit.row("[Strategy]SingleDeviceStrategy.training_step").calls, 2 * STEPS);
+        assert_eq!(fit.row_ending(".on_after_backward").calls, 2 * STEPS);
+    }
+}
+
+#[test]
+fn only_rank_0_prints() {
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&build(PACKAGE, "data-parallel"), directory.path());
+    let run = run.args(["--epochs", "1", "--profiler", "simple"]).succeed();
+    assert_eq!(run.stdout.matches("FIT Profiler Report").count(), 1, "{}", run.stdout);
+    assert_eq!(run.stderr.matches("epoch 1/1: ").count(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn a_process_that_dies_does_not_leave_the_other_waiting() {
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&build(PACKAGE, "data-parallel"), directory.path());
+    let arguments = ["--lose-rank", "1", "--profiler", "simple", "--filename", "F"];
+    let run = run.args(arguments).args(["--dirpath", "logs"]).finish();
+    assert!(!run.status.success(), "{run:#?}");
+    assert!(run.stderr.contains("rank 1"), "it is named: {}", run.stderr);
+    let text = fs::read_to_string(directory.path().join("logs/fit-F-0.txt")).expect("a report");
+    assert!(Table::find("FIT", &text).row("all_reduce_gradients").calls >= 10);
+}
+
+/// What Python reads in the JSON of a run: the share of waiting, and rows by thread.
+fn background_loader(workers: &str) -> (f64, String) {
+    const SCRIPT: &str = r#"
+import json, sys
+fit = json.load(open(sys.argv[1]))[0]
+for thread in fit["threads"]:
+    calls = {row["action"]: row["calls"] for row in thread["actions"]}
+    print(thread["thread"], calls.get("prepare_batch", 0))
+print(fit["data_waiting"]["share"])
+"#;
+    let directory = tempdir().expect("a folder");
+    let json = directory.path().join("report.json");
+    let run = Run::of(&build(PACKAGE, "background-loader"), directory.path());
+    let arguments = ["--epochs", "2", "--profiler", "simple", "--workers", workers, "--json"];
+    let run = run.args(arguments).args([&json]).succeed();
+    test_accuracy(&run.stdout);
+    assert!(run.stdout.contains("Waiting for data: "), "{}", run.stdout);
+    let read = python::run(SCRIPT, &[&json]);
+    let (threads, share) = read.trim_end().rsplit_once('\n').expect("threads and a share");
+    (share.parse().expect("a share"), threads.to_owned())
+}
+
+#[test]
+fn workers_have_rows_of_their_own_and_the_loop_waits_less() {
+    let (alone, threads) = background_loader("0");
+    assert!(threads.lines().any(|line| line == "main 80"), "{threads}");
+    let (with_workers, threads) = background_loader("2");
+    assert!(threads.lines().any(|line| line == "main 0"), "{threads}");
+    let prepared: u64 = threads
+        .lines()
+        .filter(|line| !line.starts_with("main "))
+        .map(|line| line.rsplit(' ').next().and_then(|calls| calls.parse().ok()).expect("calls"))
+        .sum();
+    assert_eq!(prepared, 2 * 40, "{threads}");
+    // The same work, done while the loop computes. Even on a busy machine, some of it is.
+    assert!(with_workers < alone, "{with_workers} {alone}");
+}
