@@ -108,3 +108,25 @@ assert own >= fit["header"]["wall_seconds"] * 0.8, (own, fit["header"]["wall_sec
     run.args(["--profiler", "simple", "--json"]).args([&json]).succeed();
     python::run(SCRIPT, &[&json]);
 }
+
+/// What the system counted for the action is what lies on the disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn bytes_of_checkpoints_are_counted_to_the_last() {
+    const SCRIPT: &str = r#"
+import json, os, sys
+fit = json.load(open(sys.argv[1]))[0]
+rows = {row["action"]: row["io"] for row in fit["actions"] if row["sub_stage"] is None}
+on_disk = sum(entry.stat().st_size for entry in os.scandir(sys.argv[2]))
+assert on_disk > 10_000
+assert rows["save_checkpoint"]["written_bytes"] == on_disk, (rows["save_checkpoint"], on_disk)
+assert rows["run_training_batch"]["written_bytes"] == 0, rows["run_training_batch"]
+"#;
+    let directory = tempdir().expect("a folder");
+    let (json, saved) = (directory.path().join("report.json"), directory.path().join("saved"));
+    let run = Run::of(&program(), directory.path()).args(["--epochs", "2", "--measure-io"]);
+    let run = run.args(["--profiler", "simple", "--checkpoint-dir", "saved", "--json"]);
+    let run = run.args([&json]).succeed();
+    assert!(run.stdout.contains("Bytes read and written"), "{}", run.stdout);
+    python::run(SCRIPT, &[&json, &saved]);
+}
