@@ -10,7 +10,6 @@
 //! use candle_core::{DType, Device, Module, Tensor};
 //! use candle_nn::{AdamW, Linear, ParamsAdamW, VarMap, linear, loss::mse};
 //! use candle_plugin::prelude::*;
-//! use profiler_core::train::Result;
 //!
 //! /// Learns y = 2x + 1.
 //! struct Line { vars: VarMap, layer: Profiled<Linear> }
@@ -19,16 +18,16 @@
 //!     type Batch = (Tensor, Tensor);
 //!     type Optimizer = CandleOptimizer<AdamW>;
 //!
-//!     fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>> {
+//!     fn configure_optimizers(&mut self) -> TrainResult<Optimizers<Self::Optimizer>> {
 //!         let config = ParamsAdamW { lr: 0.1, ..Default::default() };
 //!         Ok(CandleOptimizer::new(vars_by_name(&self.vars), config)?.into())
 //!     }
 //!
-//!     fn training_step(&mut self, (x, y): &Self::Batch, _: &mut TrainerState) -> Result<Tensor> {
+//!     fn training_step(&mut self, (x, y): &Self::Batch, _: &mut TrainerState) -> TrainResult<Tensor> {
 //!         Ok(mse(&self.layer.forward(x)?, y)?)
 //!     }
 //!
-//!     fn validation_step(&mut self, (x, y): &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+//!     fn validation_step(&mut self, (x, y): &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
 //!         trainer.log("val_loss", mse(&self.layer.forward(x)?, y)?.to_scalar::<f32>()?.into());
 //!         Ok(())
 //!     }
@@ -110,8 +109,9 @@ pub mod prelude {
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
+    pub use profiler_core::train::Result as TrainResult;
     pub use profiler_core::train::{
-        Callback, DataLoader, LrInterval, Optimizers, TrainModule, TrainOptimizer, Trainer,
-        TrainerState,
+        Callback, DataLoader, LrInterval, Optimizers, TrainError, TrainModule, TrainOptimizer,
+        Trainer, TrainerState,
     };
 }

@@ -29,16 +29,16 @@
 //!     type Batch = (Tensor, Tensor);
 //!     type Optimizer = TchOptimizer;
 //!
-//!     fn configure_optimizers(&mut self) -> Result<Optimizers<TchOptimizer>> {
+//!     fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
 //!         Ok(TchOptimizer::new(nn::Adam::default(), &self.store, 1e-2)?.into())
 //!     }
 //!
-//!     fn training_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> Result<Tensor> {
+//!     fn training_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> TrainResult<Tensor> {
 //!         let (inputs, classes) = batch;
 //!         Ok(self.layers.forward(inputs).cross_entropy_for_logits(classes))
 //!     }
 //!
-//!     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+//!     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
 //!         let (inputs, classes) = batch;
 //!         let scores = tch::no_grad(|| self.layers.forward(inputs));
 //!         let accuracy = scores.accuracy_for_logits(classes).f_double_value(&[])?;
@@ -51,15 +51,15 @@
 //!         &mut self,
 //!         batch: Self::Batch,
 //!         _: &mut TrainerState,
-//!     ) -> Result<Self::Batch> {
+//!     ) -> TrainResult<Self::Batch> {
 //!         Ok(batch.move_to(self.store.device())?)
 //!     }
 //!
-//!     fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
+//!     fn save_checkpoint(&mut self, path: &Path) -> TrainResult<()> {
 //!         Ok(self.store.save(path)?) // the extension says which format: "safetensors", "ot"
 //!     }
 //!
-//!     fn seed_everything(&mut self, seed: u64) -> Result<()> {
+//!     fn seed_everything(&mut self, seed: u64) -> TrainResult<()> {
 //!         tch::manual_seed(seed as i64);
 //!         Ok(())
 //!     }
@@ -130,7 +130,9 @@ pub mod prelude {
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
+    pub use profiler_core::train::Result as TrainResult;
     pub use profiler_core::train::{
-        Callback, LrInterval, Optimizers, Result, TrainError, TrainModule, Trainer, TrainerState,
+        Callback, DataLoader, LrInterval, Optimizers, TrainError, TrainModule, TrainOptimizer,
+        Trainer, TrainerState,
     };
 }

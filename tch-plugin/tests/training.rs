@@ -5,7 +5,6 @@ mod common;
 use std::sync::Arc;
 
 use common::{Net, calls, data, turn};
-use profiler_core::train::TrainOptimizer;
 use profiler_core::{Profiler, SimpleProfiler};
 use tch::nn::{self, OptimizerConfig};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
@@ -164,13 +163,13 @@ fn a_checkpoint_gives_the_weights_back() {
     impl TrainModule for Saved {
         type Batch = (Tensor, Tensor);
         type Optimizer = TchOptimizer;
-        fn configure_optimizers(&mut self) -> Result<Optimizers<TchOptimizer>> {
+        fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
             self.0.configure_optimizers()
         }
-        fn training_step(&mut self, b: &Self::Batch, t: &mut TrainerState) -> Result<Tensor> {
+        fn training_step(&mut self, b: &Self::Batch, t: &mut TrainerState) -> TrainResult<Tensor> {
             self.0.training_step(b, t)
         }
-        fn save_checkpoint(&mut self, path: &std::path::Path) -> Result<()> {
+        fn save_checkpoint(&mut self, path: &std::path::Path) -> TrainResult<()> {
             Ok(self.0.store.save(path)?)
         }
     }
@@ -245,11 +244,15 @@ impl TrainModule for Faulty {
     type Batch = (Tensor, Tensor);
     type Optimizer = TchOptimizer;
 
-    fn configure_optimizers(&mut self) -> Result<Optimizers<TchOptimizer>> {
+    fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
         self.net.configure_optimizers()
     }
 
-    fn training_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<Tensor> {
+    fn training_step(
+        &mut self,
+        batch: &Self::Batch,
+        trainer: &mut TrainerState,
+    ) -> TrainResult<Tensor> {
         self.batches += 1;
         if self.batches == 3 {
             let misfit = Tensor::ones([7, 7], FLOAT_CPU);

@@ -26,7 +26,7 @@ impl Learner {
         Self { variables, net }
     }
 
-    fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> Result<()> {
+    fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> TrainResult<()> {
         let (loss, accuracy) = self.net.judge(batch)?;
         let weight = batch.classes.numel() as f64;
         trainer.log_weighted(names[0], loss, weight);
@@ -39,22 +39,22 @@ impl TrainModule for Learner {
     type Batch = Batch;
     type Optimizer = TchOptimizer;
 
-    fn configure_optimizers(&mut self) -> Result<Optimizers<TchOptimizer>> {
+    fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
         let optimizer = TchOptimizer::new(nn::Adam::default(), &self.variables, LEARNING_RATE)?;
         // A little less after each epoch.
         let schedule = |epochs: usize| LEARNING_RATE * 0.95f64.powf(epochs as f64);
         Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
     }
 
-    fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> Result<Tensor> {
+    fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> TrainResult<Tensor> {
         Ok(self.net.loss(batch)?)
     }
 
-    fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {
+    fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<()> {
         self.log(batch, trainer, ["val_loss", "val_accuracy"])
     }
 
-    fn test_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {
+    fn test_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<()> {
         self.log(batch, trainer, ["test_loss", "test_accuracy"])
     }
 
@@ -62,16 +62,16 @@ impl TrainModule for Learner {
         &mut self,
         batch: Batch,
         _trainer: &mut TrainerState,
-    ) -> Result<Batch> {
+    ) -> TrainResult<Batch> {
         Ok(batch.move_to(self.variables.device())?)
     }
 
-    fn seed_everything(&mut self, seed: u64) -> Result<()> {
+    fn seed_everything(&mut self, seed: u64) -> TrainResult<()> {
         tch::manual_seed(seed as i64);
         Ok(())
     }
 
-    fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
+    fn save_checkpoint(&mut self, path: &Path) -> TrainResult<()> {
         Ok(self.variables.save(path)?)
     }
 }

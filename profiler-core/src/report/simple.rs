@@ -39,7 +39,8 @@ impl SimpleReport {
 ///
 /// Only the thread that trains can wait: where there is an action `run_training_epoch`, threads
 /// without it (workers that prepare data) do not count; where there is none, the thread that waited
-/// longest. What is still running counts up to the report.
+/// longest. What is still running counts up to the report. Validation in the middle of an epoch is
+/// part of the epoch's time; waiting for its data is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DataWaiting {
     /// Time spent waiting, in seconds.

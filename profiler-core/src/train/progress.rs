@@ -19,6 +19,8 @@ pub struct ProgressBar {
     bar: Option<indicatif::ProgressBar>,
     began: Instant,
     batches: usize,
+    /// What the running training epoch is called; validation is then a part of it.
+    epoch: Option<String>,
 }
 
 impl Default for ProgressBar {
@@ -30,12 +32,10 @@ impl Default for ProgressBar {
 impl ProgressBar {
     /// A bar if standard error is a terminal, lines if not.
     pub fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = indicatif::ProgressBar::no_length();
-            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-            bar
-        });
-        Self { bar, began: Instant::now(), batches: 0 }
+        let bar = std::io::stderr()
+            .is_terminal()
+            .then(|| indicatif::ProgressBar::no_length().with_style(style(false)));
+        Self { bar, began: Instant::now(), batches: 0, epoch: None }
     }
 
     /// A pass over the data begins.
@@ -43,12 +43,19 @@ impl ProgressBar {
         self.began = Instant::now();
         self.batches = 0;
         if let Some(bar) = &self.bar {
-            bar.reset();
             bar.set_style(style(trainer.num_batches().is_some()));
             match trainer.num_batches() {
                 Some(total) => bar.set_length(total as u64),
                 None => bar.unset_length(),
             }
+            bar.set_message(title.to_owned());
+            bar.reset();
+        }
+    }
+
+    /// What the bar is called from here on.
+    fn rename(&self, title: &str) {
+        if let Some(bar) = &self.bar {
             bar.set_message(title.to_owned());
         }
     }
@@ -122,7 +129,9 @@ fn epoch_title(trainer: &TrainerState) -> String {
 
 impl Callback for ProgressBar {
     fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
-        self.begin(&epoch_title(trainer), trainer);
+        let title = epoch_title(trainer);
+        self.begin(&title, trainer);
+        self.epoch = Some(title);
         Ok(())
     }
 
@@ -132,7 +141,34 @@ impl Callback for ProgressBar {
     }
 
     fn on_train_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
-        self.finish(&epoch_title(trainer), trainer);
+        if let Some(title) = self.epoch.take() {
+            self.finish(&title, trainer);
+        }
+        Ok(())
+    }
+
+    fn on_validation_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        match &self.epoch {
+            Some(epoch) => self.rename(&format!("{epoch}, validating")),
+            None if trainer.stage() == Stage::Validate => self.begin("validate", trainer),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn on_validation_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        if self.epoch.is_none() && trainer.stage() == Stage::Validate {
+            self.advance(trainer);
+        }
+        Ok(())
+    }
+
+    fn on_validation_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        match &self.epoch {
+            Some(epoch) => self.rename(epoch),
+            None if trainer.stage() == Stage::Validate => self.finish("validate", trainer),
+            None => {}
+        }
         Ok(())
     }
 

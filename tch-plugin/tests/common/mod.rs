@@ -60,17 +60,17 @@ impl TrainModule for Net {
     type Batch = (Tensor, Tensor);
     type Optimizer = TchOptimizer;
 
-    fn configure_optimizers(&mut self) -> Result<Optimizers<TchOptimizer>> {
+    fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
         Ok(TchOptimizer::new(nn::Sgd::default(), &self.store, self.learning_rate)?.into())
     }
 
-    fn training_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> Result<Tensor> {
+    fn training_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> TrainResult<Tensor> {
         let loss = self.loss(batch);
         self.losses.push(loss.f_double_value(&[])?);
         Ok(loss)
     }
 
-    fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
+    fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
         let loss = tch::no_grad(|| self.loss(batch)).f_double_value(&[])?;
         trainer.log_weighted("val_loss", loss, batch.1.numel() as f64);
         Ok(())

@@ -11,7 +11,7 @@ use tch::nn::{self, OptimizerConfig};
 use tch_digits::{Batch, DigitNet, LEARNING_RATE};
 use tch_plugin::prelude::*;
 
-fn main() -> Result<()> {
+fn main() -> TrainResult<()> {
     tch::set_num_threads(1);
     tch::manual_seed(42);
     let profiler = Arc::new(SimpleProfiler::new());
@@ -41,7 +41,7 @@ fn main() -> Result<()> {
 }
 
 /// The share of digits that the network knows. Any iterator can be measured.
-fn validate(profiler: &SimpleProfiler, net: &DigitNet, batches: Batches) -> Result<f64> {
+fn validate(profiler: &SimpleProfiler, net: &DigitNet, batches: Batches) -> TrainResult<f64> {
     let (mut right, mut all) = (0.0, 0);
     for digits in profiler.profile_iterable(batches, "val_next") {
         let _step = profiler.profile("validation_step");
