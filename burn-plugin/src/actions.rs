@@ -25,40 +25,26 @@
 //! | `teardown` | ending the loop: waiting for checkpoints to be written, freeing loaders | loop |
 
 use profiler_core::Action;
+pub use profiler_core::names::{
+    BACKWARD, LR_SCHEDULER_STEP, OPTIMIZER_STEP, RUN_TRAINING_BATCH, RUN_TRAINING_EPOCH,
+    SAVE_CHECKPOINT, TEST_NEXT, TRAIN_DATALOADER_NEXT, VAL_NEXT,
+};
 use profiler_core::names::{hook, short_type_name};
 
 /// From `launch` until the fit starts.
 pub const SETUP: &str = "setup";
 /// Freeing what the loop held; waits until checkpoints are on the disk.
 pub const TEARDOWN: &str = "teardown";
-/// All training batches of one epoch, their fetching included.
-pub const RUN_TRAINING_EPOCH: &str = "run_training_epoch";
 /// All validation batches of one epoch, their fetching included.
 pub const RUN_VALIDATION_EPOCH: &str = "run_validation_epoch";
-/// One training batch after it was fetched: step, scheduler and optimizer.
-pub const RUN_TRAINING_BATCH: &str = "run_training_batch";
 /// Making the iterator over the training loader.
 pub const TRAIN_DATALOADER: &str = "train_dataloader";
 /// Making the iterator over the validation loader.
 pub const VAL_DATALOADER: &str = "val_dataloader";
 /// Making the iterator over a test loader.
 pub const TEST_DATALOADER: &str = "test_dataloader";
-/// Waiting for a training batch.
-pub const TRAIN_DATALOADER_NEXT: &str = "[_TrainingEpochLoop].train_dataloader_next";
-/// Waiting for a validation batch.
-pub const VAL_NEXT: &str = "[_EvaluationLoop].val_next";
-/// Waiting for a test batch.
-pub const TEST_NEXT: &str = "[_EvaluationLoop].test_next";
-/// Backward alone; see [`ProfiledBackward`](crate::ProfiledBackward).
-pub const BACKWARD: &str = "backward";
 /// Adding gradients up over batches or devices.
 pub const ACCUMULATE_GRADIENTS: &str = "accumulate_gradients";
-/// The optimizer.
-pub const OPTIMIZER_STEP: &str = "optimizer_step";
-/// The learning rate scheduler.
-pub const LR_SCHEDULER_STEP: &str = "lr_scheduler_step";
-/// Making a checkpoint. Its files are written by threads of their own.
-pub const SAVE_CHECKPOINT: &str = "save_checkpoint";
 /// Waiting until the metrics' thread has done all it was given.
 pub const FLUSH_EVENTS: &str = "flush_events";
 /// Deciding on early stopping.

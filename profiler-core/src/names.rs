@@ -1,4 +1,28 @@
-//! How hooks put names together, so that every framework's rows read alike.
+//! The names that hooks of several frameworks have in common, and how they put others together, so
+//! that rows read alike everywhere. They follow Lightning's.
+
+/// All training batches of one epoch, their fetching included.
+pub const RUN_TRAINING_EPOCH: &str = "run_training_epoch";
+/// One training batch after it was fetched.
+pub const RUN_TRAINING_BATCH: &str = "run_training_batch";
+/// A trainer waiting for a training batch.
+pub const TRAIN_DATALOADER_NEXT: &str = "[_TrainingEpochLoop].train_dataloader_next";
+/// A trainer waiting for a validation batch.
+pub const VAL_NEXT: &str = "[_EvaluationLoop].val_next";
+/// A trainer waiting for a test batch.
+pub const TEST_NEXT: &str = "[_EvaluationLoop].test_next";
+/// From the loss back to the gradients.
+pub const BACKWARD: &str = "backward";
+/// The optimizer moves the parameters.
+pub const OPTIMIZER_STEP: &str = "optimizer_step";
+/// Gradients are forgotten.
+pub const OPTIMIZER_ZERO_GRAD: &str = "optimizer_zero_grad";
+/// Gradients are clipped.
+pub const CONFIGURE_GRADIENT_CLIPPING: &str = "configure_gradient_clipping";
+/// The learning rate schedule moves on.
+pub const LR_SCHEDULER_STEP: &str = "lr_scheduler_step";
+/// A checkpoint is made.
+pub const SAVE_CHECKPOINT: &str = "save_checkpoint";
 
 /// `[{kind}]{type_name}.{hook}`: a method of something that can be replaced.
 ///

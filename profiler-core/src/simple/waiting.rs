@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::table::RowSnapshot;
 use crate::Action;
+use crate::names::RUN_TRAINING_EPOCH;
 use crate::recorder::Collected;
 use crate::report::simple::DataWaiting;
 
-const EPOCH: &str = "run_training_epoch";
 const NEXT: &str = "train_dataloader_next";
 
 /// What one thread spent, in ticks.
@@ -43,7 +43,7 @@ pub(super) fn data_waiting(
         });
         let spent = threads.entry(&part.thread).or_default();
         for (name, ticks) in closed.chain(open) {
-            if name == EPOCH {
+            if name == RUN_TRAINING_EPOCH {
                 spent.epochs += ticks;
             } else if name == NEXT {
                 *spent.own_next.get_or_insert(0) += ticks;

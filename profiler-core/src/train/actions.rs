@@ -1,7 +1,7 @@
 //! The actions of a run, interned before its loop: there it carries 4-byte handles only.
 
 use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
-use crate::names::hook;
+use crate::names::{self, hook};
 use crate::{Action, Stage};
 
 /// The strategy's name: one process, one device. Several processes are each one of these.
@@ -103,24 +103,20 @@ impl RunActions {
             on_before_batch_transfer: of_module("on_before_batch_transfer"),
             transfer_batch_to_device: of_module("transfer_batch_to_device"),
             on_after_batch_transfer: of_module("on_after_batch_transfer"),
-            optimizer_step: of_module("optimizer_step"),
-            optimizer_zero_grad: of_module("optimizer_zero_grad"),
-            configure_gradient_clipping: of_module("configure_gradient_clipping"),
-            lr_scheduler_step: of_module("lr_scheduler_step"),
+            optimizer_step: of_module(names::OPTIMIZER_STEP),
+            optimizer_zero_grad: of_module(names::OPTIMIZER_ZERO_GRAD),
+            configure_gradient_clipping: of_module(names::CONFIGURE_GRADIENT_CLIPPING),
+            lr_scheduler_step: of_module(names::LR_SCHEDULER_STEP),
             batch_to_device: strategy("batch_to_device"),
             training_step: strategy("training_step"),
-            backward: strategy("backward"),
+            backward: strategy(names::BACKWARD),
             read_loss: strategy("read_loss"),
-            run_training_epoch: Action::new("run_training_epoch"),
-            run_training_batch: Action::new("run_training_batch"),
-            save_checkpoint: Action::new("save_checkpoint"),
-            train: loader(
-                "train_dataloader",
-                "[_TrainingEpochLoop].train_dataloader_next",
-                "training_step",
-            ),
-            validate: loader("val_dataloader", "[_EvaluationLoop].val_next", "validation_step"),
-            test: loader("test_dataloader", "[_EvaluationLoop].test_next", "test_step"),
+            run_training_epoch: Action::new(names::RUN_TRAINING_EPOCH),
+            run_training_batch: Action::new(names::RUN_TRAINING_BATCH),
+            save_checkpoint: Action::new(names::SAVE_CHECKPOINT),
+            train: loader("train_dataloader", names::TRAIN_DATALOADER_NEXT, "training_step"),
+            validate: loader("val_dataloader", names::VAL_NEXT, "validation_step"),
+            test: loader("test_dataloader", names::TEST_NEXT, "test_step"),
             predict: loader("predict_dataloader", "[_PredictionLoop].predict_next", "predict_step"),
         }
     }

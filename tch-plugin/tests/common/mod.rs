@@ -70,7 +70,11 @@ impl TrainModule for Net {
         Ok(loss)
     }
 
-    fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
+    fn validation_step(
+        &mut self,
+        batch: &Self::Batch,
+        trainer: &mut TrainerState,
+    ) -> TrainResult<()> {
         let loss = tch::no_grad(|| self.loss(batch)).f_double_value(&[])?;
         trainer.log_weighted("val_loss", loss, batch.1.numel() as f64);
         Ok(())
