@@ -117,7 +117,12 @@ impl<M: TrainModule> Run<'_, M> {
             Stage::Test => (settings.limit_test_batches, "limit_test_batches"),
             Stage::Predict => (settings.limit_predict_batches, "limit_predict_batches"),
             Stage::SanityCheck => {
-                (Limit::Batches(settings.num_sanity_val_steps), "num_sanity_val_steps")
+                let steps = settings.num_sanity_val_steps;
+                let steps = match settings.limit_val_batches {
+                    Limit::Batches(limit) => steps.min(limit),
+                    Limit::Share(_) => steps,
+                };
+                (Limit::Batches(steps), "num_sanity_val_steps")
             }
         }
     }

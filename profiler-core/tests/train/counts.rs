@@ -105,6 +105,15 @@ fn limits_are_kept() {
 }
 
 #[test]
+fn the_sanity_check_sees_no_more_than_validation_does() {
+    let watched = Watched::new();
+    let mut trainer =
+        trainer().profiler(watched.profiler.clone()).expect("a profiler").limit_val_batches(1);
+    trainer.fit(&mut Triple::default(), &inputs(2), Some(&inputs(4))).expect("trained");
+    assert_eq!(watched.calls("[SanityCheck][_EvaluationLoop].val_next"), 1);
+}
+
+#[test]
 fn validation_comes_at_its_interval() {
     for (interval, expected) in [
         (profiler_core::train::Interval::from(3), vec![3, 6, 10, 13]),
