@@ -142,8 +142,7 @@ impl<M> Profiled<M> {
     /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is no [`Module`].
     pub fn new(layer: M, path: impl ModulePath) -> Self {
         let name = module(short_type_name::<M>(), &path.path());
-        // The root of a `VarBuilder` has no path.
-        Self { layer, action: Action::new(name.trim_end_matches([':', ' '])) }
+        Self { layer, action: Action::new(&name) }
     }
 
     /// Runs a forward of any form under this layer's name.

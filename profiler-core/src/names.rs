@@ -34,14 +34,19 @@ pub fn hook(kind: &str, type_name: &str, hook: &str) -> String {
     format!("[{kind}]{type_name}.{hook}")
 }
 
-/// `[module]{type_name}: {path}`: a layer of a model, at its place in the model.
+/// `[module]{type_name}: {path}`: a layer of a model, at its place in the model. The root of a model
+/// has no path.
 ///
 /// ```
 /// use profiler_core::names::module;
 /// assert_eq!(module("Linear", "encoder.head"), "[module]Linear: encoder.head");
+/// assert_eq!(module("Sequential", ""), "[module]Sequential");
 /// ```
 pub fn module(type_name: &str, path: &str) -> String {
-    format!("[module]{type_name}: {path}")
+    match path {
+        "" => format!("[module]{type_name}"),
+        path => format!("[module]{type_name}: {path}"),
+    }
 }
 
 /// A type's name without its path and without its generic arguments.

@@ -95,11 +95,8 @@ pub struct Profiled<M> {
 impl<M> Profiled<M> {
     /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is no [`Module`].
     pub fn new(layer: M, path: impl ModulePath) -> Self {
-        let path = path.path();
-        let name = module(&type_name::<M>(), &path);
-        // The root of a model has no path.
-        let name = if path.is_empty() { name.trim_end_matches([' ', ':']) } else { &name };
-        Self { layer, action: Action::new(name) }
+        let name = module(&type_name::<M>(), &path.path());
+        Self { layer, action: Action::new(&name) }
     }
 
     /// Runs a forward of any form under this layer's name.

@@ -7,9 +7,11 @@ mod options;
 pub mod overhead;
 mod program;
 mod random;
+mod training;
 
 pub use batches::{Batches, EpochShare, Order, loader};
 pub use data::{CLASSES, DataError, Digit, SIDE, Splits, digits, splits};
 pub use options::{Options, TrainerOptions};
 pub use program::{LossCurve, Measured, finish, refuse_early_end};
 pub use random::SplitMix;
+pub use training::{Loaders, test_accuracy, train_and_test};

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use digits::{
-    LossCurve, Measured, Options, Order, Splits, TrainerOptions, finish, loader, refuse_early_end,
-    splits,
+    Loaders, Options, Order, Splits, TrainerOptions, finish, loader, splits, train_and_test,
 };
 use tch::Device;
 use tch_digits::{Batch, Learner};
@@ -40,29 +39,10 @@ fn run(
     let batches =
         |digits, order| loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?));
     let mut learner = Learner::new(options.seed, Device::Cpu);
-    let mut trainer =
-        Trainer::new().profiler(profiler.clone())?.max_epochs(options.epochs).seed(options.seed);
-    if let Some(directory) = &trainer_options.checkpoint_dir {
-        trainer = trainer.checkpoint_dir(directory);
-    }
-    if let Some(file) = &trainer_options.loss_curve {
-        trainer = trainer.callback(LossCurve::create(file)?);
-    }
-
-    let mut measured = Measured::new(profiler);
-    let trained = measured.stage(|| {
-        let (train, valid) = (batches(train, Order::Shuffled), batches(valid, Order::Kept));
-        let outcome = trainer.fit(&mut learner, &train, Some(&valid))?;
-        refuse_early_end(&outcome)
-    });
-    let tested = trained.and_then(|()| {
-        measured.stage(|| Ok(trainer.test(&mut learner, &batches(test, Order::Kept))?))
-    });
-    // Also after Ctrl-C: what was measured until then is not lost.
-    options.profiling.write_json(measured.reports())?;
-    let outcome = tested?;
-    match outcome.metrics.get("test_accuracy") {
-        Some(accuracy) if !outcome.is_interrupted => Ok(*accuracy),
-        _ => Err("the test ended early".into()),
-    }
+    let loaders = Loaders {
+        train: &batches(train, Order::Shuffled),
+        valid: &batches(valid, Order::Kept),
+        test: &batches(test, Order::Kept),
+    };
+    train_and_test(&mut learner, &loaders, options, trainer_options, profiler)
 }

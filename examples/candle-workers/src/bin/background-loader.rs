@@ -17,8 +17,7 @@ use candle_workers::augment::AugmentedDigits;
 use candle_workers::background::BackgroundLoader;
 use clap::Parser;
 use digits::{
-    LossCurve, Measured, Options, Order, Splits, TrainerOptions, finish, loader, refuse_early_end,
-    splits,
+    Loaders, Options, Order, Splits, TrainerOptions, finish, loader, splits, train_and_test,
 };
 
 /// Trains a small network on digits that are turned and blurred by worker threads, and tells where
@@ -54,26 +53,6 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
         |digits| loader(digits, options.batch_size, Order::Kept, |digits| Ok(Batch::new(digits)?));
 
     let mut learner = Learner::new(options.seed, &Device::Cpu)?;
-    let mut trainer =
-        Trainer::new().profiler(profiler.clone())?.max_epochs(options.epochs).seed(options.seed);
-    if let Some(directory) = &arguments.trainer.checkpoint_dir {
-        trainer = trainer.checkpoint_dir(directory);
-    }
-    if let Some(file) = &arguments.trainer.loss_curve {
-        trainer = trainer.callback(LossCurve::create(file)?);
-    }
-    let mut measured = Measured::new(profiler);
-    let trained = measured.stage(|| {
-        let outcome = trainer.fit(&mut learner, &train, Some(&in_order(valid)))?;
-        refuse_early_end(&outcome)
-    });
-    let tested =
-        trained.and_then(|()| measured.stage(|| Ok(trainer.test(&mut learner, &in_order(test))?)));
-    // Also after Ctrl-C: what was measured until then is not lost.
-    options.profiling.write_json(measured.reports())?;
-    let outcome = tested?;
-    match outcome.metrics.get("test_accuracy") {
-        Some(accuracy) if !outcome.is_interrupted => Ok(*accuracy),
-        _ => Err("the test ended early".into()),
-    }
+    let loaders = Loaders { train: &train, valid: &in_order(valid), test: &in_order(test) };
+    train_and_test(&mut learner, &loaders, options, &arguments.trainer, profiler)
 }

@@ -18,7 +18,9 @@ use candle_workers::launch::launch;
 use candle_workers::parallel::ParallelLearner;
 use candle_workers::process_group::{Meeting, ProcessGroup};
 use clap::Parser;
-use digits::{Digit, Measured, Options, Order, Splits, loader, refuse_early_end, splits};
+use digits::{
+    Digit, Measured, Options, Order, Splits, loader, refuse_early_end, splits, test_accuracy,
+};
 use profiler_core::RunContext;
 
 const PROGRAM: &str = "data-parallel";
@@ -45,33 +47,17 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let run = RunContext::from_environment();
-    let profiler = match arguments.options.profiling.make_profiler() {
-        Ok(profiler) => profiler,
-        Err(error) => {
-            eprintln!("{PROGRAM}: {error}");
-            return ExitCode::from(2);
+    command_line::run(PROGRAM, &arguments.options.profiling, |profiler| {
+        // A launcher that starts a single process says so, too.
+        let is_rank = run.world_size > 1 || std::env::var_os("RANK").is_some();
+        if is_rank || arguments.processes == 1 {
+            return train(&arguments, profiler, &run)
+                .map_err(|error| format!("rank {}: {error}", run.rank));
         }
-    };
-    // A launcher that starts a single process says so, too.
-    let is_rank = run.world_size > 1 || std::env::var_os("RANK").is_some();
-    if is_rank || arguments.processes == 1 {
-        return match train(&arguments, &profiler, &run) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{PROGRAM}: rank {}: {error}", run.rank);
-                ExitCode::FAILURE
-            }
-        };
-    }
-    // Enough for the others to notice and to write their reports.
-    let grace = Duration::from_secs(arguments.timeout + 5);
-    match launch(arguments.processes, grace) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{PROGRAM}: {error}");
-            ExitCode::FAILURE
-        }
-    }
+        // Enough for the others to notice and to write their reports.
+        let grace = Duration::from_secs(arguments.timeout + 5);
+        launch(arguments.processes, grace).map_err(|error| error.to_string())
+    })
 }
 
 /// What one process does.
@@ -109,18 +95,14 @@ fn train(
         options.profiling.write_json(measured.reports())?;
     }
     let Some(outcome) = tested? else { return Ok(()) };
-    match outcome.metrics.get("test_accuracy") {
-        Some(accuracy) if !outcome.is_interrupted => {
-            // Not `println!`, which panics when the reader has gone: `… | head`.
-            let mut out = std::io::stdout();
-            if run.world_size > 1 {
-                let _ = writeln!(out, "{} processes have the same weights", run.world_size);
-            }
-            let _ = writeln!(out, "test accuracy: {:.1} %", accuracy * 100.0);
-            Ok(())
-        }
-        _ => Err("the test ended early".into()),
+    let accuracy = test_accuracy(&outcome)?;
+    // Not `println!`, which panics when the reader has gone: `… | head`.
+    let mut out = std::io::stdout();
+    if run.world_size > 1 {
+        let _ = writeln!(out, "{} processes have the same weights", run.world_size);
     }
+    let _ = writeln!(out, "test accuracy: {:.1} %", accuracy * 100.0);
+    Ok(())
 }
 
 fn join(arguments: &Arguments, run: &RunContext) -> Result<ProcessGroup, Box<dyn Error>> {

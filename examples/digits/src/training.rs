@@ -1,0 +1,64 @@
+//! A whole training with this project's trainer: fit, test, reports.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use profiler_core::Profiler;
+use profiler_core::train::{DataLoader, EvaluationOutcome, TrainModule, Trainer};
+
+use crate::options::{Options, TrainerOptions};
+use crate::program::{LossCurve, Measured, refuse_early_end};
+
+/// The loaders of a training.
+pub struct Loaders<'data, Batch> {
+    /// To learn from.
+    pub train: &'data dyn DataLoader<Batch>,
+    /// To watch while learning.
+    pub valid: &'data dyn DataLoader<Batch>,
+    /// To judge the result.
+    pub test: &'data dyn DataLoader<Batch>,
+}
+
+/// Trains `module` as the command line says, tests it, and writes the reports that were asked for,
+/// also when either ends early. The test accuracy, from 0 to 1.
+///
+/// # Errors
+///
+/// Whatever ended the fit or the test.
+pub fn train_and_test<M: TrainModule>(
+    module: &mut M,
+    loaders: &Loaders<'_, M::Batch>,
+    options: &Options,
+    trainer_options: &TrainerOptions,
+    profiler: &Arc<dyn Profiler>,
+) -> Result<f64, Box<dyn Error>> {
+    let mut trainer =
+        Trainer::new().profiler(profiler.clone())?.max_epochs(options.epochs).seed(options.seed);
+    if let Some(directory) = &trainer_options.checkpoint_dir {
+        trainer = trainer.checkpoint_dir(directory);
+    }
+    if let Some(file) = &trainer_options.loss_curve {
+        trainer = trainer.callback(LossCurve::create(file)?);
+    }
+    let mut measured = Measured::new(profiler);
+    let trained = measured.stage(|| {
+        let outcome = trainer.fit(module, loaders.train, Some(loaders.valid))?;
+        refuse_early_end(&outcome)
+    });
+    let tested = trained.and_then(|()| measured.stage(|| Ok(trainer.test(module, loaders.test)?)));
+    // Also after Ctrl-C: what was measured until then is not lost.
+    options.profiling.write_json(measured.reports())?;
+    test_accuracy(&tested?)
+}
+
+/// The accuracy that a test logged as `test_accuracy`, from 0 to 1.
+///
+/// # Errors
+///
+/// When the test was ended early, and the accuracy is that of a part.
+pub fn test_accuracy(outcome: &EvaluationOutcome) -> Result<f64, Box<dyn Error>> {
+    match outcome.metrics.get("test_accuracy") {
+        Some(accuracy) if !outcome.is_interrupted => Ok(*accuracy),
+        _ => Err("the test ended early".into()),
+    }
+}
