@@ -28,6 +28,24 @@ pub enum ActionKind {
     Function,
     /// A `tracing` span seen through the layer of the `tracing` feature.
     Span,
+    /// The forward of a layer of a model, named by [`names::module`](crate::names::module).
+    Module,
+    /// A tensor op of a framework: `aten::matmul`, `conv2d`, …
+    Op,
+    /// The call that hands a kernel or a copy to a device: `cudaLaunchKernel`, …
+    Launch,
+    /// What runs on a device: a kernel, a copy, a fill.
+    Kernel,
+    /// A training step of a [schedule](crate::tensor::Schedule): `ProfilerStep#3`.
+    Step,
+}
+
+impl ActionKind {
+    /// Whether training loops and users start it, as opposed to the code below: what has a table of
+    /// its own in the Advanced report.
+    pub const fn is_action(self) -> bool {
+        matches!(self, Self::Action | Self::Module | Self::Step)
+    }
 }
 
 /// Where in the source an [`Action`] is written.
@@ -86,14 +104,25 @@ impl Action {
         Self::intern(Entry { kind: ActionKind::Action, name, location: None })
     }
 
+    /// The tensor op with this name, as its framework calls it. *Cost*: as [`new`](Self::new).
+    pub fn op(name: &str) -> Self {
+        Self::of_kind(ActionKind::Op, name, None)
+    }
+
+    /// The layer of a model of this type at this path; see [`names::module`](crate::names::module).
+    /// *Cost*: as [`new`](Self::new).
+    pub fn module(type_name: &str, path: &str) -> Self {
+        Self::of_kind(ActionKind::Module, &crate::names::module(type_name, path), None)
+    }
+
     /// The action with this kind, name and location. *Cost*: as [`new`](Self::new).
     pub fn with_location(kind: ActionKind, name: &str, location: SourceLocation) -> Self {
         Self::intern(Entry { kind, name, location: Some(location) })
     }
 
-    /// The action with this kind and name, and a location if the hook knows one.
-    #[cfg(feature = "tracing")]
-    pub(crate) fn of_kind(kind: ActionKind, name: &str, location: Option<SourceLocation>) -> Self {
+    /// The action with this kind and name, and a location if the hook knows one. *Cost*: as
+    /// [`new`](Self::new).
+    pub fn of_kind(kind: ActionKind, name: &str, location: Option<SourceLocation>) -> Self {
         Self::intern(Entry { kind, name, location })
     }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::action::{Action, Callsite};
+use crate::hook::OpStart;
 use crate::profiler::{Interest, Profiler};
 
 const INTEREST_BITS: u32 = u8::BITS;
@@ -66,7 +67,64 @@ pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let generation = activations.last_generation;
     activations.stack.push(Activation { generation, interest, profiler });
     activations.publish();
+    drop(activations);
+    crate::hook::announce();
     Activated { generation }
+}
+
+/// Asks all activated profilers again what they want.
+pub(crate) fn refresh() {
+    // Asked outside of the lock: a profiler may open scopes itself.
+    let asked: Vec<_> = Activations::lock().stack.clone();
+    let answers: Vec<_> =
+        asked.iter().map(|entry| (entry.generation, entry.profiler.interest())).collect();
+    let mut activations = Activations::lock();
+    for (generation, interest) in answers {
+        let mut entries = activations.stack.iter_mut();
+        if let Some(entry) = entries.find(|entry| entry.generation == generation) {
+            entry.interest = interest;
+        }
+    }
+    activations.publish();
+    drop(activations);
+    drop(asked);
+    crate::hook::announce();
+}
+
+/// What the active profiler wants.
+#[inline(always)]
+pub(crate) fn interest() -> Interest {
+    Interest::from_bits(STATE.load(Ordering::Relaxed) as u8)
+}
+
+/// Calls `tell` with the active profiler, if it wants `interest`; outside of the profiler's own work.
+#[inline(always)]
+pub(crate) fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) {
+    let state = STATE.load(Ordering::Relaxed);
+    if state != 0 && Interest::from_bits(state as u8).contains(interest) {
+        tell_seen(state >> INTEREST_BITS, tell);
+    }
+}
+
+/// Calls `tell` with the profiler of `generation`; false if this thread cannot reach it now.
+#[inline(never)]
+fn tell_seen(generation: u64, tell: impl FnOnce(&dyn Profiler)) -> bool {
+    let told = SEEN.try_with(|seen| {
+        // Exclusive while the profiler works: a scope that it opens itself is not measured,
+        // or it would never come to an end.
+        let mut references = seen.try_borrow_mut().ok()?;
+        if references.last().is_none_or(|top| top.generation != generation) {
+            drop(references);
+            if !see(seen, generation) {
+                return None;
+            }
+            references = seen.try_borrow_mut().ok()?;
+        }
+        let top = references.last().filter(|top| top.generation == generation)?;
+        tell(&*top.profiler);
+        Some(())
+    });
+    matches!(told, Ok(Some(())))
 }
 
 /// The active profiler, if there is one.
@@ -95,6 +153,7 @@ impl Drop for Activated {
         activations.publish();
         drop(activations);
         forget_generation(self.generation);
+        crate::hook::announce();
     }
 }
 
@@ -145,37 +204,31 @@ impl ActiveScope {
         self.action.is_some()
     }
 
-    #[inline(never)]
     fn start(generation: u64, action: Action) -> Self {
-        let started = SEEN.try_with(|seen| {
-            // Exclusive while the profiler works: a scope that it opens itself is not measured,
-            // or it would never come to an end.
-            let mut references = seen.try_borrow_mut().ok()?;
-            if references.last().is_none_or(|top| top.generation != generation) {
-                drop(references);
-                if !see(seen, generation) {
-                    return None;
-                }
-                references = seen.try_borrow_mut().ok()?;
-            }
-            let top = references.last().filter(|top| top.generation == generation)?;
-            top.profiler.start(action);
-            Some(())
-        });
-        match started {
-            Ok(Some(())) => {
-                Self { generation, action: Some(action), stays_on_its_thread: PhantomData }
-            }
-            _ => Self::OFF,
+        if !tell_seen(generation, |profiler| profiler.start(action)) {
+            return Self::OFF;
         }
+        Self { generation, action: Some(action), stays_on_its_thread: PhantomData }
     }
 
+    /// Opens an op; the generation to close it with.
+    #[inline(always)]
+    pub(crate) fn open_op(op: &OpStart<'_>, interest: Interest) -> Option<u64> {
+        let state = STATE.load(Ordering::Relaxed);
+        if state == 0 || !Interest::from_bits(state as u8).contains(interest) {
+            return None;
+        }
+        let generation = state >> INTEREST_BITS;
+        tell_seen(generation, |profiler| profiler.start_op(op)).then_some(generation)
+    }
+
+    /// Stops what was opened under `generation`.
     #[inline(never)]
-    fn stop(&self, action: Action) {
+    pub(crate) fn close(generation: u64, action: Action) {
         let _ = SEEN.try_with(|seen| {
             let Ok(seen) = seen.try_borrow() else { return };
             // Nearly always the last; an older one if another profiler was activated in between.
-            if let Some(own) = seen.iter().rfind(|entry| entry.generation == self.generation) {
+            if let Some(own) = seen.iter().rfind(|entry| entry.generation == generation) {
                 let _ = own.profiler.stop(action);
             }
         });
@@ -186,7 +239,7 @@ impl Drop for ActiveScope {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(action) = self.action {
-            self.stop(action);
+            Self::close(self.generation, action);
         }
     }
 }

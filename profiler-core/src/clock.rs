@@ -38,6 +38,24 @@ fn origin() -> &'static Origin {
     })
 }
 
+/// The counter now, for those who have no [`Clock`] of their own.
+pub(crate) fn ticks() -> u64 {
+    origin().clock.raw()
+}
+
+/// What the counter showed, or will show, at `instant`.
+pub(crate) fn ticks_at(instant: Instant) -> u64 {
+    let origin = origin();
+    let per_second = 1.0 / Rate::now().seconds_per_tick;
+    match instant.checked_duration_since(origin.instant) {
+        Some(after) => origin.ticks + (after.as_secs_f64() * per_second) as u64,
+        None => {
+            let before = origin.instant.duration_since(instant).as_secs_f64();
+            origin.ticks.saturating_sub((before * per_second) as u64)
+        }
+    }
+}
+
 /// Reads the counter. Every profiler has its own, so that no reading has to ask whether a global
 /// one is ready.
 #[derive(Debug, Clone)]
@@ -57,6 +75,12 @@ impl Clock {
     /// The counter now, in ticks of its own.
     pub(crate) fn ticks(&self) -> u64 {
         self.quanta.raw()
+    }
+
+    /// The counter now, by one instruction where that can be.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> u64 {
+        if self.is_in_line { counter() } else { self.ticks() }
     }
 
     /// Whether [`counter`] reads this clock.
@@ -113,6 +137,11 @@ impl Rate {
     /// A span of ticks in seconds.
     pub(crate) fn seconds(&self, ticks: u64) -> f64 {
         ticks as f64 * self.seconds_per_tick
+    }
+
+    /// A span of ticks in nanoseconds.
+    pub(crate) fn nanoseconds(&self, ticks: u64) -> u64 {
+        (self.seconds(ticks) * 1e9).round() as u64
     }
 
     /// When the counter stood at `ticks`, by the wall clock as it was at first use.

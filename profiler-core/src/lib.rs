@@ -36,6 +36,7 @@ mod active;
 pub mod advanced;
 mod clock;
 pub mod future;
+pub mod hook;
 pub mod interrupt;
 pub mod names;
 pub mod output;
@@ -51,6 +52,7 @@ pub mod simple;
 mod stage;
 pub mod startup;
 mod sync;
+pub mod tensor;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
 #[cfg(feature = "train")]
@@ -68,3 +70,4 @@ pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use simple::{SimpleIoProfiler, SimpleProfiler};
 pub use stage::Stage;
+pub use tensor::TensorProfiler;

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ops::{BitOr, BitOrAssign};
 
 use crate::action::Action;
+use crate::hook::{DeviceEvent, MemoryChange, MemoryLabel, OpStart};
 use crate::output::Output;
 use crate::report::Report;
 use crate::{RunContext, Stage};
@@ -55,10 +56,40 @@ pub trait Profiler: Send + Sync {
     fn stop(&self, action: Action) -> Result<(), NeverStarted>;
 
     /// What this profiler wants to hear of, so that hooks do no work nobody asked for.
-    /// Actions alone by default. Asked once, when the profiler is [activated](crate::activate).
+    /// Actions alone by default. Asked when the profiler is [activated](crate::activate), and when
+    /// it says that its [interest changed](crate::hook::interest_changed).
     fn interest(&self) -> Interest {
         Interest::ACTIONS
     }
+
+    /// A tensor op begins on the calling thread; it ends by [`stop`](Self::stop) of its action.
+    /// Called only while [`interest`](Self::interest) has [`Interest::OPS`]. By default an action
+    /// like any other.
+    fn start_op(&self, op: &OpStart<'_>) {
+        self.start(op.action);
+    }
+
+    /// The calling thread allocated or freed memory of a device. Called only while
+    /// [`interest`](Self::interest) has [`Interest::MEMORY`]; ignored by default.
+    fn memory(&self, _change: &MemoryChange) {}
+
+    /// What the memory at an address is for, from a hook that knows. Ignored by default.
+    fn label_memory(&self, _label: &MemoryLabel) {}
+
+    /// Something ran on a device. Called by any thread, long after it ran, while
+    /// [`interest`](Self::interest) has [`Interest::DEVICE`]; ignored by default.
+    fn device_event(&self, _event: &DeviceEvent) {}
+
+    /// A step (a training batch, or a batch of an evaluation) is over and the next one begins.
+    /// Called by training loops after every batch, on the thread that runs them. Ignored by default.
+    fn step(&self) {}
+
+    /// What runs from here to [`resume`](Self::resume) belongs to no step: the validation inside a
+    /// training. Ignored by default.
+    fn pause(&self) {}
+
+    /// The end of a [`pause`](Self::pause).
+    fn resume(&self) {}
 
     /// A stage begins: from here on measurements belong to it. By default told to the
     /// [`output`](Self::output).
@@ -118,6 +149,14 @@ impl Interest {
     pub const ACTIONS: Self = Self(1);
     /// The code below actions: functions with `#[profile]` and `tracing` spans.
     pub const FUNCTIONS: Self = Self(1 << 1);
+    /// Tensor ops.
+    pub const OPS: Self = Self(1 << 2);
+    /// The shapes and types of ops' inputs.
+    pub const SHAPES: Self = Self(1 << 3);
+    /// Allocations of devices' memory.
+    pub const MEMORY: Self = Self(1 << 4);
+    /// When kernels and copies ran, by the device's clock.
+    pub const DEVICE: Self = Self(1 << 5);
 
     /// Whether all of `other` is wanted.
     #[inline(always)]
@@ -149,7 +188,14 @@ impl BitOrAssign for Interest {
 
 impl fmt::Debug for Interest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [(Self::ACTIONS, "ACTIONS"), (Self::FUNCTIONS, "FUNCTIONS")];
+        let names = [
+            (Self::ACTIONS, "ACTIONS"),
+            (Self::FUNCTIONS, "FUNCTIONS"),
+            (Self::OPS, "OPS"),
+            (Self::SHAPES, "SHAPES"),
+            (Self::MEMORY, "MEMORY"),
+            (Self::DEVICE, "DEVICE"),
+        ];
         let wanted: Vec<_> =
             names.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| *name).collect();
         write!(formatter, "Interest({})", wanted.join(" | "))

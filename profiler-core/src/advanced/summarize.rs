@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::AdvancedProfiler;
 use super::snapshot::{Counts, Place, TreeSnapshot};
-use crate::action::{Action, ActionKind};
+use crate::action::Action;
 use crate::clock::Rate;
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
@@ -106,7 +106,7 @@ fn add_profiles(
     tree: &TreeSnapshot,
 ) {
     for (index, place) in tree.places.iter().enumerate() {
-        if let Some(action) = place.action.filter(|action| action.kind() == ActionKind::Action) {
+        if let Some(action) = place.action.filter(|action| action.kind().is_action()) {
             let profile = profiles.entry((sub_stage, action.name())).or_default();
             profile.calls += place.counts.calls;
             profile.total += place.counts.cumulative;
@@ -116,7 +116,7 @@ fn add_profiles(
     let top = &tree.places[0].children;
     for index in top {
         let place = &tree.places[*index];
-        if place.action.is_some_and(|action| action.kind() != ActionKind::Action) {
+        if place.action.is_some_and(|action| !action.kind().is_action()) {
             let profile = profiles.entry((sub_stage, OUTSIDE)).or_default();
             profile.calls += place.counts.calls;
             profile.total += place.counts.cumulative;

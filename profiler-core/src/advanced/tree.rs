@@ -203,7 +203,7 @@ impl CallTree {
 
 /// Whether this is an action with a report of its own, not a function or span below one.
 fn is_action(action: Action) -> bool {
-    action.kind() == ActionKind::Action
+    action.kind().is_action()
 }
 
 impl Function {

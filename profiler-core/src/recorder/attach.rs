@@ -35,14 +35,14 @@ impl<T> ThreadTable<T> {
 
 /// What a thread is called in reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct ThreadName {
-    pub(super) name: String,
+pub(crate) struct ThreadName {
+    pub(crate) name: String,
     /// The thread has no name of its own.
     pub(super) is_made_up: bool,
 }
 
 impl ThreadName {
-    fn of_this_thread() -> Self {
+    pub(crate) fn of_this_thread() -> Self {
         static UNNAMED: AtomicU64 = AtomicU64::new(0);
         thread_local! {
             static NUMBER: u64 = UNNAMED.fetch_add(1, Ordering::Relaxed) + 1;

@@ -17,7 +17,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::attach::{ThreadName, ThreadTable, next_number};
+pub(crate) use self::attach::ThreadName;
+use self::attach::{ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::stack::Stack;
 use crate::clock::{Clock, Rate};

@@ -1,0 +1,64 @@
+//! For those who write hooks: tensor ops, their shapes, memory and device work on their way into a
+//! [`Profiler`](crate::Profiler).
+//!
+//! A hook of a framework is called by the framework, on whatever thread, and tells the active
+//! profiler what happens:
+//!
+//! | what happens | what the hook does |
+//! |---|---|
+//! | an op begins and ends | [`OpScope::open`], [`OpScope::close`] |
+//! | an op hands work to a device | the same with an [`OpStart::launch`] |
+//! | that work is known to have run | [`device_event`] |
+//! | memory is allocated or freed | [`memory`] |
+//! | it becomes known what memory is for | [`label_memory`] |
+//!
+//! None of them allocates or does anything when no profiler is active that wants it. Since most
+//! frameworks can turn their hooks on and off, a hook should do so: a [`Source`] is told whenever
+//! the wishes of the active profiler change.
+
+mod context;
+mod device;
+mod memory;
+mod op;
+mod shapes;
+mod source;
+mod timestamp;
+
+pub use context::Context;
+pub use device::{DeviceActivity, DeviceEvent, TimingMethod};
+pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
+pub use op::{Direction, OpScope, OpStart};
+pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
+pub use source::{Source, SourceHandle, interest_changed, register};
+pub use timestamp::Timestamp;
+
+pub(crate) use context::{ContextTable, OpenActions};
+pub(crate) use shapes::ShapeCache;
+pub(crate) use source::{announce, context_changed, flush, wants_context};
+
+use crate::Interest;
+use crate::active::with_active;
+
+/// Tells the active profiler of allocated or freed memory, if it wants to know.
+#[inline]
+pub fn memory(change: &MemoryChange) {
+    with_active(Interest::MEMORY, |profiler| profiler.memory(change));
+}
+
+/// Tells the active profiler what memory is for, if it wants to know.
+#[inline]
+pub fn label_memory(label: &MemoryLabel) {
+    with_active(Interest::MEMORY, |profiler| profiler.label_memory(label));
+}
+
+/// Tells the active profiler what ran on a device, if it wants to know.
+#[inline]
+pub fn device_event(event: &DeviceEvent) {
+    with_active(Interest::DEVICE, |profiler| profiler.device_event(event));
+}
+
+/// What the active profiler wants now. *Cost*: one relaxed load.
+#[inline]
+pub fn interest() -> Interest {
+    crate::active::interest()
+}

@@ -1,0 +1,127 @@
+//! Hooks that can be turned on and off.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Context;
+use crate::Interest;
+
+/// A hook that can be turned on and off, and may have work under way.
+///
+/// Its methods are called with no lock of ours held but the one that keeps calls in order: they may
+/// use the framework and open scopes, but not [`register`] sources or change the active profiler.
+pub trait Source: Send + Sync {
+    /// The wishes of the active profiler have changed to this; [`Interest::NONE`] where there is
+    /// none. Also called once by [`register`]. Called on the thread that begins or ends a step, or
+    /// activates a profiler.
+    fn interest_changed(&self, interest: Interest);
+
+    /// A recording is about to begin or to end: deliver what is still under way, waiting for the
+    /// device if need be. By default there is nothing.
+    fn flush(&self) {}
+
+    /// Whether [`context_changed`](Self::context_changed) is to be called. Asked at registration.
+    fn wants_context(&self) -> bool {
+        false
+    }
+
+    /// While ops are recorded: the calling thread opened or closed an action, so what it does from
+    /// here on belongs to `context`. For frameworks that do the work on another thread.
+    fn context_changed(&self, _context: Context) {}
+}
+
+struct Registry {
+    interest: Interest,
+    sources: Vec<(u64, Arc<dyn Source>)>,
+    last: u64,
+}
+
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { interest: Interest::NONE, sources: Vec::new(), last: 0 });
+static WANTS_CONTEXT: AtomicBool = AtomicBool::new(false);
+
+impl Registry {
+    fn lock() -> MutexGuard<'static, Self> {
+        REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self) {
+        let wants = self.sources.iter().any(|(_, source)| source.wants_context());
+        WANTS_CONTEXT.store(wants, Ordering::Relaxed);
+    }
+}
+
+/// Keeps a source registered.
+#[derive(Debug)]
+#[must_use = "the source is told of changes only until this is dropped"]
+pub struct SourceHandle(u64);
+
+impl SourceHandle {
+    /// Keeps the source registered for the life of the process.
+    pub fn forever(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for SourceHandle {
+    fn drop(&mut self) {
+        let mut registry = Registry::lock();
+        registry.sources.retain(|(number, _)| *number != self.0);
+        registry.publish();
+    }
+}
+
+/// From here on `source` is told what the active profiler wants, beginning with what it wants now.
+pub fn register(source: Arc<dyn Source>) -> SourceHandle {
+    let mut registry = Registry::lock();
+    source.interest_changed(registry.interest);
+    registry.last += 1;
+    let number = registry.last;
+    registry.sources.push((number, source));
+    registry.publish();
+    SourceHandle(number)
+}
+
+/// For profilers whose [`interest`](crate::Profiler::interest) changes while they are active: asks
+/// them again, and tells all sources if the active one's answer is a new one.
+pub fn interest_changed() {
+    crate::active::refresh();
+}
+
+/// What the active profiler wants may have changed.
+pub(crate) fn announce() {
+    let mut registry = Registry::lock();
+    // Read under the lock: whoever comes last announces the latest.
+    let interest = crate::active::interest();
+    if registry.interest != interest {
+        registry.interest = interest;
+        for (_, source) in &registry.sources {
+            source.interest_changed(interest);
+        }
+    }
+}
+
+/// Has all sources deliver what is under way.
+pub(crate) fn flush() {
+    for source in sources() {
+        source.flush();
+    }
+}
+
+/// Whether some source wants to know which actions are open.
+#[inline(always)]
+pub(crate) fn wants_context() -> bool {
+    WANTS_CONTEXT.load(Ordering::Relaxed)
+}
+
+/// The calling thread's open actions are now those of `context`.
+pub(crate) fn context_changed(context: Context) {
+    for source in sources().into_iter().filter(|source| source.wants_context()) {
+        source.context_changed(context);
+    }
+}
+
+/// Outside of the lock, since they may open scopes themselves.
+fn sources() -> Vec<Arc<dyn Source>> {
+    Registry::lock().sources.iter().map(|(_, source)| source.clone()).collect()
+}

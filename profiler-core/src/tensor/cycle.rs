@@ -1,0 +1,171 @@
+//! A finished recording, for those who read it.
+
+use std::ops::Range;
+
+use chrono::{DateTime, Utc};
+
+use super::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent};
+use super::recording::{Dropped, Recording};
+use super::track::LogSnapshot;
+use crate::clock::Rate;
+use crate::hook::{Context, DeviceEvent, MemoryLabel, OpenActions, Timestamp};
+use crate::{Action, RunContext, Stage};
+
+/// One cycle of a [`Schedule`](super::Schedule), recorded and over: what
+/// [`on_trace_ready`](super::TensorProfiler::on_trace_ready) is given.
+pub struct Cycle {
+    /// Which cycle of its stage, counted from 0.
+    pub number: u64,
+    /// The steps that were recorded, counted from 0 in their stage.
+    pub steps: Range<u64>,
+    /// Whether all active steps of the schedule are in it; a run that ends early leaves some out.
+    pub is_complete: bool,
+    /// The stage, if a trainer said one.
+    pub stage: Option<Stage>,
+    /// Rank and world size of the process.
+    pub run: RunContext,
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// What happened on devices, in the order in which it became known.
+    pub device_events: Vec<DeviceEvent>,
+    /// What is known of what memory is for.
+    pub memory_labels: Vec<MemoryLabel>,
+    /// Events for which there was no room.
+    pub dropped: Dropped,
+    /// Scopes of other threads that were open at the end; they are not among the events.
+    pub open_elsewhere: u64,
+    tracks: Vec<Track>,
+    contexts: Vec<OpenActions>,
+    rate: Rate,
+}
+
+/// What one thread recorded.
+pub struct Track {
+    /// The thread's name.
+    pub thread_name: String,
+    /// The number that the operating system knows the thread by.
+    pub thread: u64,
+    events: LogSnapshot<EVENT_WORDS>,
+    memory: LogSnapshot<MEMORY_WORDS>,
+}
+
+impl Track {
+    /// The events in the order in which they ended, so that what is inside comes before what is
+    /// around it.
+    pub fn events(&self) -> impl DoubleEndedIterator<Item = Event> + '_ {
+        self.events.events()
+    }
+
+    /// How many events there are.
+    pub fn event_count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// What the thread allocated and freed, in that order.
+    pub fn memory_events(&self) -> impl DoubleEndedIterator<Item = MemoryEvent> + '_ {
+        self.memory.events()
+    }
+
+    /// How many allocations and frees there are.
+    pub fn memory_event_count(&self) -> usize {
+        self.memory.len()
+    }
+}
+
+/// What a cycle is called, and which steps are in it.
+pub(crate) struct CycleName {
+    pub(crate) number: u64,
+    pub(crate) steps: Range<u64>,
+    pub(crate) is_complete: bool,
+    pub(crate) stage: Option<Stage>,
+    pub(crate) run: RunContext,
+}
+
+impl Cycle {
+    /// Takes what was recorded out of `recording`.
+    pub(crate) fn take(recording: &Recording, name: CycleName, ended: u64) -> Self {
+        let mut open_elsewhere = 0;
+        let tracks = recording.tracks().into_iter().map(|track| {
+            open_elsewhere += track.open.get();
+            Track {
+                thread_name: track.name.name.clone(),
+                thread: track.thread,
+                events: track.events.take(),
+                memory: track.memory.take(),
+            }
+        });
+        let tracks = tracks.collect();
+        Self {
+            number: name.number,
+            steps: name.steps,
+            is_complete: name.is_complete,
+            stage: name.stage,
+            run: name.run,
+            started: Timestamp::from_ticks(recording.started),
+            ended: Timestamp::from_ticks(ended),
+            device_events: recording.take_device_events(),
+            memory_labels: recording.take_labels(),
+            dropped: recording.dropped(),
+            open_elsewhere,
+            tracks,
+            contexts: recording.contexts.entries(),
+            rate: Rate::now(),
+        }
+    }
+
+    /// The threads, in the order in which they began to record.
+    pub fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// How many events there are on all threads.
+    pub fn event_count(&self) -> usize {
+        self.tracks.iter().map(Track::event_count).sum()
+    }
+
+    /// How long it lasted, in nanoseconds.
+    pub fn wall_nanoseconds(&self) -> u64 {
+        self.nanoseconds_between(self.started, self.ended)
+    }
+
+    /// From one moment to a later one, in nanoseconds; 0 if it is not later.
+    pub fn nanoseconds_between(&self, from: Timestamp, to: Timestamp) -> u64 {
+        self.rate.nanoseconds(to.ticks().saturating_sub(from.ticks()))
+    }
+
+    /// A moment in nanoseconds since the beginning of the cycle; negative before it.
+    pub fn nanoseconds_since_start(&self, time: Timestamp) -> i64 {
+        let (start, time) = (self.started.ticks(), time.ticks());
+        if time >= start {
+            self.rate.nanoseconds(time - start).cast_signed()
+        } else {
+            -self.rate.nanoseconds(start - time).cast_signed()
+        }
+    }
+
+    /// A moment on the wall clock.
+    pub fn wall_time(&self, time: Timestamp) -> DateTime<Utc> {
+        self.rate.wall_time(time.ticks())
+    }
+
+    /// What was open where an op was called, the outermost first, and on which thread in which
+    /// step.
+    pub fn context(&self, context: Context) -> Option<ContextActions<'_>> {
+        let entry = self.contexts.get(context.number() as usize - 1)?;
+        Some(ContextActions { step: entry.step, thread: entry.thread, actions: &entry.actions })
+    }
+}
+
+/// See [`Cycle::context`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContextActions<'cycle> {
+    /// The step, counted from 0 in its stage.
+    pub step: u64,
+    /// The thread, as in [`Track::thread`].
+    pub thread: u64,
+    /// What was open, the outermost first.
+    pub actions: &'cycle [Action],
+}

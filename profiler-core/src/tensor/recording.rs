@@ -1,0 +1,124 @@
+//! One recording: what all threads recorded from its beginning to its end.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::event::{EVENT_WORDS, MEMORY_WORDS};
+use super::track::{Budget, Log};
+use crate::hook::{ContextTable, DeviceEvent, MemoryLabel};
+use crate::recorder::ThreadName;
+use crate::sync::Tally;
+
+/// Events, of whatever kind, for which there was no room, or that came after the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// Ops, actions and other scopes.
+    pub events: u64,
+    /// Allocations and frees.
+    pub memory: u64,
+    /// Kernels and copies.
+    pub device: u64,
+}
+
+/// What threads record into while it lasts.
+pub(crate) struct Recording {
+    /// Never used twice in a process; above 0.
+    pub(crate) number: u64,
+    pub(crate) started: u64,
+    pub(crate) budget: Budget,
+    pub(crate) contexts: ContextTable,
+    is_over: AtomicBool,
+    tracks: Mutex<Vec<Arc<TrackLog>>>,
+    device: Mutex<Vec<DeviceEvent>>,
+    labels: Mutex<Vec<MemoryLabel>>,
+    dropped_device: AtomicU64,
+}
+
+/// What one thread records into.
+pub(crate) struct TrackLog {
+    pub(crate) name: ThreadName,
+    /// The number that the operating system knows the thread by, or one of our own.
+    pub(crate) thread: u64,
+    pub(crate) events: Log<EVENT_WORDS>,
+    pub(crate) memory: Log<MEMORY_WORDS>,
+    /// How many scopes are open.
+    pub(crate) open: Tally,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recording {
+    pub(crate) fn new(started: u64, max_events: u64) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            started,
+            budget: Budget::new(max_events),
+            contexts: ContextTable::default(),
+            is_over: AtomicBool::new(false),
+            tracks: Mutex::default(),
+            device: Mutex::default(),
+            labels: Mutex::default(),
+            dropped_device: AtomicU64::new(0),
+        }
+    }
+
+    /// A place for a thread's events.
+    pub(crate) fn register(&self, name: ThreadName, thread: u64) -> Arc<TrackLog> {
+        let track = Arc::new(TrackLog {
+            name,
+            thread,
+            events: Log::new(),
+            memory: Log::new(),
+            open: Tally::new(0),
+        });
+        lock(&self.tracks).push(track.clone());
+        track
+    }
+
+    pub(crate) fn tracks(&self) -> Vec<Arc<TrackLog>> {
+        lock(&self.tracks).clone()
+    }
+
+    /// Nobody will read what is recorded from here on.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn add_device_event(&self, event: DeviceEvent) {
+        if self.budget.take(1) {
+            lock(&self.device).push(event);
+        } else {
+            self.dropped_device.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn add_label(&self, label: MemoryLabel) {
+        if self.budget.take(1) {
+            lock(&self.labels).push(label);
+        }
+    }
+
+    pub(crate) fn take_device_events(&self) -> Vec<DeviceEvent> {
+        std::mem::take(&mut *lock(&self.device))
+    }
+
+    pub(crate) fn take_labels(&self) -> Vec<MemoryLabel> {
+        std::mem::take(&mut *lock(&self.labels))
+    }
+
+    pub(crate) fn dropped(&self) -> Dropped {
+        let tracks = self.tracks();
+        Dropped {
+            events: tracks.iter().map(|track| track.events.dropped()).sum(),
+            memory: tracks.iter().map(|track| track.memory.dropped()).sum(),
+            device: self.dropped_device.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What one thread recorded: chunks of fixed-size events that it alone writes.
+
+use std::sync::Arc;
+
+use super::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Tally};
+
+/// How many events a chunk has room for.
+#[cfg(not(loom))]
+pub(crate) const CHUNK: usize = 1024;
+#[cfg(loom)]
+pub(crate) const CHUNK: usize = 2;
+
+/// Room for [`CHUNK`] records of `WORDS` words.
+///
+/// *Invariant*: one thread writes. It stores the words of a record, then raises `length` over it
+/// with release; a record below `length` never changes again. So whoever reads `length` with
+/// acquire reads whole records.
+pub(crate) struct Chunk<const WORDS: usize> {
+    length: Tally,
+    words: Box<[[AtomicU64; WORDS]]>,
+}
+
+impl<const WORDS: usize> Chunk<WORDS> {
+    fn new() -> Self {
+        let unused = || std::array::from_fn(|_| AtomicU64::new(0));
+        Self { length: Tally::new(0), words: (0..CHUNK).map(|_| unused()).collect() }
+    }
+
+    /// Adds a record; false if there is no room. Only the owning thread may call this.
+    #[inline(always)]
+    fn push(&self, record: [u64; WORDS]) -> bool {
+        let length = self.length.get();
+        let Some(place) = self.words.get(length as usize) else { return false };
+        for (word, value) in place.iter().zip(record) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.length.publish(length + 1);
+        true
+    }
+
+    fn len(&self) -> usize {
+        self.length.get_published() as usize
+    }
+
+    fn get(&self, index: usize) -> [u64; WORDS] {
+        std::array::from_fn(|word| self.words[index][word].load(Ordering::Relaxed))
+    }
+}
+
+/// How many more records a recording may keep, shared by its threads.
+#[derive(Debug)]
+pub(crate) struct Budget(std::sync::atomic::AtomicU64);
+
+impl Budget {
+    pub(crate) fn new(records: u64) -> Self {
+        Self(records.into())
+    }
+
+    /// Takes room for `records`; false if there is not so much.
+    pub(crate) fn take(&self, records: u64) -> bool {
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        self.0.fetch_update(relaxed, relaxed, |left| left.checked_sub(records)).is_ok()
+    }
+}
+
+/// A growing list of records with one writer; anybody may read while it grows.
+pub(crate) struct Log<const WORDS: usize> {
+    chunks: Mutex<Vec<Arc<Chunk<WORDS>>>>,
+    /// Records that found no room.
+    dropped: Tally,
+}
+
+impl<const WORDS: usize> Log<WORDS> {
+    pub(crate) fn new() -> Self {
+        Self { chunks: Mutex::new(Vec::new()), dropped: Tally::new(0) }
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Vec<Arc<Chunk<WORDS>>>> {
+        self.chunks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.get()
+    }
+
+    /// Takes what is in it now; what is added later is lost.
+    pub(crate) fn take(&self) -> LogSnapshot<WORDS> {
+        let chunks = std::mem::take(&mut *self.chunks());
+        let chunks = chunks.into_iter().map(|chunk| {
+            let length = chunk.len();
+            (chunk, length)
+        });
+        LogSnapshot { chunks: chunks.collect() }
+    }
+}
+
+/// The writing end of a [`Log`].
+pub(crate) struct LogWriter<const WORDS: usize> {
+    chunk: Option<Arc<Chunk<WORDS>>>,
+}
+
+impl<const WORDS: usize> LogWriter<WORDS> {
+    pub(crate) const fn new() -> Self {
+        Self { chunk: None }
+    }
+
+    /// Adds a record to `log`, if the budget allows. Only one thread may write a log, always through
+    /// the same writer.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, log: &Log<WORDS>, budget: &Budget, record: [u64; WORDS]) {
+        if let Some(chunk) = &self.chunk
+            && chunk.push(record)
+        {
+            return;
+        }
+        self.push_to_new(log, budget, record);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_to_new(&mut self, log: &Log<WORDS>, budget: &Budget, record: [u64; WORDS]) {
+        if !budget.take(CHUNK as u64) {
+            log.dropped.add(1);
+            return;
+        }
+        let chunk = Arc::new(Chunk::new());
+        chunk.push(record);
+        log.chunks().push(chunk.clone());
+        self.chunk = Some(chunk);
+    }
+}
+
+/// The records of a [`Log`] at one moment.
+pub(crate) struct LogSnapshot<const WORDS: usize> {
+    chunks: Vec<(Arc<Chunk<WORDS>>, usize)>,
+}
+
+impl<const WORDS: usize> LogSnapshot<WORDS> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.iter().map(|(_, length)| length).sum()
+    }
+
+    pub(crate) fn records(&self) -> impl DoubleEndedIterator<Item = [u64; WORDS]> + '_ {
+        self.chunks
+            .iter()
+            .flat_map(|(chunk, length)| (0..*length).map(move |index| chunk.get(index)))
+    }
+}
+
+impl LogSnapshot<EVENT_WORDS> {
+    /// The events in the order in which they ended.
+    pub(crate) fn events(&self) -> impl DoubleEndedIterator<Item = Event> + '_ {
+        self.records().filter_map(Event::from_words)
+    }
+}
+
+impl LogSnapshot<MEMORY_WORDS> {
+    /// The changes in the order in which they happened.
+    pub(crate) fn events(&self) -> impl DoubleEndedIterator<Item = MemoryEvent> + '_ {
+        self.records().map(MemoryEvent::from_words)
+    }
+}
