@@ -16,6 +16,8 @@ impl Budget {
             "off" => Some(Self::Nanoseconds(2.0)),
             "simple" | "simple_str" => Some(Self::Floors(1.3)),
             "advanced" => Some(Self::Floors(1.5)),
+            "tensor_op" => Some(Self::Floors(1.7)),
+            "tensor_op_shapes" => Some(Self::Floors(2.5)),
             _ => None,
         }
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler};
+use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler, TensorProfiler};
 
-/// The names that a profiler can be selected by, in any mixture of upper and lower case.
-pub const PROFILER_NAMES: [&str; 3] = ["simple", "advanced", "none"];
+/// The names that a profiler can be selected by, in any mixture of upper and lower case. `"pytorch"`
+/// is Lightning's name for what is `"tensor"` here.
+pub const PROFILER_NAMES: [&str; 5] = ["simple", "advanced", "tensor", "pytorch", "none"];
 
 /// No profiler has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +28,7 @@ pub struct UnknownProfiler {
 /// SimpleProfiler::new().dirpath("logs").filename("run").into_profiler()?;
 /// None.into_profiler()?;
 /// let error = "smiple".into_profiler().err().expect("a typo");
-/// assert!(error.to_string().contains(r#""simple", "advanced", "none""#));
+/// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "none""#));
 /// # Ok::<(), profiler_core::UnknownProfiler>(())
 /// ```
 pub trait IntoProfiler {
@@ -62,6 +63,7 @@ impl IntoProfiler for &str {
         match self.trim().to_ascii_lowercase().as_str() {
             "simple" => SimpleProfiler::new().into_profiler(),
             "advanced" => AdvancedProfiler::new().into_profiler(),
+            "tensor" | "pytorch" => TensorProfiler::new().into_profiler(),
             "none" => PassThroughProfiler.into_profiler(),
             _ => Err(UnknownProfiler { name: self.to_owned() }),
         }
@@ -109,7 +111,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no profiler named \"smiple\": use one of \"simple\", \"advanced\", \
-             \"none\", None, or a profiler of your own"
+             \"tensor\", \"pytorch\", \"none\", None, or a profiler of your own"
         );
     }
 }

@@ -16,6 +16,8 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(ours::SimpleStr::new()),
         Box::new(ours::SimpleMacro::new()),
         Box::new(ours::Advanced::new()),
+        Box::new(ours::Tensor::ops()),
+        Box::new(ours::Tensor::ops_with_shapes()),
         Box::new(peers::Hotpath::new()),
         Box::new(peers::Tracing::new()),
         Box::new(peers::Fastrace::new()),

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use profiler_core::action::SourceLocation;
+use profiler_core::hook::{DType, InputsBuilder, OpStart};
 use profiler_core::{
-    Action, ActionKind, Activated, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler,
-    activate, active, profile,
+    Action, ActionKind, Activated, AdvancedProfiler, Profiler, ProfilerExt, RunContext,
+    SimpleProfiler, Stage, TensorProfiler, activate, active, profile,
 };
 
 use crate::harness::{Subject, time, work};
@@ -154,6 +155,65 @@ impl Subject for Advanced {
         time(scopes, |call| {
             let _scope = self.profiler.profile(self.functions[call % 8]);
             work(call);
+        })
+    }
+}
+
+/// The Tensor profiler, as hooks call it: one of eight ops in turn, inside an open action.
+pub struct Tensor {
+    name: &'static str,
+    profiler: Arc<dyn Profiler>,
+    ops: [Action; 8],
+    /// What a linear layer has: input, weight and bias.
+    inputs: Option<[InputsBuilder; 8]>,
+}
+
+impl Tensor {
+    /// Names and times alone.
+    pub fn ops() -> Self {
+        Self::named("tensor_op", None)
+    }
+
+    /// With the shapes of three inputs, given anew for every op.
+    pub fn ops_with_shapes() -> Self {
+        let inputs = |index: usize| {
+            let mut inputs = InputsBuilder::new();
+            inputs.tensor(DType::Float32, &[32, 64 + index as i64]);
+            inputs.tensor(DType::Float32, &[64 + index as i64, 128]);
+            inputs.tensor(DType::Float32, &[128]);
+            inputs
+        };
+        Self::named("tensor_op_shapes", Some(std::array::from_fn(inputs)))
+    }
+
+    fn named(name: &'static str, inputs: Option<[InputsBuilder; 8]>) -> Self {
+        let profiler = behind_dyn(TensorProfiler::new().without_schedule());
+        let ops = std::array::from_fn(|index| Action::op(&format!("aten::op_{index}")));
+        Self { name, profiler, ops, inputs }
+    }
+}
+
+impl Subject for Tensor {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn begin(&self) {
+        self.profiler.setup(Stage::Fit, &RunContext::default());
+    }
+
+    fn end(&self) {
+        self.profiler.teardown(Some(Stage::Fit));
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        let _training_step = self.profiler.profile("training_step");
+        time(scopes, |call| {
+            let mut op = OpStart::new(self.ops[call % 8]);
+            op.inputs = self.inputs.as_ref().map(|inputs| &inputs[call % 8]);
+            self.profiler.start_op(&op);
+            work(call);
+            let _ = self.profiler.stop(op.action);
         })
     }
 }

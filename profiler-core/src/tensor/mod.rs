@@ -169,11 +169,11 @@ impl Profiler for TensorProfiler {
     }
 
     fn pause(&self) {
-        self.set_pauses(|pauses| pauses + 1);
+        self.pause_steps();
     }
 
     fn resume(&self) {
-        self.set_pauses(|pauses| pauses.saturating_sub(1));
+        self.resume_steps();
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -196,3 +196,6 @@ impl Profiler for TensorProfiler {
         self.teardown(None);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -47,6 +47,9 @@ impl TensorProfiler {
 
     pub(super) fn next_step(&self) {
         let _ = self.number(); // the first sign of life may be the end of the first step
+        if self.control().top().pauses > 0 {
+            return;
+        }
         self.stop_step();
         let Some(schedule) = self.settings.schedule else { return };
         let (before, after) = {
@@ -75,7 +78,7 @@ impl TensorProfiler {
         {
             let step = self.step.load(Ordering::Relaxed);
             let span = OpStart { sequence: step as u32, ..OpStart::new(step_action()) };
-            writer::start_op(number, || self.current_recording(), &span, &self.clock);
+            writer::start_step(number, || self.current_recording(), &span, &self.clock);
             if hook::wants_context() {
                 self.tell_context(number);
             }
@@ -150,10 +153,10 @@ impl TensorProfiler {
             let run = control.top();
             let number = run.cycles;
             run.cycles += 1;
-            let last = if is_complete { run.step } else { run.step + 1 };
             CycleName {
                 number,
-                steps: run.first_step..last.max(run.first_step),
+                // The one that runs is not over.
+                steps: run.first_step..run.step,
                 is_complete,
                 stage: run.stage,
                 run: run.run.clone(),
@@ -167,57 +170,89 @@ impl TensorProfiler {
 
     /// Ends what the reported stage has under way, so that its report has everything.
     pub(super) fn finish_stage(&self) {
-        self.stop_step();
         self.control().unwind_to_reported();
-        let phase = self.control().top().phase;
+        let (phase, steps) = {
+            let mut control = self.control();
+            let run = control.top();
+            (std::mem::replace(&mut run.phase, StepPhase::Skip), run.step)
+        };
+        if let Some(number) = self.number() {
+            // What comes after the last step is none; without any step it is all there is.
+            if steps > 0 {
+                writer::cancel(number, step_action(), false);
+            }
+        }
         match phase {
             StepPhase::Warmup => self.discard_recording(),
             // Without a schedule the whole stage is the cycle.
             _ => self.finish_cycle(self.settings.schedule.is_none()),
         }
-        self.control().top().phase = StepPhase::Skip;
     }
 
+    /// The stage that runs, if any, goes on when this one is over.
     pub(super) fn begin_stage(&self, stage: Stage, run: &RunContext) {
+        if self.recording.load(Ordering::Relaxed) == NOT_BEGUN {
+            self.recording.store(NOT_RECORDING, Ordering::Relaxed);
+        }
+        self.interrupt_step();
         {
             let mut control = self.control();
             let schedule = self.settings.schedule.as_ref();
             control.push(StageRun::new(Some(stage), run.clone(), schedule));
         }
-        self.publish();
-        self.begin_recording_if_due();
-        self.start_step();
+        self.go_on();
     }
 
     pub(super) fn end_stage(&self, stage: Option<Stage>) {
-        if stage.is_none() || self.control().top().stage == stage {
+        let is_reported = stage != Some(Stage::SanityCheck);
+        if is_reported && (stage.is_none() || self.control().top().stage == stage) {
             self.finish_stage();
         }
         self.control().pop(stage);
-        self.publish();
+        self.go_on();
     }
 
-    pub(super) fn set_pauses(&self, change: impl FnOnce(u32) -> u32) {
-        let (was_paused, is_paused) = {
+    pub(super) fn pause_steps(&self) {
+        let is_first = {
             let mut control = self.control();
             let run = control.top();
-            let before = run.pauses;
-            run.pauses = change(before);
-            (before > 0, run.pauses > 0)
+            run.pauses += 1;
+            run.pauses == 1
         };
-        if was_paused == is_paused {
-            return;
+        if is_first {
+            self.interrupt_step();
+            self.publish();
         }
-        if is_paused {
-            // The step's span would count the pause.
+    }
+
+    pub(super) fn resume_steps(&self) {
+        let was_last = {
+            let mut control = self.control();
+            let run = control.top();
+            let was_last = run.pauses == 1;
+            run.pauses = run.pauses.saturating_sub(1);
+            was_last
+        };
+        if was_last {
+            self.go_on();
+        }
+    }
+
+    /// What comes now does not belong to the running step: its span ends, and is not even there if
+    /// nothing has happened in it yet.
+    fn interrupt_step(&self) {
+        let Some(number) = self.number() else { return };
+        if !writer::cancel(number, step_action(), true) {
             self.stop_step();
-            hook::flush();
-            self.publish();
-        } else {
-            hook::flush();
-            self.publish();
-            self.begin_recording_if_due();
-            self.start_step();
         }
+        hook::flush();
+    }
+
+    /// The innermost stage goes on with its step.
+    fn go_on(&self) {
+        hook::flush();
+        self.publish();
+        self.begin_recording_if_due();
+        self.start_step();
     }
 }

@@ -52,6 +52,10 @@ struct Seat {
     events: LogWriter<{ super::event::EVENT_WORDS }>,
     memory: LogWriter<{ super::event::MEMORY_WORDS }>,
     stack: Vec<Frame>,
+    /// How many scopes have ended.
+    recorded: u64,
+    /// The same when the running step began.
+    recorded_at_step: u64,
 }
 
 /// A thread's recordings: the one that it used last, and others that still go on.
@@ -179,6 +183,41 @@ pub(crate) fn finish(number: u64, now: u64) {
     });
 }
 
+/// Forgets the innermost open scope of `action`; with `only_if_empty`, only if nothing happened in
+/// it. False if it is still open.
+pub(crate) fn cancel(number: u64, action: Action, only_if_empty: bool) -> bool {
+    with_seat(
+        number,
+        || None,
+        |seat, _| {
+            let Some(found) = seat.stack.iter().rposition(|frame| frame.action == action) else {
+                return true;
+            };
+            let is_empty = found + 1 == seat.stack.len() && seat.recorded == seat.recorded_at_step;
+            if only_if_empty && !is_empty {
+                return false;
+            }
+            seat.stack.remove(found);
+            seat.track.open.set(seat.stack.len() as u64);
+            true
+        },
+    )
+    .unwrap_or(true)
+}
+
+/// Opens the span of a step.
+pub(crate) fn start_step(
+    number: u64,
+    recording: impl FnOnce() -> Option<Arc<Recording>>,
+    step: &OpStart<'_>,
+    clock: &Clock,
+) {
+    with_seat(number, recording, |seat, _| {
+        seat.recorded_at_step = seat.recorded;
+        seat.push(step, ShapeList::NONE, clock);
+    });
+}
+
 /// The context of what the calling thread does now, in step number `step`.
 pub(crate) fn context(number: u64, step: u64) -> Option<Context> {
     with_seat(
@@ -202,6 +241,8 @@ impl Seat {
             events: LogWriter::new(),
             memory: LogWriter::new(),
             stack: Vec::with_capacity(64),
+            recorded: 0,
+            recorded_at_step: 0,
         }
     }
 
@@ -258,6 +299,7 @@ impl Seat {
 
     #[inline(always)]
     fn record(&mut self, event: Event) {
+        self.recorded += 1;
         self.events.push(&self.track.events, &self.recording.budget, event.to_words());
     }
 }

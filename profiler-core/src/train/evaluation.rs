@@ -66,6 +66,7 @@ impl<M: TrainModule> Run<'_, M> {
             self.evaluation_batch(batch)?;
             self.state.batch_index = None;
             index += 1;
+            profiler.step();
             if is_last || self.watch.requested() {
                 break;
             }

@@ -134,9 +134,13 @@ impl<M: TrainModule> Run<'_, M> {
             drop(batch);
             self.state.batch_index = None;
             index += 1;
+            profiler.step();
             let is_due = interval.map_or(is_last, |interval| index.is_multiple_of(interval));
             if let (true, Some(validation)) = (is_due, self.validation(data)) {
-                self.evaluate(validation, Stage::Validate)?;
+                profiler.pause();
+                let result = self.evaluate(validation, Stage::Validate);
+                profiler.resume();
+                result?;
             }
             if self.should_stop() {
                 return Ok(is_last);
