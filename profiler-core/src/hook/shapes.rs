@@ -257,28 +257,29 @@ fn intern(words: &[i64]) -> ShapeList {
 #[derive(Debug)]
 pub(crate) struct ShapeCache {
     /// A list and its number at the place that its hash says; the latest one wins.
-    slots: Box<[(&'static [i64], u32)]>,
+    slots: Box<[(&'static [i64], u32); SLOTS]>,
 }
 
 const SLOTS: usize = 256;
 
 impl ShapeCache {
     pub(crate) fn new() -> Self {
-        Self { slots: vec![(&[][..], 0); SLOTS].into() }
+        Self { slots: Box::new([(&[][..], 0); SLOTS]) }
+    }
+
+    /// The list of these words, if it is one of the latest.
+    #[inline(always)]
+    pub(crate) fn known(&self, words: &[i64]) -> Option<ShapeList> {
+        let (known, number) = self.slots[place(words)];
+        // An empty slot has no words, and the number 0 that stands for no list.
+        (number != 0 && is_same(known, words)).then_some(ShapeList(number))
     }
 
     /// The list of these words.
-    #[inline(always)]
     pub(crate) fn intern(&mut self, words: &[i64]) -> ShapeList {
-        let slot = &mut self.slots[place(words)];
-        if slot.1 != 0 && slot.0 == words {
-            return ShapeList(slot.1);
-        }
-        Self::look_up(slot, words)
+        self.known(words).unwrap_or_else(|| Self::look_up(&mut self.slots[place(words)], words))
     }
 
-    #[cold]
-    #[inline(never)]
     fn look_up(slot: &mut (&'static [i64], u32), words: &[i64]) -> ShapeList {
         let list = intern(words);
         let index = (list.0 as usize).checked_sub(1);
@@ -290,14 +291,25 @@ impl ShapeCache {
     }
 }
 
-/// The slot of a list, by a multiplication per word: good enough for a table of 256.
+/// Whether two lists are the same. Without a way out in the middle, so that it becomes a few vector
+/// instructions in line; a comparison of slices is a call.
+#[inline(always)]
+fn is_same(one: &[i64], other: &[i64]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+}
+
+/// The slot of a list: a sum of products, none of which has to wait for another; good enough for a
+/// table of 256.
 #[inline(always)]
 fn place(words: &[i64]) -> usize {
-    let mut hash = words.len() as u64;
+    let mut factor = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut hash = 0_u64;
     for word in words {
-        hash = (hash.rotate_left(5) ^ word.cast_unsigned()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        hash = hash.wrapping_add(word.cast_unsigned().wrapping_mul(factor));
+        factor = factor.wrapping_add(0x3C6E_F372_FE94_F82A);
     }
-    (hash >> 56) as usize
+    (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 56
 }
 
 #[cfg(all(test, not(loom)))]
@@ -340,7 +352,7 @@ mod tests {
         assert_eq!(ShapeList::intern(&inputs).inputs(), Some(cut));
         inputs.set_words(&[(255 << 32) | 0xffff_ffff]);
         assert_eq!(ShapeList::intern(&inputs).inputs(), Some(vec![TensorShape::List(vec![])]));
-        inputs.set_words(&[-1, 77 << 32]);
+        inputs.set_words(&[77 << 32, -1, 5]);
         assert_eq!(ShapeList::intern(&inputs).inputs().map(|inputs| inputs.len()), Some(2));
     }
 }

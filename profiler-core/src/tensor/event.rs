@@ -1,7 +1,7 @@
 //! The events of a recording, as they are read and as they are stored.
 
 use crate::Action;
-use crate::hook::{Context, Direction, MemoryChange, MemoryDevice, ShapeList, Timestamp};
+use crate::hook::{Context, Direction, MemoryChange, MemoryDevice, OpStart, ShapeList, Timestamp};
 
 /// An op, action, function or other scope that a thread ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,23 +50,56 @@ fn split(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-impl Event {
+/// An [`Event`] that has not ended, in the words that it will be stored in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenEvent {
+    pub(crate) started: u64,
+    /// Action and shapes.
+    name: u64,
+    /// Sequence and forward thread.
+    tie: u64,
+    /// Context, depth and flags.
+    place: u64,
+}
+
+impl OpenEvent {
     #[inline(always)]
-    pub(crate) fn to_words(self) -> [u64; EVENT_WORDS] {
-        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-        let tail = u32::from(self.depth)
-            | flag(self.direction == Direction::Backward, BACKWARD)
-            | flag(self.is_unfinished, UNFINISHED)
-            | flag(self.overlaps, OVERLAPS);
-        [
-            self.start.ticks(),
-            self.end.ticks(),
-            join(self.action.number(), self.shapes.number()),
-            join(self.sequence, self.forward_thread),
-            join(self.context.map_or(0, Context::number), tail),
-        ]
+    pub(crate) fn new(op: &OpStart<'_>, shapes: ShapeList, depth: usize) -> Self {
+        let depth = depth.min(usize::from(u16::MAX)) as u32;
+        let backward = if op.direction == Direction::Backward { BACKWARD } else { 0 };
+        Self {
+            started: 0,
+            name: join(op.action.number(), shapes.number()),
+            tie: join(op.sequence, op.forward_thread),
+            place: join(op.context.map_or(0, Context::number), depth | backward),
+        }
     }
 
+    #[inline(always)]
+    pub(crate) fn is_of(&self, action: Action) -> bool {
+        self.name as u32 == action.number()
+    }
+
+    pub(crate) fn action(&self) -> Option<Action> {
+        Action::from_number(self.name as u32)
+    }
+
+    /// From here on it nests with nothing.
+    pub(crate) fn set_overlaps(&mut self) {
+        self.place |= join(0, OVERLAPS);
+    }
+
+    pub(crate) fn set_unfinished(&mut self) {
+        self.place |= join(0, UNFINISHED);
+    }
+
+    #[inline(always)]
+    pub(crate) fn ended(&self, end: u64) -> [u64; EVENT_WORDS] {
+        [self.started, end, self.name, self.tie, self.place]
+    }
+}
+
+impl Event {
     pub(crate) fn from_words(words: [u64; EVENT_WORDS]) -> Option<Self> {
         let (action, shapes) = split(words[2]);
         let (sequence, forward_thread) = split(words[3]);
@@ -142,29 +175,35 @@ mod tests {
 
     #[test]
     fn events_are_read_as_they_were_stored() {
+        let op = OpStart {
+            sequence: 7,
+            forward_thread: u32::MAX,
+            context: Context::from_number(u32::MAX),
+            direction: Direction::Backward,
+            ..OpStart::new(Action::op("aten::mm"))
+        };
+        let mut open = OpenEvent::new(&op, ShapeList::from_number(u32::MAX), 1 << 20);
+        open.started = u64::MAX - 9;
+        open.set_unfinished();
         let event = Event {
-            action: Action::op("aten::mm"),
+            action: op.action,
             start: Timestamp::from_ticks(u64::MAX - 9),
             end: Timestamp::from_ticks(u64::MAX),
             shapes: ShapeList::from_number(u32::MAX),
             sequence: 7,
             forward_thread: u32::MAX,
-            context: Context::from_number(u32::MAX),
+            context: op.context,
             depth: u16::MAX,
             direction: Direction::Backward,
             is_unfinished: true,
             overlaps: false,
         };
-        assert_eq!(Event::from_words(event.to_words()), Some(event));
-        let other = Event {
-            context: None,
-            direction: Direction::Forward,
-            is_unfinished: false,
-            overlaps: true,
-            depth: 0,
-            ..event
-        };
-        assert_eq!(Event::from_words(other.to_words()), Some(other));
+        assert_eq!(Event::from_words(open.ended(u64::MAX)), Some(event));
+        let mut open = OpenEvent::new(&OpStart::new(op.action), ShapeList::NONE, 3);
+        open.set_overlaps();
+        let event = Event::from_words(open.ended(1)).expect("an event");
+        assert_eq!((event.context, event.direction, event.depth), (None, Direction::Forward, 3));
+        assert!(event.overlaps && !event.is_unfinished && open.is_of(op.action));
         assert_eq!(Event::from_words([0; EVENT_WORDS]), None);
     }
 

@@ -24,7 +24,7 @@ use control::Control;
 pub use cycle::{ContextActions, Cycle, Track};
 pub use event::{Event, MemoryEvent};
 pub use recording::Dropped;
-use recording::Recording;
+use recording::{Memory, Recording};
 pub use schedule::{InvalidSchedule, Schedule, StepPhase};
 pub use settings::DeviceTiming;
 use settings::Settings;
@@ -45,6 +45,7 @@ pub struct TensorProfiler {
     /// The recording of that number.
     current: Mutex<Option<Arc<Recording>>>,
     control: Mutex<Control>,
+    memory: Arc<Memory>,
     settings: Settings,
     output: Output,
 }
@@ -64,6 +65,7 @@ impl TensorProfiler {
             clock: Clock::new(),
             current: Mutex::default(),
             control: Mutex::new(Control::new()),
+            memory: Arc::new(Memory::new()),
             settings: Settings::default(),
             output: Output::new(),
         }
@@ -119,7 +121,7 @@ impl TensorProfiler {
 impl Profiler for TensorProfiler {
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };
-        writer::start(number, || self.current_recording(), action, &self.clock);
+        writer::start(number, || self.current_recording(), &OpStart::new(action), &self.clock);
         if hook::wants_context() {
             self.tell_context(number);
         }
@@ -137,7 +139,7 @@ impl Profiler for TensorProfiler {
 
     fn start_op(&self, op: &OpStart<'_>) {
         let Some(number) = self.number() else { return };
-        writer::start_op(number, || self.current_recording(), op, &self.clock);
+        writer::start(number, || self.current_recording(), op, &self.clock);
     }
 
     fn memory(&self, change: &MemoryChange) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::{EVENT_WORDS, MEMORY_WORDS};
-use super::track::{Budget, Log};
+use super::track::{Budget, Log, Pool};
 use crate::hook::{ContextTable, DeviceEvent, MemoryLabel};
 use crate::recorder::ThreadName;
 use crate::sync::Tally;
@@ -20,6 +20,18 @@ pub struct Dropped {
     pub device: u64,
 }
 
+/// The memory that recordings of one profiler take turns to use.
+pub(crate) struct Memory {
+    events: Arc<Pool<EVENT_WORDS>>,
+    memory: Arc<Pool<MEMORY_WORDS>>,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Self { events: Arc::new(Pool::new()), memory: Arc::new(Pool::new()) }
+    }
+}
+
 /// What threads record into while it lasts.
 pub(crate) struct Recording {
     /// Never used twice in a process; above 0.
@@ -27,6 +39,7 @@ pub(crate) struct Recording {
     pub(crate) started: u64,
     pub(crate) budget: Budget,
     pub(crate) contexts: ContextTable,
+    memory: Arc<Memory>,
     is_over: AtomicBool,
     tracks: Mutex<Vec<Arc<TrackLog>>>,
     device: Mutex<Vec<DeviceEvent>>,
@@ -50,13 +63,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Recording {
-    pub(crate) fn new(started: u64, max_events: u64) -> Self {
+    pub(crate) fn new(started: u64, max_events: u64, memory: Arc<Memory>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self {
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             started,
             budget: Budget::new(max_events),
             contexts: ContextTable::default(),
+            memory,
             is_over: AtomicBool::new(false),
             tracks: Mutex::default(),
             device: Mutex::default(),
@@ -70,8 +84,8 @@ impl Recording {
         let track = Arc::new(TrackLog {
             name,
             thread,
-            events: Log::new(),
-            memory: Log::new(),
+            events: Log::new(self.memory.events.clone()),
+            memory: Log::new(self.memory.memory.clone()),
             open: Tally::new(0),
         });
         lock(&self.tracks).push(track.clone());
@@ -85,6 +99,13 @@ impl Recording {
     /// Nobody will read what is recorded from here on.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Gives its memory back.
+    pub(crate) fn discard(&self) {
+        for track in self.tracks() {
+            drop((track.events.take(), track.memory.take()));
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {

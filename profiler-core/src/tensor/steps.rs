@@ -103,7 +103,9 @@ impl TensorProfiler {
         }
         // What was called before belongs to nobody.
         hook::flush();
-        let recording = Arc::new(Recording::new(self.clock.ticks(), self.settings.max_events));
+        let recording =
+            Recording::new(self.clock.ticks(), self.settings.max_events, self.memory.clone());
+        let recording = Arc::new(recording);
         {
             let mut control = self.control();
             let run = control.top();
@@ -142,6 +144,8 @@ impl TensorProfiler {
     fn discard_recording(&self) {
         if let Some((recording, _)) = self.take_recording() {
             recording.end();
+            // The memory that it was given is ready for the steps that count.
+            recording.discard();
         }
     }
 

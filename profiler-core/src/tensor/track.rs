@@ -18,13 +18,13 @@ pub(crate) const CHUNK: usize = 2;
 /// acquire reads whole records.
 pub(crate) struct Chunk<const WORDS: usize> {
     length: Tally,
-    words: Box<[[AtomicU64; WORDS]]>,
+    words: [[AtomicU64; WORDS]; CHUNK],
 }
 
 impl<const WORDS: usize> Chunk<WORDS> {
     fn new() -> Self {
         let unused = || std::array::from_fn(|_| AtomicU64::new(0));
-        Self { length: Tally::new(0), words: (0..CHUNK).map(|_| unused()).collect() }
+        Self { length: Tally::new(0), words: std::array::from_fn(|_| unused()) }
     }
 
     /// Adds a record; false if there is no room. Only the owning thread may call this.
@@ -64,16 +64,50 @@ impl Budget {
     }
 }
 
+/// Chunks that were used and are free again. The system hands out memory page by page, at the first
+/// touch, which takes longer than recording what goes there: a warm-up has that done before the
+/// steps that count.
+pub(crate) struct Pool<const WORDS: usize>(Mutex<Vec<Arc<Chunk<WORDS>>>>);
+
+/// How many chunks a pool keeps: 10 MiB of events.
+const POOL: usize = 256;
+
+impl<const WORDS: usize> Pool<WORDS> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Vec<Arc<Chunk<WORDS>>>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Arc<Chunk<WORDS>> {
+        let used = self.chunks().pop();
+        used.unwrap_or_else(|| Arc::new(Chunk::new()))
+    }
+
+    /// Keeps a chunk that nobody else holds.
+    fn give(&self, mut chunk: Arc<Chunk<WORDS>>) {
+        let Some(own) = Arc::get_mut(&mut chunk) else { return };
+        own.length = Tally::new(0);
+        let mut chunks = self.chunks();
+        if chunks.len() < POOL {
+            chunks.push(chunk);
+        }
+    }
+}
+
 /// A growing list of records with one writer; anybody may read while it grows.
 pub(crate) struct Log<const WORDS: usize> {
+    pool: Arc<Pool<WORDS>>,
     chunks: Mutex<Vec<Arc<Chunk<WORDS>>>>,
     /// Records that found no room.
     dropped: Tally,
 }
 
 impl<const WORDS: usize> Log<WORDS> {
-    pub(crate) fn new() -> Self {
-        Self { chunks: Mutex::new(Vec::new()), dropped: Tally::new(0) }
+    pub(crate) fn new(pool: Arc<Pool<WORDS>>) -> Self {
+        Self { pool, chunks: Mutex::new(Vec::new()), dropped: Tally::new(0) }
     }
 
     fn chunks(&self) -> MutexGuard<'_, Vec<Arc<Chunk<WORDS>>>> {
@@ -91,49 +125,64 @@ impl<const WORDS: usize> Log<WORDS> {
             let length = chunk.len();
             (chunk, length)
         });
-        LogSnapshot { chunks: chunks.collect() }
+        LogSnapshot { pool: self.pool.clone(), chunks: chunks.collect() }
     }
 }
 
 /// The writing end of a [`Log`].
 pub(crate) struct LogWriter<const WORDS: usize> {
     chunk: Option<Arc<Chunk<WORDS>>>,
+    /// Chunks that are full.
+    full: u64,
 }
 
 impl<const WORDS: usize> LogWriter<WORDS> {
     pub(crate) const fn new() -> Self {
-        Self { chunk: None }
+        Self { chunk: None, full: 0 }
+    }
+
+    /// Adds a record where there is room already; false if there is none.
+    #[inline(always)]
+    pub(crate) fn push_to_current(&mut self, record: [u64; WORDS]) -> bool {
+        self.chunk.as_ref().is_some_and(|chunk| chunk.push(record))
     }
 
     /// Adds a record to `log`, if the budget allows. Only one thread may write a log, always through
     /// the same writer.
-    #[inline(always)]
     pub(crate) fn push(&mut self, log: &Log<WORDS>, budget: &Budget, record: [u64; WORDS]) {
-        if let Some(chunk) = &self.chunk
-            && chunk.push(record)
-        {
+        if self.push_to_current(record) {
             return;
         }
-        self.push_to_new(log, budget, record);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn push_to_new(&mut self, log: &Log<WORDS>, budget: &Budget, record: [u64; WORDS]) {
         if !budget.take(CHUNK as u64) {
             log.dropped.add(1);
             return;
         }
-        let chunk = Arc::new(Chunk::new());
+        let chunk = log.pool.take();
         chunk.push(record);
         log.chunks().push(chunk.clone());
+        self.full += u64::from(self.chunk.is_some());
         self.chunk = Some(chunk);
+    }
+
+    /// How many records were added.
+    pub(crate) fn count(&self) -> u64 {
+        let last = self.chunk.as_ref().map_or(0, |chunk| chunk.length.get());
+        self.full * CHUNK as u64 + last
     }
 }
 
 /// The records of a [`Log`] at one moment.
 pub(crate) struct LogSnapshot<const WORDS: usize> {
+    pool: Arc<Pool<WORDS>>,
     chunks: Vec<(Arc<Chunk<WORDS>>, usize)>,
+}
+
+impl<const WORDS: usize> Drop for LogSnapshot<WORDS> {
+    fn drop(&mut self) {
+        for (chunk, _) in self.chunks.drain(..) {
+            self.pool.give(chunk);
+        }
+    }
 }
 
 impl<const WORDS: usize> LogSnapshot<WORDS> {

@@ -1,164 +1,169 @@
 //! How a thread records: its open scopes, and the place that they go to when they end.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ptr;
 use std::sync::Arc;
 
-use super::event::{Event, MemoryEvent};
+use super::event::{EVENT_WORDS, MEMORY_WORDS, MemoryEvent, OpenEvent};
 use super::recording::{Recording, TrackLog};
 use super::track::LogWriter;
 use crate::Action;
-use crate::clock::Clock;
-use crate::hook::{
-    Context, Direction, MemoryChange, OpStart, OpenActions, ShapeCache, ShapeList, Timestamp,
-};
+use crate::clock::{Clock, counter};
+use crate::hook::{Context, MemoryChange, OpStart, OpenActions, ShapeCache, ShapeList, Timestamp};
 use crate::recorder::ThreadName;
-
-/// An open scope.
-#[derive(Clone, Copy)]
-struct Frame {
-    started: u64,
-    action: Action,
-    shapes: ShapeList,
-    sequence: u32,
-    forward_thread: u32,
-    context: Option<Context>,
-    direction: Direction,
-    overlaps: bool,
-}
-
-impl Frame {
-    #[inline(always)]
-    fn end(&self, end: u64, depth: usize) -> Event {
-        Event {
-            action: self.action,
-            start: Timestamp::from_ticks(self.started),
-            end: Timestamp::from_ticks(end),
-            shapes: self.shapes,
-            sequence: self.sequence,
-            forward_thread: self.forward_thread,
-            context: self.context,
-            depth: depth.min(usize::from(u16::MAX)) as u16,
-            direction: self.direction,
-            is_unfinished: false,
-            overlaps: self.overlaps,
-        }
-    }
-}
 
 /// What a thread has of one recording.
 struct Seat {
     recording: Arc<Recording>,
     track: Arc<TrackLog>,
-    events: LogWriter<{ super::event::EVENT_WORDS }>,
-    memory: LogWriter<{ super::event::MEMORY_WORDS }>,
-    stack: Vec<Frame>,
-    /// How many scopes have ended.
-    recorded: u64,
-    /// The same when the running step began.
-    recorded_at_step: u64,
+    events: LogWriter<EVENT_WORDS>,
+    memory: LogWriter<MEMORY_WORDS>,
+    stack: Vec<OpenEvent>,
+    /// How many events there were when the running step began.
+    count_at_step: u64,
 }
 
 /// A thread's recordings: the one that it used last, and others that still go on.
-pub(crate) struct Writer {
-    /// The number of the recording of `seat`; 0 without one.
+#[derive(Default)]
+struct Writer {
+    seats: Vec<Box<Seat>>,
+    shapes: Option<Box<ShapeCache>>,
+}
+
+/// The seat that the thread used last, and its recording's number; 0 without one.
+///
+/// *Invariant*: `seat` points to a seat in this thread's `WRITER`, and `shapes` to its shape cache,
+/// as long as `number` is not 0. Whoever borrows the writer sets it to [`Current::NONE`] before and
+/// back after, so that what is reached through these pointers is reached by nobody else meanwhile.
+#[derive(Clone, Copy)]
+struct Current {
     number: u64,
-    seat: Option<Seat>,
-    others: Vec<Seat>,
-    shapes: Option<ShapeCache>,
+    seat: *mut Seat,
+    shapes: *mut ShapeCache,
+}
+
+impl Current {
+    const NONE: Self = Self { number: 0, seat: ptr::null_mut(), shapes: ptr::null_mut() };
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        CURRENT.set(Current::NONE);
+    }
 }
 
 thread_local! {
-    static WRITER: RefCell<Writer> = const {
-        RefCell::new(Writer { number: 0, seat: None, others: Vec::new(), shapes: None })
-    };
+    static CURRENT: Cell<Current> = const { Cell::new(Current::NONE) };
+    static WRITER: RefCell<Writer> =
+        const { RefCell::new(Writer { seats: Vec::new(), shapes: None }) };
 }
 
-/// Calls `record` with the calling thread's seat in `recording`. Nothing happens while the thread
-/// records already (an allocation of ours that is itself measured) or is being torn down.
-#[inline(always)]
+/// Calls `record` with the calling thread's seat in the recording of `number`, making one if
+/// `recording` gives that recording. Nothing happens while the thread records already (an allocation
+/// of ours that is itself measured) or is being torn down.
 fn with_seat<T>(
     number: u64,
     recording: impl FnOnce() -> Option<Arc<Recording>>,
-    record: impl FnOnce(&mut Seat, &mut Option<ShapeCache>) -> T,
+    record: impl FnOnce(&mut Seat, &mut ShapeCache) -> T,
 ) -> Option<T> {
     WRITER
         .try_with(|writer| {
             let mut writer = writer.try_borrow_mut().ok()?;
-            if writer.number != number {
-                writer.attach(number, recording);
-            }
-            let Writer { seat: Some(seat), shapes, number: own, .. } = &mut *writer else {
-                return None;
+            CURRENT.set(Current::NONE);
+            writer.seats.retain(|seat| !seat.recording.is_over());
+            let known = writer.seats.iter().position(|seat| seat.recording.number == number);
+            let index = match known {
+                Some(known) => known,
+                None => {
+                    let recording = recording().filter(|recording| recording.number == number)?;
+                    writer.seats.push(Box::new(Seat::new(recording)));
+                    writer.seats.len() - 1
+                }
             };
-            (*own == number).then(|| record(seat, shapes))
+            let Writer { seats, shapes } = &mut *writer;
+            let seat = &mut *seats[index];
+            let shapes = &mut **shapes.get_or_insert_with(|| Box::new(ShapeCache::new()));
+            let result = record(seat, shapes);
+            CURRENT.set(Current { number, seat, shapes });
+            Some(result)
         })
         .ok()
         .flatten()
 }
 
-impl Writer {
-    #[cold]
-    #[inline(never)]
-    fn attach(&mut self, number: u64, recording: impl FnOnce() -> Option<Arc<Recording>>) {
-        let left = self.seat.take();
-        self.number = 0;
-        self.others.extend(left);
-        self.others.retain(|seat| !seat.recording.is_over());
-        let known = self.others.iter().position(|seat| seat.recording.number == number);
-        self.seat = match known {
-            Some(known) => Some(self.others.swap_remove(known)),
-            None => recording().filter(|recording| recording.number == number).map(Seat::new),
-        };
-        if self.seat.is_some() {
-            self.number = number;
-        }
-    }
-}
-
-/// Opens a scope without inputs.
+/// Opens an op or another scope, with the shapes of its inputs if there are any.
 #[inline(always)]
 pub(crate) fn start(
     number: u64,
     recording: impl FnOnce() -> Option<Arc<Recording>>,
-    action: Action,
+    op: &OpStart<'_>,
     clock: &Clock,
 ) {
-    with_seat(number, recording, |seat, _| {
-        seat.push(&OpStart::new(action), ShapeList::NONE, clock);
-    });
+    let current = CURRENT.get();
+    if current.number == number && clock.is_in_line() {
+        // SAFETY: by the invariant of `Current` both point to what only this thread can reach, and
+        // nothing that is called here reaches it in another way.
+        let (seat, shapes) = unsafe { (&mut *current.seat, &mut *current.shapes) };
+        let known = match op.inputs {
+            Some(inputs) => shapes.known(inputs.words()),
+            None => Some(ShapeList::NONE),
+        };
+        if let Some(shapes) = known
+            && seat.stack.len() < seat.stack.capacity()
+        {
+            return seat.push(op, shapes, counter);
+        }
+    }
+    start_slow(number, recording, op, clock);
 }
 
-/// Opens an op, with the shapes of its inputs if there are any.
-#[inline(always)]
-pub(crate) fn start_op(
+#[cold]
+#[inline(never)]
+fn start_slow(
     number: u64,
     recording: impl FnOnce() -> Option<Arc<Recording>>,
     op: &OpStart<'_>,
     clock: &Clock,
 ) {
     with_seat(number, recording, |seat, cache| {
-        let shapes = match op.inputs {
-            Some(inputs) => cache.get_or_insert_with(ShapeCache::new).intern(inputs.words()),
-            None => ShapeList::NONE,
-        };
-        seat.push(op, shapes, clock);
+        let shapes = op.inputs.map_or(ShapeList::NONE, |inputs| cache.intern(inputs.words()));
+        seat.stack.reserve(1);
+        seat.push(op, shapes, || clock.ticks());
     });
 }
 
-/// Closes the innermost open scope of `action`; false if there is none.
+/// Closes the innermost open scope of `action`, if there is one.
 #[inline(always)]
 pub(crate) fn stop(
     number: u64,
     recording: impl FnOnce() -> Option<Arc<Recording>>,
     action: Action,
     clock: &Clock,
-) -> bool {
-    let now = clock.now();
-    with_seat(number, recording, |seat, _| seat.stop(action, now)).unwrap_or(false)
+) {
+    if clock.is_in_line() {
+        let now = counter();
+        let current = CURRENT.get();
+        // SAFETY: as in `start`.
+        if current.number == number && unsafe { &mut *current.seat }.stop_innermost(action, now) {
+            return;
+        }
+        return stop_slow(number, recording, action, now);
+    }
+    stop_slow(number, recording, action, clock.ticks());
+}
+
+#[cold]
+#[inline(never)]
+fn stop_slow(
+    number: u64,
+    recording: impl FnOnce() -> Option<Arc<Recording>>,
+    action: Action,
+    now: u64,
+) {
+    with_seat(number, recording, |seat, _| seat.stop(action, now));
 }
 
 /// Records allocated or freed memory.
-#[inline]
 pub(crate) fn memory(
     number: u64,
     recording: impl FnOnce() -> Option<Arc<Recording>>,
@@ -175,9 +180,9 @@ pub(crate) fn memory(
 pub(crate) fn finish(number: u64, now: u64) {
     let known = || None;
     with_seat(number, known, |seat, _| {
-        while let Some(frame) = seat.stack.pop() {
-            let event = Event { is_unfinished: true, ..frame.end(now, seat.stack.len()) };
-            seat.record(event);
+        while let Some(mut open) = seat.stack.pop() {
+            open.set_unfinished();
+            seat.record(open.ended(now));
         }
         seat.track.open.set(0);
     });
@@ -190,10 +195,11 @@ pub(crate) fn cancel(number: u64, action: Action, only_if_empty: bool) -> bool {
         number,
         || None,
         |seat, _| {
-            let Some(found) = seat.stack.iter().rposition(|frame| frame.action == action) else {
+            let Some(found) = seat.stack.iter().rposition(|open| open.is_of(action)) else {
                 return true;
             };
-            let is_empty = found + 1 == seat.stack.len() && seat.recorded == seat.recorded_at_step;
+            let is_empty =
+                found + 1 == seat.stack.len() && seat.events.count() == seat.count_at_step;
             if only_if_empty && !is_empty {
                 return false;
             }
@@ -213,8 +219,8 @@ pub(crate) fn start_step(
     clock: &Clock,
 ) {
     with_seat(number, recording, |seat, _| {
-        seat.recorded_at_step = seat.recorded;
-        seat.push(step, ShapeList::NONE, clock);
+        seat.count_at_step = seat.events.count();
+        seat.push(step, ShapeList::NONE, || clock.now());
     });
 }
 
@@ -224,7 +230,7 @@ pub(crate) fn context(number: u64, step: u64) -> Option<Context> {
         number,
         || None,
         |seat, _| {
-            let actions = seat.stack.iter().map(|frame| frame.action).collect();
+            let actions = seat.stack.iter().filter_map(OpenEvent::action).collect();
             let thread = seat.track.thread;
             seat.recording.contexts.intern(OpenActions { step, thread, actions })
         },
@@ -241,66 +247,52 @@ impl Seat {
             events: LogWriter::new(),
             memory: LogWriter::new(),
             stack: Vec::with_capacity(64),
-            recorded: 0,
-            recorded_at_step: 0,
+            count_at_step: 0,
         }
     }
 
-    /// The clock is read last, so that none of the work here is counted.
+    /// Opens a scope. The clock is read last, so that none of the work here is counted.
     #[inline(always)]
-    fn push(&mut self, op: &OpStart<'_>, shapes: ShapeList, clock: &Clock) {
-        self.track.open.set(self.stack.len() as u64 + 1);
-        let frame = Frame {
-            started: 0,
-            action: op.action,
-            shapes,
-            sequence: op.sequence,
-            forward_thread: op.forward_thread,
-            context: op.context,
-            direction: op.direction,
-            overlaps: false,
-        };
-        self.stack.push(frame);
-        if let Some(frame) = self.stack.last_mut() {
-            frame.started = clock.now();
+    fn push(&mut self, op: &OpStart<'_>, shapes: ShapeList, ticks: impl FnOnce() -> u64) {
+        let depth = self.stack.len();
+        self.track.open.set(depth as u64 + 1);
+        self.stack.push(OpenEvent::new(op, shapes, depth));
+        if let Some(open) = self.stack.last_mut() {
+            open.started = ticks();
         }
     }
 
+    /// Closes the innermost scope if it is of `action` and there is room for it; false if not.
     #[inline(always)]
-    fn stop(&mut self, action: Action, now: u64) -> bool {
-        match self.stack.last() {
-            Some(frame) if frame.action == action => {
-                let event = frame.end(now, self.stack.len() - 1);
-                self.stack.pop();
-                self.record(event);
-                self.track.open.set(self.stack.len() as u64);
-                true
-            }
-            _ => self.stop_inside(action, now),
-        }
-    }
-
-    /// Closes a scope although others that were opened inside it are open: they go on, and none of
-    /// them nests with the others any more.
-    #[cold]
-    #[inline(never)]
-    fn stop_inside(&mut self, action: Action, now: u64) -> bool {
-        let Some(found) = self.stack.iter().rposition(|frame| frame.action == action) else {
+    fn stop_innermost(&mut self, action: Action, now: u64) -> bool {
+        let depth = self.stack.len().wrapping_sub(1);
+        let Some(open) = self.stack.get(depth) else { return false };
+        if !open.is_of(action) || !self.events.push_to_current(open.ended(now)) {
             return false;
-        };
-        let frame = self.stack.remove(found);
-        for inside in &mut self.stack[found..] {
-            inside.overlaps = true;
         }
-        self.record(frame.end(now, found));
-        self.track.open.set(self.stack.len() as u64);
+        self.stack.truncate(depth);
+        self.track.open.set(depth as u64);
         true
     }
 
-    #[inline(always)]
-    fn record(&mut self, event: Event) {
-        self.recorded += 1;
-        self.events.push(&self.track.events, &self.recording.budget, event.to_words());
+    fn stop(&mut self, action: Action, now: u64) {
+        if !self.stop_innermost(action, now) {
+            self.stop_inside(action, now);
+        }
+    }
+
+    /// Closes a scope wherever it is. Others that were opened inside it go on, and none of them nests
+    /// with the others any more.
+    fn stop_inside(&mut self, action: Action, now: u64) {
+        let Some(found) = self.stack.iter().rposition(|open| open.is_of(action)) else { return };
+        let ended = self.stack.remove(found).ended(now);
+        self.stack[found..].iter_mut().for_each(OpenEvent::set_overlaps);
+        self.record(ended);
+        self.track.open.set(self.stack.len() as u64);
+    }
+
+    fn record(&mut self, words: [u64; EVENT_WORDS]) {
+        self.events.push(&self.track.events, &self.recording.budget, words);
     }
 }
 
