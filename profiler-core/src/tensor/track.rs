@@ -211,3 +211,6 @@ impl LogSnapshot<MEMORY_WORDS> {
         self.records().map(MemoryEvent::from_words)
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;
