@@ -4,9 +4,9 @@ mod bench;
 mod check;
 mod libtorch;
 mod newest;
-mod python;
 mod run;
 mod steps;
+mod system;
 mod test;
 
 use std::process::ExitCode;

@@ -5,11 +5,14 @@
 
 use crate::libtorch::{Libtorch, version};
 use crate::steps::{Step, run_all, target_directory};
-use crate::{newest, python, steps};
+use crate::system::{CPP_COMPILER, PYTHON, SOFTWARE_GPU};
+use crate::{newest, steps};
 
 /// Runs them.
 pub fn run() -> Result<(), String> {
-    python::require()?;
+    for requirement in [PYTHON, CPP_COMPILER, SOFTWARE_GPU] {
+        requirement.require()?;
+    }
     println!("build output in {}", steps::target_directory().display());
     let libtorch = Libtorch::of_workspace()?.variables();
     let newest_libtorch = Libtorch::named_or_made(version::newest())?.variables();

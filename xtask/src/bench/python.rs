@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::libtorch::{cache, workspace};
-use crate::python;
+use crate::system;
 
 /// Where the programs and their requirements are.
 pub fn folder() -> PathBuf {
@@ -24,7 +24,7 @@ pub fn interpreter() -> Result<PathBuf, String> {
     if interpreter.exists() && fs::read(&installed).is_ok_and(|old| old == wanted) {
         return Ok(interpreter);
     }
-    python::require()?;
+    system::PYTHON.require()?;
     eprintln!(
         "installing PyTorch and Lightning in {}: 3 GB to download, 6 GB to keep. To go without \
          them: --only candle --only tch",
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_arithmetic_in_python_is_right() {
-        python::require().expect("the tests need Python");
+        system::PYTHON.require().expect("the tests need Python");
         let mut tests = Command::new("python3");
         tests.args(["-B", "-m", "unittest", "-v", "test_pairs"]).current_dir(folder());
         let output = tests.output().expect("there is a Python");

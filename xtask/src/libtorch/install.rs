@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::{env, io, process};
 
 use super::version::{self, Release};
-use crate::python;
+use crate::system;
 
 const UNPACK: &str = include_str!("unpack.py");
 
@@ -24,7 +24,7 @@ pub fn directory(release: &Release) -> Result<PathBuf, String> {
         return Ok(directory);
     }
     is_supported(release)?;
-    python::require()?;
+    system::PYTHON.require()?;
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     let _lock = lock(&cache, release)?;
     if !is_complete(&directory, release) {

@@ -1,0 +1,119 @@
+//! What the tests need of the system: on Debian and its relatives it is installed if we may.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Something that has to be there.
+pub struct Requirement {
+    name: &'static str,
+    is_present: fn() -> bool,
+    debian_packages: &'static [&'static str],
+    /// Why it is needed.
+    reason: &'static str,
+}
+
+/// Reads what mlprof writes, and fetches libtorch.
+pub const PYTHON: Requirement = Requirement {
+    name: "python3 (3.9 or later, with its venv module)",
+    is_present: || {
+        let probe = "import sys, venv, ensurepip; assert sys.version_info >= (3, 9)";
+        succeeds(Command::new("python3").args(["-c", probe]))
+    },
+    debian_packages: &["python3", "python3-venv"],
+    reason: "the tests read what mlprof writes with it, and libtorch is fetched with it",
+};
+
+/// Compiles the hook into libtorch.
+pub const CPP_COMPILER: Requirement = Requirement {
+    name: "a C++ compiler (c++)",
+    is_present: || succeeds(Command::new("c++").arg("--version")),
+    debian_packages: &["g++"],
+    reason: "what sees the ops of libtorch is written in C++",
+};
+
+/// Runs burn's kernels where there is no GPU.
+pub const SOFTWARE_GPU: Requirement = Requirement {
+    name: "Vulkan with a driver (Mesa's lavapipe will do)",
+    is_present: || has_vulkan_loader() && has_vulkan_driver(),
+    debian_packages: &["mesa-vulkan-drivers", "libvulkan1"],
+    reason: "burn's kernels are tested through WebGPU",
+};
+
+impl Requirement {
+    /// Makes sure that it is there.
+    pub fn require(&self) -> Result<(), String> {
+        let Self { name, is_present, debian_packages, reason } = self;
+        if is_present() {
+            return Ok(());
+        }
+        if Path::new("/etc/debian_version").exists() && is_root() {
+            eprintln!("{name} is missing: installing it");
+            apt_get(&["update"])?;
+            let install = ["install", "--yes", "--no-install-recommends"];
+            apt_get(&[&install[..], debian_packages].concat())?;
+        }
+        if is_present() {
+            return Ok(());
+        }
+        let packages = debian_packages.join(" ");
+        Err(format!("{name} is missing: {reason}. On Debian or Ubuntu: apt-get install {packages}"))
+    }
+}
+
+fn has_vulkan_loader() -> bool {
+    let folders = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib"].map(PathBuf::from);
+    let inside = folders.iter().flat_map(|folder| entries(folder));
+    folders.iter().cloned().chain(inside).any(|folder| folder.join("libvulkan.so.1").exists())
+}
+
+fn has_vulkan_driver() -> bool {
+    let named = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+    let folders = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
+    named.iter().any(|name| std::env::var_os(name).is_some())
+        || folders.iter().any(|folder| !entries(Path::new(folder)).is_empty())
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    // Standard output belongs to what was asked for.
+    command.stdout(io::stderr());
+    let status = command.status().map_err(|error| format!("cannot run apt-get: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("apt-get {} failed ({status})", arguments.join(" ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_not_installed_again() {
+        let there = Requirement {
+            name: "something",
+            is_present: || true,
+            debian_packages: &["no-such-package"],
+            reason: "of this test",
+        };
+        assert_eq!(there.require(), Ok(()));
+    }
+}
