@@ -15,7 +15,7 @@ fn a_typo_is_refused_with_the_choices_before_anything_runs() {
     let directory = tempdir().expect("a folder");
     let run = Run::of(&program(), directory.path()).args(["--profiler", "smiple"]).finish();
     assert_eq!(run.status.code(), Some(2), "{run:#?}");
-    for expected in ["smiple", "simple", "advanced", "none"] {
+    for expected in ["smiple", "simple", "advanced", "tensor", "none"] {
         assert!(run.stderr.contains(expected), "no {expected:?} in:\n{}", run.stderr);
     }
     assert!(!run.stdout.contains("test accuracy"));

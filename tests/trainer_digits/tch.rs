@@ -6,6 +6,7 @@ mod files;
 mod interruptions;
 mod learning;
 mod programs;
+mod tensor;
 
 /// The package, and its program of the same name.
 const PACKAGE: &str = "tch-digits";

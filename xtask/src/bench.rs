@@ -6,8 +6,8 @@ mod python;
 
 use crate::steps::cargo;
 
-/// All that there are: two programs of the package `benches`, and the overhead on the digits.
-pub const PROGRAMS: [&str; 3] = ["scopes", "memory", "digits"];
+/// All that there are: three programs of the package `benches`, and the overhead on the digits.
+pub const PROGRAMS: [&str; 4] = ["scopes", "memory", "tensor", "digits"];
 
 /// Runs one with the arguments that are meant for it.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {

@@ -24,11 +24,12 @@ Usage: cargo xtask <command>
                         eval \"$(cargo xtask libtorch)\"
   bench scopes [...]    what one scope costs, beside peers (--json FILE, --check, --help)
   bench memory [...]    what the profilers keep in memory after many calls
+  bench tensor [...]    ten million ops in one window: memory, the table over them, their trace
   bench digits [--only NAME]... [--rounds N] [--clock cpu]
                         what profiling costs a training step with candle, tch and Python's Lightning
                         (all of them, or NAME: candle, tch, python, burn); Python's torch is 3 GB
                         to download, 6 GB to keep
-  bench <name> --lto    scopes or memory, built with link-time optimisation
+  bench <name> --lto    scopes, memory or tensor, built with link-time optimisation
 
 libtorch is the one that LIBTORCH names, else Python's PyTorch if LIBTORCH_USE_PYTORCH is set, else
 a CPU-only one that is made of PyPI's torch, once (Linux; up to 0.9 GB to download, 0.5 GB to keep).

@@ -1,6 +1,7 @@
 //! What the examples' command lines have in common: which profiler, where its reports go, and how a
 //! program ends.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
@@ -8,12 +9,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use profiler_core::prelude::*;
-use profiler_core::{IntoProfiler, Report, UnknownProfiler};
+use profiler_core::tensor::{InvalidSchedule, Schedule};
+use profiler_core::{IntoProfiler, Report, TensorProfiler};
 
 /// Which profiler, and where its reports go. Flatten it into a program's own options.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ProfilerOptions {
-    /// "simple", "advanced" or "none".
+    /// "simple", "advanced", "tensor" or "none".
     #[arg(long, default_value = "none", value_name = "NAME")]
     pub profiler: String,
     /// Simple: self time, first call, quantiles and a row per thread.
@@ -25,6 +27,15 @@ pub struct ProfilerOptions {
     /// Advanced: write a .prof file per action, which Python's pstats and snakeviz open.
     #[arg(long)]
     pub dump_stats: bool,
+    /// Tensor: which steps are recorded, such as wait=1,warmup=1,active=3,repeat=1 (the default).
+    #[arg(long, value_name = "STEPS")]
+    pub schedule: Option<Schedule>,
+    /// Tensor: record allocations, and write what memory was used for over time.
+    #[arg(long)]
+    pub profile_memory: bool,
+    /// Tensor: write flame graphs beside the trace.
+    #[arg(long)]
+    pub flame: bool,
     /// Where report files go, with --filename.
     #[arg(long, value_name = "DIR")]
     pub dirpath: Option<PathBuf>,
@@ -41,14 +52,16 @@ impl ProfilerOptions {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`], which lists those that there are.
-    pub fn make_profiler(&self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        match self.profiler.trim().to_ascii_lowercase().as_str() {
+    /// An unknown profiler, with those that there are.
+    pub fn make_profiler(&self) -> Result<Arc<dyn Profiler>, Box<dyn Error>> {
+        let profiler = match self.profiler.trim().to_ascii_lowercase().as_str() {
             "simple" if self.measure_io => self.simple().detailed().measure_io().into_profiler(),
             "simple" => self.simple().into_profiler(),
             "advanced" => self.advanced().into_profiler(),
+            "tensor" | "pytorch" => self.tensor()?.into_profiler(),
             other => other.into_profiler(),
-        }
+        }?;
+        Ok(profiler)
     }
 
     fn simple(&self) -> SimpleProfiler {
@@ -60,6 +73,20 @@ impl ProfilerOptions {
             profiler = profiler.filename(filename);
         }
         if self.detailed { profiler.detailed() } else { profiler }
+    }
+
+    fn tensor(&self) -> Result<TensorProfiler, InvalidSchedule> {
+        let mut profiler = TensorProfiler::new().profile_memory(self.profile_memory);
+        if let Some(dirpath) = &self.dirpath {
+            profiler = profiler.dirpath(dirpath);
+        }
+        if let Some(filename) = &self.filename {
+            profiler = profiler.filename(filename);
+        }
+        match self.schedule {
+            Some(schedule) => profiler.schedule(schedule),
+            None => Ok(profiler),
+        }
     }
 
     fn advanced(&self) -> AdvancedProfiler {
@@ -129,6 +156,10 @@ mod tests {
     fn a_profiler_is_made_as_asked_for() {
         let options = parse(&["--profiler", " Simple", "--detailed"]).expect("valid");
         assert!(options.make_profiler().is_ok());
+        let options = parse(&["--profiler", "tensor", "--schedule", "wait=0, active=2"]);
+        assert!(options.expect("valid").make_profiler().is_ok());
+        let error = parse(&["--schedule", "active=0"]).expect_err("nothing would be recorded");
+        assert!(error.to_string().contains("active = 0"), "{error}");
         let options = parse(&["--profiler", "simpel"]).expect("any text");
         let error = options.make_profiler().err().expect("there is none of this name");
         assert!(error.to_string().contains("simple"), "{error}");
