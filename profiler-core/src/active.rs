@@ -132,13 +132,6 @@ pub fn active() -> Option<Arc<dyn Profiler>> {
     Activations::lock().stack.last().map(|top| top.profiler.clone())
 }
 
-/// Whether a profiler is active that wants `interest`: for hooks that have work to do before they
-/// open a scope.
-#[cfg(feature = "tracing")]
-pub(crate) fn wants(interest: Interest) -> bool {
-    Interest::from_bits(STATE.load(Ordering::Relaxed) as u8).contains(interest)
-}
-
 /// Keeps a profiler active; see [`activate`].
 #[derive(Debug)]
 #[must_use = "the profiler is active only until this is dropped"]
@@ -148,6 +141,10 @@ pub struct Activated {
 
 impl Drop for Activated {
     fn drop(&mut self) {
+        // What is under way belongs to this profiler, which must still be active to be told of it.
+        if interest().contains(Interest::OPS) {
+            crate::hook::flush();
+        }
         let mut activations = Activations::lock();
         activations.stack.retain(|activation| activation.generation != self.generation);
         activations.publish();

@@ -23,11 +23,13 @@
 //! | count and time actions | [`SimpleProfiler`] |
 //! | see how many bytes each action read and wrote | [`SimpleProfiler::measure_io`] |
 //! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profile`] on functions or the layer of the feature `tracing` |
+//! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
 //! | let a user choose by name | [`IntoProfiler`] |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
+//! | write a hook for a framework's ops | the module [`hook`] |
 //! | end politely on Ctrl-C | [`interrupt::watch`] |
 //! | have a profiled training loop | the feature `train`: `train::Trainer`, through a framework's plugin |
 
@@ -53,6 +55,7 @@ mod stage;
 pub mod startup;
 mod sync;
 pub mod tensor;
+pub mod trace;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
 #[cfg(feature = "train")]

@@ -25,7 +25,10 @@
 //! `use profiler_core::prelude::profile;`. Either can also be written with its path:
 //! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`.
 
-pub use crate::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, activate};
+pub use crate::tensor::Schedule;
+pub use crate::{
+    AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, TensorProfiler, activate,
+};
 /// ```
 /// use profiler_core::prelude::*;
 ///

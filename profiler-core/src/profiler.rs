@@ -62,6 +62,12 @@ pub trait Profiler: Send + Sync {
         Interest::ACTIONS
     }
 
+    /// Whether it will ever want anything. If not, trainers run as if there were no profiler. By
+    /// default what [`interest`](Self::interest) says now; a profiler that begins later says yes.
+    fn is_enabled(&self) -> bool {
+        self.interest() != Interest::NONE
+    }
+
     /// A tensor op begins on the calling thread; it ends by [`stop`](Self::stop) of its action.
     /// Called only while [`interest`](Self::interest) has [`Interest::OPS`]. By default an action
     /// like any other.
@@ -77,8 +83,13 @@ pub trait Profiler: Send + Sync {
     fn label_memory(&self, _label: &MemoryLabel) {}
 
     /// Something ran on a device. Called by any thread, long after it ran, while
-    /// [`interest`](Self::interest) has [`Interest::DEVICE`]; ignored by default.
+    /// [`interest`](Self::interest) has [`Interest::DEVICE`], or [`Interest::OPS`] if it was not timed
+    /// by the device; ignored by default.
     fn device_event(&self, _event: &DeviceEvent) {}
+
+    /// Something that a reader of the report must know, from a hook: what it cannot see, or how it
+    /// came by its numbers. The same text is said once per report. Ignored by default.
+    fn note(&self, _text: &str) {}
 
     /// A step (a training batch, or a batch of an evaluation) is over and the next one begins.
     /// Called by training loops after every batch, on the thread that runs them. Ignored by default.

@@ -47,7 +47,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::action::{Action, ActionKind, SourceLocation};
-use crate::active::{ActiveScope, wants};
+use crate::active::{ActiveScope, interest};
 use crate::profiler::Interest;
 
 /// A layer that measures spans with the active profiler, as actions of kind
@@ -98,7 +98,7 @@ impl fmt::Debug for ProfilerLayer {
 
 impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for ProfilerLayer {
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        if !wants(self.interest) {
+        if !interest().contains(self.interest) {
             return;
         }
         let Some(metadata) = context.metadata(id) else {

@@ -11,6 +11,7 @@
 //! | that work is known to have run | [`device_event`] |
 //! | memory is allocated or freed | [`memory`] |
 //! | it becomes known what memory is for | [`label_memory`] |
+//! | a reader of the report must know something | [`note`] |
 //!
 //! None of them allocates or does anything when no profiler is active that wants it. Since most
 //! frameworks can turn their hooks on and off, a hook should do so: a [`Source`] is told whenever
@@ -23,6 +24,7 @@ mod op;
 mod shapes;
 mod source;
 mod timestamp;
+mod without_ops;
 
 pub use context::Context;
 pub use device::{DeviceActivity, DeviceEvent, TimingMethod};
@@ -31,6 +33,7 @@ pub use op::{Direction, OpScope, OpStart};
 pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
 pub use source::{Source, SourceHandle, interest_changed, register};
 pub use timestamp::Timestamp;
+pub use without_ops::announce_without_ops;
 
 pub(crate) use context::{ContextTable, OpenActions};
 pub(crate) use shapes::ShapeCache;
@@ -51,10 +54,18 @@ pub fn label_memory(label: &MemoryLabel) {
     with_active(Interest::MEMORY, |profiler| profiler.label_memory(label));
 }
 
-/// Tells the active profiler what ran on a device, if it wants to know.
+/// Tells the active profiler what ran on a device, if it wants to know. What was not timed by the
+/// device says little more than that an op launched it: whoever wants ops is told.
 #[inline]
 pub fn device_event(event: &DeviceEvent) {
-    with_active(Interest::DEVICE, |profiler| profiler.device_event(event));
+    let wanted =
+        if event.method == TimingMethod::Device { Interest::DEVICE } else { Interest::OPS };
+    with_active(wanted, |profiler| profiler.device_event(event));
+}
+
+/// Tells the active profiler what a reader of its report must know, if it records ops.
+pub fn note(text: &str) {
+    with_active(Interest::OPS, |profiler| profiler.note(text));
 }
 
 /// What the active profiler wants now. *Cost*: one relaxed load.

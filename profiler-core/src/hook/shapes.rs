@@ -205,6 +205,11 @@ impl ShapeList {
         Some(inputs)
     }
 
+    /// Whether there were so many lists that further ones are [`NONE`](Self::NONE).
+    pub(crate) fn are_full() -> bool {
+        LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.len() >= MOST_LISTS
+    }
+
     /// The handle as a number; 0 for [`NONE`](Self::NONE).
     #[inline(always)]
     pub const fn number(self) -> u32 {

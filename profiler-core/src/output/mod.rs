@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{RunContext, Stage};
 use console::Console;
+pub(crate) use file::write_whole;
 
 /// Where the reports of one profiler go.
 ///
@@ -151,6 +152,23 @@ impl Output {
         }
     }
 
+    /// The file of something that is known of a part of a stage: `{stage}-{filename}[-{rank}].{ending}`
+    /// in the directory of this output, else the trainer's; `None` where there is neither.
+    pub(crate) fn part_path(
+        &self,
+        stage: Option<Stage>,
+        run: &RunContext,
+        ending: &str,
+    ) -> Option<PathBuf> {
+        let stem = self.stem_of(stage, run, None);
+        Some(self.directory()?.join(name::file_name(&stem, 1, ending)))
+    }
+
+    /// Tells standard error that a file could not be written, unless it has heard of one before.
+    pub(crate) fn warn_of_missing(&self, path: &Path, error: &io::Error) {
+        self.warn_once(path, error, "The file is missing", &mut Console::standard());
+    }
+
     /// The report's file, if it goes to one.
     fn report_path(&self) -> Option<PathBuf> {
         self.filename.as_ref().filter(|name| !name.is_empty())?;
@@ -164,9 +182,12 @@ impl Output {
     }
 
     fn stem(&self, action: Option<&str>) -> String {
-        let run = self.run();
+        self.stem_of(self.stage(), &self.run(), action)
+    }
+
+    fn stem_of(&self, stage: Option<Stage>, run: &RunContext, action: Option<&str>) -> String {
         let rank = (run.world_size > 1).then(|| run.rank.to_string());
-        let stage = self.stage().map(Stage::as_str);
+        let stage = stage.map(Stage::as_str);
         let filename = self.filename.as_deref().filter(|name| !name.is_empty());
         name::stem([stage, filename, rank.as_deref(), action].into_iter().flatten())
     }
@@ -201,6 +222,11 @@ impl Output {
             ));
         }
     }
+}
+
+/// `{stem}.{ending}` as a file name that every file system takes.
+pub(crate) fn safe_file_name(stem: &str, ending: &str) -> String {
+    name::file_name(&name::stem([stem]), 1, ending)
 }
 
 /// Writes `report` to the file of `output`, or to the console on rank 0. An empty report is not

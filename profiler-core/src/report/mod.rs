@@ -1,9 +1,10 @@
 //! Finished numbers, and how they are shown.
 //!
-//! The values in [`simple`] and [`advanced`] are plain data in seconds that any program can read
-//! as JSON; the other files of this folder turn them into text or into the formats of other tools:
-//! [`lightning`] and [`detailed`] paint a [`SimpleReport`], [`pstats`] and [`prof`] an
-//! [`AdvancedReport`]. Nothing here reads a clock or writes a file.
+//! The values in [`simple`], [`advanced`] and [`tensor`] are plain data in seconds that any program
+//! can read as JSON; the other files of this folder turn them into text or into the formats of other
+//! tools: [`lightning`] and [`detailed`] paint a [`SimpleReport`], [`pstats`] and [`prof`] an
+//! [`AdvancedReport`], [`tensor_page`] and [`modules`] a [`TensorReport`]. Nothing here reads a clock
+//! or writes a file.
 //!
 //! # The JSON layout
 //!
@@ -13,7 +14,7 @@
 //!
 //! ```json
 //! {
-//!   "profiler": "simple",                  // or "advanced"
+//!   "profiler": "simple",                  // or "advanced", "tensor"
 //!   "header": {
 //!     "schema_version": 1,                 // raised when a field changes or goes away
 //!     "units": { "time": "seconds", "started_at": "UTC, RFC 3339" },
@@ -37,19 +38,31 @@
 //! * Advanced: each of `actions` has the fields of [`ActionProfile`](advanced::ActionProfile), a
 //!   table of functions with their callers; each of `threads` those of
 //!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree.
+//! * Tensor: instead of `actions`, `threads` and `open` the fields of [`TensorReport`]: `schedule`,
+//!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with the fields of
+//!   [`CycleSummary`](tensor::CycleSummary); `key_averages` with `group_by`, `device_name`,
+//!   `has_memory` and `rows`, each with the fields of [`KeyAverage`](tensor::KeyAverage); `modules`, a
+//!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `dropped`; `files`. Memory is in
+//!   **bytes** (fields that end in `_bytes`), operations are counted (`flops`).
 //!
 //! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
 //! that they do not know: new ones do not raise the version.
 
 pub mod advanced;
+#[cfg(feature = "arrow")]
+mod arrow;
 pub mod detailed;
 mod label;
 pub mod lightning;
+pub mod modules;
 pub mod number;
+pub(crate) mod ops;
 pub mod prof;
 pub mod pstats;
 pub mod simple;
 mod table;
+pub mod tensor;
+pub mod tensor_page;
 
 use std::borrow::Cow;
 
@@ -57,6 +70,7 @@ use serde::{Deserialize, Serialize};
 
 pub use advanced::AdvancedReport;
 pub use simple::SimpleReport;
+pub use tensor::TensorReport;
 
 /// The version of the JSON layout of every [`Report`]. Raised when a field changes its meaning or
 /// goes away; new fields do not raise it.
@@ -71,6 +85,8 @@ pub enum Report {
     Simple(SimpleReport),
     /// Of the Advanced profiler.
     Advanced(AdvancedReport),
+    /// Of the Tensor profiler.
+    Tensor(TensorReport),
 }
 
 impl Report {

@@ -123,9 +123,10 @@ impl Control {
         };
         let Some(position) = position else { return };
         self.running.truncate(position + 1);
-        if let Some(ended) = self.running.pop()
+        if let Some(mut ended) = self.running.pop()
             && ended.has_report()
         {
+            ended.profile.end();
             self.finished = Some(ended);
         }
     }

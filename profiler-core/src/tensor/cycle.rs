@@ -32,6 +32,8 @@ pub struct Cycle {
     pub device_events: Vec<DeviceEvent>,
     /// What is known of what memory is for.
     pub memory_labels: Vec<MemoryLabel>,
+    /// When each of them was told.
+    pub memory_label_times: Vec<Timestamp>,
     /// Events for which there was no room.
     pub dropped: Dropped,
     /// Scopes of other threads that were open at the end; they are not among the events.
@@ -97,6 +99,7 @@ impl Cycle {
             }
         });
         let tracks = tracks.collect();
+        let (memory_labels, memory_label_times) = recording.take_labels().into_iter().unzip();
         Self {
             number: name.number,
             steps: name.steps,
@@ -106,7 +109,8 @@ impl Cycle {
             started: Timestamp::from_ticks(recording.started),
             ended: Timestamp::from_ticks(ended),
             device_events: recording.take_device_events(),
-            memory_labels: recording.take_labels(),
+            memory_labels,
+            memory_label_times,
             dropped: recording.dropped(),
             open_elsewhere,
             tracks,

@@ -1,18 +1,97 @@
 //! What is done with a finished cycle.
 
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
+use super::export_settings::unix_nanoseconds;
 use super::{Cycle, TensorProfiler};
+use crate::Profiler;
+use crate::trace::flame::{FlameGraph, FlameMetric};
 
 impl TensorProfiler {
-    /// Gives a finished cycle to whoever wants it.
+    /// Gives a finished cycle to whoever wants it, and writes what is to be written of it.
     pub(super) fn hand_over(&self, cycle: &Cycle) {
-        let Some(handler) = &self.settings.on_trace_ready else { return };
-        if catch_unwind(AssertUnwindSafe(|| handler(cycle))).is_err() {
-            let note =
-                format!("on_trace_ready panicked in cycle {}: its trace is lost", cycle.number);
-            eprintln!("mlprof: {note}; the run goes on");
-            self.control().top().notes.push(note);
+        let export = Export { profiler: self, cycle, time: unix_nanoseconds() };
+        if let Some(handler) = &self.settings.on_trace_ready {
+            if catch_unwind(AssertUnwindSafe(|| handler(cycle))).is_err() {
+                export.complain("on_trace_ready panicked: what it had not written is lost");
+            }
+        } else if self.settings.exports_trace {
+            export.file("pt.trace.json.gz", |path| cycle.export_chrome_trace(path));
         }
+        let settings = self.settings.export;
+        if (settings.flame || settings.memory_timeline) && export.path("json").is_none() {
+            export.complain("flame graphs and memory timelines need a directory: set dirpath");
+            return;
+        }
+        if settings.flame {
+            export.flame_graphs();
+        }
+        if settings.memory_timeline {
+            export.memory_timeline();
+        }
+    }
+}
+
+/// The files of one cycle. None of them fails the run.
+struct Export<'cycle> {
+    profiler: &'cycle TensorProfiler,
+    cycle: &'cycle Cycle,
+    /// When, which tells the files of one cycle from those of another.
+    time: u128,
+}
+
+impl Export<'_> {
+    /// Where a file goes, if there is a directory for it.
+    fn path(&self, ending: &str) -> Option<std::path::PathBuf> {
+        let ending = format!("{}.{ending}", self.time);
+        self.profiler.output.part_path(self.cycle.stage, &self.cycle.run, &ending)
+    }
+
+    /// Writes a file, if there is a directory for it, and remembers it.
+    fn file(&self, ending: &str, write: impl FnOnce(&Path) -> io::Result<()>) {
+        let Some(path) = self.path(ending) else { return };
+        let written = catch_unwind(AssertUnwindSafe(|| write(&path)));
+        match written.unwrap_or_else(|_| Err(io::Error::other("writing it panicked"))) {
+            Ok(()) => self.profiler.control().top().files.push(path),
+            Err(error) => {
+                self.profiler.output.warn_of_missing(&path, &error);
+                self.profiler.note(&format!("{} could not be written: {error}", path.display()));
+            }
+        }
+    }
+
+    /// Leaves a word in the report of the stage, and the first time on standard error.
+    fn complain(&self, note: &str) {
+        let is_known = self.profiler.control().top().notes.iter().any(|known| known == note);
+        if !is_known {
+            // Where standard error is closed there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "warning: {note}. The run goes on.");
+            self.profiler.note(note);
+        }
+    }
+
+    fn flame_graphs(&self) {
+        let Ok(graph) = catch_unwind(AssertUnwindSafe(|| FlameGraph::of(self.cycle))) else {
+            return self.complain("making the flame graph panicked");
+        };
+        for metric in FlameMetric::ALL {
+            if !graph.has(metric) {
+                continue;
+            }
+            let name = metric.as_str();
+            self.file(&format!("{name}.folded"), |path| graph.export_stacks(path, metric));
+            #[cfg(feature = "flame")]
+            self.file(&format!("{name}.svg"), |path| graph.export_svg(path, metric));
+        }
+    }
+
+    fn memory_timeline(&self) {
+        let Ok(timeline) = catch_unwind(AssertUnwindSafe(|| self.cycle.memory_timeline())) else {
+            return self.complain("making the memory timeline panicked");
+        };
+        self.file("memory.json", |path| timeline.export_json(path));
+        self.file("memory.html", |path| timeline.export_html(path));
     }
 }

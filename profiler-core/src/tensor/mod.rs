@@ -1,14 +1,27 @@
 //! The Tensor profiler: every op of a few training steps, with shapes, memory and kernels.
+//!
+//! From a hook to a report:
+//!
+//! * `writer` is how a thread records: its open scopes, and a `track` of fixed-size events that it
+//!   alone writes. A `recording` is all threads' tracks from one moment to another.
+//! * `steps` begins and ends recordings as the [`Schedule`] says, for the stages in `control`.
+//! * A recording that is over becomes a [`Cycle`], which is read, never written. Its events go into
+//!   the stage's `profile`, from which tables are made, and to `export`, which writes the trace.
 
 mod control;
 mod cycle;
 mod event;
 mod export;
+mod export_settings;
+mod flops;
+mod phase;
 mod profile;
 mod recording;
+mod report_settings;
 mod schedule;
 mod settings;
 mod steps;
+mod summary;
 mod track;
 mod writer;
 
@@ -18,14 +31,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Clock;
 use crate::hook::{self, DeviceEvent, MemoryChange, MemoryLabel, OpStart};
-use crate::{Action, ActionKind, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
+use crate::{
+    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
+};
 
 use control::Control;
 pub use cycle::{ContextActions, Cycle, Track};
 pub use event::{Event, MemoryEvent};
+pub use export_settings::trace_handler;
+pub use flops::flops;
+pub use phase::Phase;
+pub use profile::GroupBy;
 pub use recording::Dropped;
 use recording::{Memory, Recording};
-pub use schedule::{InvalidSchedule, Schedule, StepPhase};
+pub use schedule::{InvalidSchedule, ParseScheduleError, Schedule, StepPhase};
 pub use settings::DeviceTiming;
 use settings::Settings;
 
@@ -36,6 +55,39 @@ const NOT_RECORDING: u64 = 0;
 
 /// Records every action, module and op of the steps that its [`Schedule`] says: the counterpart of
 /// `torch.profiler` and of Lightning's `PyTorchProfiler`.
+///
+/// ```
+/// use profiler_core::tensor::Schedule;
+/// use profiler_core::{ProfilerExt, RunContext, Session, Stage, TensorProfiler, profile};
+/// use std::sync::Arc;
+///
+/// let schedule = Schedule::new().wait(1).warmup(1).active(2); // steps 2 and 3
+/// let profiler = Arc::new(TensorProfiler::new().schedule(schedule)?);
+/// let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+/// for _step in 0..5 {
+///     let _scope = profile!("training_step");
+///     // … forward, backward, optimizer …
+///     drop(_scope);
+///     profiler_core::Profiler::step(&*profiler); // trainers do this
+/// }
+/// drop(session); // prints the table
+/// # Ok::<(), profiler_core::tensor::InvalidSchedule>(())
+/// ```
+///
+/// *What is recorded*: whatever hooks and guards start and stop while a step is recorded. Ops come
+/// from the plugin of a framework. A scope that is opened before the recording begins is not in it;
+/// one that is still open at its end is, marked as unfinished.
+///
+/// *What it costs*: outside of the schedule's warm-up and active steps one or two loads per guard,
+/// and hooks are off. While it records, an op costs some 1.6 times the least that is possible (two
+/// readings of the counter and a push), with shapes 2.3 times (`cargo xtask bench scopes`), and 40
+/// bytes of memory. At the end of a cycle the thread that ends the step puts the events into the
+/// table and writes the trace.
+///
+/// *Memory* is bounded by [`max_events`](Self::max_events); what is dropped is counted and printed.
+/// Between cycles it depends on how many different ops there are, not on how many steps.
+///
+/// *Threads* record side by side without locks.
 pub struct TensorProfiler {
     /// The number of the recording that threads record into, [`NOT_BEGUN`] or [`NOT_RECORDING`].
     recording: AtomicU64,
@@ -149,7 +201,7 @@ impl Profiler for TensorProfiler {
 
     fn label_memory(&self, label: &MemoryLabel) {
         if let Some(recording) = self.current_recording() {
-            recording.add_label(*label);
+            recording.add_label(*label, hook::Timestamp::now());
         }
     }
 
@@ -163,6 +215,18 @@ impl Profiler for TensorProfiler {
         match self.number() {
             Some(_) => self.settings.interest(),
             None => Interest::NONE,
+        }
+    }
+
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn note(&self, text: &str) {
+        let mut control = self.control();
+        let notes = &mut control.top().notes;
+        if notes.iter().all(|known| known != text) {
+            notes.push(text.to_owned());
         }
     }
 
@@ -186,6 +250,14 @@ impl Profiler for TensorProfiler {
     fn teardown(&self, stage: Option<Stage>) {
         self.end_stage(stage);
         self.output.teardown(stage);
+    }
+
+    fn summary(&self) -> String {
+        self.paint_report()
+    }
+
+    fn report(&self) -> Option<Report> {
+        Some(Report::Tensor(self.snapshot()))
     }
 
     fn output(&self) -> Option<&Output> {

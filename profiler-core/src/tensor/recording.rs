@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
-use crate::hook::{ContextTable, DeviceEvent, MemoryLabel};
+use crate::hook::{ContextTable, DeviceEvent, MemoryLabel, Timestamp};
 use crate::recorder::ThreadName;
 use crate::sync::Tally;
 
@@ -43,7 +43,7 @@ pub(crate) struct Recording {
     is_over: AtomicBool,
     tracks: Mutex<Vec<Arc<TrackLog>>>,
     device: Mutex<Vec<DeviceEvent>>,
-    labels: Mutex<Vec<MemoryLabel>>,
+    labels: Mutex<Vec<(MemoryLabel, Timestamp)>>,
     dropped_device: AtomicU64,
 }
 
@@ -120,9 +120,9 @@ impl Recording {
         }
     }
 
-    pub(crate) fn add_label(&self, label: MemoryLabel) {
+    pub(crate) fn add_label(&self, label: MemoryLabel, time: Timestamp) {
         if self.budget.take(1) {
-            lock(&self.labels).push(label);
+            lock(&self.labels).push((label, time));
         }
     }
 
@@ -130,7 +130,7 @@ impl Recording {
         std::mem::take(&mut *lock(&self.device))
     }
 
-    pub(crate) fn take_labels(&self) -> Vec<MemoryLabel> {
+    pub(crate) fn take_labels(&self) -> Vec<(MemoryLabel, Timestamp)> {
         std::mem::take(&mut *lock(&self.labels))
     }
 

@@ -1,6 +1,10 @@
 //! Which steps are recorded.
 
+mod parse;
+
 use serde::{Deserialize, Serialize};
+
+pub use parse::ParseScheduleError;
 
 /// Which steps of a run are recorded, with the meaning that `torch.profiler.schedule` gives to the
 /// same words: `skip_first` steps are left out once; then cycles follow, each of `wait` steps that

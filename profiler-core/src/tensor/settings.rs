@@ -1,5 +1,7 @@
 //! What is recorded, and what is done with it.
 
+use super::export_settings::ExportSettings;
+use super::report_settings::ReportSettings;
 use super::schedule::Schedule;
 use super::{Cycle, TensorProfiler};
 use crate::Interest;
@@ -25,6 +27,8 @@ pub(super) struct Settings {
     pub(super) max_events: u64,
     pub(super) on_trace_ready: Option<TraceHandler>,
     pub(super) exports_trace: bool,
+    pub(super) report: ReportSettings,
+    pub(super) export: ExportSettings,
 }
 
 /// 40 bytes each: 640 MiB when all is taken.
@@ -40,6 +44,8 @@ impl Default for Settings {
             max_events: MAX_EVENTS,
             on_trace_ready: None,
             exports_trace: true,
+            report: ReportSettings::default(),
+            export: ExportSettings::default(),
         }
     }
 }

@@ -1,0 +1,54 @@
+//! For frameworks that give no hook for their ops.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Source, note, register};
+use crate::Interest;
+
+/// Says in the report of a profiler that wants ops why there are none.
+struct WithoutOps(String);
+
+impl Source for WithoutOps {
+    fn interest_changed(&self, interest: Interest) {
+        if interest.contains(Interest::OPS) {
+            note(&self.0);
+        }
+    }
+}
+
+/// Has reports say that `framework` gives no hook for its tensor ops, so that nobody takes a table
+/// without ops for a program without ops. For plugins; the same framework may be named many times.
+pub fn announce_without_ops(framework: &'static str) {
+    static NAMED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    {
+        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.contains(&framework) {
+            return;
+        }
+        named.push(framework);
+    }
+    let text = format!(
+        "{framework} gives no hook for its tensor ops: they need `mlprof run`, which is still to \
+         come. Actions, modules and functions are shown"
+    );
+    register(Arc::new(WithoutOps(text))).forever();
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Profiler, RunContext, Session, Stage, TensorProfiler};
+
+    #[test]
+    fn the_report_says_why_there_are_no_ops() {
+        announce_without_ops("a framework of this test");
+        announce_without_ops("a framework of this test");
+        let profiler = Arc::new(TensorProfiler::new().without_schedule());
+        let session =
+            Session::begin(profiler.clone(), Stage::Predict, &RunContext::default());
+        let summary = profiler.summary();
+        drop(session);
+        let said = summary.matches("a framework of this test gives no hook").count();
+        assert_eq!(said, 1, "{summary}");
+    }
+}

@@ -1,0 +1,111 @@
+//! The report of the Tensor profiler as text: which steps it is from, the table, the modules, notes.
+
+use std::fmt::Write;
+
+use super::label;
+use super::lightning::{append_remarks, title};
+use super::modules;
+use super::number::{duration, grouped};
+use super::tensor::{TableOptions, TensorReport};
+
+/// The report.
+pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
+    let mut text = format!("{}\n\n", title(&report.header));
+    paint_coverage(&mut text, report);
+    let table = report.key_averages.table(options);
+    if !table.is_empty() {
+        text.push('\n');
+        text.push_str(&table);
+        paint_cut(&mut text, report, options);
+    }
+    let tree = modules::paint(&report.modules);
+    if !tree.is_empty() {
+        text.push('\n');
+        text.push_str(&tree);
+    }
+    paint_tuning(&mut text, report);
+    if !report.files.is_empty() || !report.header.notes.is_empty() {
+        text.push('\n');
+    }
+    for file in &report.files {
+        let _ = writeln!(text, "Written: {}", label::one_line(file));
+    }
+    append_remarks(&mut text, &[], &report.header.notes);
+    text
+}
+
+/// Writing into a string cannot fail.
+fn paint_coverage(text: &mut String, report: &TensorReport) {
+    let events: u64 = report.header.overhead.scopes;
+    if report.cycle_count == 0 {
+        text.push_str("Nothing was recorded.\n");
+        return;
+    }
+    let what = match (report.schedule, report.recorded_steps) {
+        (None, _) => "The whole stage".to_owned(),
+        (Some(_), 1) => format!("Step {}", steps_of(report)),
+        (Some(_), _) => format!("Steps {}", steps_of(report)),
+    };
+    let cycles = match report.cycle_count {
+        1 => String::new(),
+        count => format!(" in {} cycles", grouped(count)),
+    };
+    let wall = report.header.wall_seconds;
+    let cost = report.header.overhead.total_seconds();
+    let _ = writeln!(
+        text,
+        "{what} (counted from 0){cycles}: {} events in {} of wall time; recording them took about {}",
+        grouped(events),
+        duration(recorded_seconds(report).unwrap_or(wall)),
+        duration(cost),
+    );
+}
+
+/// How long the cycles lasted, if all of them are listed.
+fn recorded_seconds(report: &TensorReport) -> Option<f64> {
+    let all = report.cycles.len() as u64 == report.cycle_count;
+    all.then(|| report.cycles.iter().map(|cycle| cycle.wall_seconds).sum())
+}
+
+/// `2 to 4, 7 to 9, …`: the first few cycles.
+fn steps_of(report: &TensorReport) -> String {
+    const SHOWN: usize = 4;
+    let steps = report.cycles.iter().take(SHOWN).map(|cycle| match cycle.steps {
+        0 | 1 => cycle.first_step.to_string(),
+        steps => format!("{} to {}", cycle.first_step, cycle.first_step + steps - 1),
+    });
+    let mut steps: Vec<_> = steps.collect();
+    if report.cycle_count > SHOWN as u64 {
+        steps.push("…".to_owned());
+    }
+    steps.join(", ")
+}
+
+fn paint_cut(text: &mut String, report: &TensorReport, options: &TableOptions) {
+    let rows = report.key_averages.rows.len();
+    let Some(limit) = options.row_limit.filter(|limit| rows > *limit) else { return };
+    let _ = writeln!(text, "{} of {} rows are shown.", grouped(limit as u64), grouped(rows as u64));
+}
+
+fn paint_tuning(text: &mut String, report: &TensorReport) {
+    if report.tuning.is_empty() {
+        return;
+    }
+    let count = report.tuning.iter().map(|kernel| kernel.count).sum();
+    let seconds = report.tuning.iter().fold(0.0, |sum, kernel| sum + kernel.device_seconds);
+    let _ = writeln!(
+        text,
+        "\nCompiling and tuning kernels: {} times, {} on the device; not in the table. Most of it:",
+        grouped(count),
+        duration(seconds)
+    );
+    for kernel in report.tuning.iter().take(5) {
+        let name = label::shown(&kernel.name);
+        let _ = writeln!(
+            text,
+            "  {} in {} runs: {name}",
+            duration(kernel.device_seconds),
+            grouped(kernel.count)
+        );
+    }
+}

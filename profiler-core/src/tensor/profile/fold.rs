@@ -1,0 +1,259 @@
+//! From the events of one thread, in the order of their ends, to the calling-context tree.
+//!
+//! They are gone through backwards, so that what is around comes before what is inside: an open
+//! scope is on the stack for as long as what comes lies within it. One pass, no sorting, and no
+//! memory but for what is open.
+
+use rustc_hash::FxHashMap;
+
+use super::modules::ModuleId;
+use super::tree::{NOWHERE, NodeId, PathKey, PathTree};
+use crate::hook::{Context, Direction, MemoryDevice};
+use crate::tensor::{Event, MemoryEvent};
+use crate::{Action, ActionKind};
+
+/// Bytes that one path allocated and freed itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Bytes {
+    pub(super) allocated: u64,
+    pub(super) freed: u64,
+}
+
+impl std::ops::AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        self.allocated += other.allocated;
+        self.freed += other.freed;
+    }
+}
+
+/// Memory that no op asked for.
+pub(super) const UNCLAIMED_MEMORY: &str = "[memory]";
+
+/// What is known of one cycle beside its events.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// The path that was open where an op was called, by [`Context::number`] − 1.
+    pub(super) contexts: Vec<NodeId>,
+    /// The module that a forward op ran in, by its sequence number and thread.
+    pub(super) forward_modules: FxHashMap<(u32, u32), (u64, ModuleId)>,
+    /// The path that launched work for a device, by correlation.
+    pub(super) launches: FxHashMap<u32, NodeId>,
+}
+
+impl Links {
+    pub(super) fn context(&self, context: Context) -> NodeId {
+        self.contexts.get(context.number() as usize - 1).copied().unwrap_or(NOWHERE)
+    }
+}
+
+/// An open scope that may be a parent.
+#[derive(Clone, Copy)]
+pub(super) struct Open<T> {
+    start: u64,
+    end: u64,
+    depth: u16,
+    context: Option<Context>,
+    pub(super) what: T,
+}
+
+impl<T> Open<T> {
+    pub(super) fn new(event: &Event, context: Option<Context>, what: T) -> Self {
+        let (start, end) = (event.start.ticks(), event.end.ticks());
+        Self { start, end, depth: event.depth, context, what }
+    }
+
+    #[inline]
+    fn contains(&self, event: &Event) -> bool {
+        self.start <= event.start.ticks() && event.end.ticks() <= self.end
+    }
+
+    /// Moments that are equal say nothing; how many scopes were open then does.
+    #[inline]
+    fn is_around(&self, event: &Event) -> bool {
+        let is_deeper = self.depth < event.depth || event.depth == u16::MAX;
+        is_deeper && self.contains(event)
+    }
+}
+
+/// The open scopes around `event`, the last one its parent; takes away those that are over.
+#[inline]
+pub(super) fn parent<T: Copy>(stack: &mut Vec<Open<T>>, event: &Event) -> Option<Open<T>> {
+    if event.overlaps {
+        return stack.iter().rfind(|open| open.contains(event)).copied();
+    }
+    while let Some(open) = stack.last() {
+        if open.is_around(event) {
+            return Some(*open);
+        }
+        stack.pop();
+    }
+    None
+}
+
+/// Puts the events of one cycle into the tree.
+pub(super) struct Fold<'profile> {
+    pub(super) tree: &'profile mut PathTree,
+    pub(super) memory: &'profile mut FxHashMap<(NodeId, MemoryDevice), Bytes>,
+    pub(super) links: Links,
+    pub(super) unfinished: u64,
+}
+
+impl Fold<'_> {
+    /// One thread's events and memory, both in the order of time.
+    pub(super) fn track(
+        &mut self,
+        events: impl DoubleEndedIterator<Item = Event>,
+        memory: impl DoubleEndedIterator<Item = MemoryEvent>,
+    ) {
+        let mut memory = memory.rev().peekable();
+        let mut stack: Vec<Open<NodeId>> = Vec::new();
+        for event in events.rev() {
+            while let Some(change) = memory.next_if(|change| change.time > event.end) {
+                self.change_memory(&mut stack, &change);
+            }
+            let around = parent(&mut stack, &event);
+            let context = event.context.or_else(|| around.and_then(|open| open.context));
+            let id = self.tree.node(self.path(&event, around));
+            self.count(&event, id, around.map(|open| open.what));
+            if !event.overlaps {
+                stack.push(Open::new(&event, context, id));
+            }
+        }
+        for change in memory {
+            self.change_memory(&mut stack, &change);
+        }
+    }
+
+    /// The path of an event: below what is around it on its thread, or else below what was open on
+    /// the thread that called it.
+    #[inline]
+    fn path(&self, event: &Event, around: Option<Open<NodeId>>) -> PathKey {
+        let parent = match (event.context, around) {
+            (Some(context), around) if around.is_none_or(|open| open.context != Some(context)) => {
+                self.links.context(context)
+            }
+            (_, around) => around.map_or(NOWHERE, |open| open.what),
+        };
+        PathKey {
+            parent,
+            action: event.action,
+            shapes: event.shapes,
+            direction: event.direction,
+            forward_module: self.forward_module(event),
+        }
+    }
+
+    #[inline]
+    fn forward_module(&self, event: &Event) -> Option<ModuleId> {
+        let is_linked = event.direction == Direction::Backward && event.sequence != 0;
+        if !is_linked || self.links.forward_modules.is_empty() {
+            return None;
+        }
+        let key = (event.sequence, event.forward_thread);
+        self.links.forward_modules.get(&key).map(|(_, module)| *module)
+    }
+
+    #[inline]
+    fn count(&mut self, event: &Event, id: NodeId, around: Option<NodeId>) {
+        let start = event.start.ticks();
+        let duration = event.end.ticks().saturating_sub(start);
+        let node = &mut self.tree.nodes[id as usize];
+        node.calls.add(start, duration);
+        let kind = node.kind;
+        // What does not nest has no time of its own, or times would be counted twice.
+        if !event.overlaps {
+            node.calls.own += duration.cast_signed();
+            if let Some(around) = around {
+                self.tree.nodes[around as usize].calls.own -= duration.cast_signed();
+            }
+        }
+        if kind == ActionKind::Launch && event.sequence != 0 {
+            self.links.launches.insert(event.sequence, id);
+        }
+        self.unfinished += u64::from(event.is_unfinished);
+    }
+
+    /// What was allocated or freed belongs to the innermost scope that was open.
+    fn change_memory(&mut self, stack: &mut Vec<Open<NodeId>>, change: &MemoryEvent) {
+        let time = change.time.ticks();
+        while stack.last().is_some_and(|open| open.start > time) {
+            stack.pop();
+        }
+        let id = match stack.last() {
+            Some(open) => open.what,
+            None => {
+                let id = self.tree.node(PathKey::plain(NOWHERE, Action::op(UNCLAIMED_MEMORY)));
+                self.tree.nodes[id as usize].calls.add(time, 0);
+                id
+            }
+        };
+        let bytes = change.change.bytes;
+        let sum = self.memory.entry((id, change.change.device)).or_default();
+        match bytes >= 0 {
+            true => sum.allocated += bytes.unsigned_abs(),
+            false => sum.freed += bytes.unsigned_abs(),
+        }
+    }
+}
+
+/// Finds the module that each forward op ran in, so that its backward op can be told to belong there.
+pub(super) struct ModuleFinder<'profile> {
+    pub(super) tree: &'profile mut PathTree,
+    pub(super) links: &'profile mut Links,
+    /// By [`Action::index`]; asking the interner takes a lock.
+    kinds: Vec<Option<ActionKind>>,
+}
+
+impl<'profile> ModuleFinder<'profile> {
+    pub(super) fn new(tree: &'profile mut PathTree, links: &'profile mut Links) -> Self {
+        Self { tree, links, kinds: Vec::new() }
+    }
+
+    fn kind(&mut self, action: Action) -> ActionKind {
+        let index = action.index();
+        if index >= self.kinds.len() {
+            self.kinds.resize(index + 1, None);
+        }
+        *self.kinds[index].get_or_insert_with(|| action.kind())
+    }
+
+    /// One thread's events in the order of time.
+    pub(super) fn track(&mut self, events: impl DoubleEndedIterator<Item = Event>) {
+        let mut stack: Vec<Open<ModuleId>> = Vec::new();
+        for event in events.rev() {
+            let kind = self.kind(event.action);
+            let is_forward_op = kind == ActionKind::Op
+                && event.sequence != 0
+                && event.direction == Direction::Forward;
+            if kind != ActionKind::Module && !is_forward_op {
+                continue;
+            }
+            let around = parent(&mut stack, &event).map(|open| open.what);
+            let around = match event.context {
+                Some(context) => self.module_of(self.links.context(context)),
+                None => around,
+            };
+            if is_forward_op {
+                self.note(&event, around);
+            } else if !event.overlaps {
+                let module = self.tree.modules.enter(around, event.action);
+                stack.push(Open::new(&event, None, module));
+            }
+        }
+    }
+
+    fn module_of(&self, id: NodeId) -> Option<ModuleId> {
+        self.tree.nodes.get(id as usize)?.module
+    }
+
+    /// Several ops may carry one number; the one that began last is the one that backward answers.
+    fn note(&mut self, event: &Event, module: Option<ModuleId>) {
+        let Some(module) = module else { return };
+        let key = (event.sequence, event.forward_thread);
+        let start = event.start.ticks();
+        let known = self.links.forward_modules.entry(key).or_insert((start, module));
+        if start > known.0 {
+            *known = (start, module);
+        }
+    }
+}

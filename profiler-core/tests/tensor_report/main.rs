@@ -1,0 +1,11 @@
+//! The report of the Tensor profiler: tables against torch's own, operations against torch's own,
+//! and what comes out of recordings.
+
+#[cfg(feature = "arrow")]
+mod arrow;
+mod flops;
+mod golden;
+mod notes;
+mod recorded;
+mod rows;
+mod ten_million;

@@ -1,0 +1,156 @@
+//! What the report says about what is not in the numbers.
+
+use profiler_core::hook::OpStart;
+use profiler_core::report::tensor::TableOptions;
+use profiler_core::tensor::{GroupBy, Schedule};
+use profiler_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
+
+fn profiler(schedule: Schedule) -> TensorProfiler {
+    TensorProfiler::new().schedule(schedule).expect("a good schedule")
+}
+
+/// A fit of so many steps, and its report.
+fn fit(profiler: &TensorProfiler, steps: usize) -> String {
+    profiler.setup(Stage::Fit, &RunContext::default());
+    for _ in 0..steps {
+        let _scope = profiler.profile("training_step");
+        profiler.start_op(&OpStart::new(Action::op("aten::mm")));
+        profiler.stop(Action::op("aten::mm")).expect("was started");
+        drop(_scope);
+        profiler.step();
+    }
+    profiler.teardown(Some(Stage::Fit));
+    profiler.summary()
+}
+
+fn notes(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("Note: ")).collect()
+}
+
+#[test]
+fn a_fit_that_is_long_enough_has_nothing_to_say() {
+    let profiler = profiler(Schedule::default());
+    let text = fit(&profiler, 8);
+    assert!(
+        text.starts_with("FIT Profiler Report\n\nSteps 2 to 4 (counted from 0): 9 events in "),
+        "{text}"
+    );
+    assert_eq!(notes(&text), [""; 0], "{text}");
+    assert!(text.contains("Self CPU time total: "), "{text}");
+}
+
+#[test]
+fn all_cycles_are_named() {
+    let schedule = Schedule::new().wait(1).warmup(0).active(1).repeat(0);
+    let text = fit(&profiler(schedule), 12);
+    assert!(text.contains("Steps 1, 3, 5, 7, … (counted from 0) in 6 cycles: 18 events"), "{text}");
+    let text = fit(&profiler(schedule.repeat(1)), 4);
+    assert!(text.contains("\nStep 1 (counted from 0): 3 events in "), "{text}");
+}
+
+#[test]
+fn a_fit_shorter_than_the_schedule_says_so() {
+    let schedule = Schedule::default().skip_first(1).wait(1).warmup(1);
+    let text = fit(&profiler(schedule), 2);
+    assert!(text.contains("Nothing was recorded."), "{text}");
+    let [note] = notes(&text)[..] else { panic!("{text}") };
+    assert!(
+        note.starts_with(
+            "the schedule never came to an active step: fit had 2 steps and the first active one \
+             is 3 (counted from 0)"
+        ),
+        "{note}"
+    );
+}
+
+#[test]
+fn a_fit_that_ends_in_the_middle_of_a_cycle_reports_what_it_has() {
+    let profiler = profiler(Schedule::default());
+    let text = fit(&profiler, 3);
+    let averages = profiler.key_averages(&GroupBy::name());
+    let calls = averages.rows.iter().find(|row| row.name == "aten::mm").map(|row| row.calls);
+    assert_eq!(calls, Some(1), "{text}");
+    let [note] = notes(&text)[..] else { panic!("{text}") };
+    assert!(note.starts_with("cycle 0 is incomplete: fit ended after 3 steps"), "{note}");
+}
+
+#[test]
+fn a_loop_without_steps_is_told_to_call_step() {
+    let profiler = profiler(Schedule::default());
+    let text = fit(&profiler, 0);
+    let [note] = notes(&text)[..] else { panic!("{text}") };
+    assert!(note.starts_with("step() was never called, and the first active step is 2"), "{note}");
+    let profiler = TensorProfiler::new();
+    drop(profiler.profile("training_step"));
+    let text = profiler.summary();
+    assert!(text.starts_with("Profiler Report\n\nNothing was recorded.\n"), "{text}");
+    assert!(notes(&text)[0].starts_with("step() was never called"), "{text}");
+    assert!(TensorProfiler::new().summary().contains("Nothing was recorded."), "never used");
+}
+
+#[test]
+fn a_report_in_the_middle_says_that_more_comes() {
+    let profiler = profiler(Schedule::new().wait(0).warmup(0).active(100));
+    profiler.setup(Stage::Fit, &RunContext::default());
+    profiler.step();
+    let text = profiler.summary();
+    assert!(notes(&text)[0].contains("still being recorded"), "{text}");
+}
+
+#[test]
+fn what_is_dropped_and_what_is_open_is_counted() {
+    let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
+    let small = profiler(schedule).max_events(2048);
+    small.setup(Stage::Fit, &RunContext::default());
+    for _ in 0..5000 {
+        drop(small.profile("scope"));
+    }
+    small.step();
+    small.teardown(Some(Stage::Fit));
+    let text = small.summary();
+    let dropped = notes(&text).into_iter().find(|note| note.contains("were dropped"));
+    // The span of the step found no room either.
+    assert!(dropped.is_some_and(|note| note.starts_with("2,953 ops")), "{text}");
+    let whole = TensorProfiler::new().without_schedule();
+    whole.setup(Stage::Test, &RunContext::default());
+    let _open = whole.profile("never_stopped");
+    whole.teardown(Some(Stage::Test));
+    let text = whole.summary();
+    assert!(text.starts_with("TEST Profiler Report\n\nThe whole stage"), "{text}");
+    let open = notes(&text).into_iter().find(|note| note.contains("still open"));
+    assert!(open.is_some_and(|note| note.starts_with("1 scopes")), "{text}");
+    assert!(text.contains("never_stopped"), "{text}");
+}
+
+#[test]
+fn the_report_is_as_it_was_asked_for() {
+    let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
+    let chosen = profiler(schedule).sort_by("count").expect("a key").row_limit(1);
+    let chosen = chosen.group_by_phase(true).group_by_module(true).group_by_stack_n(1);
+    let text = fit(&chosen.group_by_input_shapes(true), 2);
+    assert!(text.contains("Phase") && text.contains("Source Location"), "{text}");
+    assert!(text.contains("\n1 of 3 rows are shown.\n"), "{text}");
+    let error = profiler(schedule).sort_by("speed").err().expect("no such column");
+    assert!(error.to_string().contains("\"cpu_time_total\""), "{error}");
+    let all = fit(&profiler(schedule).row_limit(None), 2);
+    assert!(!all.contains("rows are shown"), "{all}");
+}
+
+#[test]
+fn thousands_of_names_are_cut_to_twenty_rows_and_the_default_fits_a_terminal() {
+    let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
+    let profiler = profiler(schedule).profile_memory(true);
+    profiler.setup(Stage::Fit, &RunContext::default());
+    for number in 0..100 {
+        drop(profiler.profile(format!("{}{number}", "a_very_long_name_".repeat(20))));
+    }
+    profiler.step();
+    profiler.teardown(Some(Stage::Fit));
+    let text = profiler.summary();
+    assert!(text.contains("\n20 of 101 rows are shown.\n"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 200), "{text}");
+    let all = profiler
+        .key_averages(&GroupBy::name())
+        .table(&TableOptions { row_limit: None, ..TableOptions::default() });
+    assert_eq!(all.lines().count(), 101 + 5);
+}

@@ -1,0 +1,355 @@
+//! What is recorded through the hooks and comes out as tables and trees.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex};
+
+use profiler_core::hook::{
+    Context, DType, DeviceActivity, DeviceEvent, Direction, InputsBuilder, MemoryChange,
+    MemoryDevice, OpStart, Source, Timestamp, TimingMethod, register,
+};
+use profiler_core::report::Report;
+use profiler_core::report::tensor::{KeyAverage, KeyAverages, TableOptions};
+use profiler_core::tensor::{GroupBy, Phase, Schedule};
+use profiler_core::{
+    Action, ActionKind, Interest, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler,
+};
+
+use crate::rows::find;
+
+fn every_step() -> TensorProfiler {
+    let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
+    TensorProfiler::new().schedule(schedule).expect("a good schedule").profile_memory(true)
+}
+
+fn matrices(sizes: &[&[i64]]) -> InputsBuilder {
+    let mut inputs = InputsBuilder::new();
+    sizes.iter().for_each(|sizes| inputs.tensor(DType::Float32, sizes));
+    inputs
+}
+
+/// An op around something.
+fn op(profiler: &TensorProfiler, start: OpStart<'_>, inside: impl FnOnce()) {
+    profiler.start_op(&start);
+    inside();
+    profiler.stop(start.action).expect("was started");
+}
+
+fn named<'op>(name: &str) -> OpStart<'op> {
+    OpStart::new(Action::op(name))
+}
+
+fn allocate(profiler: &TensorProfiler, bytes: i64, device: MemoryDevice) {
+    let change = MemoryChange { address: 16, bytes, total_allocated: 0, total_reserved: 0, device };
+    profiler.memory(&change);
+}
+
+fn kernel(name: &str, correlation: u32, seconds: f64) -> DeviceEvent {
+    let start = std::time::Instant::now();
+    DeviceEvent {
+        action: Action::of_kind(ActionKind::Kernel, name, None),
+        activity: DeviceActivity::Kernel,
+        start: Timestamp::at(start),
+        end: Timestamp::at(start + std::time::Duration::from_secs_f64(seconds)),
+        method: TimingMethod::Device,
+        device: 0,
+        stream: 1,
+        correlation,
+        context: None,
+        bytes: 0,
+    }
+}
+
+/// A training step of a model with two layers; what is named `linear` has operations on one level.
+fn training_step(profiler: &TensorProfiler) {
+    let product = matrices(&[&[8], &[4, 16], &[16, 8]]);
+    let linear = matrices(&[&[4, 16], &[16, 8], &[8]]);
+    let _optimizer = profiler.profile("[LightningModule]Net.optimizer_step");
+    {
+        let _step = profiler.profile("[Strategy]Single.training_step");
+        for (sequence, path) in [(1, "encoder.layer.0"), (2, "encoder.layer.1")] {
+            let module = Action::module("Linear", path);
+            let _module = profiler.profile(module);
+            let mut outer = named("burn::linear");
+            outer.inputs = Some(&linear);
+            op(profiler, outer, || {
+                let mut addmm = named("aten::addmm");
+                (addmm.inputs, addmm.sequence, addmm.forward_thread) =
+                    (Some(&product), sequence, 7);
+                op(profiler, addmm, || allocate(profiler, 128, MemoryDevice::Cpu));
+            });
+        }
+    }
+    {
+        let _backward = profiler.profile("[Strategy]Single.backward");
+        for sequence in [2, 1] {
+            let mut node = named("AddmmBackward0");
+            (node.sequence, node.forward_thread) = (sequence, 7);
+            node.direction = Direction::Backward;
+            let inputs = matrices(&[&[16, 4], &[4, 8]]);
+            let mut mm = named("aten::mm");
+            mm.inputs = Some(&inputs);
+            op(profiler, node, || op(profiler, mm, || {}));
+        }
+    }
+    op(profiler, named("aten::_fused_adam_"), || {});
+}
+
+/// A fit of so many steps.
+fn steps(profiler: &TensorProfiler, count: usize) {
+    profiler.setup(Stage::Fit, &RunContext::default());
+    for _ in 0..count {
+        training_step(profiler);
+        profiler.step();
+    }
+}
+
+#[test]
+fn all_cycles_are_in_the_table() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = seen.clone();
+    let profiler = every_step().on_trace_ready(move |cycle| {
+        let averages = cycle.key_averages(&GroupBy::name());
+        sink.lock().expect("no panic").push(find(&averages, "aten::addmm").calls);
+    });
+    steps(&profiler, 3);
+    assert_eq!(*seen.lock().expect("no panic"), [2, 2, 2], "each cycle on its own");
+    let averages = profiler.key_averages(&GroupBy::name());
+    let calls = |name| find(&averages, name).calls;
+    assert_eq!(calls("aten::addmm"), 6);
+    assert_eq!(calls("ProfilerStep*"), 3);
+    assert!(find(&averages, "ProfilerStep*").is_top_level);
+    let row = find(&averages, "[LightningModule]Net.optimizer_step");
+    assert!(!row.is_top_level && row.cpu_seconds > row.self_cpu_seconds);
+    let rest = row.rest.expect("three calls");
+    assert!(rest.min_seconds > 0.0 && rest.min_seconds <= rest.max_seconds);
+    let together = row.first_seconds + rest.min_seconds + rest.max_seconds;
+    assert!((together - row.cpu_seconds).abs() < 1e-12, "{row:?}");
+}
+
+#[test]
+fn phases_are_told_by_the_innermost_thing_that_says_so() {
+    let profiler = every_step();
+    steps(&profiler, 1);
+    let averages = profiler.key_averages(&GroupBy::name().phase());
+    let phase = |name| find(&averages, name).phase;
+    assert_eq!(phase("aten::addmm"), Some(Phase::Forward));
+    assert_eq!(phase("aten::mm"), Some(Phase::Backward));
+    assert_eq!(phase("AddmmBackward0"), Some(Phase::Backward));
+    assert_eq!(phase("aten::_fused_adam_"), Some(Phase::Optimizer));
+    assert_eq!(phase("[Strategy]Single.backward"), Some(Phase::Backward));
+    assert_eq!(phase("ProfilerStep*"), Some(Phase::Other));
+    let table = averages.table(&TableOptions::default());
+    assert!(table.contains("Phase") && table.contains("   optimizer  "), "{table}");
+}
+
+#[test]
+fn rows_are_told_apart_by_shapes_modules_and_stacks() {
+    let profiler = every_step();
+    steps(&profiler, 2);
+    let by_module = profiler.key_averages(&GroupBy::name().module());
+    let rows = |averages: &KeyAverages, name: &str| -> Vec<KeyAverage> {
+        averages.rows.iter().filter(|row| row.name == name).cloned().collect()
+    };
+    let modules: Vec<_> = rows(&by_module, "aten::mm").into_iter().map(|row| row.module).collect();
+    let expected = ["encoder.layer.1: Linear", "encoder.layer.0: Linear"];
+    assert_eq!(modules, expected.map(|name| Some(name.to_owned())), "where forward was");
+    let by_stack = profiler.key_averages(&GroupBy::name().stack(2));
+    let stacks: Vec<_> = rows(&by_stack, "aten::addmm").into_iter().map(|row| row.stack).collect();
+    let module = |path: &str| format!("[module]Linear: {path}");
+    let step = "[Strategy]Single.training_step".to_owned();
+    let expected =
+        ["encoder.layer.0", "encoder.layer.1"].map(|path| vec![module(path), step.clone()]);
+    assert_eq!(stacks, expected);
+    let by_shapes = profiler.key_averages(&GroupBy::name().input_shapes());
+    let table = by_shapes.table(&TableOptions::default());
+    assert!(table.contains("[[8], [4, 16], [16, 8]]"), "{table}");
+    assert!(find(&by_shapes, "ProfilerStep*").input_shapes.as_ref().is_some_and(Vec::is_empty));
+}
+
+#[test]
+fn operations_are_counted_on_one_level() {
+    let profiler = every_step();
+    steps(&profiler, 2);
+    let averages = profiler.key_averages(&GroupBy::name());
+    assert_eq!(find(&averages, "aten::addmm").flops, 0, "it is inside an op that is counted");
+    assert_eq!(find(&averages, "burn::linear").flops, 4 * 2 * 4 * 16 * 8);
+    assert_eq!(find(&averages, "aten::mm").flops, 4 * 2 * 16 * 4 * 8);
+}
+
+#[test]
+fn modules_are_a_tree_with_both_directions() {
+    let profiler = every_step();
+    steps(&profiler, 2);
+    let Some(Report::Tensor(report)) = profiler.report() else { panic!("no report") };
+    let [encoder] = &report.modules[..] else { panic!("{:?}", report.modules) };
+    assert_eq!(
+        (encoder.path.as_str(), encoder.calls, encoder.type_name.as_str()),
+        ("encoder", 0, "")
+    );
+    let [layer] = &encoder.children[..] else { panic!("{encoder:?}") };
+    let names: Vec<_> = layer.children.iter().map(|child| child.name.as_str()).collect();
+    assert_eq!((layer.path.as_str(), names), ("encoder.layer", vec!["0", "1"]));
+    for child in &layer.children {
+        assert_eq!((child.calls, child.type_name.as_str()), (2, "Linear"));
+        assert_eq!(child.total, child.own);
+        assert_eq!(child.own.backward_flops, 2 * 2 * 16 * 4 * 8);
+        assert!(child.own.forward_seconds > 0.0 && child.own.backward_seconds > 0.0);
+        assert_eq!((child.own.allocated_bytes, child.own.memory_bytes), (256, 256));
+    }
+    let sum: f64 = layer.children.iter().map(|child| child.total.forward_seconds).sum();
+    assert!((encoder.total.forward_seconds - sum).abs() < 1e-12);
+    let modules = report.key_averages.rows.iter().filter(|row| row.kind == ActionKind::Module);
+    let timed: f64 = modules.map(|row| row.cpu_seconds).sum();
+    assert!((timed - sum).abs() < 1e-9, "modules took {timed}, their parts {sum}");
+    let text = profiler.summary();
+    assert!(text.contains("    0: Linear\n") && text.contains("encoder\n"), "{text}");
+}
+
+#[test]
+fn memory_is_told_apart_by_device_and_owner() {
+    let profiler = every_step();
+    profiler.step();
+    allocate(&profiler, 1000, MemoryDevice::Cpu);
+    op(&profiler, named("aten::outer"), || {
+        allocate(&profiler, 300, MemoryDevice::Cpu);
+        op(&profiler, named("aten::inner"), || {
+            allocate(&profiler, 64, MemoryDevice::Accelerator(1));
+            allocate(&profiler, -300, MemoryDevice::Cpu);
+        });
+    });
+    profiler.step();
+    let averages = profiler.key_averages(&GroupBy::name());
+    let outer = find(&averages, "aten::outer");
+    assert_eq!((outer.cpu_memory_bytes, outer.self_cpu_memory_bytes), (0, 300));
+    assert_eq!((outer.device_memory_bytes, outer.self_device_memory_bytes), (64, 0));
+    let inner = find(&averages, "aten::inner");
+    assert_eq!((inner.self_cpu_memory_bytes, inner.self_device_memory_bytes), (-300, 64));
+    assert_eq!(inner.memory.len(), 2);
+    // Inside the step's span, which is open.
+    assert_eq!(find(&averages, "ProfilerStep*").self_cpu_memory_bytes, 1000);
+    assert_eq!(find(&averages, "ProfilerStep*").cpu_memory_bytes, 1000);
+    let table = averages.table(&TableOptions::default());
+    assert!(table.contains("Self CPU Mem") && table.contains("Self Device Mem"), "{table}");
+}
+
+#[test]
+fn memory_without_any_scope_has_a_row_of_its_own() {
+    let profiler = TensorProfiler::new().without_schedule().profile_memory(true);
+    profiler.setup(Stage::Fit, &RunContext::default());
+    allocate(&profiler, 7, MemoryDevice::Cpu);
+    op(&profiler, named("aten::empty"), || allocate(&profiler, 10, MemoryDevice::Cpu));
+    allocate(&profiler, -5, MemoryDevice::Cpu);
+    profiler.teardown(Some(Stage::Fit));
+    let averages = profiler.key_averages(&GroupBy::name());
+    let row = find(&averages, "[memory]");
+    assert_eq!((row.calls, row.self_cpu_memory_bytes, row.cpu_seconds), (2, 2, 0.0));
+    assert_eq!(find(&averages, "aten::empty").cpu_memory_bytes, 10);
+}
+
+#[test]
+fn device_time_belongs_to_the_op_around_the_launch() {
+    let profiler = every_step();
+    let launch =
+        |number| OpStart::launch(Action::of_kind(ActionKind::Launch, "launch", None), number);
+    profiler.step();
+    op(&profiler, named("aten::outer"), || {
+        op(&profiler, named("aten::mm"), || op(&profiler, launch(5), || {}));
+        op(&profiler, launch(6), || {});
+    });
+    profiler.device_event(&kernel("gemm", 5, 0.002));
+    profiler.device_event(&kernel("copy", 6, 0.001));
+    profiler.device_event(&kernel("lost", 99, 0.004));
+    let tuning = DeviceEvent { activity: DeviceActivity::Tuning, ..kernel("gemm", 5, 7.0) };
+    profiler.device_event(&tuning);
+    profiler.step();
+    let averages = profiler.key_averages(&GroupBy::name());
+    let close = |row: &KeyAverage, own: f64, total: f64| {
+        let apart = (row.self_device_seconds - own).abs() + (row.device_seconds - total).abs();
+        assert!(apart < 1e-5, "{own} and {total} in {row:?}");
+    };
+    close(find(&averages, "aten::mm"), 0.002, 0.002);
+    close(find(&averages, "aten::outer"), 0.001, 0.003);
+    close(find(&averages, "ProfilerStep*"), 0.0, 0.003);
+    close(find(&averages, "launch"), 0.0, 0.0);
+    let gemm = find(&averages, "gemm");
+    close(gemm, 0.002, 0.002);
+    assert!(gemm.is_on_device && gemm.cpu_seconds == 0.0 && gemm.calls == 1);
+    let text = profiler.summary();
+    let total = text.lines().find_map(|line| line.strip_prefix("Self Device time total: "));
+    let total = total.and_then(|total| total.strip_suffix("ms")?.parse::<f64>().ok());
+    assert!(total.is_some_and(|total| (total - 7.0).abs() < 0.01), "{text}");
+    let first = text.lines().skip_while(|line| !line.contains("# of Calls")).nth(2);
+    assert!(first.is_some_and(|row| row.contains("lost")), "most device time first: {text}");
+    assert!(text.contains("Compiling and tuning kernels: 1 times, 7.00 s"), "{text}");
+    assert!(text.contains("1 kernels have device time but no known op"), "{text}");
+}
+
+thread_local!(static LATEST: Cell<Option<Context>> = const { Cell::new(None) });
+
+/// A hook whose framework works on another thread.
+struct ContextKeeper;
+
+impl Source for ContextKeeper {
+    fn interest_changed(&self, _interest: Interest) {}
+
+    fn wants_context(&self) -> bool {
+        true
+    }
+
+    fn context_changed(&self, context: Context) {
+        LATEST.set(Some(context));
+    }
+}
+
+#[test]
+fn work_on_another_thread_hangs_below_what_called_it() {
+    let _registered = register(Arc::new(ContextKeeper));
+    let profiler = every_step();
+    profiler.step();
+    let training = profiler.profile("[Strategy]Single.training_step");
+    let module = profiler.profile(Action::module("Linear", "head"));
+    let context = LATEST.get().expect("something is open");
+    drop(module);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let mut start = named("burn::matmul");
+            start.context = Some(context);
+            op(&profiler, start, || {
+                op(&profiler, named("burn::inner"), || {});
+            });
+        });
+    });
+    drop(training);
+    profiler.step();
+    let averages = profiler.key_averages(&GroupBy::name().stack(2).module().phase());
+    for name in ["burn::matmul", "burn::inner"] {
+        let row = find(&averages, name);
+        assert_eq!(row.stack, ["[module]Linear: head", "[Strategy]Single.training_step"], "{name}");
+        assert_eq!(row.module.as_deref(), Some("head: Linear"));
+        assert_eq!(row.phase, Some(Phase::Forward));
+    }
+    let matmul = find(&averages, "burn::matmul");
+    assert!(matmul.cpu_seconds > matmul.self_cpu_seconds);
+    let by_name = profiler.key_averages(&GroupBy::name());
+    let module = find(&by_name, "[module]Linear: head");
+    assert_eq!(
+        module.cpu_seconds, module.self_cpu_seconds,
+        "the other thread's time is not its own"
+    );
+}
+
+#[test]
+fn the_values_survive_json() {
+    let profiler = every_step();
+    steps(&profiler, 2);
+    profiler.teardown(Some(Stage::Fit));
+    let report = profiler.report().expect("a report");
+    let json = report.to_json().expect("JSON");
+    assert_eq!(Report::from_json(&json).expect("the same"), report);
+    let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(value["profiler"], "tensor");
+    assert_eq!(value["header"]["stage"], "fit");
+    assert_eq!((&value["steps"], &value["recorded_steps"]), (&2.into(), &2.into()));
+    let rows = value["key_averages"]["rows"].as_array().expect("rows");
+    assert!(rows.iter().any(|row| row["name"] == "aten::addmm" && row["calls"] == 4));
+}

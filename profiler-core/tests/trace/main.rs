@@ -1,0 +1,15 @@
+//! What a recorded cycle is written as: traces, flame graphs, memory timelines, and the files that
+//! they go to.
+
+mod devices;
+mod files;
+mod flame;
+mod links;
+mod memory;
+mod names;
+mod nesting;
+mod parsed;
+#[path = "../report/python.rs"]
+mod python;
+mod recorded;
+mod threads;

@@ -1,0 +1,263 @@
+//! The memory timeline: categories, levels, the peak.
+
+use profiler_core::hook::{
+    Direction, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, OpStart,
+};
+use profiler_core::trace::memory::{DeviceTimeline, MOST_SAMPLES, MemoryTimeline};
+use profiler_core::{Action, Profiler, TensorProfiler};
+use proptest::prelude::*;
+
+use crate::recorded::{action, op, read, run, spin};
+
+/// A hook that keeps its own count.
+struct Memory<'profiler> {
+    profiler: &'profiler TensorProfiler,
+    device: MemoryDevice,
+    total: u64,
+}
+
+impl Memory<'_> {
+    fn change(&mut self, address: u64, bytes: i64) {
+        self.total = self.total.saturating_add_signed(bytes);
+        let (total_allocated, device) = (self.total, self.device);
+        let change = MemoryChange { address, bytes, total_allocated, total_reserved: 0, device };
+        self.profiler.memory(&change);
+    }
+
+    fn label(&self, address: u64, bytes: u64, category: MemoryCategory) {
+        let device = self.device;
+        self.profiler.label_memory(&MemoryLabel { address, bytes, device, category });
+    }
+}
+
+fn timeline(program: impl FnOnce(&mut Memory<'_>), total: u64) -> MemoryTimeline {
+    let device = MemoryDevice::Accelerator(0);
+    read(
+        move |profiler| program(&mut Memory { profiler, device, total }),
+        |cycle| cycle.memory_timeline(),
+    )
+}
+
+/// The bytes of a category at its highest.
+fn highest(device: &DeviceTimeline, category: MemoryCategory) -> u64 {
+    let levels = device.levels.iter().find(|levels| levels.category == category);
+    levels.and_then(|levels| levels.bytes.iter().max()).copied().unwrap_or(0)
+}
+
+/// One step of a training loop, with memory of every category.
+fn step(memory: &mut Memory<'_>) {
+    let profiler = memory.profiler;
+    action(profiler, "[_TrainingEpochLoop].train_dataloader_next", || memory.change(1, 10));
+    action(profiler, "[Strategy]X.training_step", || {
+        op(profiler, "aten::linear", || {
+            op(profiler, "aten::addmm", || {
+                memory.change(2, 200); // freed inside the outer op
+                memory.change(3, 3000); // kept for backward
+            });
+            memory.change(2, -200);
+        });
+        op(profiler, "aten::relu", || memory.change(4, 40_000)); // gone before backward
+        memory.change(4, -40_000);
+    });
+    action(profiler, "[Strategy]X.backward", || {
+        let mut backward = OpStart::new(Action::op("AddmmBackward0"));
+        backward.direction = Direction::Backward;
+        run(profiler, &backward, || {
+            memory.change(5, 500_000);
+            memory.change(6, 6_000_000); // between two ops of backward
+        });
+        run(profiler, &backward, || memory.change(6, -6_000_000));
+        memory.change(3, -3000);
+    });
+    action(profiler, "optimizer_step", || {
+        memory.change(7, 70_000_000);
+        memory.change(8, 8);
+        memory.change(8, -8);
+    });
+    action(profiler, "optimizer_zero_grad", || memory.change(5, -500_000));
+    memory.change(1, -10);
+}
+
+#[test]
+fn categories_follow_from_phase_and_lifetime() {
+    use MemoryCategory::{
+        Activation, Gradient, Input, OptimizerState, Parameter, Temporary, Unknown,
+    };
+    let timeline = timeline(step, 1_000_000_000);
+    let [device] = &timeline.devices[..] else { panic!("one device") };
+    assert_eq!((device.before, device.allocations), (1_000_000_000, 8));
+    assert_eq!(device.allocated_bytes, 76_543_218);
+    let expected = [
+        (Input, 10),
+        (Temporary, 6_000_000),
+        (Activation, 3000),
+        (Gradient, 500_000),
+        (OptimizerState, 70_000_000),
+        (Unknown, 1_000_000_000),
+        (Parameter, 0),
+    ];
+    for (category, bytes) in expected {
+        assert_eq!(highest(device, category), bytes, "{category:?}");
+    }
+    let peak = &device.peak;
+    // When the optimizer had made its state, and a little more.
+    assert_eq!(peak.bytes, 1_000_000_000 + 70_000_000 + 500_000 + 8 + 10);
+    let sum: u64 = peak.alive.iter().map(|row| row.bytes).sum();
+    assert_eq!(sum, peak.bytes);
+    let rows: Vec<_> = peak
+        .alive
+        .iter()
+        .map(|row| (row.bytes, row.category, row.op.as_deref(), row.inside.as_deref()))
+        .collect();
+    let input = "[_TrainingEpochLoop].train_dataloader_next";
+    let expected = [
+        (1_000_000_000, Unknown, None, None),
+        (70_000_000, OptimizerState, None, Some("optimizer_step")),
+        (500_000, Gradient, Some("AddmmBackward0"), Some("[Strategy]X.backward")),
+        (10, Input, None, Some(input)),
+        (8, Temporary, None, Some("optimizer_step")),
+    ];
+    assert_eq!(rows, expected);
+    assert!(peak.alive[0].is_from_before && !peak.alive[1].is_from_before);
+}
+
+#[test]
+fn labels_are_believed_while_the_memory_lives() {
+    use MemoryCategory::{Gradient, Parameter, Temporary, Unknown};
+    let timeline = timeline(
+        |memory| {
+            // There before the recording, and freed in it.
+            memory.label(100, 64, Parameter);
+            memory.label(200, 1000, Parameter);
+            memory.label(200, 1000, Parameter);
+            // One address, used twice: the label is for what stays.
+            let profiler = memory.profiler;
+            op(profiler, "op", || {
+                memory.change(300, 512);
+                memory.change(300, -512);
+            });
+            memory.change(300, 512);
+            spin(50);
+            memory.label(300, 500, Gradient);
+            memory.label(300, 500, Gradient);
+            memory.change(200, -1000);
+        },
+        5000,
+    );
+    let [device] = &timeline.devices[..] else { panic!("one device") };
+    assert_eq!(device.before, 5000);
+    let level = |category, moment: usize| {
+        let levels = device.levels.iter().find(|levels| levels.category == category);
+        levels.map_or(0, |levels| levels.bytes[moment])
+    };
+    let last = device.times_us.len() - 1;
+    assert_eq!([level(Parameter, 0), level(Parameter, last)], [1064, 64]);
+    assert_eq!([level(Unknown, 0), level(Unknown, last)], [3936, 3936]);
+    assert_eq!([level(Gradient, 0), level(Gradient, last)], [0, 512]);
+    assert_eq!(highest(device, Temporary), 512);
+}
+
+#[test]
+fn memory_without_addresses_or_totals_is_unknown() {
+    let timeline = timeline(
+        |memory| {
+            for bytes in [100, 50, -30] {
+                memory.change(0, bytes);
+                memory.total = 0;
+            }
+        },
+        0,
+    );
+    let [device] = &timeline.devices[..] else { panic!("one device") };
+    assert_eq!(device.peak.bytes, 150);
+    let levels = &device.levels[..];
+    assert_eq!(levels.len(), 1);
+    assert_eq!(levels[0].category, MemoryCategory::Unknown);
+    assert_eq!(levels[0].bytes.last(), Some(&120));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is allocated and freed, levels add up to the total that the hook counts.
+    #[test]
+    fn levels_add_up(changes in prop::collection::vec((1_u64..8, 1_i64..1000), 1..80)) {
+        let before = 10_000;
+        let mut totals = vec![before];
+        let deeds: Vec<(u64, i64)> = {
+            let mut alive: std::collections::HashMap<u64, i64> = Default::default();
+            changes.iter().map(|(address, bytes)| match alive.remove(address) {
+                Some(bytes) => (*address, -bytes),
+                None => {
+                    alive.insert(*address, *bytes);
+                    (*address, *bytes)
+                }
+            }).collect()
+        };
+        for (_, bytes) in &deeds {
+            let last: u64 = totals[totals.len() - 1];
+            totals.push(last.saturating_add_signed(*bytes));
+        }
+        let timeline = timeline(move |memory| {
+            for (address, bytes) in deeds {
+                memory.change(address, bytes);
+            }
+        }, before);
+        let device = &timeline.devices[0];
+        let sum = |moment: usize| -> u64 { device.levels.iter().map(|levels| levels.bytes[moment]).sum() };
+        let levels: Vec<u64> = (0..device.times_us.len()).map(sum).collect();
+        prop_assert_eq!(&levels[..totals.len()], &totals[..]);
+        prop_assert_eq!(Some(&device.peak.bytes), totals.iter().max());
+        prop_assert!(device.times_us.is_sorted());
+    }
+}
+
+#[test]
+fn a_long_record_keeps_its_peak_and_stays_small() {
+    let timeline = timeline(
+        |memory| {
+            for round in 0..20_000 {
+                let bytes = if round == 12_345 { 1 << 30 } else { 1 << 10 };
+                memory.change(9, bytes);
+                memory.change(9, -bytes);
+            }
+        },
+        0,
+    );
+    let [device] = &timeline.devices[..] else { panic!("one device") };
+    assert!((MOST_SAMPLES / 20..=MOST_SAMPLES).contains(&device.times_us.len()));
+    assert_eq!(device.peak.bytes, 1 << 30);
+    let kept = device.levels.iter().flat_map(|levels| &levels.bytes).max();
+    assert_eq!(kept, Some(&(1 << 30)));
+}
+
+#[test]
+fn it_is_read_as_it_was_written_and_its_page_holds_every_name() {
+    let name = "<script>alert(1)</script> & \u{1}";
+    let (timeline, directory) = read(
+        |profiler| {
+            let device = MemoryDevice::Cpu;
+            op(profiler, name, || Memory { profiler, device, total: 0 }.change(1, 1 << 20));
+        },
+        |cycle| {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let timeline = cycle.memory_timeline();
+            timeline.export_json(directory.path().join("a/memory.json")).expect("a file");
+            timeline.export_html(directory.path().join("a/memory.html")).expect("a file");
+            (timeline, directory)
+        },
+    );
+    let text = |name: &str| std::fs::read_to_string(directory.path().join(name)).expect("a file");
+    let back: MemoryTimeline = serde_json::from_str(&text("a/memory.json")).expect("JSON");
+    assert_eq!(back, timeline);
+    let page = text("a/memory.html");
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp;  "), "{page}");
+    assert!(!page.contains("<script") && !page.contains("http://www.example"));
+    assert!(page.contains("peak 1.0 MiB"));
+}
+
+#[test]
+fn a_cycle_without_memory_has_an_empty_timeline() {
+    let timeline = read(|profiler| op(profiler, "one", || {}), |cycle| cycle.memory_timeline());
+    assert!(timeline.devices.is_empty());
+}

@@ -1,0 +1,73 @@
+//! Cycles with known content.
+
+use std::sync::{Arc, Mutex};
+
+use profiler_core::hook::OpStart;
+use profiler_core::tensor::Cycle;
+use profiler_core::{Action, Profiler, RunContext, Stage, TensorProfiler};
+
+/// Runs `program` as a stage that is recorded as a whole, and returns what `read` makes of the cycle.
+pub fn read<T: Send + 'static>(
+    program: impl FnOnce(&TensorProfiler),
+    read: impl Fn(&Cycle) -> T + Send + Sync + 'static,
+) -> T {
+    read_run(&RunContext::default(), program, read)
+}
+
+/// The same for a certain rank.
+pub fn read_run<T: Send + 'static>(
+    run: &RunContext,
+    program: impl FnOnce(&TensorProfiler),
+    read: impl Fn(&Cycle) -> T + Send + Sync + 'static,
+) -> T {
+    let result = Arc::new(Mutex::new(None));
+    let place = result.clone();
+    let profiler = TensorProfiler::new()
+        .without_schedule()
+        .profile_memory(true)
+        .on_trace_ready(move |cycle| *place.lock().expect("no panic") = Some(read(cycle)));
+    profiler.setup(Stage::Fit, run);
+    program(&profiler);
+    profiler.teardown(None);
+    result.lock().expect("no panic").take().expect("one cycle is over")
+}
+
+/// The trace of `program`, as text.
+pub fn trace(program: impl FnOnce(&TensorProfiler)) -> String {
+    read(program, text)
+}
+
+/// The trace of a cycle, as text.
+pub fn text(cycle: &Cycle) -> String {
+    let mut trace = Vec::new();
+    profiler_core::trace::kineto::write(cycle, "trace", &mut trace).expect("memory takes all");
+    String::from_utf8(trace).expect("JSON is text")
+}
+
+/// Does `inside` inside an op.
+pub fn op(profiler: &dyn Profiler, name: &str, inside: impl FnOnce()) {
+    run(profiler, &OpStart::new(Action::op(name)), inside);
+}
+
+/// Does `inside` inside an op of which more is known.
+pub fn run(profiler: &dyn Profiler, op: &OpStart<'_>, inside: impl FnOnce()) {
+    profiler.start_op(op);
+    inside();
+    profiler.stop(op.action).expect("it was started");
+}
+
+/// Does `inside` inside an action.
+pub fn action(profiler: &dyn Profiler, name: &str, inside: impl FnOnce()) {
+    let action = Action::new(name);
+    profiler.start(action);
+    inside();
+    profiler.stop(action).expect("it was started");
+}
+
+/// Lets so much time pass at least.
+pub fn spin(microseconds: u64) {
+    let start = std::time::Instant::now();
+    while start.elapsed().as_micros() < u128::from(microseconds) {
+        std::hint::spin_loop();
+    }
+}
