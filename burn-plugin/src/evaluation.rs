@@ -21,6 +21,7 @@ use profiler_core::{
 use crate::actions;
 use crate::loader::LoaderHooks;
 use crate::metric::ProfiledMetric;
+use crate::ops;
 use crate::progress::ProfiledProgressLogger;
 use crate::registration::{TestBuilder, TestMetricTuple, TestTextMetricTuple};
 use crate::renderer::ProfiledRenderer;
@@ -134,6 +135,7 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
     /// As [`EvaluatorBuilder::build`].
     pub fn build(self, model: M) -> ProfiledEvaluator<M> {
         ProfiledEvaluator {
+            devices: model.devices(),
             evaluator: self.builder.build(TestModel::new(model)),
             profiler: self.profiler,
             log_dir: self.log_dir,
@@ -145,6 +147,7 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
 #[must_use = "an evaluation does nothing until it is run"]
 pub struct ProfiledEvaluator<M: ModelUnderTest> {
     evaluator: Evaluator<EvaluatorComponentTypesMarker<TestModel<M>>>,
+    devices: Vec<Device>,
     profiler: Arc<dyn Profiler>,
     log_dir: Option<PathBuf>,
 }
@@ -168,12 +171,13 @@ impl<M: ModelUnderTest> ProfiledEvaluator<M> {
     ) -> EvaluationResult {
         let mut run = RunContext::from_environment();
         run.log_dir = self.log_dir;
-        if self.profiler.interest() == Interest::NONE {
+        if !self.profiler.is_enabled() {
             let _session = Session::begin(self.profiler, Stage::Test, &run);
             return self.evaluator.eval_all(splits);
         }
         let stop = StopSignal::new();
         let _session = Session::begin(self.profiler.clone(), Stage::Test, &run);
+        ops::install_all(&*self.profiler, &self.devices);
         let all = Action::new(actions::RUN_TEST_EVALUATION);
         let _all = OpenAction::start(&self.profiler, all);
         let hooks = LoaderHooks {

@@ -65,6 +65,7 @@ mod batcher;
 mod evaluation;
 mod loader;
 mod metric;
+pub mod ops;
 mod processor;
 mod progress;
 mod registration;

@@ -53,7 +53,8 @@ pub(crate) struct LoaderHooks {
     pub(crate) iter: Option<Action>,
     /// Every `next`.
     pub(crate) next: Action,
-    /// From one `next` to the following: what the loop does with the batch.
+    /// From one `next` to the following: what the loop does with the batch. Its end is the end of a
+    /// step.
     pub(crate) batch: Option<Action>,
     /// Asked before every `next`.
     pub(crate) stop: Option<StopSignal>,
@@ -101,6 +102,7 @@ impl<O> ProfiledLoaderIterator<'_, O> {
         if let (true, Some(action)) = (self.batch_is_open, self.hooks.batch) {
             self.batch_is_open = false;
             let _ = self.hooks.profiler.stop(action);
+            self.hooks.profiler.step();
         }
     }
 }

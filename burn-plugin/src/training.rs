@@ -14,7 +14,7 @@ use burn::train::{
     ApplicationLoggerInstaller, EarlyStoppingStrategy, InferenceStep, Interrupter, Learner,
     LearnerModel, LearningResult, SupervisedTraining, TrainStep, TrainingStrategy,
 };
-use profiler_core::{Interest, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
+use profiler_core::{IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
 
 use crate::metric::ProfiledMetric;
 use crate::progress::ProfiledProgressLogger;
@@ -84,7 +84,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     pub fn launch(self, learner: Learner<M>) -> LearningResult<M> {
         let mut run = RunContext::from_environment();
         run.log_dir = self.log_dir;
-        if self.profiler.interest() == Interest::NONE {
+        if !self.profiler.is_enabled() {
             let _session = Session::begin(self.profiler, Stage::Fit, &run);
             return with_settings(self.training, self.strategy, self.gradient_checkpointing)
                 .launch(learner);

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use candle_core::{Module, ModuleT, Result, Tensor};
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
-use profiler_core::names::{module, short_type_name};
+use profiler_core::names::short_type_name;
 use profiler_core::{Action, ActiveScope, Interest};
 
 /// Where a layer is in its model: a text such as `"encoder.head"`, or the `VarBuilder` that the
@@ -141,8 +141,8 @@ pub struct Profiled<M> {
 impl<M> Profiled<M> {
     /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is no [`Module`].
     pub fn new(layer: M, path: impl ModulePath) -> Self {
-        let name = module(short_type_name::<M>(), &path.path());
-        Self { layer, action: Action::new(&name) }
+        profiler_core::hook::announce_without_ops("candle");
+        Self { layer, action: Action::module(short_type_name::<M>(), &path.path()) }
     }
 
     /// Runs a forward of any form under this layer's name.

@@ -67,6 +67,7 @@ impl<O: Optimizer> CandleOptimizer<O> {
     ///
     /// [`Error::NoVariables`].
     pub fn with_optimizer(optimizer: O, mut vars: Vec<Var>) -> Result<Self, Error> {
+        profiler_core::hook::announce_without_ops("candle");
         // A variable that two layers share counts once.
         let mut known = HashSet::new();
         vars.retain(|var| known.insert(var.id()));

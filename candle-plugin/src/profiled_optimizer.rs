@@ -26,6 +26,7 @@ pub trait ProfileOptimizer: Optimizer {
     /// # Ok::<(), candle_core::Error>(())
     /// ```
     fn profiled(self) -> ProfiledOptimizer<Self> {
+        profiler_core::hook::announce_without_ops("candle");
         ProfiledOptimizer { optimizer: self, waits_for: None }
     }
 }

@@ -49,7 +49,10 @@ pub trait MoveTo: Sized {
 
 impl MoveTo for Tensor {
     fn move_to(self, device: Device) -> Result<Self, TchError> {
-        self.f_to_device(device)
+        crate::ops::install();
+        let moved = self.f_to_device(device)?;
+        crate::ops::label_input(&moved);
+        Ok(moved)
     }
 }
 

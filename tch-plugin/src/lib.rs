@@ -88,6 +88,7 @@
 //! | measure a loop of one's own | [`ProfileOptimizer`], [`ProfiledBackward`], [`Session`](profiler_core::Session) |
 //! | see the layers of a model | [`ProfileModule`], [`ProfileModuleT`] |
 //! | move batches to a device | [`MoveTo`] |
+//! | see the ops of a loop that uses nothing of this crate | [`ops::install`] |
 //! | measure device time on the host | [`TchOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], [`synchronize`] |
 //!
 //! # Errors and panics
@@ -110,8 +111,12 @@
 
 pub mod actions;
 mod device;
+#[cfg(all(feature = "kineto-oracle", records_ops))]
+#[doc(hidden)]
+pub mod kineto;
 mod loader;
 mod module;
+pub mod ops;
 mod optimizer;
 mod profiled_optimizer;
 

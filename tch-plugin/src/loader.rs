@@ -3,6 +3,8 @@
 use profiler_core::train::{DataLoader, EpochContext, Result};
 use tch::{TchError, Tensor};
 
+use crate::ops::label_input;
+
 /// Gives inputs and targets batch by batch along their first dimension, as `(Tensor, Tensor)`, for
 /// a [`Trainer`](profiler_core::train::Trainer). The last batch may be smaller.
 ///
@@ -48,6 +50,7 @@ impl TensorLoader {
         if batch_size == 0 {
             return Err(refused("use 1 or more"));
         }
+        crate::ops::install();
         Ok(Self { inputs, targets, items, batch_size, shuffles: false })
     }
 
@@ -91,7 +94,10 @@ impl TensorLoader {
     fn batch(&self, items: &[i64]) -> Result<(Tensor, Tensor)> {
         let items = Tensor::f_from_slice(items)?;
         let select = |from: &Tensor| from.f_index_select(0, &items.f_to_device(from.device())?);
-        Ok((select(&self.inputs)?, select(&self.targets)?))
+        let batch = (select(&self.inputs)?, select(&self.targets)?);
+        label_input(&batch.0);
+        label_input(&batch.1);
+        Ok(batch)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use profiler_core::names::{module, short_type_name};
+use profiler_core::names::short_type_name;
 use profiler_core::{Action, ActiveScope, Interest};
 use tch::Tensor;
 use tch::nn::{Module, ModuleT, Path};
@@ -95,8 +95,8 @@ pub struct Profiled<M> {
 impl<M> Profiled<M> {
     /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is no [`Module`].
     pub fn new(layer: M, path: impl ModulePath) -> Self {
-        let name = module(&type_name::<M>(), &path.path());
-        Self { layer, action: Action::new(&name) }
+        crate::ops::install();
+        Self { layer, action: Action::module(&type_name::<M>(), &path.path()) }
     }
 
     /// Runs a forward of any form under this layer's name.

@@ -8,6 +8,7 @@ use tch::nn::{OptimizerConfig, VarStore, Variables};
 use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
 
 use crate::device::synchronize;
+use crate::ops;
 
 /// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
 const CLIPPING_EPSILON: f64 = 1e-6;
@@ -64,6 +65,8 @@ impl TchOptimizer {
             synchronizes: false,
         };
         optimizer.add_new_variables()?;
+        ops::install();
+        ops::follow(&optimizer.variables);
         Ok(optimizer)
     }
 
@@ -114,6 +117,11 @@ impl TchOptimizer {
         gradients.filter(|gradient| !is_missing(gradient)).collect()
     }
 
+    /// Tells a profiler that records memory where variables and gradients are.
+    fn label_memory(&self) {
+        ops::label_variables(self.lock().trainable_variables.iter().map(|one| &one.tensor));
+    }
+
     fn wait_for(&self, device: Option<Device>) {
         if let (true, Some(device)) = (self.synchronizes, device) {
             synchronize(device);
@@ -160,6 +168,7 @@ impl TrainOptimizer for TchOptimizer {
 
     /// As PyTorch's `clip_grad_norm_`: the norm never leaves its device, so nothing waits for it.
     fn clip_gradients(&mut self, max_norm: f64) -> Result<()> {
+        self.label_memory();
         let _no_grad = no_grad_guard();
         let mut gradients = self.gradients()?;
         if gradients.is_empty() {
@@ -177,7 +186,10 @@ impl TrainOptimizer for TchOptimizer {
 
     fn step(&mut self) -> Result<()> {
         self.add_new_variables()?;
+        self.label_memory();
+        let kept = ops::StateKept::begin();
         self.optimizer.step()?;
+        drop(kept);
         if self.synchronizes {
             let first = self.lock().trainable_variables.first().map(|first| first.tensor.device());
             self.wait_for(first);

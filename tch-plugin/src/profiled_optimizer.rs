@@ -2,12 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 
-use profiler_core::profile;
+use profiler_core::{Interest, profile};
 use tch::nn::Optimizer;
 use tch::{Device, TchError, Tensor};
 
 use crate::actions::{BACKWARD, CONFIGURE_GRADIENT_CLIPPING, OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD};
 use crate::device::synchronize;
+use crate::ops;
 
 /// A [`tch::nn::Optimizer`] whose work is measured by the [active](profiler_core::activate)
 /// profiler. Methods have their usual names and do what they did; whatever is not here is that of
@@ -76,7 +77,12 @@ impl ProfiledOptimizer {
     /// Moves the variables along their gradients, as `optimizer_step`.
     pub fn step(&mut self) {
         let _scope = profile!(OPTIMIZER_STEP);
+        if profiler_core::hook::interest().contains(Interest::MEMORY) {
+            ops::label_variables(&self.optimizer.trainable_variables());
+        }
+        let kept = ops::StateKept::begin();
         self.optimizer.step();
+        drop(kept);
         if self.synchronizes
             && let Some(variable) = self.optimizer.trainable_variables().first()
         {
@@ -154,6 +160,7 @@ pub trait ProfileOptimizer {
 
 impl ProfileOptimizer for Optimizer {
     fn profiled(self) -> ProfiledOptimizer {
+        ops::install();
         ProfiledOptimizer { optimizer: self, synchronizes: false }
     }
 }

@@ -1,7 +1,8 @@
 //! What end-to-end tests need: building a program of this workspace, running it, and reading what
 //! it writes with the tools its users have.
 //!
-//! Nothing here links a crate of the workspace: programs are tested as users meet them.
+//! Nothing here links a crate of the workspace: programs are tested as users meet them. Only the
+//! target `traces` records for itself, since machines that run tests have no GPU.
 
 pub mod digits;
 pub mod program;

@@ -14,7 +14,41 @@ pub fn run(script: &str, arguments: &[&Path]) -> String {
 /// Runs a script that may also import snakeviz.
 pub fn run_with_snakeviz(script: &str, arguments: &[&Path]) -> String {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    let python = PYTHON.get_or_init(|| environment_with("snakeviz", "snakeviz==2.2.2"));
+    let python = PYTHON
+        .get_or_init(|| environment_with("snakeviz", "import snakeviz", &["snakeviz==2.2.2"]));
+    run_with(python, script, arguments)
+}
+
+/// HolisticTraceAnalysis and TensorBoard's profiler plugin, with what they need to read a trace; all
+/// that they ask for would bring a whole Jupyter. The former does not work with pandas 3.
+const TRACE_READERS: [&str; 20] = [
+    "--no-deps",
+    "HolisticTraceAnalysis==0.5.0",
+    "torch-tb-profiler==0.4.3",
+    "absl-py==2.5.1",
+    "MarkupSafe==3.0.4",
+    "narwhals==2.28.0",
+    "networkx==3.4.2",
+    "numpy==2.2.6",
+    "packaging==26.3",
+    "pandas==2.3.3",
+    "plotly==7.1.0",
+    "psutil==7.2.2",
+    "pydot==4.0.1",
+    "pyparsing==3.3.3",
+    "python-dateutil==2.9.0.post0",
+    "pytz==2026.2",
+    "PyYAML==6.0.3",
+    "six==1.17.0",
+    "tensorboard==2.21.0",
+    "tzdata==2026.6",
+];
+
+/// Runs a script that may also import HolisticTraceAnalysis (`hta`) and `torch_tb_profiler`.
+pub fn run_with_trace_readers(script: &str, arguments: &[&Path]) -> String {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    let probe = "import hta.trace_analysis, torch_tb_profiler.profiler.loader";
+    let python = PYTHON.get_or_init(|| environment_with("trace-readers", probe, &TRACE_READERS));
     run_with(python, script, arguments)
 }
 
@@ -30,11 +64,15 @@ fn run_with(python: &Path, script: &str, arguments: &[&Path]) -> String {
 }
 
 /// A virtual environment in the folder of build output, made once.
-fn environment_with(module: &str, requirement: &str) -> PathBuf {
-    let directory = crate::target_directory().join("python").join(module);
+/// `probe` is a script that fails where something is missing.
+fn environment_with(name: &str, probe: &str, requirements: &[&str]) -> PathBuf {
+    let directory = crate::target_directory().join("python").join(name);
     let python = directory.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    let has_module = Command::new(&python).args(["-c", &format!("import {module}")]).output();
-    if has_module.is_ok_and(|output| output.status.success()) {
+    let is_complete = || {
+        let output = Command::new(&python).args(["-c", probe]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if is_complete() {
         return python;
     }
     let succeed = |command: &mut Command| {
@@ -43,6 +81,7 @@ fn environment_with(module: &str, requirement: &str) -> PathBuf {
         assert!(output.status.success(), "{command:?} failed:\n{stderr}");
     };
     succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&directory));
-    succeed(Command::new(&python).args(["-m", "pip", "install", "--quiet", requirement]));
+    succeed(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(requirements));
+    assert!(is_complete(), "{} cannot {probe:?}", python.display());
     python
 }

@@ -7,6 +7,7 @@ mod interruptions;
 mod learning;
 mod programs;
 mod tensor;
+mod tensor_tch;
 
 /// The package, and its program of the same name.
 const PACKAGE: &str = "tch-digits";

@@ -22,6 +22,7 @@ use profiler_core::{Action, Profiler};
 
 use crate::actions::{self, FitActions};
 use crate::loader::LoaderHooks;
+use crate::ops;
 use crate::processor::profiled_processor;
 use crate::screen::MainScreen;
 use crate::session::OpenAction;
@@ -157,6 +158,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         loaders: (TrainLoader<M>, ValidLoader<M>),
         components: TrainingComponents<M>,
     ) -> LearningResult<M> {
+        ops::install_all(&*self.profiler, &learner.model().devices());
         let _all = OpenAction::start(&self.profiler, Action::new(actions::CUSTOM_STRATEGY));
         let train = self.hooks(actions::TRAIN_DATALOADER, actions::TRAIN_DATALOADER_NEXT);
         let valid = self.hooks(actions::VAL_DATALOADER, actions::VAL_NEXT);
@@ -217,6 +219,7 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
         let stop = self.stop.clone();
         let start = |devices: &[Device]| {
             let devices: Vec<_> = devices.iter().cloned().map(|d| self.prepare(d)).collect();
+            ops::install_all(&*self.profiler, &devices);
             (devices, FitActions::new::<M>(self.name()))
         };
         let loaders = (dataloader_train, dataloader_valid);

@@ -95,6 +95,7 @@ fn train_epoch<M: LearnerModel>(
             let item = TrainingItem::new(item, progress.clone(), Some(iteration), lr);
             run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));
         }
+        run.end_step();
         if run.should_stop() {
             break;
         }

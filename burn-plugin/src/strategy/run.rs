@@ -39,6 +39,14 @@ impl<M: LearnerModel> Events<M> {
         }
     }
 
+    /// Whether this is the only worker, or the one whose batches count as steps.
+    pub(super) fn is_main(&self) -> bool {
+        match self {
+            Self::Own(_) => true,
+            Self::Shared { is_main, .. } => *is_main,
+        }
+    }
+
     /// What the main worker holds while it validates, if there are others.
     pub(super) fn validating(&self) -> Option<Arc<Mutex<()>>> {
         match self {
@@ -51,6 +59,22 @@ impl<M: LearnerModel> Events<M> {
 /// A panic of another worker is reported by whoever joins it.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What runs while it lives belongs to no step, also if it panics.
+struct Pause(Arc<dyn Profiler>);
+
+impl Pause {
+    fn begin(profiler: &Arc<dyn Profiler>) -> Self {
+        profiler.pause();
+        Self(profiler.clone())
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.0.resume();
+    }
 }
 
 /// One run of one loop: its profiler, and the parts of burn that it drives.
@@ -180,6 +204,13 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
+    /// A training batch is over. With several workers the main one's count.
+    pub(super) fn end_step(&self) {
+        if self.events.is_main() {
+            self.profiler.step();
+        }
+    }
+
     /// Validation with all its events, and the event that ends the epoch.
     pub(super) fn validate(
         &mut self,
@@ -188,6 +219,7 @@ impl<M: LearnerModel> FitRun<M> {
         epoch: usize,
         totals: Totals,
     ) {
+        let _pause = Pause::begin(&self.profiler);
         let event = LearnerEvent::StartSplit { epoch_number: epoch, total_items: totals.valid };
         self.valid_event(self.actions.on_validation_start, event);
         let profiler = self.profiler.clone();

@@ -64,6 +64,7 @@ pub(super) fn train_epoch<M: LearnerModel>(
         let output = train_batch(run, &*profiler, learner, &mut accumulation, batch, is_last);
         let item = TrainingItem::new(output, progress, Some(iteration), Some(learner.lr_current()));
         run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));
+        run.end_step();
         if run.should_stop() {
             break;
         }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use burn::module::Module;
 use burn::optim::AdamConfig;
 use burn::optim::lr_scheduler::constant::ConstantLr;
 use burn::tensor::Device;
@@ -24,18 +25,46 @@ use digits::{Measured, Options, finish};
 struct Arguments {
     #[command(flatten)]
     options: Options,
+    /// Where to train.
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceName,
+}
+
+/// The devices that this program is built for.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum DeviceName {
+    /// The processor, by burn's own kernels in Rust.
+    #[default]
+    Flex,
+    /// The GPU that WebGPU finds first, or a software one.
+    #[cfg(feature = "wgpu")]
+    Wgpu,
+}
+
+impl DeviceName {
+    fn device(self) -> Device {
+        match self {
+            Self::Flex => Device::flex(),
+            #[cfg(feature = "wgpu")]
+            Self::Wgpu => Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    let Arguments { options } = Arguments::parse();
-    finish("burn-digits", &options, |profiler| run(&options, profiler))
+    let Arguments { options, device } = Arguments::parse();
+    finish("burn-digits", &options, |profiler| run(&options, &device.device(), profiler))
 }
 
-fn run(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<dyn Error>> {
+fn run(
+    options: &Options,
+    device: &Device,
+    profiler: &Arc<dyn Profiler>,
+) -> Result<f64, Box<dyn Error>> {
     let Splits { train, valid, test } = splits(options.seed)?;
     let directory = tempfile::tempdir()?;
     let mut measured = Measured::new(profiler);
-    let trained = measured.stage(|| fit(options, profiler, directory.path(), train, valid));
+    let trained = measured.stage(|| fit(options, device, profiler, directory.path(), train, valid));
     let evaluated = trained.and_then(|model| {
         measured.stage(|| evaluate(options, profiler, directory.path(), &model, &test))?;
         Ok(model)
@@ -47,12 +76,13 @@ fn run(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<dyn E
 
 fn fit(
     options: &Options,
+    device: &Device,
     profiler: &Arc<dyn Profiler>,
     directory: &Path,
     train: Vec<Digit>,
     valid: Vec<Digit>,
 ) -> Result<DigitNet, Box<dyn Error>> {
-    let device = Device::flex().autodiff();
+    let device = device.clone().autodiff();
     device.seed(options.seed);
     let train = loader(train, options.batch_size, Some(options.seed));
     let valid = loader(valid, options.batch_size, None);
@@ -102,7 +132,8 @@ fn accuracy(
 ) -> Result<f64, burn::data::dataset::DatasetError> {
     let number = digits.len();
     let mut right = 0;
-    for batch in loader(digits, batch_size, None).iter() {
+    let loader = loader(digits, batch_size, None).to_device(&model.devices()[0]);
+    for batch in loader.iter() {
         let batch = batch?;
         let guesses = model.forward(batch.images).argmax(1).flatten::<1>(0, 1);
         right += guesses.equal(batch.classes).int().sum().into_scalar::<i64>();

@@ -1,0 +1,130 @@
+//! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …): feature `cubecl`.
+//!
+//! [`.profiler(…)`](crate::ProfileTraining::profiler) installs it for the devices of a training or an
+//! evaluation; a loop of your own calls [`install`]. It costs nothing until a profiler wants ops, as
+//! the Tensor profiler does in the active steps of its schedule.
+//!
+//! # What is seen
+//!
+//! burn queues the ops that a program calls, and runs them later, in blocks, on a thread of its own.
+//! Every op becomes an event when its block runs:
+//!
+//! | event | what it is |
+//! |---|---|
+//! | `burn::matmul`, … | one op; the time is the host's: preparing it and handing its kernels over |
+//! | `burn::fused[add, relu]` | a block of several ops in one go; the ops are events inside, without times |
+//! | `cubecl::launch` | handing one kernel to the device; inside the op or block that it works for |
+//! | `cubecl::first_launch` | the same for a kernel that was never launched while ops were recorded: its compilation is in it |
+//! | `cubecl::tuning_launch`, `cubecl::autotune` | cubecl tries kernels to find the fastest: one trial, and all of a block's trials |
+//! | a kernel | by the device's clock if kernels are timed, else its name alone |
+//!
+//! There is exactly one event per op that the program called, `empty` and views included; freeing a
+//! tensor is no op. Ops are named as the methods of burn's tensors.
+//!
+//! Each op is attributed to the action that was open where it was called, although it runs elsewhere:
+//! whenever an action begins or ends, a message takes the same way as the ops. Programs with several
+//! threads need nothing special: burn keeps a stream per thread, and messages and ops carry it. (With
+//! cubecl's policy of one stream for all threads they cannot be told apart.)
+//!
+//! # Forward and backward
+//!
+//! An op is backward if it was called inside
+//! [`backward_profiled`](crate::ProfiledBackward::backward_profiled), or if it is one that only
+//! backward has (`burn::conv2d_weight_backward`). burn does not say more: without `backward_profiled`
+//! the other ops of `TrainStep::step` all count as forward.
+//!
+//! # Device time
+//!
+//! With [`DeviceTiming::On`](profiler_core::tensor::DeviceTiming) each kernel is put between two
+//! timestamps of the device, read at the end of the recording. The thread that launches waits for
+//! cubecl's own thread at each kernel, so the launches' host times grow, and kernels are apart that
+//! would otherwise follow each other closely; their own times are right. With `NamesOnly` nothing of
+//! this happens. Trials of kernels are never timed one by one: cubecl times them itself.
+//!
+//! *Not known*: when the compilation of a kernel begins and ends (see `cubecl::first_launch`; without
+//! timing not even that, since a launch is then only queued); which op of a fused block needs which
+//! part of its kernel; kernels that a captured graph replays.
+//!
+//! # Memory
+//!
+//! burn has no hook for allocations. With `profile_memory` the device is asked what it holds at every
+//! beginning and end of an action on threads that call ops: what is seen is what an action as a whole
+//! kept or freed; no peak inside it, no addresses, nothing per op, and so nothing about which memory
+//! is a parameter. *Cost*: the queue is run empty each time, so that blocks end there, and a round
+//! trip to the device's thread.
+//!
+//! # Modules
+//!
+//! burn's modules have no forward hook. [`profile!`](profiler_core::profile!) or `#[profile]` in a
+//! module's `forward` attributes its ops to it; name the action by
+//! [`Action::module`](profiler_core::Action::module) and it is a row of the module view.
+
+#[cfg(feature = "cubecl")]
+mod actions;
+#[cfg(feature = "cubecl")]
+mod inputs;
+#[cfg(feature = "cubecl")]
+mod names;
+#[cfg(feature = "cubecl")]
+mod observer;
+#[cfg(feature = "cubecl")]
+mod reading;
+#[cfg(feature = "cubecl")]
+mod session;
+#[cfg(feature = "cubecl")]
+mod source;
+#[cfg(feature = "cubecl")]
+mod thread;
+
+use burn::backend::{Device as BackendDevice, DispatchDeviceId};
+use burn::tensor::Device;
+use profiler_core::Profiler;
+
+#[cfg(feature = "cubecl")]
+pub use actions::{AUTOTUNE, FIRST_LAUNCH, FUSED, LAUNCH, TUNING_LAUNCH};
+
+/// Has the ops of `device` recorded by every profiler that wants them, from here to the end of the
+/// process; for loops of your own, before the first step. False if there is nothing to see: the
+/// device is none of CubeCL's, or this crate was built without its feature `cubecl`.
+///
+/// ```
+/// # use burn::tensor::Device;
+/// let device = Device::flex();
+/// assert!(!burn_plugin::ops::install(&device)); // runs in place, without kernels
+/// ```
+///
+/// *Cost*: once; later calls find the device known. Nothing is observed while no profiler wants ops.
+pub fn install(device: &Device) -> bool {
+    #[cfg(feature = "cubecl")]
+    if is_cube(device) {
+        source::watch(device);
+        return true;
+    }
+    let _ = device;
+    false
+}
+
+/// [`install`] for all of `devices`, with a note in the report for those whose ops are not seen.
+pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
+    for device in devices {
+        if install(device) {
+            continue;
+        }
+        let device = device.clone().inner();
+        profiler.note(&match is_cube(&device) {
+            true => format!(
+                "no ops of {device:?}: build burn-plugin with its feature `cubecl` to see them"
+            ),
+            false => format!(
+                "no ops of {device:?}: burn tells of the ops of CubeCL devices only (wgpu, CUDA, \
+                 ROCm, Metal, …); here they need `mlprof run`, which is still to come. Actions and \
+                 modules are shown"
+            ),
+        });
+    }
+}
+
+/// Whether a device is one of CubeCL's; the upper byte of an id says who a device belongs to.
+fn is_cube(device: &Device) -> bool {
+    device.as_dispatch().to_id().type_id >> 8 == u16::from(DispatchDeviceId::Cube)
+}

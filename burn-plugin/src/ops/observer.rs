@@ -1,0 +1,234 @@
+//! What burn's fusion and cubecl tell: ops, blocks of them, and kernels. All callbacks run on the
+//! thread that does the work, some under a lock of cubecl's.
+
+use std::time::Instant;
+
+use burn::backend::fusion::observer::{BlockOperations, FusionObserver};
+use burn::backend::ir::OperationIr;
+use burn::backend::StreamId;
+use burn::cubecl::logging::{
+    Duration, LaunchObserver, ProfileDuration, TimingMethod as CubeTimingMethod, TimingRequest,
+};
+use profiler_core::Action;
+use profiler_core::hook::{Direction, DeviceActivity, OpScope, OpStart};
+
+use super::actions::{Launches, launches};
+use super::reading::{Reading, method};
+use super::session::{Session, next_correlation};
+use super::thread::{OpenBlock, OpenLaunch, Place, Thread, with_thread};
+
+impl FusionObserver for Session {
+    fn registered(&self, op: &OperationIr) {
+        if matches!(op, OperationIr::Drop(_)) {
+            return;
+        }
+        let new = with_thread(self.number, |thread| thread.call(op)).flatten();
+        if let Some(stream) = new {
+            self.add_stream(stream);
+        }
+    }
+
+    fn block_starts(&self, block: BlockOperations<'_>) {
+        with_thread(self.number, |thread| {
+            let block = self.start_block(thread, block);
+            self.open_block(block.place.context);
+            thread.blocks.push(block);
+        });
+    }
+
+    fn block_ran(&self) {
+        with_thread(self.number, |thread| {
+            let Some(block) = thread.blocks.pop() else { return };
+            close_launch(thread);
+            self.close_block();
+            self.end_tuning(thread.device.unwrap_or(0), block.place.context);
+            if let Some(scope) = block.scope {
+                scope.close();
+            }
+        });
+    }
+}
+
+impl Session {
+    /// Opens the event of a block, and tells of the ops in it.
+    fn start_block(&self, thread: &mut Thread, block: BlockOperations<'_>) -> OpenBlock {
+        let is_op = |op: &&OperationIr| !matches!(op, OperationIr::Drop(_));
+        let ops: Vec<&OperationIr> = block.iter().filter(is_op).collect();
+        match ops.as_slice() {
+            [] => OpenBlock { scope: None, place: thread.place() },
+            [op] => {
+                let place = thread.place_of(op);
+                OpenBlock { scope: self.open_op(thread, op, place), place }
+            }
+            [first, others @ ..] => {
+                // Fusion may reach over the end of an action; a block belongs to where it began.
+                let place = thread.place_of(first);
+                let scope = self.open_fused(thread, &ops, place);
+                self.tell(thread, first, place);
+                for op in others {
+                    let place = thread.place_of(op);
+                    self.tell(thread, op, place);
+                }
+                OpenBlock { scope, place }
+            }
+        }
+    }
+
+    /// An op without a time of its own.
+    fn tell(&self, thread: &mut Thread, op: &OperationIr, place: Place) {
+        if let Some(scope) = self.open_op(thread, op, place) {
+            scope.close();
+        }
+    }
+
+    fn open_op(&self, thread: &mut Thread, op: &OperationIr, place: Place) -> Option<OpScope> {
+        let action = thread.actions.op(op)?;
+        let inputs = self.shapes.then(|| thread.inputs.of(op));
+        let mut start = OpStart::new(action);
+        start.inputs = inputs;
+        start.context = place.context;
+        start.direction = place.direction;
+        // Such an op belongs to backward wherever it is called.
+        if action.name().ends_with("_backward") {
+            start.direction = Direction::Backward;
+        }
+        OpScope::open(&start)
+    }
+
+    fn open_fused(
+        &self,
+        thread: &mut Thread,
+        ops: &[&OperationIr],
+        place: Place,
+    ) -> Option<OpScope> {
+        let action = thread.actions.fused(ops);
+        let mut start = OpStart::new(action);
+        start.inputs = self.shapes.then(|| thread.inputs.of_block(ops));
+        start.context = place.context;
+        start.direction = place.direction;
+        OpScope::open(&start)
+    }
+}
+
+/// The name of the threads on which cubecl tries kernels, and on which nobody else launches any.
+const DEVICE_THREAD: &str = "DSD-";
+
+/// Whether the calling thread belongs to cubecl itself: what is launched from it is a trial. burn's
+/// own launches come from fusion threads, other programs' from threads of theirs.
+fn is_device_thread() -> bool {
+    thread_local!(static IS: bool =
+        std::thread::current().name().is_some_and(|name| name.starts_with(DEVICE_THREAD)));
+    IS.try_with(|is| *is).unwrap_or(false)
+}
+
+impl LaunchObserver for Session {
+    fn launched(&self, kernel: &'static str) {
+        let is_first = self.is_first_launch();
+        if is_device_thread() {
+            self.tune();
+            with_thread(self.number, |thread| self.trial(thread, kernel));
+            return;
+        }
+        with_thread(self.number, |thread| {
+            close_launch(thread);
+            let place = match thread.blocks.last() {
+                Some(block) => block.place,
+                None => thread.place(),
+            };
+            self.end_tuning(thread.device.unwrap_or(0), place.context);
+            let Launches { first, warm, .. } = *launches();
+            let action = if is_first { first } else { warm };
+            thread.launch = Some(open_launch(thread, kernel, action, place));
+            if !self.times {
+                close_launch(thread);
+            }
+        });
+    }
+
+    /// Trials are not timed: cubecl times them itself, and would measure our measuring.
+    fn timing(&self) -> TimingRequest {
+        if self.times && !is_device_thread() { TimingRequest::Deferred } else { TimingRequest::None }
+    }
+
+    fn profiled(&self, _kernel: &'static str, profile: ProfileDuration) {
+        with_thread(self.number, |thread| {
+            let Some(mut launch) = thread.launch.take() else { return };
+            if let Some(scope) = launch.scope.take() {
+                scope.close();
+            }
+            let reading = launch.reading(thread, DeviceActivity::Kernel);
+            self.keep(reading, profile);
+        });
+    }
+
+    /// Only while cubecl's own profiling log is on, which reads all measurements itself.
+    fn timed(&self, _kernel: &'static str, duration: Duration, timing: CubeTimingMethod) {
+        with_thread(self.number, |thread| {
+            let Some(mut launch) = thread.launch.take() else { return };
+            if let Some(scope) = launch.scope.take() {
+                scope.close();
+            }
+            let now = Instant::now();
+            let start = now.checked_sub(duration).unwrap_or(now);
+            let reading = launch.reading(thread, DeviceActivity::Kernel);
+            reading.deliver(start, now, method(timing));
+        });
+    }
+}
+
+impl Session {
+    /// A kernel is tried on the calling thread, for a block that waits on another.
+    fn trial(&self, thread: &mut Thread, kernel: &'static str) {
+        let place = Place { context: self.waiting_context(), direction: Direction::Forward };
+        let mut launch = open_launch(thread, kernel, launches().tuning, place);
+        if let Some(scope) = launch.scope.take() {
+            scope.close();
+        }
+        launch.reading(thread, DeviceActivity::Tuning).deliver_untimed();
+    }
+}
+
+fn open_launch(
+    thread: &mut Thread,
+    kernel: &'static str,
+    action: Action,
+    place: Place,
+) -> OpenLaunch {
+    let correlation = next_correlation();
+    let kernel = thread.actions.kernel(kernel);
+    let mut start = OpStart::launch(action, correlation);
+    start.context = place.context;
+    start.direction = place.direction;
+    let scope = OpScope::open(&start);
+    OpenLaunch {
+        scope,
+        at: Instant::now(),
+        kernel,
+        correlation,
+        context: place.context,
+        stream: StreamId::current(),
+    }
+}
+
+impl OpenLaunch {
+    fn reading(&self, thread: &Thread, activity: DeviceActivity) -> Reading {
+        Reading {
+            kernel: self.kernel,
+            activity,
+            device: thread.device.unwrap_or(0),
+            stream: self.stream.value as u32,
+            correlation: self.correlation,
+            context: self.context,
+            at: self.at,
+        }
+    }
+}
+
+/// Ends a launch that no measurement came for.
+fn close_launch(thread: &mut Thread) {
+    let Some(mut launch) = thread.launch.take() else { return };
+    if let Some(scope) = launch.scope.take() {
+        scope.close();
+    }
+    launch.reading(thread, DeviceActivity::Kernel).deliver_untimed();
+}

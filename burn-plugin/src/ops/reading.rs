@@ -1,0 +1,164 @@
+//! Measurements of kernels, from the device's clock to events.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use burn::cubecl::future::block_on;
+use burn::cubecl::logging::{ProfileDuration, ProfileTicks, TimingMethod as CubeTimingMethod};
+use profiler_core::Action;
+use profiler_core::hook::{self, Context, DeviceActivity, DeviceEvent, TimingMethod, Timestamp};
+
+/// All that is known of a kernel but its times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    pub(super) kernel: Action,
+    pub(super) activity: DeviceActivity,
+    pub(super) device: u32,
+    pub(super) stream: u32,
+    pub(super) correlation: u32,
+    pub(super) context: Option<Context>,
+    /// When it was launched.
+    pub(super) at: Instant,
+}
+
+/// A kernel whose measurement the device still has.
+pub(super) struct Unread {
+    pub(super) reading: Reading,
+    pub(super) measurement: ProfileDuration,
+}
+
+/// How far the clock of a device's stream is ahead of the host's, in nanoseconds.
+///
+/// cubecl gives every time as a moment of the host's clock, but wgpu counts from a moment of the
+/// device's own: then all times of a stream are off by the same. No kernel runs before it is
+/// launched, so the clock is set such that the one that followed its launch soonest followed it at
+/// once. Times that need no setting stay as they are.
+pub(super) type Ahead = HashMap<(u32, u32), i64>;
+
+/// A clock that is off by less than a kernel may wait in its queue is right.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+impl Reading {
+    /// Delivers the kernel with these times.
+    pub(super) fn deliver(self, start: Instant, end: Instant, method: TimingMethod) {
+        let from = Timestamp::at(start);
+        hook::device_event(&DeviceEvent {
+            action: self.kernel,
+            activity: self.activity,
+            start: from,
+            // The two conversions are not equally exact.
+            end: if end > start { Timestamp::at(end).max(from) } else { from },
+            method,
+            device: self.device,
+            stream: self.stream,
+            correlation: self.correlation,
+            context: self.context,
+            bytes: 0,
+        });
+    }
+
+    /// Delivers the kernel's name: when it ran is not known.
+    pub(super) fn deliver_untimed(self) {
+        self.deliver(self.at, self.at, TimingMethod::None);
+    }
+}
+
+/// Before all measurements: they tell their times only as spans since some moment.
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(|| {
+        let now = Instant::now();
+        now.checked_sub(Duration::from_secs(86_400)).unwrap_or(now)
+    })
+}
+
+/// Since [`epoch`].
+fn nanoseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn instant(nanoseconds: i64) -> Instant {
+    epoch() + Duration::from_nanos(nanoseconds.max(0).cast_unsigned())
+}
+
+pub(super) fn method(method: CubeTimingMethod) -> TimingMethod {
+    match method {
+        CubeTimingMethod::Device => TimingMethod::Device,
+        CubeTimingMethod::System => TimingMethod::Host,
+    }
+}
+
+/// A kernel with its times since [`epoch`], by the clock of its stream.
+struct Timed {
+    reading: Reading,
+    method: TimingMethod,
+    start: i64,
+    end: i64,
+}
+
+impl Timed {
+    fn stream(&self) -> (u32, u32) {
+        (self.reading.device, self.reading.stream)
+    }
+
+    /// From launch to start, if both clocks are the same.
+    fn wait(&self) -> i64 {
+        self.start - nanoseconds(self.reading.at.saturating_duration_since(epoch()))
+    }
+}
+
+/// Reads all of them, waiting for the device, and delivers the kernels.
+pub(super) fn read_all(unread: Vec<Unread>, ahead: &mut Ahead) {
+    let timed = resolve(unread);
+    for kernel in timed.iter().filter(|kernel| kernel.method == TimingMethod::Device) {
+        let wait = kernel.wait();
+        let soonest = ahead.entry(kernel.stream()).or_insert(wait);
+        *soonest = wait.min(*soonest);
+    }
+    for kernel in timed {
+        let shift = match ahead.get(&kernel.stream()) {
+            Some(wait) if kernel.method == TimingMethod::Device && !is_a_wait(*wait) => *wait,
+            _ => 0,
+        };
+        let (start, end) = (instant(kernel.start - shift), instant(kernel.end - shift));
+        kernel.reading.deliver(start, end, kernel.method);
+    }
+}
+
+fn is_a_wait(nanoseconds: i64) -> bool {
+    (0..LONGEST_WAIT.as_nanos() as i64).contains(&nanoseconds)
+}
+
+/// Waits for all measurements; delivers the kernels that have none.
+fn resolve(unread: Vec<Unread>) -> Vec<Timed> {
+    type Ticks = Pin<Box<dyn Future<Output = Option<ProfileTicks>> + Send>>;
+    let mut timed = Vec::with_capacity(unread.len());
+    let mut add = |reading: Reading, method, ticks: Option<ProfileTicks>| match ticks {
+        None => reading.deliver_untimed(),
+        Some(ticks) => timed.push(Timed {
+            reading,
+            method,
+            start: nanoseconds(ticks.start_duration_since(epoch())),
+            end: nanoseconds(ticks.end_duration_since(epoch())),
+        }),
+    };
+    let mut waiting: Vec<(Reading, TimingMethod, Ticks)> = Vec::new();
+    let mut idle = TaskContext::from_waker(Waker::noop());
+    for Unread { reading, measurement } in unread {
+        let method = method(measurement.timing_method());
+        let mut ticks: Ticks = measurement.into_future();
+        // The first poll asks the device: ask for all, and only then wait for the first.
+        match ticks.as_mut().poll(&mut idle) {
+            Poll::Ready(ticks) => add(reading, method, ticks),
+            Poll::Pending => waiting.push((reading, method, ticks)),
+        }
+    }
+    for (reading, method, ticks) in waiting {
+        let ticks = block_on(ticks);
+        add(reading, method, ticks);
+    }
+    timed
+}

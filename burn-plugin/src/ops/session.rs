@@ -1,0 +1,149 @@
+//! One time of watching: from when a profiler begins to want ops to when it does not any more.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+use burn::backend::StreamId;
+use burn::cubecl::hash::StableHash;
+use burn::cubecl::launched::LaunchedKernels;
+use burn::cubecl::logging::ProfileDuration;
+use profiler_core::Interest;
+use profiler_core::hook::{self, Context, DeviceActivity, DeviceEvent, TimingMethod, Timestamp};
+
+use super::actions::autotune;
+use super::reading::{Ahead, Reading, Unread, read_all};
+
+/// What the observers of one time of watching share.
+pub(super) struct Session {
+    /// Above 0, growing.
+    pub(super) number: u64,
+    /// Whether shapes are wanted.
+    pub(super) shapes: bool,
+    /// Whether kernels are timed.
+    pub(super) times: bool,
+    /// Whether memory is asked for.
+    pub(super) memory: bool,
+    /// Measurements that have not been read.
+    unread: Mutex<Vec<Unread>>,
+    ahead: Mutex<Ahead>,
+    /// All threads that called ops, by their streams.
+    streams: Mutex<HashSet<StreamId>>,
+    /// The blocks that run now.
+    open: Mutex<Vec<(ThreadId, Option<Context>)>>,
+    /// When kernels began to be tried.
+    tuning: Mutex<Option<Timestamp>>,
+    /// What was launched since a launch was last looked at.
+    launched: Mutex<Option<LaunchedKernels>>,
+}
+
+/// The kernels that were launched while some session was there.
+static SEEN: Mutex<Option<HashSet<StableHash>>> = Mutex::new(None);
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number that no other launch of the process has.
+pub(super) fn next_correlation() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+}
+
+impl Session {
+    pub(super) fn new(interest: Interest) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            shapes: interest.contains(Interest::SHAPES),
+            times: interest.contains(Interest::DEVICE),
+            memory: interest.contains(Interest::MEMORY),
+            unread: Mutex::default(),
+            ahead: Mutex::default(),
+            streams: Mutex::default(),
+            open: Mutex::default(),
+            tuning: Mutex::default(),
+            launched: Mutex::new(Some(LaunchedKernels::new())),
+        }
+    }
+
+    pub(super) fn add_stream(&self, stream: StreamId) {
+        lock(&self.streams).insert(stream);
+    }
+
+    pub(super) fn streams(&self) -> Vec<StreamId> {
+        lock(&self.streams).iter().copied().collect()
+    }
+
+    pub(super) fn has_stream(&self, stream: StreamId) -> bool {
+        lock(&self.streams).contains(&stream)
+    }
+
+    /// A block begins on the calling thread.
+    pub(super) fn open_block(&self, context: Option<Context>) {
+        lock(&self.open).push((std::thread::current().id(), context));
+    }
+
+    /// The calling thread's innermost block ends.
+    pub(super) fn close_block(&self) {
+        let thread = std::thread::current().id();
+        let mut open = lock(&self.open);
+        if let Some(last) = open.iter().rposition(|(owner, _)| *owner == thread) {
+            open.remove(last);
+        }
+    }
+
+    /// The context of the block that began last: the one that waits while its device tries kernels.
+    pub(super) fn waiting_context(&self) -> Option<Context> {
+        lock(&self.open).last().and_then(|(_, context)| *context)
+    }
+
+    /// A kernel is tried.
+    pub(super) fn tune(&self) {
+        lock(&self.tuning).get_or_insert_with(Timestamp::now);
+    }
+
+    /// Kernels are not tried any more, if they were.
+    pub(super) fn end_tuning(&self, device: u32, context: Option<Context>) {
+        let Some(start) = lock(&self.tuning).take() else { return };
+        hook::device_event(&DeviceEvent {
+            action: autotune(),
+            activity: DeviceActivity::Tuning,
+            start,
+            end: Timestamp::now(),
+            method: TimingMethod::Host,
+            device,
+            stream: 0,
+            correlation: 0,
+            context,
+            bytes: 0,
+        });
+    }
+
+    /// Whether the kernel that is launched just now never was before, as far as this process was
+    /// watched: then it is compiled, or loaded from cubecl's store.
+    pub(super) fn is_first_launch(&self) -> bool {
+        let since = lock(&self.launched).replace(LaunchedKernels::new());
+        let Some(since) = since else { return false };
+        let mut seen = lock(&SEEN);
+        let seen = seen.get_or_insert_default();
+        // All of them: `any` would stop at the first new one.
+        since.finish().into_iter().filter(|kernel| seen.insert(*kernel)).count() > 0
+    }
+
+    /// Keeps a measurement until it is read.
+    pub(super) fn keep(&self, reading: Reading, measurement: ProfileDuration) {
+        lock(&self.unread).push(Unread { reading, measurement });
+    }
+
+    pub(super) fn unread(&self) -> usize {
+        lock(&self.unread).len()
+    }
+
+    /// Reads all measurements, waiting for the device, and delivers them.
+    pub(super) fn deliver(&self) {
+        let unread = std::mem::take(&mut *lock(&self.unread));
+        read_all(unread, &mut lock(&self.ahead));
+    }
+}

@@ -1,0 +1,184 @@
+//! Turns the observers on and off, and says where the calling threads are.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use burn::backend::fusion::observer::FusionObservation;
+use burn::backend::{Device as BackendDevice, DeviceHandle, StreamId};
+use burn::cubecl::logging::LaunchObservation;
+use burn::tensor::Device;
+use profiler_core::Interest;
+use profiler_core::hook::{self, Context, MemoryChange, MemoryDevice, Source, register};
+
+use super::session::{Session, lock};
+use super::thread::{Messages, Place, is_fusion_thread, with_thread};
+use crate::backward;
+
+/// So many measurements may wait for the end of a recording; more are read in between.
+const MOST_UNREAD: usize = 1 << 14;
+
+/// A device whose ops are seen.
+struct Watched {
+    device: Device,
+    messages: DeviceHandle<Messages>,
+    /// What its memory was when it was last asked for.
+    memory: Arc<AtomicU64>,
+}
+
+/// All of the process.
+#[derive(Default)]
+struct CubeOps {
+    devices: RwLock<Vec<Watched>>,
+    /// The number of the running session; 0 without one.
+    session: AtomicU64,
+    installed: Mutex<Option<Installed>>,
+}
+
+/// Fields are dropped in this order.
+struct Installed {
+    _launches: LaunchObservation,
+    _ops: FusionObservation,
+    session: Arc<Session>,
+}
+
+fn cube_ops() -> &'static Arc<CubeOps> {
+    static OPS: OnceLock<Arc<CubeOps>> = OnceLock::new();
+    OPS.get_or_init(Arc::default)
+}
+
+/// Has the ops of `device` seen from here on, whenever a profiler wants them.
+pub(super) fn watch(device: &Device) {
+    let device = device.clone().inner();
+    let ops = cube_ops();
+    {
+        let mut devices = ops.devices.write().unwrap_or_else(PoisonError::into_inner);
+        if devices.iter().any(|watched| watched.device == device) {
+            return;
+        }
+        let messages = DeviceHandle::new(device.as_dispatch().to_id());
+        devices.push(Watched { device, messages, memory: Arc::default() });
+    }
+    static REGISTERED: OnceLock<()> = OnceLock::new();
+    REGISTERED.get_or_init(|| register(ops.clone()).forever());
+}
+
+impl Source for CubeOps {
+    fn interest_changed(&self, interest: Interest) {
+        let mut installed = lock(&self.installed);
+        self.session.store(0, Ordering::Relaxed);
+        // First the old one, or cubecl would put it back when the new one goes.
+        drop(installed.take());
+        if interest.contains(Interest::OPS) {
+            let session = Arc::new(Session::new(interest));
+            self.session.store(session.number, Ordering::Relaxed);
+            *installed = Some(Installed::new(session));
+        }
+    }
+
+    fn flush(&self) {
+        if is_fusion_thread() {
+            return;
+        }
+        // A device that has failed says so where its tensors are read; a report is no place for it.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.finish_work()));
+    }
+
+    fn wants_context(&self) -> bool {
+        true
+    }
+
+    fn context_changed(&self, context: Context) {
+        let session = self.session.load(Ordering::Relaxed);
+        if session == 0 || is_fusion_thread() {
+            return;
+        }
+        let place = Place { context: Some(context), direction: backward::direction() };
+        let _ = catch_unwind(AssertUnwindSafe(|| self.tell_place(session, place)));
+    }
+}
+
+impl CubeOps {
+    fn current(&self) -> Option<Arc<Session>> {
+        lock(&self.installed).as_ref().map(|installed| installed.session.clone())
+    }
+
+    /// Waits until all ops that were called have run, and delivers their kernels.
+    fn finish_work(&self) {
+        let session = self.current();
+        let streams = session.as_ref().map(|session| session.streams()).unwrap_or_default();
+        let devices: Vec<_> = self.read_devices(|watched| watched.device.clone());
+        for device in devices {
+            // Each calling thread has a queue of its own.
+            for stream in &streams {
+                let _ = stream.executes(|| device.sync());
+            }
+            let _ = device.sync();
+        }
+        if let Some(session) = session {
+            session.deliver();
+        }
+    }
+
+    /// Sends the calling thread's place to all devices.
+    fn tell_place(&self, number: u64, place: Place) {
+        let Some(session) = self.current() else { return };
+        if session.unread() > MOST_UNREAD {
+            session.deliver();
+        }
+        let asks_memory = session.memory && session.has_stream(StreamId::current());
+        let devices = self.devices.read().unwrap_or_else(PoisonError::into_inner);
+        for (index, watched) in (0_u32..).zip(devices.iter()) {
+            let change = if asks_memory { watched.memory_change(index) } else { None };
+            watched.messages.submit(move |_| {
+                if let Some(change) = change {
+                    hook::memory(&change);
+                }
+                with_thread(number, |thread| thread.enter(index, place));
+            });
+        }
+    }
+
+    fn read_devices<T>(&self, read: impl FnMut(&Watched) -> T) -> Vec<T> {
+        let devices = self.devices.read().unwrap_or_else(PoisonError::into_inner);
+        devices.iter().map(read).collect()
+    }
+}
+
+impl Watched {
+    /// What the device's memory has changed by since it was last asked for. Runs what the calling
+    /// thread has called, and waits for the device's own thread.
+    fn memory_change(&self, index: u32) -> Option<MemoryChange> {
+        let usage = self.device.memory_pool_usage()?;
+        let before = self.memory.swap(usage.bytes_in_use, Ordering::Relaxed);
+        let bytes = usage.bytes_in_use.cast_signed().wrapping_sub(before.cast_signed());
+        (bytes != 0).then_some(MemoryChange {
+            address: 0,
+            bytes,
+            total_allocated: usage.bytes_in_use,
+            total_reserved: usage.bytes_reserved,
+            device: MemoryDevice::Accelerator(index as u16),
+        })
+    }
+}
+
+impl Installed {
+    fn new(session: Arc<Session>) -> Self {
+        let ops = FusionObservation::new(session.clone());
+        let launches = LaunchObservation::new(session.clone());
+        say_if_replaced(&launches);
+        Self { _launches: launches, _ops: ops, session }
+    }
+}
+
+/// cubecl has room for one observer of launches.
+fn say_if_replaced(launches: &LaunchObservation) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let has_replaced = format!("{launches:?}").contains("replaced_an_observer: true");
+    if has_replaced && !SAID.swap(true, Ordering::Relaxed) {
+        eprintln!(
+            "mlprof: this program observes cubecl's launches itself; while ops are recorded they \
+             go to the profiler instead"
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! What recording ops costs, beside torch's own profiler (Kineto) in the same process.
+//!
+//! `cargo xtask run tch-digits --features kineto --bin tch-ops-overhead`
+//!
+//! 1. **Cost per op**: on a network so small that there are many ops and little work in them. Ways
+//!    to record take turns; each turn's cost is what it took longer than the turn of the same round
+//!    without any. Kineto does much of its work after the end, which is not in it.
+//! 2. **From the end to the written trace**: of as many events.
+//! 3. **Agreement**: the time that both say of each op of the digits network, in the same steps.
+
+mod agreement;
+mod costs;
+mod tiny;
+mod traces;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clap::Parser;
+use digits::overhead::Clock;
+use profiler_core::ActionKind;
+use profiler_core::tensor::TensorProfiler;
+use tch_plugin::kineto::{Kineto, Running};
+use tch_plugin::prelude::TrainResult;
+
+#[derive(Parser)]
+#[command(about = "Compares the recording of ops with Kineto's", long_about = None)]
+struct Options {
+    /// How often each way to record takes its turn.
+    #[arg(long, default_value_t = 31, value_parser = at_least_one)]
+    rounds: usize,
+    /// Training steps of a turn.
+    #[arg(long, default_value_t = 100, value_parser = at_least_one)]
+    steps: usize,
+    /// How many steps are in a written trace.
+    #[arg(long, default_value_t = 2000, value_parser = at_least_one)]
+    trace_steps: usize,
+    /// "cpu" is the processor time of all threads, for busy machines.
+    #[arg(long, value_enum, default_value_t)]
+    clock: Clock,
+    /// Write the figures as JSON, too.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("use 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The names and nanoseconds of ops.
+#[derive(Clone, Default)]
+struct Ops(Arc<Mutex<Vec<(&'static str, u64)>>>);
+
+impl Ops {
+    fn lock(&self) -> MutexGuard<'_, Vec<(&'static str, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A profiler that records from its activation to its teardown, and keeps only `ops`.
+fn profiler(shapes: bool, memory: bool, ops: &Ops) -> Arc<TensorProfiler> {
+    let target = ops.clone();
+    let profiler = TensorProfiler::new().without_schedule().on_trace_ready(move |cycle| {
+        let events = cycle.tracks().iter().flat_map(|track| track.events());
+        let ops = events.filter(|event| event.action.kind() == ActionKind::Op);
+        target
+            .lock()
+            .extend(ops.map(|op| (op.action.name(), cycle.nanoseconds_between(op.start, op.end))));
+    });
+    Arc::new(profiler.record_shapes(shapes).profile_memory(memory))
+}
+
+fn start_kineto(shapes: bool, memory: bool) -> TrainResult<Running> {
+    let kineto = Kineto { shapes, memory, all_threads: false };
+    kineto.start().ok_or_else(|| "Kineto does not start".into())
+}
+
+/// 0 of nothing.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+fn main() -> TrainResult<()> {
+    let options = Options::parse();
+    // As the example itself does it.
+    tch::set_num_threads(1);
+    let costs = costs::measure(&options)?;
+    print!("{costs}");
+    let traces = traces::measure(&options)?;
+    print!("\n{traces}");
+    let agreement = agreement::measure()?;
+    print!("\n{agreement}");
+    if let Some(file) = &options.json {
+        let figures = serde_json::json!({
+            "clock": options.clock.to_string(),
+            "rounds": options.rounds,
+            "ns_per_op": costs.figures(),
+            "stop_to_trace_ms": traces.figures(),
+            "largest_difference_of_totals": agreement.largest(),
+        });
+        std::fs::write(file, format!("{figures:#}\n"))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(())
+}

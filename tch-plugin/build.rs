@@ -1,0 +1,62 @@
+//! Builds the part that is called by libtorch, in C++, against the libtorch that tch is built with.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    for file in ["build.rs", "src/ops/record.cpp", "src/ops/record.h", "oracle/kineto.cpp"] {
+        println!("cargo::rerun-if-changed={file}");
+    }
+    for variable in ["LIBTORCH_INCLUDE", "LIBTORCH_CXX11_ABI"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    println!("cargo::rustc-check-cfg=cfg(records_ops)");
+    // torch-sys says it on Linux and macOS, unless it is built for its documentation alone.
+    let Some(library) = env::var_os("DEP_TCH_LIBTORCH_LIB").map(PathBuf::from) else { return };
+    let root = include_root(&library);
+    if !root.join("ATen/record_function.h").is_file() {
+        println!("cargo::warning=ops will not be recorded: no headers of libtorch in {root:?}");
+        return;
+    }
+    compile("mlprof_tch_record", "src/ops/record.cpp", &root, &library);
+    println!("cargo::rustc-cfg=records_ops");
+    if env::var_os("CARGO_FEATURE_KINETO_ORACLE").is_some() {
+        compile("mlprof_tch_kineto", "oracle/kineto.cpp", &root, &library);
+    }
+}
+
+fn compile(name: &str, file: &str, include: &Path, library: &Path) {
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .include(include)
+        .include(include.join("torch/csrc/api/include"))
+        // Of libtorch's headers there is nothing to be done about.
+        .warnings(false)
+        // As libtorch itself was built: the layout of its types depends on both.
+        .define("NDEBUG", None)
+        .define("_GLIBCXX_USE_CXX11_ABI", if uses_cxx11_abi(library) { "1" } else { "0" })
+        .define("GLOG_USE_GLOG_EXPORT", None)
+        // Also in a debug build: it is in the path of every op.
+        .opt_level(2)
+        .file(file)
+        .compile(name);
+}
+
+/// Where torch-sys takes the headers from.
+fn include_root(library: &Path) -> PathBuf {
+    let root = env::var_os("LIBTORCH_INCLUDE").map(PathBuf::from);
+    let root = root.filter(|root| root.join("include/ATen").is_dir());
+    root.or_else(|| library.parent().map(PathBuf::from)).unwrap_or_default().join("include")
+}
+
+/// Which of libstdc++'s two strings libtorch uses: the names of its functions tell.
+fn uses_cxx11_abi(library: &Path) -> bool {
+    if let Ok(answer) = env::var("LIBTORCH_CXX11_ABI") {
+        return answer != "0";
+    }
+    match fs::read(library.join("libc10.so")) {
+        Ok(content) => content.windows(7).any(|part| part == b"__cxx11"),
+        Err(_) => true,
+    }
+}

@@ -1,0 +1,134 @@
+//! The boundary to record.cpp. All that is unsafe here is in this file.
+
+use std::ffi::{c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use profiler_core::hook::{self, MemoryChange, MemoryDevice};
+use tch::Tensor;
+
+use super::Recorded;
+use super::labels::{self, Storage};
+use super::thread::{self, OpCall};
+
+/// `MlprofTchOp` of record.h.
+#[repr(C)]
+struct ForeignOp {
+    key: *const c_void,
+    name: *const c_char,
+    name_length: usize,
+    words: *const i64,
+    word_count: usize,
+    sequence: i64,
+    thread: u64,
+    forward_thread: u64,
+    is_backward: bool,
+}
+
+/// `MlprofTchReceivers` of record.h.
+#[repr(C)]
+struct Receivers {
+    op_starts: unsafe extern "C" fn(*const ForeignOp),
+    op_ends: extern "C" fn(*const c_void),
+    memory: extern "C" fn(u64, i64, u64, u64, i32),
+}
+
+/// `MlprofTchStorage` of record.h.
+#[repr(C)]
+#[derive(Default)]
+struct ForeignStorage {
+    address: u64,
+    bytes: u64,
+    device: i32,
+}
+
+// SAFETY: the declarations of record.h, in whose terms the types above are laid out. None of them
+// throws; those that take no pointer may be called at any time.
+unsafe extern "C" {
+    fn mlprof_tch_receivers(calls: *const Receivers);
+    safe fn mlprof_tch_record(ops: bool, inputs: bool, memory: bool) -> bool;
+    safe fn mlprof_tch_slot_was_taken() -> bool;
+    fn mlprof_tch_storage(
+        tensor: *const c_void,
+        of_gradient: bool,
+        storage: *mut ForeignStorage,
+    ) -> bool;
+}
+
+/// Has libtorch tell this from here on; false if it fails.
+pub(super) fn record(recorded: Recorded) -> bool {
+    static CONNECTED: Once = Once::new();
+    CONNECTED.call_once(|| {
+        let receivers = Receivers { op_starts, op_ends, memory };
+        // SAFETY: copied during the call.
+        unsafe { mlprof_tch_receivers(&raw const receivers) };
+    });
+    mlprof_tch_record(recorded.ops, recorded.inputs, recorded.memory)
+}
+
+/// Whether memory of some thread was not recorded since this was last asked.
+pub(super) fn slot_was_taken() -> bool {
+    mlprof_tch_slot_was_taken()
+}
+
+/// The memory of a tensor, or of its gradient.
+pub(super) fn storage(tensor: &Tensor, of_gradient: bool) -> Option<Storage> {
+    let mut found = ForeignStorage::default();
+    // SAFETY: a tensor of tch is a pointer to an `at::Tensor` that lives as long.
+    let is_there =
+        unsafe { mlprof_tch_storage(tensor.as_ptr().cast(), of_gradient, &raw mut found) };
+    is_there.then(|| Storage {
+        address: found.address,
+        bytes: found.bytes,
+        device: device(found.device),
+    })
+}
+
+fn device(number: i32) -> MemoryDevice {
+    u16::try_from(number).map_or(MemoryDevice::Cpu, MemoryDevice::Accelerator)
+}
+
+/// A profiler of somebody's own may panic, and libtorch cannot be unwound through.
+#[inline(always)]
+fn keeping_panics(work: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(work));
+}
+
+/// # Safety
+///
+/// `op` and what it points to are good during the call.
+unsafe extern "C" fn op_starts(op: *const ForeignOp) {
+    // SAFETY: what the caller promises. A null pointer stands for no words.
+    let call = unsafe {
+        let op = &*op;
+        OpCall {
+            key: op.key as usize,
+            name: std::slice::from_raw_parts(op.name.cast(), op.name_length),
+            words: (!op.words.is_null())
+                .then(|| std::slice::from_raw_parts(op.words, op.word_count)),
+            sequence: op.sequence,
+            thread: op.thread,
+            forward_thread: op.forward_thread,
+            is_backward: op.is_backward,
+        }
+    };
+    keeping_panics(|| thread::op_starts(&call));
+}
+
+extern "C" fn op_ends(key: *const c_void) {
+    keeping_panics(|| thread::op_ends(key as usize));
+}
+
+extern "C" fn memory(address: u64, bytes: i64, allocated: u64, reserved: u64, number: i32) {
+    keeping_panics(|| {
+        let change = MemoryChange {
+            address,
+            bytes,
+            total_allocated: allocated,
+            total_reserved: reserved,
+            device: device(number),
+        };
+        labels::see(&change);
+        hook::memory(&change);
+    });
+}

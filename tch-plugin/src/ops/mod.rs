@@ -1,0 +1,152 @@
+//! The ops that libtorch runs, forward and backward, on any thread, for profilers that want them
+//! (`"tensor"`).
+//!
+//! libtorch calls what is registered here at the beginning and the end of every op, with its name,
+//! inputs and the number that ties a node of autograd to its forward op. Whatever this crate makes
+//! ([`TchOptimizer`](crate::TchOptimizer), [`TensorLoader`](crate::TensorLoader), profiled layers
+//! and optimizers, [`MoveTo`](crate::MoveTo)) calls [`install`]; a program that uses none of them
+//! calls it itself, once, before it activates a profiler.
+//!
+//! *What it measures*: on a CPU the work of an op; on an accelerator the time to queue it. An op
+//! that others are part of (`aten::linear`) is recorded with them inside. Ops that libtorch ends on
+//! another thread than they began on (those of distributed training) are left out.
+//!
+//! *Cost*: while ops are recorded, some 200 ns for an op with shapes, of which half is libtorch's
+//! own for handing over the inputs; at all other times nothing, since libtorch is then not asked to
+//! call.
+//!
+//! # Memory
+//!
+//! While a profiler wants memory ([`TensorProfiler::profile_memory`][memory]), libtorch's allocators
+//! report too, thread by thread: on the thread that the recording begins on, and on every other from
+//! its first op on. A thread that only frees tensors reports nothing. What is known of what memory
+//! is for: parameters (all variables of stores that have a `TchOptimizer`; of a
+//! [profiled](crate::ProfileOptimizer) optimizer once it steps), their gradients (when the optimizer
+//! steps or clips), what the optimizer keeps (what is allocated during a step and lives on, so only
+//! if the first step is recorded), and batches of a `TensorLoader` or moved by `MoveTo`.
+//!
+//! Torch's own profiler (Kineto) keeps what it knows of a thread in the same place. Where it is at
+//! work already, its thread's memory is not recorded, and a line on standard error says so; while
+//! memory is recorded, Kineto refuses to begin on the same threads. Ops are recorded by both at
+//! once without trouble.
+//!
+//! # Limits
+//!
+//! Recorded on Linux and macOS, where torch-sys tells where libtorch and its headers are. Elsewhere
+//! a profiler that wants ops shows actions and layers, and a line on standard error says so.
+//!
+//! [memory]: profiler_core::tensor::TensorProfiler::profile_memory
+
+#[cfg(records_ops)]
+mod foreign;
+#[cfg(not(records_ops))]
+#[path = "nowhere.rs"]
+mod foreign;
+mod labels;
+mod names;
+#[cfg(records_ops)]
+mod thread;
+
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+use profiler_core::Interest;
+use profiler_core::hook::{self, Source};
+
+pub(crate) use labels::{StateKept, follow, label_input, label_variables};
+
+/// Has libtorch's ops recorded whenever a profiler wants them. Call it as often as you like; the
+/// first call counts.
+///
+/// ```
+/// use std::sync::Arc;
+/// use profiler_core::tensor::TensorProfiler;
+/// use tch::{Device, Kind, Tensor};
+/// use tch_plugin::prelude::*;
+///
+/// # use std::sync::atomic::{AtomicUsize, Ordering};
+/// # let seen = Arc::new(AtomicUsize::new(0));
+/// # let count = seen.clone();
+/// tch_plugin::ops::install();
+/// let profiler = TensorProfiler::new().without_schedule().on_trace_ready(move |cycle| {
+///     let events = cycle.tracks().iter().flat_map(|track| track.events());
+///     println!("{} × aten::mul", events.filter(|event| event.action.name() == "aten::mul").count());
+/// #   count.fetch_add(cycle.event_count(), Ordering::Relaxed);
+/// });
+/// let profiler = Arc::new(profiler);
+/// let active = activate(profiler.clone());
+/// let ones = Tensor::ones([2, 2], (Kind::Float, Device::Cpu));
+/// let _ = &ones * &ones;
+/// profiler.describe();
+/// # drop(active);
+/// # assert!(seen.load(Ordering::Relaxed) > 1);
+/// ```
+pub fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| hook::register(Arc::new(TchOps::default())).forever());
+}
+
+/// Whether this build can record ops.
+pub const fn is_supported() -> bool {
+    cfg!(records_ops)
+}
+
+/// libtorch as a source of ops.
+#[derive(Default)]
+struct TchOps {
+    recorded: Mutex<Recorded>,
+}
+
+/// What libtorch is asked to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Recorded {
+    ops: bool,
+    inputs: bool,
+    memory: bool,
+}
+
+impl From<Interest> for Recorded {
+    fn from(interest: Interest) -> Self {
+        let ops = interest.contains(Interest::OPS);
+        Self {
+            ops,
+            inputs: ops && interest.contains(Interest::SHAPES),
+            memory: interest.contains(Interest::MEMORY),
+        }
+    }
+}
+
+impl Source for TchOps {
+    fn interest_changed(&self, interest: Interest) {
+        let wanted = Recorded::from(interest);
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        if *recorded == wanted {
+            return;
+        }
+        let before = std::mem::replace(&mut *recorded, wanted);
+        if !foreign::record(wanted) {
+            tell_failure();
+        }
+        if wanted.memory && !before.memory {
+            labels::label_known();
+        }
+        if before.memory && foreign::slot_was_taken() {
+            eprintln!(
+                "mlprof: torch's own profiler is at work on a thread whose memory was to be \
+                 recorded: it was not"
+            );
+        }
+    }
+}
+
+/// Once: it would fail the same way for every step.
+fn tell_failure() {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        let reason = if is_supported() {
+            "libtorch does not take the callback"
+        } else {
+            "tch-plugin was built without libtorch's headers"
+        };
+        eprintln!("mlprof: ops of tch are not recorded: {reason}");
+    });
+}

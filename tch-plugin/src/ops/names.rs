@@ -1,0 +1,111 @@
+//! From the names of ops to actions.
+
+use profiler_core::Action;
+
+/// What autograd's engine calls the work around a node.
+#[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
+const ENGINE: &[u8] = b"autograd::engine::evaluate_function";
+
+/// An op as it is known by its name.
+#[derive(Clone, Copy)]
+pub(super) struct OpName {
+    pub(super) action: Action,
+    /// Part of backward.
+    pub(super) is_node: bool,
+}
+
+/// A thread's short cut from names to actions. By content, since libtorch makes the names of nodes
+/// anew each time.
+pub(super) struct Names {
+    /// A name and its op at one of the two places that its hash says; the latest one wins.
+    slots: Vec<Option<(&'static str, OpName)>>,
+}
+
+const SLOTS: usize = 512;
+
+impl Names {
+    pub(super) const fn new() -> Self {
+        Self { slots: Vec::new() }
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&mut self, name: &[u8]) -> OpName {
+        let first = place(name);
+        for place in [first, first ^ 1] {
+            if let Some(Some((known, op))) = self.slots.get(place)
+                && known.as_bytes() == name
+            {
+                return *op;
+            }
+        }
+        self.look_up(first, name)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(&mut self, first: usize, name: &[u8]) -> OpName {
+        self.slots.resize(SLOTS, None);
+        let action = Action::op(&String::from_utf8_lossy(name));
+        let op = OpName { action, is_node: name.starts_with(ENGINE) };
+        let is_free = |place: usize| self.slots[place].is_none();
+        let place = if is_free(first) || !is_free(first ^ 1) { first } else { first ^ 1 };
+        self.slots[place] = Some((action.name(), op));
+        op
+    }
+}
+
+/// The place of a name, by its length and three groups of its letters: names of nodes differ before
+/// `Backward0`, most others at both ends.
+#[inline(always)]
+fn place(name: &[u8]) -> usize {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let group = |from: usize| -> u64 {
+        let letters = name.get(from..from + 8).and_then(|letters| letters.try_into().ok());
+        letters.map_or(0, u64::from_le_bytes)
+    };
+    let length = name.len();
+    let last = length.saturating_sub(8);
+    let mut hash = length as u64;
+    for from in [0, last, length.saturating_sub(16)] {
+        hash = (hash.rotate_left(5) ^ group(from)).wrapping_mul(FACTOR);
+    }
+    if length < 8 {
+        hash =
+            name.iter().fold(hash, |hash, letter| (hash ^ u64::from(*letter)).wrapping_mul(FACTOR));
+    }
+    (hash >> 55) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_its_own_action_however_often_it_is_found() {
+        let mut names = Names::new();
+        let mut all: Vec<String> = (0..2000).map(|number| format!("aten::op{number}")).collect();
+        all.extend(
+            ["", "a", "ab", "aten::mm", "aten::mm_", "name of sixteen.", "äöü"].map(String::from),
+        );
+        for _ in 0..3 {
+            for name in &all {
+                let op = names.find(name.as_bytes());
+                assert_eq!((op.action.name(), op.is_node), (name.as_str(), false));
+                assert_eq!(names.find(name.as_bytes()).action, op.action);
+            }
+        }
+        assert_eq!(names.find(b"\xffx").action.name(), "\u{fffd}x");
+        assert!(names.find(b"autograd::engine::evaluate_function: AddmmBackward0").is_node);
+    }
+
+    #[test]
+    fn names_of_nodes_have_places_of_their_own() {
+        let nodes =
+            ["Addmm", "Mm", "Relu", "Gelu", "Softmax", "Convolution", "NativeLayerNorm", "T"];
+        let mut places: Vec<_> =
+            nodes.map(|node| place(format!("{node}Backward0").as_bytes())).to_vec();
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() >= nodes.len() - 1, "{places:?}");
+    }
+}

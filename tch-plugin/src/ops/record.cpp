@@ -1,0 +1,320 @@
+// Tells Rust which ops libtorch runs, with what inputs, and what memory it takes and frees.
+//
+// All entry points are `noexcept`: nothing is thrown into Rust, and Rust never unwinds into here.
+// Functions that libtorch calls may be called at any time by any thread, also while another thread
+// turns them off: an op that began while they were on ends with a call of `op_ends`.
+
+#include "record.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/UndefinedTensorImpl.h>
+#include <c10/util/SmallVector.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+
+namespace {
+
+MlprofTchReceivers receivers{};
+std::atomic<bool> wants_memory{false};
+std::atomic<bool> slot_was_taken{false};
+
+// --- Inputs -------------------------------------------------------------------------------------
+
+// On the stack unless an op has some 40 tensors: a thread-local buffer would have to outlive the
+// ops that a thread runs while it is torn down.
+using Words = c10::SmallVector<int64_t, 160>;
+
+// The codes of `profiler_core::hook::DType`, and of what is no tensor.
+constexpr int64_t LIST = 0xff;
+constexpr int64_t INTEGERS = 0xfe;
+constexpr int64_t NOT_A_TENSOR = 0;
+
+int64_t code_of(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Double: return 1;
+    case c10::ScalarType::Float: return 2;
+    case c10::ScalarType::Half: return 3;
+    case c10::ScalarType::BFloat16: return 4;
+    case c10::ScalarType::Float8_e5m2:
+    case c10::ScalarType::Float8_e4m3fn:
+    case c10::ScalarType::Float8_e5m2fnuz:
+    case c10::ScalarType::Float8_e4m3fnuz: return 5;
+    case c10::ScalarType::Long: return 6;
+    case c10::ScalarType::Int: return 7;
+    case c10::ScalarType::Short: return 8;
+    case c10::ScalarType::Char: return 9;
+    case c10::ScalarType::UInt64: return 10;
+    case c10::ScalarType::UInt32: return 11;
+    case c10::ScalarType::UInt16: return 12;
+    case c10::ScalarType::Byte: return 13;
+    case c10::ScalarType::Bool: return 14;
+    case c10::ScalarType::ComplexFloat: return 15;
+    case c10::ScalarType::ComplexDouble: return 16;
+    case c10::ScalarType::QInt8:
+    case c10::ScalarType::QUInt8:
+    case c10::ScalarType::QInt32:
+    case c10::ScalarType::QUInt4x2:
+    case c10::ScalarType::QUInt2x4: return 17;
+    default: return 18;
+  }
+}
+
+int64_t head(int64_t code, size_t count) {
+  return (code << 32) | static_cast<int64_t>(count);
+}
+
+void add_tensor(const c10::IValue& value, Words& words) {
+  // Not `toTensor()`, which counts references.
+  const c10::TensorImpl* tensor = value.unsafeToTensorImpl();
+  // As in torch's own profiler: those without sizes of their own count as none.
+  if (tensor == c10::UndefinedTensorImpl::singleton() || tensor->is_nested() ||
+      tensor->has_symbolic_sizes_strides()) {
+    words.push_back(NOT_A_TENSOR);
+    return;
+  }
+  const c10::IntArrayRef sizes = tensor->sizes();
+  const int64_t code = code_of(c10::typeMetaToScalarType(tensor->dtype()));
+  words.push_back(head(code, sizes.size()));
+  words.append(sizes.begin(), sizes.end());
+}
+
+void add_list(const c10::IValue& list, Words& words) {
+  const c10::ArrayRef<c10::IValue> tensors = list.toListRef();
+  words.push_back(head(LIST, tensors.size()));
+  for (const c10::IValue& tensor : tensors) {
+    add_tensor(tensor, words);
+  }
+}
+
+// Whether the number of operations depends on the op's whole numbers.
+bool is_convolution(const char* name) {
+  return std::strstr(name, "conv") != nullptr;
+}
+
+void add_integers(const c10::IValue& value, Words& words) {
+  if (value.isInt()) {
+    words.push_back(head(INTEGERS, 1));
+    words.push_back(value.toInt());
+    return;
+  }
+  const auto integers = value.toIntVector();
+  words.push_back(head(INTEGERS, integers.size()));
+  words.append(integers.begin(), integers.end());
+}
+
+void add_inputs(const at::RecordFunction& op, const char* name, Words& words) {
+  // Asked only of ops that have whole numbers at all.
+  enum { UNKNOWN, NO, YES } counts_integers = UNKNOWN;
+  for (const c10::IValue& input : op.inputs()) {
+    if (input.isTensor()) {
+      add_tensor(input, words);
+    } else if (input.isTensorList()) {
+      add_list(input, words);
+    } else if (input.isInt() || input.isIntList()) {
+      if (counts_integers == UNKNOWN) {
+        counts_integers = is_convolution(name) ? YES : NO;
+      }
+      if (counts_integers == YES) {
+        add_integers(input, words);
+      } else {
+        words.push_back(NOT_A_TENSOR);
+      }
+    } else {
+      words.push_back(NOT_A_TENSOR);
+    }
+  }
+}
+
+// --- Memory -------------------------------------------------------------------------------------
+
+// What libtorch's allocators report to, thread by thread. The slot it sits in is that of torch's
+// own profiler, whose code takes whatever it finds there for a `ProfilerStateBase`: so it is one,
+// of a profiler that is disabled.
+class Reporter final : public torch::profiler::impl::ProfilerStateBase {
+ public:
+  Reporter()
+      : ProfilerStateBase(torch::profiler::impl::ProfilerConfig(
+            torch::profiler::impl::ProfilerState::Disabled)) {}
+
+  torch::profiler::impl::ActiveProfilerType profilerType() override {
+    return torch::profiler::impl::ActiveProfilerType::NONE;
+  }
+
+  bool memoryProfilingEnabled() const override {
+    return wants_memory.load(std::memory_order_relaxed);
+  }
+
+  void reportMemoryUsage(void* address, int64_t bytes, size_t allocated, size_t reserved,
+                         c10::Device device) override {
+    // An allocator may report without having asked.
+    if (wants_memory.load(std::memory_order_relaxed)) {
+      const int32_t number = device.is_cpu() ? -1 : (device.has_index() ? device.index() : 0);
+      receivers.memory(reinterpret_cast<uint64_t>(address), bytes, allocated, reserved, number);
+    }
+  }
+};
+
+// Never destroyed: threads hold on to it for longer than any static lives.
+const std::shared_ptr<Reporter>& reporter() {
+  static const auto* own = new std::shared_ptr<Reporter>(std::make_shared<Reporter>());
+  return *own;
+}
+
+// An enumerator up to libtorch 2.9, later an object.
+inline c10::DebugInfoKind slot() {
+  return c10::DebugInfoKind::PROFILER_STATE;
+}
+
+bool is_ours() {
+  return c10::ThreadLocalDebugInfo::get(slot()) == reporter().get();
+}
+
+// Puts the reporter into the calling thread's slot, unless torch's own profiler sits there.
+void attach() {
+  const c10::DebugInfoBase* found = c10::ThreadLocalDebugInfo::get(slot());
+  if (found == reporter().get()) {
+    return;
+  }
+  if (found != nullptr) {
+    slot_was_taken.store(true, std::memory_order_relaxed);
+    return;
+  }
+  c10::ThreadLocalDebugInfo::_push(slot(), reporter());
+}
+
+// Takes it out again, unless something of another kind lies over it.
+void detach() noexcept {
+  try {
+    if (is_ours()) {
+      c10::ThreadLocalDebugInfo::_pop(slot());
+    }
+  } catch (...) {
+    // It stays, and says that nobody wants to know.
+  }
+}
+
+// --- Ops ----------------------------------------------------------------------------------------
+
+template <bool WITH_INPUTS>
+std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
+  // Ends on another thread, if ever.
+  if (op.isAsync()) {
+    return nullptr;
+  }
+  if (C10_UNLIKELY(wants_memory.load(std::memory_order_relaxed))) {
+    attach();
+  }
+  const char* name = op.name();
+  MlprofTchOp start{};
+  start.key = &op;
+  start.name = name;
+  start.name_length = std::strlen(name);
+  start.sequence = op.seqNr();
+  start.thread = op.threadId();
+  start.forward_thread = op.forwardThreadId();
+  start.is_backward = op.scope() == at::RecordScope::BACKWARD_FUNCTION;
+  Words words;
+  if (WITH_INPUTS) {
+    add_inputs(op, name, words);
+    start.words = words.data();
+    start.word_count = words.size();
+  }
+  receivers.op_starts(&start);
+  return nullptr;
+}
+
+void op_ends(const at::RecordFunction& op, at::ObserverContext*) {
+  receivers.op_ends(&op);
+}
+
+// A subclass of tensors may refuse to say its sizes: then the op is not recorded.
+template <bool WITH_INPUTS>
+std::unique_ptr<at::ObserverContext> op_starts_quietly(const at::RecordFunction& op) noexcept {
+  try {
+    return op_starts<WITH_INPUTS>(op);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+std::mutex callback_lock;
+at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
+
+void remove_callback() {
+  if (callback != at::INVALID_CALLBACK_HANDLE) {
+    at::removeCallback(callback);
+    callback = at::INVALID_CALLBACK_HANDLE;
+  }
+}
+
+void add_callback(bool with_inputs) {
+  const auto starts = with_inputs ? op_starts_quietly<true> : op_starts_quietly<false>;
+  // The scopes that torch's own profiler shows.
+  callback = at::addGlobalCallback(
+      at::RecordFunctionCallback(starts, op_ends)
+          .needsInputs(with_inputs)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                   at::RecordScope::USER_SCOPE}));
+}
+
+}  // namespace
+
+extern "C" {
+
+void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept {
+  receivers = *calls;
+}
+
+bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept {
+  try {
+    const std::lock_guard<std::mutex> guard(callback_lock);
+    remove_callback();
+    wants_memory.store(memory, std::memory_order_relaxed);
+    if (memory) {
+      attach();
+    } else {
+      detach();
+    }
+    if (ops || memory) {
+      add_callback(inputs);
+    }
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+bool mlprof_tch_slot_was_taken() noexcept {
+  return slot_was_taken.exchange(false, std::memory_order_relaxed);
+}
+
+bool mlprof_tch_storage(const void* tensor, bool of_gradient, MlprofTchStorage* storage) noexcept {
+  try {
+    const auto& whole = *static_cast<const at::Tensor*>(tensor);
+    if (!whole.defined()) {
+      return false;
+    }
+    const at::Tensor found = of_gradient ? whole.grad() : whole;
+    if (!found.defined() || !found.has_storage()) {
+      return false;
+    }
+    const c10::Device device = found.device();
+    storage->address = reinterpret_cast<uint64_t>(found.storage().data());
+    storage->bytes = found.storage().nbytes();
+    storage->device = device.is_cpu() ? -1 : (device.has_index() ? device.index() : 0);
+    return storage->address != 0;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // extern "C"

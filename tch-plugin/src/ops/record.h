@@ -1,0 +1,54 @@
+// What Rust and C++ tell each other. The Rust side is foreign.rs.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+// An op that begins. Everything it points to is good during the call alone.
+struct MlprofTchOp {
+  // The same at its end; another op may have it after that.
+  const void* key;
+  const char* name;
+  size_t name_length;
+  // In the form of `InputsBuilder::set_words`; null if inputs are not wanted.
+  const int64_t* words;
+  size_t word_count;
+  // Below 0: none.
+  int64_t sequence;
+  // As libtorch counts threads.
+  uint64_t thread;
+  // Of a node of autograd: the thread of its forward op; else 0.
+  uint64_t forward_thread;
+  bool is_backward;
+};
+
+struct MlprofTchReceivers {
+  void (*op_starts)(const MlprofTchOp*);
+  void (*op_ends)(const void* key);
+  // The device is the number of an accelerator, or -1 for the host.
+  void (*memory)(uint64_t address, int64_t bytes, uint64_t allocated, uint64_t reserved,
+                 int32_t device);
+};
+
+struct MlprofTchStorage {
+  uint64_t address;
+  uint64_t bytes;
+  int32_t device;
+};
+
+// Whom to call. Before anything else, once.
+void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept;
+
+// What to record from here on; false if libtorch fails.
+bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept;
+
+// Whether memory of some thread was not recorded since the last call, because torch's own profiler
+// was at work there.
+bool mlprof_tch_slot_was_taken() noexcept;
+
+// The memory of a tensor (an `at::Tensor*`) or of its gradient; false if it has none.
+bool mlprof_tch_storage(const void* tensor, bool of_gradient, MlprofTchStorage* storage) noexcept;
+}

@@ -1,0 +1,128 @@
+//! A thread's open ops.
+
+use std::cell::RefCell;
+
+use profiler_core::hook::{Direction, InputsBuilder, OpScope, OpStart};
+
+use super::names::Names;
+
+/// An op that begins, as libtorch tells of it.
+pub(super) struct OpCall<'call> {
+    /// The same when it ends; another op may have it after that.
+    pub(super) key: usize,
+    pub(super) name: &'call [u8],
+    /// In the form of [`InputsBuilder::set_words`]; `None` if inputs are not wanted.
+    pub(super) words: Option<&'call [i64]>,
+    /// Below 0: none.
+    pub(super) sequence: i64,
+    /// The thread that runs it, as libtorch counts threads.
+    pub(super) thread: u64,
+    /// Of a node of autograd: the thread of its forward op; else 0.
+    pub(super) forward_thread: u64,
+    pub(super) is_backward: bool,
+}
+
+struct OpenOp {
+    key: usize,
+    scope: OpScope,
+    is_node: bool,
+}
+
+struct Thread {
+    names: Names,
+    inputs: InputsBuilder,
+    /// The innermost last.
+    open: Vec<OpenOp>,
+    /// How many of them are nodes of autograd: everything inside those is part of backward.
+    nodes: u32,
+}
+
+thread_local! {
+    static THREAD: RefCell<Thread> = const {
+        RefCell::new(Thread {
+            names: Names::new(),
+            inputs: InputsBuilder::new(),
+            open: Vec::new(),
+            nodes: 0,
+        })
+    };
+}
+
+/// Calls `work` with what the thread has, unless it is being torn down, or the op is one that a
+/// profiler itself runs while it is told of another.
+#[inline(always)]
+fn with_thread(work: impl FnOnce(&mut Thread)) {
+    let _ = THREAD.try_with(|thread| {
+        if let Ok(mut thread) = thread.try_borrow_mut() {
+            work(&mut thread);
+        }
+    });
+}
+
+pub(super) fn op_starts(call: &OpCall<'_>) {
+    with_thread(|thread| thread.start(call));
+}
+
+/// An op that was not opened is not known here.
+pub(super) fn op_ends(key: usize) {
+    with_thread(|thread| thread.end(key));
+}
+
+impl Thread {
+    #[inline(always)]
+    fn start(&mut self, call: &OpCall<'_>) {
+        let name = self.names.find(call.name);
+        let is_node = call.is_backward || name.is_node;
+        let mut start = OpStart::new(name.action);
+        start.inputs = call.words.map(|words| {
+            self.inputs.set_words(words);
+            &self.inputs
+        });
+        // 0, the first that autograd kept on its thread, cannot be told from none.
+        if let Ok(sequence @ 1..) = u32::try_from(call.sequence) {
+            start.sequence = sequence;
+            // A node is tied to its forward op by both numbers, so that one has its own thread's.
+            let thread = if is_node { call.forward_thread } else { call.thread };
+            start.forward_thread = u32::try_from(thread).unwrap_or(0);
+        }
+        if is_node || self.nodes > 0 {
+            start.direction = Direction::Backward;
+        }
+        if let Some(scope) = OpScope::open(&start) {
+            self.nodes += u32::from(is_node);
+            self.open.push(OpenOp { key: call.key, scope, is_node });
+        }
+    }
+
+    #[inline(always)]
+    fn end(&mut self, key: usize) {
+        match self.open.pop() {
+            Some(op) if op.key == key => self.close(op),
+            Some(op) => {
+                self.open.push(op);
+                self.end_inside(key);
+            }
+            None => {}
+        }
+    }
+
+    /// Ops end in the order that brackets do, unless libtorch moves one to another thread: it then
+    /// ends here with what is around it.
+    #[cold]
+    #[inline(never)]
+    fn end_inside(&mut self, key: usize) {
+        if let Some(position) = self.open.iter().rposition(|op| op.key == key) {
+            while self.open.len() > position
+                && let Some(op) = self.open.pop()
+            {
+                self.close(op);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self, op: OpenOp) {
+        self.nodes -= u32::from(op.is_node);
+        op.scope.close();
+    }
+}

@@ -1,0 +1,246 @@
+//! What is recorded, beside what torch's own profiler records of the same steps.
+
+mod models;
+mod recorded;
+
+use std::collections::BTreeMap;
+
+use models::{Training, digits_cnn, transformer};
+use profiler_core::hook::TensorShape;
+use profiler_core::tensor::TensorProfiler;
+use recorded::{Op, Recorded, record, turn};
+use tch_plugin::kineto::{Kineto, KinetoEvent};
+
+const STEPS: usize = 5;
+
+/// The same steps under both, ours inside.
+fn under_both(training: &mut Training, kineto: Kineto) -> (Recorded, Vec<KinetoEvent>) {
+    let running = kineto.start().expect("Kineto starts");
+    let profiler = TensorProfiler::new().record_shapes(kineto.shapes);
+    let ours = record(profiler, || {
+        for _ in 0..STEPS {
+            training.step();
+        }
+    });
+    let theirs = running.stop().expect("Kineto stops").events();
+    (ours, theirs)
+}
+
+/// Around each node the engine has a scope, to which Kineto gives the node's numbers afterwards.
+const ENGINE: &str = "autograd::engine::evaluate_function";
+
+/// What both must agree on, of one op.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Told {
+    name: String,
+    sequence: i64,
+    /// Of a node the thread of the forward op, else its own.
+    forward_thread: u64,
+    shapes: Vec<Vec<i64>>,
+}
+
+fn our_word(op: &Op) -> Told {
+    let shape = |input: &TensorShape| match input {
+        TensorShape::Tensor(_, shape) => shape.clone(),
+        _ => Vec::new(),
+    };
+    let is_engine = op.name.starts_with(ENGINE);
+    assert!(!is_engine || (op.sequence, op.forward_thread) == (0, 0), "torch does not say");
+    Told {
+        name: op.name.to_owned(),
+        sequence: op.sequence.into(),
+        forward_thread: op.forward_thread.into(),
+        shapes: op.inputs.iter().flatten().map(shape).collect(),
+    }
+}
+
+fn their_word(event: &KinetoEvent) -> Told {
+    let is_engine = event.name.starts_with(ENGINE);
+    // To us 0 is none.
+    let is_tied = event.sequence > 0 && !is_engine;
+    let thread = if event.scope == 1 { event.forward_thread } else { event.thread };
+    Told {
+        name: event.name.clone(),
+        sequence: if is_tied { event.sequence } else { 0 },
+        forward_thread: if is_tied { thread } else { 0 },
+        shapes: event.shapes.clone(),
+    }
+}
+
+fn counts<T: Ord>(names: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}
+
+fn compare(mut training: Training) {
+    for _ in 0..3 {
+        training.step();
+    }
+    let kineto = Kineto { shapes: true, ..Kineto::default() };
+    let (ours, theirs) = under_both(&mut training, kineto);
+    assert_eq!(ours.dropped, 0);
+    let our_counts = counts(ours.only_ops().map(|op| op.name.to_owned()));
+    assert_eq!(our_counts, counts(theirs.iter().map(|event| event.name.clone())));
+    assert!(our_counts.len() > 30, "{}", our_counts.len());
+    assert!(our_counts.values().sum::<usize>() > 100 * STEPS);
+    let mut our_words: Vec<_> = ours.only_ops().map(our_word).collect();
+    let mut their_words: Vec<_> = theirs.iter().map(their_word).collect();
+    our_words.sort();
+    their_words.sort();
+    for (ours, theirs) in our_words.iter().zip(&their_words) {
+        assert_eq!(ours, theirs);
+    }
+    assert!(our_words.iter().filter(|told| told.sequence > 0).count() > 20 * STEPS);
+    assert!(our_words.iter().filter(|told| told.shapes.iter().any(|it| it.len() > 1)).count() > 99);
+}
+
+#[test]
+fn every_op_of_the_digits_network_is_seen_as_kineto_sees_it() {
+    let _turn = turn();
+    compare(digits_cnn(16));
+}
+
+#[test]
+fn every_op_of_a_transformer_is_seen_as_kineto_sees_it() {
+    let _turn = turn();
+    compare(transformer(4, 12));
+}
+
+#[test]
+fn without_shapes_the_same_ops_are_seen() {
+    let _turn = turn();
+    let mut training = transformer(2, 4);
+    training.step();
+    let (ours, theirs) = under_both(&mut training, Kineto::default());
+    let our_counts = counts(ours.only_ops().map(|op| op.name.to_owned()));
+    assert_eq!(our_counts, counts(theirs.iter().map(|event| event.name.clone())));
+    assert!(ours.only_ops().all(|op| op.inputs.is_none()));
+}
+
+#[test]
+fn ops_of_other_threads_are_seen_as_kineto_sees_them() {
+    let _turn = turn();
+    let kineto = Kineto { shapes: true, all_threads: true, ..Kineto::default() };
+    let running = kineto.start().expect("Kineto starts");
+    let ours = record(TensorProfiler::new(), || {
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    let mut training = digits_cnn(2);
+                    training.step();
+                });
+            }
+        });
+    });
+    let theirs = running.stop().expect("Kineto stops").events();
+    let mut our_words: Vec<_> = ours.only_ops().map(our_word).collect();
+    let mut their_words: Vec<_> = theirs.iter().map(their_word).collect();
+    our_words.sort();
+    their_words.sort();
+    assert!(our_words.len() > 800, "{}", our_words.len());
+    for (ours, theirs) in our_words.iter().zip(&their_words) {
+        assert_eq!(ours, theirs);
+    }
+    assert_eq!(our_words.len(), their_words.len());
+    let threads = counts(ours.only_ops().map(|op| op.thread));
+    assert_eq!(threads.len(), 4);
+}
+
+/// For every op the bytes that were allocated in it, and less what was freed: itself, and with the
+/// ops inside.
+fn bytes_by_op(
+    ops: &[(u64, i64, i64, &str)],
+    memory: &[(u64, i64, i64)],
+) -> BTreeMap<String, [i64; 2]> {
+    let mut bytes = BTreeMap::<String, [i64; 2]>::new();
+    for (thread, time, change) in memory {
+        let around =
+            ops.iter().filter(|(on, start, end, _)| on == thread && start <= time && time <= end);
+        let mut around: Vec<_> = around.collect();
+        around.sort_by_key(|(_, start, end, _)| (*start, -*end));
+        if let Some((_, _, _, name)) = around.last() {
+            bytes.entry((*name).to_owned()).or_default()[0] += change;
+        }
+        for (_, _, _, name) in around {
+            bytes.entry((*name).to_owned()).or_default()[1] += change;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn every_op_takes_as_many_bytes_as_kineto_says() {
+    let _turn = turn();
+    for make in [|| digits_cnn(8), || transformer(2, 8)] {
+        let mut training = make();
+        training.step();
+        // Torch tells of a free only if it was asked to tell of the allocation: here are those of
+        // what the next step frees.
+        record(TensorProfiler::new().profile_memory(true), || {
+            training.step();
+        });
+        let kineto = Kineto { memory: true, ..Kineto::default() };
+        let running = kineto.start().expect("Kineto starts");
+        training.step();
+        let theirs = running.stop().expect("Kineto stops").events();
+        let profiler = TensorProfiler::new().profile_memory(true);
+        let ours = record(profiler, || {
+            training.step();
+        });
+
+        let our_ops: Vec<_> =
+            ours.only_ops().map(|op| (op.thread, op.start, op.end(), op.name)).collect();
+        let our_memory: Vec<_> =
+            ours.memory.iter().map(|change| (change.thread, change.time, change.bytes)).collect();
+        let (changes, events): (Vec<_>, Vec<_>) =
+            theirs.iter().partition(|event| event.name == "[memory]");
+        let their_ops: Vec<_> = events
+            .iter()
+            .map(|op| {
+                let start = op.start.cast_signed();
+                (op.thread, start, start + op.nanoseconds.cast_signed(), op.name.as_str())
+            })
+            .collect();
+        let their_memory: Vec<_> = changes
+            .iter()
+            .map(|change| (change.thread, change.start.cast_signed(), change.bytes))
+            .collect();
+        assert!(our_memory.len() > 50, "{}", our_memory.len());
+        let sizes =
+            |memory: &[(u64, i64, i64)]| memory.iter().map(|change| change.2).collect::<Vec<_>>();
+        assert_eq!(sizes(&our_memory), sizes(&their_memory));
+        let ours = bytes_by_op(&our_ops, &our_memory);
+        let theirs = bytes_by_op(&their_ops, &their_memory);
+        assert_eq!(ours, theirs);
+        assert!(ours.values().any(|[_, total]| *total > 1000), "{ours:?}");
+    }
+}
+
+#[test]
+fn kineto_keeps_its_place_and_ops_go_on() {
+    let _turn = turn();
+    let mut training = digits_cnn(2);
+    training.step();
+    // It is there first: its memory is right, and ours says that it has none.
+    let running = Kineto { memory: true, ..Kineto::default() }.start().expect("Kineto starts");
+    let ours = record(TensorProfiler::new().profile_memory(true), || {
+        training.step();
+    });
+    let theirs = running.stop().expect("Kineto stops").events();
+    assert_eq!(ours.memory, []);
+    assert!(ours.only_ops().count() > 100);
+    assert!(theirs.iter().filter(|event| event.name == "[memory]").count() > 50);
+    // We are there first: it refuses, rather than take us for itself. Then it may.
+    let ours = record(TensorProfiler::new().profile_memory(true), || {
+        training.step();
+        assert!(Kineto::is_refused());
+        training.step();
+    });
+    assert!(ours.memory.len() > 100);
+    let running = Kineto::default().start().expect("the place is free again");
+    training.step();
+    assert!(running.stop().expect("Kineto stops").events().len() > 100);
+}

@@ -1,0 +1,144 @@
+//! A training that was never run: what a plugin would tell of two ranks with a GPU each.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use profiler_core::hook::{
+    DType, DeviceActivity, DeviceEvent, Direction, InputsBuilder, MemoryChange, MemoryDevice,
+    OpStart, Timestamp, TimingMethod,
+};
+use profiler_core::tensor::{Schedule, trace_handler};
+use profiler_core::{Action, ActionKind, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
+
+/// Steps that are recorded.
+pub const STEPS: u64 = 3;
+/// Layers of the model: a forward op, a backward op and a kernel for each.
+pub const LAYERS: u32 = 4;
+/// How long each kernel takes, in microseconds.
+pub const KERNEL_US: u64 = 300;
+/// How much each copy moves, in bytes.
+pub const BATCH: u64 = 1 << 20;
+
+/// One rank's training.
+struct Training<'profiler> {
+    profiler: &'profiler TensorProfiler,
+    correlation: u32,
+    steps: u32,
+    /// When the device is done with what it has.
+    busy_until: Instant,
+    allocated: u64,
+}
+
+/// Trains as `rank` of two and writes one trace to `directory`.
+pub fn record(directory: &Path, rank: u32) {
+    let worker = format!("worker{rank}");
+    let profiler = TensorProfiler::new()
+        .schedule(Schedule::new().wait(1).warmup(1).active(STEPS).repeat(1))
+        .expect("a schedule that makes sense")
+        .profile_memory(true)
+        .on_trace_ready(trace_handler(directory, Some(&worker), true));
+    let run = RunContext::default().with_rank(rank, 2);
+    profiler.setup(Stage::Fit, &run);
+    let busy_until = Instant::now();
+    let mut training =
+        Training { profiler: &profiler, correlation: 0, steps: 0, busy_until, allocated: 0 };
+    for _ in 0..STEPS + 3 {
+        training.step();
+        profiler.step();
+    }
+    profiler.teardown(None);
+}
+
+fn spin(microseconds: u64) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_micros(microseconds) {
+        std::hint::spin_loop();
+    }
+}
+
+impl Training<'_> {
+    fn step(&mut self) {
+        let profiler = self.profiler;
+        {
+            let _scope = profiler.profile("[_TrainingEpochLoop].train_dataloader_next");
+            spin(50);
+            self.launch(
+                "cuMemcpyHtoDAsync_v2",
+                "Memcpy HtoD (Pageable -> Device)",
+                DeviceActivity::Copy,
+            );
+        }
+        {
+            let _scope = profiler.profile("[Strategy]SingleDevice.training_step");
+            for layer in 1..=LAYERS {
+                let module = Action::module("Linear", &format!("layers.{layer}"));
+                let _module = profiler.profile(module);
+                self.op("aten::linear", layer, Direction::Forward);
+            }
+        }
+        {
+            let _scope = profiler.profile("[Strategy]SingleDevice.backward");
+            for layer in (1..=LAYERS).rev() {
+                self.op("AddmmBackward0", layer, Direction::Backward);
+            }
+        }
+        let _scope = profiler.profile("optimizer_step \"sgd\"\u{1}");
+        self.launch("cuMemsetD8Async", "Memset (Device)", DeviceActivity::Fill);
+        spin(50);
+        self.steps += 1;
+    }
+
+    fn op(&mut self, name: &str, layer: u32, direction: Direction) {
+        let mut inputs = InputsBuilder::new();
+        inputs.tensor(DType::Float32, &[64, 128]);
+        inputs.tensor(DType::Float32, &[128, 10]);
+        inputs.not_a_tensor();
+        let mut op = OpStart::new(Action::op(name));
+        op.inputs = Some(&inputs);
+        let sequence = self.steps * LAYERS + layer;
+        (op.sequence, op.direction, op.forward_thread) = (sequence, direction, 1);
+        self.profiler.start_op(&op);
+        let inner = Action::op("aten::addmm");
+        self.profiler.start(inner);
+        self.allocate(1 << 16);
+        self.launch("cuLaunchKernel", "sgemm_128x64", DeviceActivity::Kernel);
+        self.allocate(-(1 << 16));
+        self.profiler.stop(inner).expect("it was started");
+        self.profiler.stop(op.action).expect("it was started");
+    }
+
+    fn allocate(&mut self, bytes: i64) {
+        self.allocated = self.allocated.saturating_add_signed(bytes);
+        self.profiler.memory(&MemoryChange {
+            address: 0x7f00_0000_0000,
+            bytes,
+            total_allocated: self.allocated,
+            total_reserved: 1 << 20,
+            device: MemoryDevice::Accelerator(0),
+        });
+    }
+
+    /// Launches something that runs when the device has done what it was given before.
+    fn launch(&mut self, api: &str, name: &str, activity: DeviceActivity) {
+        self.correlation += 1;
+        let action = Action::of_kind(ActionKind::Launch, api, None);
+        let launch = OpStart::launch(action, self.correlation);
+        self.profiler.start_op(&launch);
+        spin(5);
+        self.profiler.stop(action).expect("it was started");
+        let start = self.busy_until.max(Instant::now()) + Duration::from_micros(20);
+        self.busy_until = start + Duration::from_micros(KERNEL_US);
+        self.profiler.device_event(&DeviceEvent {
+            action: Action::of_kind(ActionKind::Kernel, name, None),
+            activity,
+            start: Timestamp::at(start),
+            end: Timestamp::at(self.busy_until),
+            method: TimingMethod::Device,
+            device: 0,
+            stream: 0,
+            correlation: self.correlation,
+            context: None,
+            bytes: if activity == DeviceActivity::Copy { BATCH } else { 0 },
+        });
+    }
+}
