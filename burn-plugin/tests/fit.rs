@@ -209,5 +209,8 @@ fn an_interrupter_ends_the_fit_after_the_batch() {
 fn a_typo_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let error = training(directory.path()).profiler("smiple").err().unwrap();
-    assert!(error.to_string().contains("\"simple\", \"advanced\", \"tensor\", \"pytorch\", \"none\""), "{error}");
+    assert!(
+        error.to_string().contains("\"simple\", \"advanced\", \"tensor\", \"pytorch\", \"none\""),
+        "{error}"
+    );
 }

@@ -4,11 +4,13 @@ mod models;
 mod recorded;
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use models::{Training, digits_cnn, transformer};
 use profiler_core::hook::TensorShape;
 use profiler_core::tensor::TensorProfiler;
-use recorded::{Op, Recorded, record, turn};
+use profiler_core::{Profiler, activate};
+use recorded::{Op, Recorded, collecting, record, turn};
 use tch_plugin::kineto::{Kineto, KinetoEvent};
 
 const STEPS: usize = 5;
@@ -226,10 +228,16 @@ fn kineto_keeps_its_place_and_ops_go_on() {
     training.step();
     // It is there first: its memory is right, and ours says that it has none.
     let running = Kineto { memory: true, ..Kineto::default() }.start().expect("Kineto starts");
-    let ours = record(TensorProfiler::new().profile_memory(true), || {
-        training.step();
-    });
+    let (profiler, cycles) =
+        collecting(TensorProfiler::new().profile_memory(true).without_schedule());
+    let active = activate(profiler.clone());
+    training.step();
+    profiler.teardown(None);
+    drop(active);
     let theirs = running.stop().expect("Kineto stops").events();
+    let ours = cycles.lock().unwrap_or_else(PoisonError::into_inner).remove(0);
+    let report = profiler.summary();
+    assert!(report.contains("torch's own profiler was at work on a thread"), "{report}");
     assert_eq!(ours.memory, []);
     assert!(ours.only_ops().count() > 100);
     assert!(theirs.iter().filter(|event| event.name == "[memory]").count() > 50);

@@ -104,8 +104,7 @@ const NAME_PARTS: usize = 6;
 fn kernel_name(all: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in all.split(" | ") {
-        let is_placeholder =
-            part == "()" || part.starts_with("__") || part.starts_with("Dynamic");
+        let is_placeholder = part == "()" || part.starts_with("__") || part.starts_with("Dynamic");
         if !is_placeholder && !parts.contains(&part) {
             parts.push(part);
         }
@@ -153,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_kernel_keeps_the_parts_of_its_name_that_say_something() {
-        let name = "MatmulEntry | TensorArgs | DynamicScalar | __Lhs | SimpleFamily | () | A | A | B";
+        let name =
+            "MatmulEntry | TensorArgs | DynamicScalar | __Lhs | SimpleFamily | () | A | A | B";
         assert_eq!(kernel_name(name), "MatmulEntry | TensorArgs | SimpleFamily | A | B");
         assert_eq!(kernel_name("UnaryNumeric | Copy"), "UnaryNumeric | Copy");
         assert_eq!(kernel_name("()"), "()");

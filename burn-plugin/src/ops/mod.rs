@@ -14,7 +14,7 @@
 //! | `burn::matmul`, … | one op; the time is the host's: preparing it and handing its kernels over |
 //! | `burn::fused[add, relu]` | a block of several ops in one go; the ops are events inside, without times |
 //! | `cubecl::launch` | handing one kernel to the device; inside the op or block that it works for |
-//! | `cubecl::first_launch` | the same for a kernel that was never launched while ops were recorded: its compilation is in it |
+//! | `cubecl::first_launch` | the same for a kernel that was never launched while kernels were timed: its compilation is in it |
 //! | `cubecl::tuning_launch`, `cubecl::autotune` | cubecl tries kernels to find the fastest: one trial, and all of a block's trials |
 //! | a kernel | by the device's clock if kernels are timed, else its name alone |
 //!

@@ -3,14 +3,14 @@
 
 use std::time::Instant;
 
+use burn::backend::StreamId;
 use burn::backend::fusion::observer::{BlockOperations, FusionObserver};
 use burn::backend::ir::OperationIr;
-use burn::backend::StreamId;
 use burn::cubecl::logging::{
     Duration, LaunchObserver, ProfileDuration, TimingMethod as CubeTimingMethod, TimingRequest,
 };
 use profiler_core::Action;
-use profiler_core::hook::{Direction, DeviceActivity, OpScope, OpStart};
+use profiler_core::hook::{DeviceActivity, Direction, OpScope, OpStart};
 
 use super::actions::{Launches, launches};
 use super::reading::{Reading, method};
@@ -147,7 +147,11 @@ impl LaunchObserver for Session {
 
     /// Trials are not timed: cubecl times them itself, and would measure our measuring.
     fn timing(&self) -> TimingRequest {
-        if self.times && !is_device_thread() { TimingRequest::Deferred } else { TimingRequest::None }
+        if self.times && !is_device_thread() {
+            TimingRequest::Deferred
+        } else {
+            TimingRequest::None
+        }
     }
 
     fn profiled(&self, _kernel: &'static str, profile: ProfileDuration) {

@@ -10,7 +10,7 @@ use burn::cubecl::hash::StableHash;
 use burn::cubecl::launched::LaunchedKernels;
 use burn::cubecl::logging::ProfileDuration;
 use profiler_core::Interest;
-use profiler_core::hook::{self, Context, DeviceActivity, DeviceEvent, TimingMethod, Timestamp};
+use profiler_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp, TimingMethod};
 
 use super::actions::autotune;
 use super::reading::{Ahead, Reading, Unread, read_all};
@@ -34,7 +34,7 @@ pub(super) struct Session {
     open: Mutex<Vec<(ThreadId, Option<Context>)>>,
     /// When kernels began to be tried.
     tuning: Mutex<Option<Timestamp>>,
-    /// What was launched since a launch was last looked at.
+    /// What was launched since a launch was last looked at, if kernels are timed.
     launched: Mutex<Option<LaunchedKernels>>,
 }
 
@@ -54,17 +54,18 @@ pub(super) fn next_correlation() -> u32 {
 impl Session {
     pub(super) fn new(interest: Interest) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
+        let times = interest.contains(Interest::DEVICE);
         Self {
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             shapes: interest.contains(Interest::SHAPES),
-            times: interest.contains(Interest::DEVICE),
+            times,
             memory: interest.contains(Interest::MEMORY),
             unread: Mutex::default(),
             ahead: Mutex::default(),
             streams: Mutex::default(),
             open: Mutex::default(),
             tuning: Mutex::default(),
-            launched: Mutex::new(Some(LaunchedKernels::new())),
+            launched: Mutex::new(times.then(LaunchedKernels::new)),
         }
     }
 
@@ -122,8 +123,12 @@ impl Session {
     }
 
     /// Whether the kernel that is launched just now never was before, as far as this process was
-    /// watched: then it is compiled, or loaded from cubecl's store.
+    /// watched with kernels timed: then it is compiled, or loaded from cubecl's store. Without
+    /// times the launch would not show it, and cubecl takes its time to tell kernels apart.
     pub(super) fn is_first_launch(&self) -> bool {
+        if !self.times {
+            return false;
+        }
         let since = lock(&self.launched).replace(LaunchedKernels::new());
         let Some(since) = since else { return false };
         let mut seen = lock(&SEEN);

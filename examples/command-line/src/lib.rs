@@ -76,7 +76,10 @@ impl ProfilerOptions {
     }
 
     fn tensor(&self) -> Result<TensorProfiler, InvalidSchedule> {
-        let mut profiler = TensorProfiler::new().profile_memory(self.profile_memory);
+        let mut profiler = TensorProfiler::new()
+            .profile_memory(self.profile_memory)
+            .memory_timeline(self.profile_memory)
+            .flame(self.flame);
         if let Some(dirpath) = &self.dirpath {
             profiler = profiler.dirpath(dirpath);
         }

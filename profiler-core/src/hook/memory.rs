@@ -39,7 +39,8 @@ pub enum MemoryCategory {
     OptimizerState,
     /// Batches.
     Input,
-    /// Allocated and freed inside one op.
+    /// Allocated and freed inside one op, or inside the forward, the backward or the optimizer step
+    /// that allocated it.
     Temporary,
     /// Made in forward and kept for backward.
     Activation,

@@ -8,11 +8,16 @@ use super::modules;
 use super::number::{duration, grouped};
 use super::tensor::{TableOptions, TensorReport};
 
+/// Columns of a wide terminal.
+const PAGE_WIDTH: usize = 200;
+/// Names are not cut further than that, whatever the page.
+const SHORTEST_NAMES: usize = 30;
+
 /// The report.
 pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
     let mut text = format!("{}\n\n", title(&report.header));
     paint_coverage(&mut text, report);
-    let table = report.key_averages.table(options);
+    let table = table_on_page(report, options);
     if !table.is_empty() {
         text.push('\n');
         text.push_str(&table);
@@ -34,17 +39,31 @@ pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
     text
 }
 
+/// The table, with names cut to fewer columns than torch's if that makes it as wide as a page.
+fn table_on_page(report: &TensorReport, options: &TableOptions) -> String {
+    let table = report.key_averages.table(options);
+    let rule = table.lines().find(|line| line.starts_with("--")).map_or("", str::trim_end);
+    let excess = rule.chars().count().saturating_sub(PAGE_WIDTH);
+    let names = rule.split(' ').next().map_or(0, str::len);
+    if excess == 0 || names <= SHORTEST_NAMES {
+        return table;
+    }
+    let max_name_column_width = Some(names.saturating_sub(excess).max(SHORTEST_NAMES));
+    report.key_averages.table(&TableOptions { max_name_column_width, ..options.clone() })
+}
+
 /// Writing into a string cannot fail.
 fn paint_coverage(text: &mut String, report: &TensorReport) {
     let events: u64 = report.header.overhead.scopes;
-    if report.cycle_count == 0 {
+    if report.cycle_count == 0 || (events == 0 && report.recorded_steps == 0) {
         text.push_str("Nothing was recorded.\n");
         return;
     }
-    let what = match (report.schedule, report.recorded_steps) {
-        (None, _) => "The whole stage".to_owned(),
-        (Some(_), 1) => format!("Step {}", steps_of(report)),
-        (Some(_), _) => format!("Steps {}", steps_of(report)),
+    let what = match (report.schedule, report.recorded_steps, report.steps) {
+        (None, ..) => "The whole stage".to_owned(),
+        (Some(_), 0, 1..) => "What came after the last step".to_owned(),
+        (Some(_), 0 | 1, _) => format!("Step {} (counted from 0)", steps_of(report)),
+        (Some(_), ..) => format!("Steps {} (counted from 0)", steps_of(report)),
     };
     let cycles = match report.cycle_count {
         1 => String::new(),
@@ -54,7 +73,7 @@ fn paint_coverage(text: &mut String, report: &TensorReport) {
     let cost = report.header.overhead.total_seconds();
     let _ = writeln!(
         text,
-        "{what} (counted from 0){cycles}: {} events in {} of wall time; recording them took about {}",
+        "{what}{cycles}: {} events in {} of wall time; recording them took about {}",
         grouped(events),
         duration(recorded_seconds(report).unwrap_or(wall)),
         duration(cost),

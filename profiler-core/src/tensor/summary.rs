@@ -122,7 +122,7 @@ fn note_on_steps(run: &StageRun, schedule: Option<Schedule>) -> Option<String> {
              it after every batch, or record without a schedule"
         ));
     }
-    if totals.cycles == 0 {
+    if totals.steps == 0 && steps > 0 {
         return Some(format!(
             "the schedule never came to an active step: {stage} had {} and the first active one is \
              {first} (counted from 0); use smaller skip_first, wait or warmup, or train longer",

@@ -25,6 +25,7 @@ struct Seat {
 
 /// A thread's recordings: the one that it used last, and others that still go on.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "`Current` points to a seat, which must not move")]
 struct Writer {
     seats: Vec<Box<Seat>>,
     shapes: Option<Box<ShapeCache>>,

@@ -64,6 +64,34 @@ fn a_fit_shorter_than_the_schedule_says_so() {
 }
 
 #[test]
+fn a_fit_that_ends_where_the_first_active_step_begins_says_so_too() {
+    let profiler = profiler(Schedule::default());
+    let text = fit(&profiler, 2);
+    assert!(text.contains("Nothing was recorded."), "{text}");
+    let [note] = notes(&text)[..] else { panic!("{text}") };
+    assert!(note.contains("fit had 2 steps and the first active one is 2"), "{note}");
+    // What a trainer does at its end is shown all the same.
+    profiler.setup(Stage::Fit, &RunContext::default());
+    (0..2).for_each(|_| profiler.step());
+    drop(profiler.profile("on_fit_end"));
+    profiler.teardown(Some(Stage::Fit));
+    let text = profiler.summary();
+    assert!(text.contains("What came after the last step: 1 events"), "{text}");
+    assert!(text.contains("on_fit_end"), "{text}");
+}
+
+#[test]
+fn a_stage_that_is_one_step_is_reported() {
+    let profiler = profiler(Schedule::new().wait(0).warmup(0).active(5));
+    profiler.setup(Stage::Fit, &RunContext::default());
+    drop(profiler.profile("training_step"));
+    profiler.teardown(Some(Stage::Fit));
+    let text = profiler.summary();
+    assert!(text.contains("\nStep 0 (counted from 0): 2 events"), "{text}");
+    assert_eq!(notes(&text), ["step() was never called: all that was recorded is one step"]);
+}
+
+#[test]
 fn a_fit_that_ends_in_the_middle_of_a_cycle_reports_what_it_has() {
     let profiler = profiler(Schedule::default());
     let text = fit(&profiler, 3);
@@ -71,7 +99,10 @@ fn a_fit_that_ends_in_the_middle_of_a_cycle_reports_what_it_has() {
     let calls = averages.rows.iter().find(|row| row.name == "aten::mm").map(|row| row.calls);
     assert_eq!(calls, Some(1), "{text}");
     let [note] = notes(&text)[..] else { panic!("{text}") };
-    assert!(note.starts_with("cycle 0 is incomplete: fit ended after 3 steps"), "{note}");
+    assert_eq!(
+        note,
+        "cycle 0 is incomplete: fit ended after 3 steps, and 1 of the cycle's 3 steps had been recorded"
+    );
 }
 
 #[test]

@@ -339,6 +339,28 @@ fn work_on_another_thread_hangs_below_what_called_it() {
 }
 
 #[test]
+fn a_report_with_device_time_and_operations_fits_a_terminal() {
+    let profiler = every_step().profile_memory(false);
+    profiler.setup(Stage::Fit, &RunContext::default());
+    let launch = OpStart::launch(Action::of_kind(ActionKind::Launch, "launch", None), 8);
+    let inputs = matrices(&[&[2, 3], &[3, 4]]);
+    let mut product = named("aten::mm");
+    product.inputs = Some(&inputs);
+    let _step = profiler.profile("[Strategy]SingleDeviceStrategy.training_step of a long name");
+    op(&profiler, product, || op(&profiler, launch, || {}));
+    drop(_step);
+    profiler.device_event(&kernel(&"long_kernel_name".repeat(9), 8, 0.001));
+    profiler.step();
+    let text = profiler.summary();
+    assert!(text.contains("Device time avg") && text.contains("Total FLOPs"), "{text}");
+    assert!(text.contains("long_kernel_namelong_kernel_n..."), "{text}");
+    // Titles are as torch's, some of them longer than their columns.
+    let lines = text.lines().filter(|line| !line.contains("# of Calls"));
+    let widest = lines.map(|line| line.trim_end().chars().count()).max();
+    assert_eq!(widest, Some(200), "{text}");
+}
+
+#[test]
 fn the_values_survive_json() {
     let profiler = every_step();
     steps(&profiler, 2);

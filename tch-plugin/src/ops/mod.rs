@@ -26,14 +26,15 @@
 //! if the first step is recorded), and batches of a `TensorLoader` or moved by `MoveTo`.
 //!
 //! Torch's own profiler (Kineto) keeps what it knows of a thread in the same place. Where it is at
-//! work already, its thread's memory is not recorded, and a line on standard error says so; while
+//! work already, its thread's memory is not recorded, and the report says so; while
 //! memory is recorded, Kineto refuses to begin on the same threads. Ops are recorded by both at
-//! once without trouble.
+//! once without trouble. Where memory is recorded, torch itself may say once on standard error that a
+//! "block of unknown size" was freed: one from before the recording.
 //!
 //! # Limits
 //!
 //! Recorded on Linux and macOS, where torch-sys tells where libtorch and its headers are. Elsewhere
-//! a profiler that wants ops shows actions and layers, and a line on standard error says so.
+//! a profiler that wants ops shows actions and layers, and its report says so.
 //!
 //! [memory]: profiler_core::tensor::TensorProfiler::profile_memory
 
@@ -43,6 +44,7 @@ mod foreign;
 #[path = "nowhere.rs"]
 mod foreign;
 mod labels;
+#[cfg(records_ops)]
 mod names;
 #[cfg(records_ops)]
 mod thread;
@@ -122,31 +124,28 @@ impl Source for TchOps {
         if *recorded == wanted {
             return;
         }
-        let before = std::mem::replace(&mut *recorded, wanted);
+        let had_memory = std::mem::replace(&mut *recorded, wanted).memory;
+        drop(recorded);
         if !foreign::record(wanted) {
-            tell_failure();
+            hook::note(NOT_RECORDED);
         }
-        if wanted.memory && !before.memory {
+        if wanted.memory && !had_memory {
             labels::label_known();
         }
-        if before.memory && foreign::slot_was_taken() {
-            eprintln!(
-                "mlprof: torch's own profiler is at work on a thread whose memory was to be \
-                 recorded: it was not"
-            );
+    }
+
+    /// Nothing is under way; but now it is known what is missing.
+    fn flush(&self) {
+        if foreign::slot_was_taken() {
+            hook::note(NO_MEMORY);
         }
     }
 }
 
-/// Once: it would fail the same way for every step.
-fn tell_failure() {
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| {
-        let reason = if is_supported() {
-            "libtorch does not take the callback"
-        } else {
-            "tch-plugin was built without libtorch's headers"
-        };
-        eprintln!("mlprof: ops of tch are not recorded: {reason}");
-    });
-}
+const NOT_RECORDED: &str = if is_supported() {
+    "ops of tch are not recorded: libtorch refuses the callback"
+} else {
+    "ops of tch are not recorded: tch-plugin was built without libtorch's headers"
+};
+
+const NO_MEMORY: &str = "torch's own profiler was at work on a thread: its memory is not recorded";

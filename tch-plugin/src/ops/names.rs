@@ -3,7 +3,6 @@
 use profiler_core::Action;
 
 /// What autograd's engine calls the work around a node.
-#[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
 const ENGINE: &[u8] = b"autograd::engine::evaluate_function";
 
 /// An op as it is known by its name.

@@ -128,7 +128,10 @@ fn kernels_times_beside_the_devices_own_of_the_same_step() {
         let share = kernels.as_secs_f64() / window.as_secs_f64();
         println!("step {round}: kernels {kernels:?} of {window:?} by Device::profile: {share:.3}");
         let (first, last) = recorded.kernel_span();
-        println!("         from the first kernel to the last {:?}", Duration::from_nanos(last - first));
+        println!(
+            "         from the first kernel to the last {:?}",
+            Duration::from_nanos(last - first)
+        );
         assert!(kernels > Duration::ZERO);
         assert!(recorded.kernels_do_not_overlap(), "one queue runs one kernel at a time");
     }

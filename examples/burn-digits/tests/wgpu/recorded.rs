@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burn::tensor::Device;
 use profiler_core::hook::{DeviceActivity, Direction, ShapeList, TensorShape, TimingMethod};
 use profiler_core::tensor::{Cycle, DeviceTiming};
-use profiler_core::{Activated, ActionKind, TensorProfiler, activate};
+use profiler_core::{ActionKind, Activated, TensorProfiler, activate};
 
 /// Where an op was called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,9 +140,8 @@ impl Recorded {
 
     /// The op or block that a launch was made for: the innermost one around it on its thread.
     pub fn owner(&self, launch: &Scope) -> Option<&Scope> {
-        let is_around = |scope: &&Scope| {
-            scope.kind == ActionKind::Op && self.is_inside(launch, scope)
-        };
+        let is_around =
+            |scope: &&Scope| scope.kind == ActionKind::Op && self.is_inside(launch, scope);
         self.scopes.iter().filter(is_around).max_by_key(|scope| scope.depth)
     }
 
@@ -245,6 +244,9 @@ pub fn assert_all_kernels_have_owners(recorded: &Recorded) {
         let launch = recorded.launches().find(|launch| launch.sequence == kernel.correlation);
         let launch = launch.unwrap_or_else(|| panic!("no launch of {kernel:?}"));
         let runs_ops = launch.thread.starts_with("DSU-");
-        assert!(!runs_ops || recorded.owner(launch).is_some(), "no owner of {launch:?}, {kernel:?}");
+        assert!(
+            !runs_ops || recorded.owner(launch).is_some(),
+            "no owner of {launch:?}, {kernel:?}"
+        );
     }
 }

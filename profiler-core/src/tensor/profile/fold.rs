@@ -170,7 +170,8 @@ impl Fold<'_> {
         if kind == ActionKind::Launch && event.sequence != 0 {
             self.links.launches.insert(event.sequence, id);
         }
-        self.unfinished += u64::from(event.is_unfinished);
+        // The span of a step that is not ended by `step()` is nothing to worry about.
+        self.unfinished += u64::from(event.is_unfinished && kind != ActionKind::Step);
     }
 
     /// What was allocated or freed belongs to the innermost scope that was open.
