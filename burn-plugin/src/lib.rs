@@ -42,6 +42,14 @@
 //! - Reading items and batching them (the move to the device included): wrap the batcher in a
 //!   [`ProfiledBatcher`].
 //!
+//! # Tensor ops
+//!
+//! The Tensor profiler (`.profiler("tensor")`) shows actions and functions on every device; on CubeCL
+//! devices (wgpu, CUDA, …), with this crate's feature `cubecl`, also every op with its shapes, fused
+//! blocks and kernels: see [`ops`]. Each training batch is a step of its schedule, on several
+//! devices together, and each batch of an evaluation; the validation between epochs is none. A
+//! training strategy of your own calls [`Profiler::step`](profiler_core::Profiler::step) itself.
+//!
 //! # Metrics and the renderer
 //!
 //! burn runs them on a thread of their own. What the loop pays for them, waiting included, is

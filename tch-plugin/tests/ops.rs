@@ -1,4 +1,4 @@
-//! Ops as the Tensor profiler records them: inputs, threads, windows, memory.
+//! Ops as the Tensor profiler records them: inputs, threads, windows.
 
 mod models;
 mod recorded;
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use models::{digits_cnn, transformer};
-use profiler_core::hook::{DType, MemoryCategory, OpStart, TensorShape};
+use profiler_core::hook::{DType, OpStart, TensorShape};
 use profiler_core::tensor::{Schedule, TensorProfiler};
 use profiler_core::{
     Action, ActionKind, Interest, NeverStarted, Profiler, SimpleProfiler, activate, profile,
 };
 use recorded::{Recorded, collecting, record, turn};
-use tch::nn::{self, Module, OptimizerConfig};
+use tch::nn::{self, Module};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 use tch_plugin::prelude::*;
 
@@ -325,78 +325,6 @@ fn a_profiler_that_panics_or_runs_ops_itself_does_no_harm() {
         assert_eq!(started[0], "aten::exp");
         assert!(!started.contains(&"aten::cos") && !started.contains(&"aten::sin"), "{started:?}");
     }
-}
-
-#[test]
-fn memory_is_recorded_where_it_is_wanted_on_every_thread_that_runs_ops() {
-    let _turn = turn();
-    let recorded = record(all().profile_memory(true), || {
-        drop(square(100));
-        std::thread::spawn(|| drop(square(50))).join().expect("no panic");
-    });
-    let sizes = |bytes: i64| recorded.memory.iter().filter(|change| change.bytes == bytes).count();
-    assert_eq!([40_000, -40_000, 10_000, -10_000].map(sizes), [1; 4], "{:?}", recorded.memory);
-    let threads: BTreeSet<_> = recorded.memory.iter().map(|change| change.thread).collect();
-    assert_eq!(threads.len(), 2);
-    assert!(recorded.memory.iter().all(|change| change.address != 0));
-    assert!(record(all(), || drop(square(100))).memory.is_empty());
-}
-
-/// The labels of this category, each memory once.
-fn labelled(recorded: &Recorded, category: MemoryCategory) -> BTreeSet<(u64, u64)> {
-    let labels = recorded.labels.iter().filter(|label| label.category == category);
-    labels.map(|label| (label.address, label.bytes)).collect()
-}
-
-#[test]
-fn it_is_known_what_memory_is_for() {
-    let _turn = turn();
-    let mut training = digits_cnn(4);
-    let recorded = record(all().profile_memory(true), || {
-        training.step();
-    });
-    let bytes = |tensor: &Tensor| (tensor.numel() * tensor.kind().elt_size_in_bytes()) as u64;
-    let place = |tensor: &Tensor| (tensor.data_ptr() as u64, bytes(tensor));
-    let variables = training.store.variables();
-    let parameters: BTreeSet<_> = variables.values().map(place).collect();
-    assert_eq!(labelled(&recorded, MemoryCategory::Parameter), parameters);
-    let trainable = training.optimizer.variables();
-    let gradients: BTreeSet<_> = trainable.iter().map(|variable| place(&variable.grad())).collect();
-    assert_eq!(labelled(&recorded, MemoryCategory::Gradient), gradients);
-    // AdamW keeps two tensors for each variable; scalars may count their steps.
-    let kept = labelled(&recorded, MemoryCategory::OptimizerState);
-    let kept: u64 = kept.iter().map(|(_, bytes)| bytes).sum();
-    let expected: u64 = 2 * trainable.iter().map(bytes).sum::<u64>();
-    assert!(kept >= expected && kept < expected + 1000, "{kept} {expected}");
-
-    // From the second step on it keeps nothing new.
-    let second = record(all().profile_memory(true), || {
-        training.step();
-    });
-    assert_eq!(labelled(&second, MemoryCategory::OptimizerState), BTreeSet::new());
-    assert_eq!(labelled(&second, MemoryCategory::Parameter), parameters);
-}
-
-#[test]
-fn batches_and_the_variables_of_a_loop_of_ones_own_are_known_too() {
-    let _turn = turn();
-    let store = nn::VarStore::new(Device::Cpu);
-    let layer = nn::linear(store.root(), 8, 1, Default::default());
-    let mut optimizer = nn::Sgd::default().build(&store, 0.1).expect("valid").profiled();
-    let mut place = 0;
-    let recorded = record(all().profile_memory(true), || {
-        let batch = Tensor::rand([16, 8], FLOAT_CPU).move_to(Device::Cpu).expect("it is there");
-        place = batch.data_ptr() as u64;
-        optimizer.backward_step(&layer.forward(&batch).square().mean(Kind::Float));
-    });
-    assert_eq!(labelled(&recorded, MemoryCategory::Input), BTreeSet::from([(place, 16 * 8 * 4)]));
-    let sizes = |category| -> Vec<u64> {
-        let mut sizes: Vec<_> = labelled(&recorded, category).iter().map(|label| label.1).collect();
-        sizes.sort_unstable();
-        sizes
-    };
-    assert_eq!(sizes(MemoryCategory::Parameter), [4, 32]);
-    assert_eq!(sizes(MemoryCategory::Gradient), [4, 32]);
 }
 
 #[test]

@@ -55,9 +55,16 @@
 //!
 //! # Modules
 //!
-//! burn's modules have no forward hook. [`profile!`](profiler_core::profile!) or `#[profile]` in a
-//! module's `forward` attributes its ops to it; name the action by
-//! [`Action::module`](profiler_core::Action::module) and it is a row of the module view.
+//! burn's modules have no hook around their forward, and its visitors see parameters, not calls. A
+//! guard in a module's `forward` attributes the ops called there to it: `profile!` or `#[profile]` as
+//! a function, and as a layer of the module view
+//!
+//! ```
+//! use profiler_core::{Action, ActiveScope, Interest};
+//!
+//! let _layer = ActiveScope::open(|| Action::module("Linear", "decoder.head"), Interest::ACTIONS);
+//! // … its forward …
+//! ```
 
 #[cfg(feature = "cubecl")]
 mod actions;

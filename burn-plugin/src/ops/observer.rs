@@ -123,6 +123,9 @@ fn is_device_thread() -> bool {
 
 impl LaunchObserver for Session {
     fn launched(&self, kernel: &'static str) {
+        if self.is_over() {
+            return;
+        }
         let is_first = self.is_first_launch();
         if is_device_thread() {
             self.tune();
@@ -147,11 +150,8 @@ impl LaunchObserver for Session {
 
     /// Trials are not timed: cubecl times them itself, and would measure our measuring.
     fn timing(&self) -> TimingRequest {
-        if self.times && !is_device_thread() {
-            TimingRequest::Deferred
-        } else {
-            TimingRequest::None
-        }
+        let times = self.times && !self.is_over() && !is_device_thread();
+        if times { TimingRequest::Deferred } else { TimingRequest::None }
     }
 
     fn profiled(&self, _kernel: &'static str, profile: ProfileDuration) {

@@ -1,7 +1,7 @@
 //! One time of watching: from when a profiler begins to want ops to when it does not any more.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
@@ -25,6 +25,9 @@ pub(super) struct Session {
     pub(super) times: bool,
     /// Whether memory is asked for.
     pub(super) memory: bool,
+    /// Whether nobody listens any more. A program whose own observer of launches is dropped after
+    /// ours puts ours back, for good.
+    is_over: AtomicBool,
     /// Measurements that have not been read.
     unread: Mutex<Vec<Unread>>,
     ahead: Mutex<Ahead>,
@@ -60,6 +63,7 @@ impl Session {
             shapes: interest.contains(Interest::SHAPES),
             times,
             memory: interest.contains(Interest::MEMORY),
+            is_over: AtomicBool::new(false),
             unread: Mutex::default(),
             ahead: Mutex::default(),
             streams: Mutex::default(),
@@ -67,6 +71,15 @@ impl Session {
             tuning: Mutex::default(),
             launched: Mutex::new(times.then(LaunchedKernels::new)),
         }
+    }
+
+    /// What is told from here on is for nobody.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     pub(super) fn add_stream(&self, stream: StreamId) {

@@ -35,10 +35,9 @@ struct CubeOps {
     installed: Mutex<Option<Installed>>,
 }
 
-/// Fields are dropped in this order.
 struct Installed {
-    _launches: LaunchObservation,
-    _ops: FusionObservation,
+    launches: LaunchObservation,
+    ops: FusionObservation,
     session: Arc<Session>,
 }
 
@@ -68,7 +67,11 @@ impl Source for CubeOps {
         let mut installed = lock(&self.installed);
         self.session.store(0, Ordering::Relaxed);
         // First the old one, or cubecl would put it back when the new one goes.
-        drop(installed.take());
+        if let Some(old) = installed.take() {
+            drop(old.launches);
+            drop(old.ops);
+            old.session.end();
+        }
         if interest.contains(Interest::OPS) {
             let session = Arc::new(Session::new(interest));
             self.session.store(session.number, Ordering::Relaxed);
@@ -167,7 +170,7 @@ impl Installed {
         let ops = FusionObservation::new(session.clone());
         let launches = LaunchObservation::new(session.clone());
         say_if_replaced(&launches);
-        Self { _launches: launches, _ops: ops, session }
+        Self { launches, ops, session }
     }
 }
 

@@ -73,7 +73,7 @@ fn paint_coverage(text: &mut String, report: &TensorReport) {
     let cost = report.header.overhead.total_seconds();
     let _ = writeln!(
         text,
-        "{what}{cycles}: {} events in {} of wall time; recording them took about {}",
+        "{what}{cycles}: {} events in {} of wall time; keeping them took about {}, hooks not counted",
         grouped(events),
         duration(recorded_seconds(report).unwrap_or(wall)),
         duration(cost),

@@ -37,6 +37,7 @@ impl TensorProfiler {
             *control.top() = StageRun::new(None, run, self.settings.schedule.as_ref());
         }
         self.begin_recording_if_due();
+        self.start_step();
         self.number()
     }
 
