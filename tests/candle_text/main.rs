@@ -45,6 +45,11 @@ fn spans_of_a_model_of_candle_transformers_are_rows() {
     }
     let advanced = run(&spans(), &["--profiler", "advanced"]);
     assert!(advanced.stdout.contains("(self-attn)"), "{}", advanced.stdout);
+    let tensor = run(&spans(), &["--profiler", "tensor", "--schedule", "wait=0,active=2"]);
+    for expected in ["PREDICT Profiler Report", "ProfilerStep*", "self-attn", "Steps 1 to 2"] {
+        assert!(tensor.stdout.contains(expected), "no {expected:?} in:\n{}", tensor.stdout);
+    }
+    assert!(!tensor.stderr.contains("no span was seen"), "{}", tensor.stderr);
 }
 
 /// A layer that is installed after the model was built hears nothing, and the program says so.

@@ -15,9 +15,9 @@ pub struct Requirement {
 
 /// Reads what mlprof writes, and fetches libtorch.
 pub const PYTHON: Requirement = Requirement {
-    name: "python3 (3.9 or later, with its venv module)",
+    name: "python3 (3.10 or later, with its venv module)",
     is_present: || {
-        let probe = "import sys, venv, ensurepip; assert sys.version_info >= (3, 9)";
+        let probe = "import sys, venv, ensurepip; assert sys.version_info >= (3, 10)";
         succeeds(Command::new("python3").args(["-c", probe]))
     },
     debian_packages: &["python3", "python3-venv"],
