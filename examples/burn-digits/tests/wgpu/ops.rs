@@ -138,7 +138,7 @@ fn a_chain_is_one_block_with_its_ops_inside() {
         assert!(recorded.kernels_of(recorded.op(name)).is_empty(), "the block has the kernel");
     }
     let [kernel] = recorded.kernels_of(fused)[..] else { panic!("one kernel for all") };
-    assert_eq!(kernel.method, TimingMethod::Device);
+    assert_eq!((kernel.name, kernel.method), ("ElemwiseFuse", TimingMethod::Device));
     assert!(kernel.end > kernel.start);
 }
 
