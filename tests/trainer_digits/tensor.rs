@@ -52,7 +52,7 @@ fn trace_of(folder: &Path, stage: &str) -> PathBuf {
 fn the_table_is_in_a_file_and_the_trace_beside_it() {
     let directory = tempdir().expect("a folder");
     let arguments = ["--epochs", "1", "--profiler", "tensor", "--dirpath", "D", "--filename", "F"];
-    let schedule = ["--schedule", "wait=2,warmup=1,active=2"];
+    let schedule = ["--schedule", "wait=2,warmup=1,active=2", "--row-limit", "1000"];
     let run = Run::of(&program(), directory.path()).args(arguments).args(schedule).succeed();
     test_accuracy(&run.stdout);
     assert!(!run.stdout.contains("Profiler Report"), "{}", run.stdout);
@@ -80,8 +80,8 @@ fn a_run_shorter_than_the_schedule_says_so_and_keeps_what_it_has() {
     let arguments = ["--epochs", "1", "--profiler", "PyTorch", "--schedule", "wait=100000"];
     let run = Run::of(&program(), directory.path()).args(arguments).succeed();
     assert!(run.stdout.contains("100001"), "the first active step is named:\n{}", run.stdout);
-    let schedule = "wait=1,warmup=0,active=100000";
-    let arguments = ["--epochs", "1", "--profiler", "tensor", "--schedule", schedule];
+    let schedule = ["--schedule", "wait=1,warmup=0,active=100000", "--row-limit", "1000"];
+    let arguments = ["--epochs", "1", "--profiler", "tensor"].into_iter().chain(schedule);
     let run = Run::of(&program(), directory.path()).args(arguments).succeed();
     assert!(run.stdout.contains("run_training_batch"), "{}", run.stdout);
 }

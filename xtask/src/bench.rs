@@ -4,15 +4,21 @@ mod digits;
 mod flat_json;
 mod python;
 
+use crate::run::run as run_program;
 use crate::steps::cargo;
 
-/// All that there are: three programs of the package `benches`, and the overhead on the digits.
-pub const PROGRAMS: [&str; 4] = ["scopes", "memory", "tensor", "digits"];
+/// All that there are: three programs of the package `benches`, the overhead on the digits, and
+/// what it costs to record libtorch's ops.
+pub const PROGRAMS: [&str; 5] = ["scopes", "memory", "tensor", "digits", "tch"];
 
 /// Runs one with the arguments that are meant for it.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     if program == "digits" {
         return digits::run(arguments);
+    }
+    if program == "tch" {
+        let build = ["--features", "kineto", "--bin", "tch-ops-overhead", "--"];
+        return run_program("tch-digits", &[&build[..], arguments].concat());
     }
     let status = cargo()
         .args(build_arguments(program, arguments.contains(&"--lto")))

@@ -17,6 +17,12 @@ pub fn run() -> Result<(), String> {
             "clippy --release -p profiler-core -p profiler-macros --all-features --all-targets \
              -- -D warnings",
         ),
+        Step::cargo(
+            "lints of what compares with torch's profiler",
+            "clippy --release -p tch-plugin -p tch-digits --all-targets \
+             --features tch-plugin/kineto-oracle,tch-digits/kineto -- -D warnings",
+        )
+        .variables(&libtorch),
         Step::cargo("documentation", "doc --release --workspace --no-deps")
             .variables(&libtorch)
             .env("RUSTDOCFLAGS", "-D warnings"),

@@ -29,6 +29,8 @@ Usage: cargo xtask <command>
                         what profiling costs a training step with candle, tch and Python's Lightning
                         (all of them, or NAME: candle, tch, python, burn); Python's torch is 3 GB
                         to download, 6 GB to keep
+  bench tch [...]       what recording libtorch's ops costs, beside torch's own profiler in the same
+                        process, and how their numbers agree (--json FILE, --help)
   bench <name> --lto    scopes, memory or tensor, built with link-time optimisation
 
 libtorch is the one that LIBTORCH names, else Python's PyTorch if LIBTORCH_USE_PYTORCH is set, else

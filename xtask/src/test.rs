@@ -37,11 +37,13 @@ pub fn run() -> Result<(), String> {
         // Alone, as the end-to-end tests build it: candle-transformers takes minutes.
         Step::cargo("candle text example", "test --release -p candle-text --features spans"),
         Step::cargo("burn plugin and example", "test --release -p burn-plugin -p burn-digits"),
-        Step::cargo("tch plugin", "test --release -p tch-plugin --features kineto-oracle").variables(&libtorch),
+        Step::cargo("tch plugin", "test --release -p tch-plugin --features kineto-oracle")
+            .variables(&libtorch),
         Step::cargo("tch example", "test --release -p tch-digits").variables(&libtorch),
         Step::cargo(
             "tch plugin and example, newest tch",
-            "test --release -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle --manifest-path",
+            "test --release -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle \
+             --manifest-path",
         )
         .argument(newest::source().join("Cargo.toml"))
         .argument("--target-dir")

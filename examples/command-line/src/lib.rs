@@ -30,6 +30,9 @@ pub struct ProfilerOptions {
     /// Tensor: which steps are recorded, such as wait=1,warmup=1,active=3,repeat=1 (the default).
     #[arg(long, value_name = "STEPS")]
     pub schedule: Option<Schedule>,
+    /// Tensor: how many rows the table has.
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub row_limit: usize,
     /// Tensor: record allocations, and write what memory was used for over time.
     #[arg(long)]
     pub profile_memory: bool,
@@ -77,6 +80,7 @@ impl ProfilerOptions {
 
     fn tensor(&self) -> Result<TensorProfiler, InvalidSchedule> {
         let mut profiler = TensorProfiler::new()
+            .row_limit(self.row_limit)
             .profile_memory(self.profile_memory)
             .memory_timeline(self.profile_memory)
             .flame(self.flame);

@@ -11,9 +11,9 @@
 //! that others are part of (`aten::linear`) is recorded with them inside. Ops that libtorch ends on
 //! another thread than they began on (those of distributed training) are left out.
 //!
-//! *Cost*: while ops are recorded, some 200 ns for an op with shapes, of which half is libtorch's
-//! own for handing over the inputs; at all other times nothing, since libtorch is then not asked to
-//! call.
+//! *Cost*: while ops are recorded, some 0.25 µs per op, 0.4 µs with shapes and 0.5 µs with memory too;
+//! what libtorch itself takes to hand over an op and its inputs is part of it. At all other times
+//! nothing, since libtorch is then not asked to call.
 //!
 //! # Memory
 //!

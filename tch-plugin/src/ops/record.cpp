@@ -95,15 +95,23 @@ void add_list(const c10::IValue& list, Words& words) {
   }
 }
 
-// Whether the number of operations depends on the op's whole numbers.
+// Whether the number of operations depends on the op's whole numbers and switches.
 bool is_convolution(const char* name) {
   return std::strstr(name, "conv") != nullptr;
 }
 
 void add_integers(const c10::IValue& value, Words& words) {
-  if (value.isInt()) {
+  if (value.isInt() || value.isBool()) {
     words.push_back(head(INTEGERS, 1));
-    words.push_back(value.toInt());
+    words.push_back(value.isInt() ? value.toInt() : static_cast<int64_t>(value.toBool()));
+    return;
+  }
+  if (value.isBoolList()) {
+    const auto switches = value.toBoolList();
+    words.push_back(head(INTEGERS, switches.size()));
+    for (const bool is_on : switches) {
+      words.push_back(static_cast<int64_t>(is_on));
+    }
     return;
   }
   const auto integers = value.toIntVector();
@@ -112,14 +120,14 @@ void add_integers(const c10::IValue& value, Words& words) {
 }
 
 void add_inputs(const at::RecordFunction& op, const char* name, Words& words) {
-  // Asked only of ops that have whole numbers at all.
+  // Asked only of ops that have whole numbers or switches at all.
   enum { UNKNOWN, NO, YES } counts_integers = UNKNOWN;
   for (const c10::IValue& input : op.inputs()) {
     if (input.isTensor()) {
       add_tensor(input, words);
     } else if (input.isTensorList()) {
       add_list(input, words);
-    } else if (input.isInt() || input.isIntList()) {
+    } else if (input.isInt() || input.isIntList() || input.isBool() || input.isBoolList()) {
       if (counts_integers == UNKNOWN) {
         counts_integers = is_convolution(name) ? YES : NO;
       }
