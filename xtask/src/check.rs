@@ -23,6 +23,11 @@ pub fn run() -> Result<(), String> {
              --features tch-plugin/kineto-oracle,tch-digits/kineto -- -D warnings",
         )
         .variables(&libtorch),
+        Step::cargo(
+            "lints of burn's ops",
+            "clippy --profile wgpu -p burn-plugin -p burn-digits --features burn-digits/wgpu \
+             --no-deps --lib --test wgpu -- -D warnings",
+        ),
         Step::cargo("documentation", "doc --release --workspace --no-deps")
             .variables(&libtorch)
             .env("RUSTDOCFLAGS", "-D warnings"),

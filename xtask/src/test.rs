@@ -1,7 +1,8 @@
 //! `cargo xtask test`: every test there is.
 //!
 //! The core is tested with debug assertions; whatever stands on burn is tested optimised, since
-//! burn unoptimised would be a second long build, and its training far too slow.
+//! burn unoptimised would be a second long build, and its training far too slow; but what a GPU computes
+//! is as fast either way.
 
 use crate::libtorch::{Libtorch, version};
 use crate::steps::{Step, run_all, target_directory};
@@ -37,6 +38,12 @@ pub fn run() -> Result<(), String> {
         // Alone, as the end-to-end tests build it: candle-transformers takes minutes.
         Step::cargo("candle text example", "test --release -p candle-text --features spans"),
         Step::cargo("burn plugin and example", "test --release -p burn-plugin -p burn-digits"),
+        // Unoptimised, in a build folder of its own: the work is done by the driver. One test after
+        // the other, since cubecl tells one observer of the process what is launched.
+        Step::cargo(
+            "burn on a GPU, or a software one",
+            "test --profile wgpu -p burn-digits --features wgpu --test wgpu -- --test-threads 1",
+        ),
         Step::cargo("tch plugin", "test --release -p tch-plugin --features kineto-oracle")
             .variables(&libtorch),
         Step::cargo("tch example", "test --release -p tch-digits").variables(&libtorch),

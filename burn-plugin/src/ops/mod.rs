@@ -70,6 +70,8 @@
 mod actions;
 #[cfg(feature = "cubecl")]
 mod inputs;
+#[cfg(any(test, feature = "cubecl"))]
+mod labels;
 #[cfg(feature = "cubecl")]
 mod names;
 #[cfg(feature = "cubecl")]
@@ -88,7 +90,9 @@ use burn::tensor::Device;
 use profiler_core::Profiler;
 
 #[cfg(feature = "cubecl")]
-pub use actions::{AUTOTUNE, FIRST_LAUNCH, FUSED, LAUNCH, TUNING_LAUNCH};
+pub use actions::{AUTOTUNE, FIRST_LAUNCH, LAUNCH, TUNING_LAUNCH};
+#[cfg(feature = "cubecl")]
+pub use labels::FUSED;
 
 /// Has the ops of `device` recorded by every profiler that wants them, from here to the end of the
 /// process; for loops of your own, before the first step. False if there is nothing to see: the

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use profiler_core::prelude::*;
-use profiler_core::tensor::{InvalidSchedule, Schedule};
+use profiler_core::tensor::{DeviceTiming, InvalidSchedule, Schedule};
 use profiler_core::{IntoProfiler, Report, TensorProfiler};
 
 /// Which profiler, and where its reports go. Flatten it into a program's own options.
@@ -30,6 +30,9 @@ pub struct ProfilerOptions {
     /// Tensor: which steps are recorded, such as wait=1,warmup=1,active=3,repeat=1 (the default).
     #[arg(long, value_name = "STEPS")]
     pub schedule: Option<Schedule>,
+    /// Tensor: do not time kernels one by one where that makes steps slower (burn).
+    #[arg(long)]
+    pub names_only: bool,
     /// Tensor: how many rows the table has.
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub row_limit: usize,
@@ -81,6 +84,7 @@ impl ProfilerOptions {
     fn tensor(&self) -> Result<TensorProfiler, InvalidSchedule> {
         let mut profiler = TensorProfiler::new()
             .row_limit(self.row_limit)
+            .device_timing(if self.names_only { DeviceTiming::NamesOnly } else { DeviceTiming::On })
             .profile_memory(self.profile_memory)
             .memory_timeline(self.profile_memory)
             .flame(self.flame);
