@@ -4,8 +4,6 @@ mod snapshot;
 mod summarize;
 mod tree;
 
-use std::path::PathBuf;
-
 use self::tree::CallTree;
 use crate::recorder::Recorder;
 use crate::report::{AdvancedReport, Report, prof, pstats};
@@ -83,20 +81,7 @@ impl AdvancedProfiler {
         }
     }
 
-    /// Writes reports to files in this directory, if there is a [`filename`](Self::filename) too,
-    /// and `.prof` files in any case.
-    #[must_use]
-    pub fn dirpath(mut self, dirpath: impl Into<PathBuf>) -> Self {
-        self.output = self.output.dirpath(dirpath);
-        self
-    }
-
-    /// Writes reports to `{stage}-{filename}[-{rank}].txt`; see [`Output`].
-    #[must_use]
-    pub fn filename(mut self, filename: impl Into<String>) -> Self {
-        self.output = self.output.filename(filename);
-        self
-    }
+    crate::output::output_settings!(", and `.prof` files in any case");
 
     /// Shows only the first lines of every table.
     #[must_use]

@@ -256,5 +256,30 @@ fn deliver_to(output: Option<&Output>, report: &str, console: &mut Console<'_>) 
     }
 }
 
+/// The settings of a profiler's field `output`, among its own. `$beside`: what else goes to the
+/// directory.
+macro_rules! output_settings {
+    ($beside:literal) => {
+        #[doc = concat!(
+            "Writes reports to files in this directory, if there is a [`filename`](Self::filename) too",
+            $beside,
+            "."
+        )]
+        #[must_use]
+        pub fn dirpath(mut self, dirpath: impl Into<std::path::PathBuf>) -> Self {
+            self.output = self.output.dirpath(dirpath);
+            self
+        }
+
+        /// Writes reports to `{stage}-{filename}[-{rank}].txt`; see [`Output`](crate::Output).
+        #[must_use]
+        pub fn filename(mut self, filename: impl Into<String>) -> Self {
+            self.output = self.output.filename(filename);
+            self
+        }
+    };
+}
+pub(crate) use output_settings;
+
 #[cfg(test)]
 mod tests;

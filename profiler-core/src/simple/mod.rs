@@ -6,8 +6,6 @@ mod summarize;
 mod table;
 mod waiting;
 
-use std::path::PathBuf;
-
 pub use self::io::SimpleIoProfiler;
 use self::table::SimpleTable;
 use crate::recorder::Recorder;
@@ -69,19 +67,7 @@ impl SimpleProfiler {
         Self { recorder, output: Output::new(), layout: Layout::Lightning { extended: true } }
     }
 
-    /// Writes reports to files in this directory, if there is a [`filename`](Self::filename) too.
-    #[must_use]
-    pub fn dirpath(mut self, dirpath: impl Into<PathBuf>) -> Self {
-        self.output = self.output.dirpath(dirpath);
-        self
-    }
-
-    /// Writes reports to `{stage}-{filename}[-{rank}].txt`; see [`Output`].
-    #[must_use]
-    pub fn filename(mut self, filename: impl Into<String>) -> Self {
-        self.output = self.output.filename(filename);
-        self
-    }
+    crate::output::output_settings!("");
 
     /// With `false`, Lightning's short table: mean and total only, sorted by mean.
     #[must_use]

@@ -25,7 +25,6 @@ mod summary;
 mod track;
 mod writer;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -123,20 +122,7 @@ impl TensorProfiler {
         }
     }
 
-    /// Writes reports to files in this directory, if there is a [`filename`](Self::filename) too,
-    /// and traces in any case.
-    #[must_use]
-    pub fn dirpath(mut self, dirpath: impl Into<PathBuf>) -> Self {
-        self.output = self.output.dirpath(dirpath);
-        self
-    }
-
-    /// Writes reports to `{stage}-{filename}[-{rank}].txt`; see [`Output`].
-    #[must_use]
-    pub fn filename(mut self, filename: impl Into<String>) -> Self {
-        self.output = self.output.filename(filename);
-        self
-    }
+    crate::output::output_settings!(", and traces in any case");
 
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)

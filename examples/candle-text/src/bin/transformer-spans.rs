@@ -96,13 +96,13 @@ fn bert(seed: u64) -> Result<BertModel> {
 fn embed_all(options: &Options, model: &BertModel, profiler: &Arc<dyn Profiler>) -> Result<()> {
     let batches = (0..options.batches).map(|batch| token_batch(options, batch));
     for tokens in profiler.profile_iterable(batches, "predict_dataloader_next") {
-        embed(&tokens?, model, profiler)?;
+        embed_batch(&tokens?, model, profiler)?;
         profiler.step();
     }
     Ok(())
 }
 
-fn embed(tokens: &Tensor, model: &BertModel, profiler: &Arc<dyn Profiler>) -> Result<Tensor> {
+fn embed_batch(tokens: &Tensor, model: &BertModel, profiler: &Arc<dyn Profiler>) -> Result<Tensor> {
     let _batch = profiler.profile("run_predict_batch");
     let hidden = {
         let _forward = profiler.profile("forward");
