@@ -21,8 +21,14 @@ impl TensorProfiler {
             export.file("pt.trace.json.gz", |path| cycle.export_chrome_trace(path));
         }
         let settings = self.settings.export;
-        if (settings.flame || settings.memory_timeline) && export.path("json").is_none() {
-            export.complain("flame graphs and memory timelines need a directory: set dirpath");
+        let writes_trace = self.settings.exports_trace && self.settings.on_trace_ready.is_none();
+        if export.path("json").is_none() {
+            if writes_trace {
+                self.note("no trace was written: it needs a directory, set dirpath");
+            }
+            if settings.flame || settings.memory_timeline {
+                export.complain("flame graphs and memory timelines need a directory: set dirpath");
+            }
             return;
         }
         if settings.flame {

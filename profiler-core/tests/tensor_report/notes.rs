@@ -6,7 +6,7 @@ use profiler_core::tensor::{GroupBy, Schedule};
 use profiler_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
 fn profiler(schedule: Schedule) -> TensorProfiler {
-    TensorProfiler::new().schedule(schedule).expect("a good schedule")
+    TensorProfiler::new().export_trace(false).schedule(schedule).expect("a good schedule")
 }
 
 /// A fit of so many steps, and its report.
@@ -111,12 +111,15 @@ fn a_loop_without_steps_is_told_to_call_step() {
     let text = fit(&profiler, 0);
     let [note] = notes(&text)[..] else { panic!("{text}") };
     assert!(note.starts_with("step() was never called, and the first active step is 2"), "{note}");
-    let profiler = TensorProfiler::new();
+    let profiler = TensorProfiler::new().export_trace(false);
     drop(profiler.profile("training_step"));
     let text = profiler.summary();
     assert!(text.starts_with("Profiler Report\n\nNothing was recorded.\n"), "{text}");
     assert!(notes(&text)[0].starts_with("step() was never called"), "{text}");
-    assert!(TensorProfiler::new().summary().contains("Nothing was recorded."), "never used");
+    assert!(
+        TensorProfiler::new().export_trace(false).summary().contains("Nothing was recorded."),
+        "never used"
+    );
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn what_is_dropped_and_what_is_open_is_counted() {
     let dropped = notes(&text).into_iter().find(|note| note.contains("were dropped"));
     // The span of the step found no room either.
     assert!(dropped.is_some_and(|note| note.starts_with("2,953 ops")), "{text}");
-    let whole = TensorProfiler::new().without_schedule();
+    let whole = TensorProfiler::new().export_trace(false).without_schedule();
     whole.setup(Stage::Test, &RunContext::default());
     let _open = whole.profile("never_stopped");
     whole.teardown(Some(Stage::Test));
@@ -184,4 +187,14 @@ fn thousands_of_names_are_cut_to_twenty_rows_and_the_default_fits_a_terminal() {
         .key_averages(&GroupBy::name())
         .table(&TableOptions { row_limit: None, ..TableOptions::default() });
     assert_eq!(all.lines().count(), 101 + 5);
+}
+
+#[test]
+fn a_report_on_the_console_says_how_to_get_the_trace() {
+    let profiler = TensorProfiler::new().without_schedule();
+    profiler.setup(Stage::Fit, &RunContext::default());
+    drop(profiler.profile("work"));
+    profiler.teardown(Some(Stage::Fit));
+    let report = profiler.summary();
+    assert!(report.contains("no trace was written: it needs a directory, set dirpath"), "{report}");
 }
