@@ -7,6 +7,7 @@ mod interruptions;
 mod programs;
 mod selection;
 mod simple;
+mod tensor;
 
 use std::path::{Path, PathBuf};
 

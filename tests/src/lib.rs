@@ -8,6 +8,7 @@ pub mod digits;
 pub mod program;
 pub mod python;
 pub mod table;
+pub mod trace;
 
 use std::path::PathBuf;
 

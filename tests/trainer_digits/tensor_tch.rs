@@ -1,9 +1,8 @@
 //! The ops of the network, which tch's plugin records.
 
 use tempfile::tempdir;
-use tests::digits::file_names;
 use tests::program::Run;
-use tests::python;
+use tests::{python, trace};
 
 use crate::program;
 
@@ -51,8 +50,5 @@ fn the_ops_of_each_step_are_in_the_table_and_in_the_trace() {
     for op in ["aten::mkldnn_convolution", "aten::convolution_backward", "aten::addmm"] {
         assert!(table.contains(op), "no {op} in:\n{table}");
     }
-    let names = file_names(&folder);
-    let trace = names.iter().find(|name| name.starts_with("fit-F.") && name.ends_with(".json.gz"));
-    let trace = trace.unwrap_or_else(|| panic!("no trace among {names:?}"));
-    python::run(TRACE, &[&folder.join(trace)]);
+    python::run(TRACE, &[&trace::of_stage(&folder, "fit-F")]);
 }
