@@ -13,7 +13,7 @@ path, expected_steps, expected_slices = sys.argv[1], sys.argv[2].split(","), sys
 trace = json.load(gzip.open(path, "rt", encoding="utf-8"))
 assert trace["distributedInfo"]["rank"] == 0, trace["distributedInfo"]
 slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-steps = [event for event in slices if event["name"].startswith("ProfilerStep#")]
+steps = sorted((e for e in slices if e["name"].startswith("ProfilerStep#")), key=lambda e: e["ts"])
 assert [event["name"] for event in steps] == expected_steps, steps
 for step, next_step in zip(steps, steps[1:]):
     assert step["ts"] + step["dur"] <= next_step["ts"] + 2e-3, (step, next_step)
