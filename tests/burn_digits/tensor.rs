@@ -17,7 +17,7 @@ fn actions_are_recorded_and_the_report_says_why_there_are_no_ops() {
         "FIT Profiler Report",
         "ProfilerStep*",
         "run_training_batch",
-        "no ops of Flex",
+        "no ops of Device<Flex",
         "mlprof run",
     ] {
         assert!(table.contains(expected), "no {expected:?} in:\n{table}");
