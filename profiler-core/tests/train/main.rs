@@ -3,5 +3,6 @@
 mod counts;
 mod learning;
 mod order;
+mod steps;
 mod toy;
 mod trouble;
