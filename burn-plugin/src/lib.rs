@@ -73,6 +73,7 @@ mod batcher;
 mod evaluation;
 mod loader;
 mod metric;
+mod module;
 pub mod ops;
 mod processor;
 mod progress;
@@ -91,6 +92,7 @@ pub use evaluation::{
 };
 pub use loader::profiled_loader;
 pub use metric::ProfiledMetric;
+pub use module::ProfileModule;
 pub use progress::ProfiledProgressLogger;
 pub use registration::{MetricTuple, TestMetricTuple, TestTextMetricTuple, TextMetricTuple};
 pub use renderer::ProfiledRenderer;
@@ -101,7 +103,8 @@ pub use training::{ProfileTraining, ProfiledTraining};
 /// it.
 pub mod prelude {
     pub use crate::{
-        ProfileEvaluation, ProfileTraining, ProfiledBackward, ProfiledBatcher, profiled_loader,
+        ProfileEvaluation, ProfileModule, ProfileTraining, ProfiledBackward, ProfiledBatcher,
+        profiled_loader,
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;

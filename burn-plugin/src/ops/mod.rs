@@ -55,16 +55,12 @@
 //!
 //! # Modules
 //!
-//! burn's modules have no hook around their forward, and its visitors see parameters, not calls. A
-//! guard in a module's `forward` attributes the ops called there to it: `profile!` or `#[profile]` as
-//! a function, and as a layer of the module view
+//! burn's modules have no hook around their forward, and its visitors see parameters, not calls.
+//! [`layer.profiled("conv1", |layer| layer.forward(…))`][profiled] attributes the ops of a forward to
+//! the layer: they are in its row of the module view. `profile!` or `#[profile]` do the same for any
+//! other piece of code, as an action or a function.
 //!
-//! ```
-//! use profiler_core::{Action, ActiveScope, Interest};
-//!
-//! let _layer = ActiveScope::open(|| Action::module("Linear", "decoder.head"), Interest::ACTIONS);
-//! // … its forward …
-//! ```
+//! [profiled]: crate::ProfileModule::profiled
 
 #[cfg(feature = "cubecl")]
 mod actions;

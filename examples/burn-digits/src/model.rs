@@ -8,7 +8,7 @@ use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_plugin::ProfiledBackward;
+use burn_plugin::{ProfileModule, ProfiledBackward};
 use profiler_core::prelude::profile;
 
 use crate::data::Batch;
@@ -46,13 +46,14 @@ impl DigitNet {
     }
 
     fn features(&self, images: Tensor<4>) -> Tensor<2> {
-        let edges = relu(self.conv1.forward(images));
-        let shapes = relu(self.conv2.forward(edges));
+        let edges = relu(self.conv1.profiled("conv1", |conv| conv.forward(images)));
+        let shapes = relu(self.conv2.profiled("conv2", |conv| conv.forward(edges)));
         self.pool.forward(shapes).flatten(1, 3)
     }
 
     fn classify(&self, features: Tensor<2>) -> Tensor<2> {
-        self.out.forward(relu(self.hidden.forward(features)))
+        let hidden = self.hidden.profiled("hidden", |layer| layer.forward(features));
+        self.out.profiled("out", |layer| layer.forward(relu(hidden)))
     }
 
     fn loss(&self, scores: Tensor<2>, classes: Tensor<1, Int>) -> Tensor<1> {
