@@ -36,7 +36,7 @@ use profiler_core::{Action, ActiveScope, Interest, hook};
 /// let output = encoder.profiled("encoder", |encoder| encoder.forward(Tensor::ones([2, 4], &device)));
 /// assert_eq!(output.dims(), [2, 8]);
 /// # drop(active);
-/// # for name in ["[module]Encoder: encoder  ", "[module]Linear: encoder.hidden  "] {
+/// # for name in ["[module]Encoder: encoder ", "[module]Linear: encoder.hidden"] {
 /// #     assert!(profiler.summary().contains(name), "{}", profiler.summary());
 /// # }
 /// ```
