@@ -29,3 +29,12 @@ fn actions_are_recorded_and_the_report_says_why_there_are_no_ops() {
     );
     assert!(folder.join("test-F.txt").exists());
 }
+
+/// burn's own directory is a temporary one here: nothing is written to where nobody would find it.
+#[test]
+fn without_a_directory_the_report_says_that_there_is_no_trace() {
+    let directory = tempdir().expect("a folder");
+    let run = short_run(directory.path()).args(["--profiler", "tensor"]).succeed();
+    assert!(run.stdout.contains("no trace was written"), "{}", run.stdout);
+    assert!(!run.stdout.contains("Written:"), "{}", run.stdout);
+}

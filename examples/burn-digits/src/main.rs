@@ -88,7 +88,6 @@ fn fit(
     let valid = loader(valid, options.batch_size, None);
     let training = SupervisedTraining::new(directory, train, valid)
         .profiler(profiler.clone())?
-        .log_dir(directory)
         .metrics((LossMetric::new(), AccuracyMetric::new()))
         .renderer(Box::new(Progress::new()))
         .num_epochs(options.epochs);
@@ -112,7 +111,6 @@ fn evaluate(
 ) -> Result<(), Box<dyn Error>> {
     let result = EvaluatorBuilder::new(directory)
         .profiler(profiler.clone())?
-        .log_dir(directory)
         .metrics((LossMetric::new(), AccuracyMetric::new()))
         .renderer(Box::new(Progress::new()))
         .build(model.clone())
