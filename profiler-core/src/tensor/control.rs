@@ -42,17 +42,11 @@ pub(super) struct StageRun {
 
 impl StageRun {
     pub(super) fn new(stage: Option<Stage>, run: RunContext, schedule: Option<&Schedule>) -> Self {
-        // A sanity check is no training: its batches would be taken for the first steps.
-        let phase = match (stage, schedule) {
-            (Some(Stage::SanityCheck), _) => StepPhase::Skip,
-            (_, Some(schedule)) => schedule.phase(0),
-            (_, None) => StepPhase::Record,
-        };
-        Self {
+        let mut begun = Self {
             stage,
             run,
             step: 0,
-            phase,
+            phase: StepPhase::Skip,
             recording: None,
             first_step: 0,
             cycles: 0,
@@ -60,6 +54,18 @@ impl StageRun {
             profile: Profile::default(),
             files: Vec::new(),
             notes: Vec::new(),
+        };
+        begun.phase = begun.phase_of_step(schedule);
+        begun
+    }
+
+    /// What is done with the step that runs.
+    pub(super) fn phase_of_step(&self, schedule: Option<&Schedule>) -> StepPhase {
+        match (self.stage, schedule) {
+            // A sanity check is no training: its batches would be taken for the first steps.
+            (Some(Stage::SanityCheck), _) => StepPhase::Skip,
+            (_, Some(schedule)) => schedule.phase(self.step),
+            (_, None) => StepPhase::Record,
         }
     }
 

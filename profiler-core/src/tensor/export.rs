@@ -13,15 +13,16 @@ impl TensorProfiler {
     /// Gives a finished cycle to whoever wants it, and writes what is to be written of it.
     pub(super) fn hand_over(&self, cycle: &Cycle) {
         let export = Export { profiler: self, cycle, time: unix_nanoseconds() };
-        if let Some(handler) = &self.settings.on_trace_ready {
-            if catch_unwind(AssertUnwindSafe(|| handler(cycle))).is_err() {
-                export.complain("on_trace_ready panicked: what it had not written is lost");
-            }
-        } else if self.settings.exports_trace {
-            export.file("pt.trace.json.gz", |path| cycle.export_chrome_trace(path));
-        }
         let settings = self.settings.export;
         let writes_trace = self.settings.exports_trace && self.settings.on_trace_ready.is_none();
+        if let Some(handler) = &self.settings.on_trace_ready
+            && catch_unwind(AssertUnwindSafe(|| handler(cycle))).is_err()
+        {
+            export.complain("on_trace_ready panicked: what it had not written is lost");
+        }
+        if writes_trace {
+            export.file("pt.trace.json.gz", |path| cycle.export_chrome_trace(path));
+        }
         if export.path("json").is_none() {
             if writes_trace {
                 self.note("no trace was written: it needs a directory, set dirpath");

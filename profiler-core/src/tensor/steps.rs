@@ -52,14 +52,13 @@ impl TensorProfiler {
             return;
         }
         self.stop_step();
-        let Some(schedule) = self.settings.schedule else { return };
+        let Some(schedule) = &self.settings.schedule else { return };
         let (before, after) = {
             let mut control = self.control();
             let run = control.top();
             run.step += 1;
             self.step.store(run.step, Ordering::Relaxed);
-            let skips = run.stage == Some(Stage::SanityCheck);
-            let after = if skips { StepPhase::Skip } else { schedule.phase(run.step) };
+            let after = run.phase_of_step(Some(schedule));
             (std::mem::replace(&mut run.phase, after), after)
         };
         match (before, after) {
@@ -253,9 +252,13 @@ impl TensorProfiler {
         hook::flush();
     }
 
-    /// The innermost stage goes on with its step.
+    /// The innermost stage goes on with its step, and with its recording if there is one.
     fn go_on(&self) {
-        hook::flush();
+        let resumes = self.control().top().recording.is_some();
+        if resumes {
+            // What was called meanwhile does not belong to it. Otherwise nobody has to wait.
+            hook::flush();
+        }
         self.publish();
         self.begin_recording_if_due();
         self.start_step();

@@ -150,26 +150,21 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
         (dropped.memory, "allocations and frees"),
         (dropped.device, "kernels and copies"),
     ];
-    for (count, what) in kinds.into_iter().filter(|(count, _)| *count > 0) {
-        notes.push(format!(
-            "{} {what} were dropped, because max_events was reached or they came too late; the \
-             numbers are without them",
-            grouped(count)
-        ));
+    for (count, what) in kinds {
+        let rest = "were dropped, because max_events was reached or they came too late; the numbers \
+                    are without them";
+        note_count(notes, count, &format!("{what} {rest}"));
     }
-    if totals.unfinished > 0 {
-        notes.push(format!(
-            "{} scopes were still open when their cycle ended; they count up to there",
-            grouped(totals.unfinished)
-        ));
-    }
-    if totals.open_elsewhere > 0 {
-        notes.push(format!(
-            "{} scopes of other threads were still open when their cycle ended; they are not in the \
-             numbers",
-            grouped(totals.open_elsewhere)
-        ));
-    }
+    note_count(
+        notes,
+        totals.unfinished,
+        "scopes were still open when their cycle ended; they count up to there",
+    );
+    note_count(
+        notes,
+        totals.open_elsewhere,
+        "scopes of other threads were still open when their cycle ended; they are not in the numbers",
+    );
     if profile.is_full() {
         notes.push(
             "there were so many different shapes or call paths that further ones were not told \
@@ -181,24 +176,24 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
 
 fn note_on_devices(profile: &Profile, notes: &mut Vec<String>) {
     let totals = &profile.totals;
-    if totals.timed_by_host > 0 {
-        notes.push(format!(
-            "{} kernels were timed by the host's clock around a wait for the device: their times are \
-             upper bounds",
-            grouped(totals.timed_by_host)
-        ));
-    }
-    if totals.not_timed > 0 {
-        notes.push(format!(
-            "{} kernels were not timed: only their launches are known",
-            grouped(totals.not_timed)
-        ));
-    }
-    if totals.unattributed > 0 {
-        notes.push(format!(
-            "{} kernels have device time but no known op or action that caused them",
-            grouped(totals.unattributed)
-        ));
+    note_count(
+        notes,
+        totals.timed_by_host,
+        "kernels were timed by the host's clock around a wait for the device: their times are upper \
+         bounds",
+    );
+    note_count(notes, totals.not_timed, "kernels were not timed: only their launches are known");
+    note_count(
+        notes,
+        totals.unattributed,
+        "kernels have device time but no known op or action that caused them",
+    );
+}
+
+/// Says how many of something there were, if there were any.
+fn note_count(notes: &mut Vec<String>, count: u64, what: &str) {
+    if count > 0 {
+        notes.push(format!("{} {what}", grouped(count)));
     }
 }
 

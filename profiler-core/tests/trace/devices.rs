@@ -1,31 +1,13 @@
 //! Launches and what they caused on devices.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use profiler_core::hook::{DeviceActivity, DeviceEvent, OpStart, Timestamp, TimingMethod};
+use profiler_core::hook::{DeviceActivity, DeviceEvent, OpStart, TimingMethod};
 use profiler_core::{Action, ActionKind, Profiler, TensorProfiler};
 use serde_json::Value;
 
 use crate::parsed::Trace;
-use crate::recorded::{action, op, run, spin, trace};
-
-/// A kernel that began so long after (or before) `from`, and took as long as is said.
-fn kernel(name: &str, correlation: u32, from: Instant, after_us: i64, took_us: u64) -> DeviceEvent {
-    let offset = Duration::from_micros(after_us.unsigned_abs());
-    let start = if after_us < 0 { from - offset } else { from + offset };
-    DeviceEvent {
-        action: Action::of_kind(ActionKind::Kernel, name, None),
-        activity: DeviceActivity::Kernel,
-        start: Timestamp::at(start),
-        end: Timestamp::at(start + Duration::from_micros(took_us)),
-        method: TimingMethod::Device,
-        device: 0,
-        stream: 0,
-        correlation,
-        context: None,
-        bytes: 0,
-    }
-}
+use crate::recorded::{action, kernel, op, run, spin, trace};
 
 /// A launch, and when it began at the latest.
 fn launch(profiler: &TensorProfiler, name: &str, correlation: u32) -> Instant {

@@ -1,16 +1,14 @@
 //! Folded stacks.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use profiler_core::hook::{
-    DeviceActivity, DeviceEvent, MemoryChange, MemoryDevice, OpStart, Timestamp, TimingMethod,
-};
+use profiler_core::hook::{DeviceActivity, DeviceEvent, MemoryChange, MemoryDevice, OpStart};
 use profiler_core::tensor::Cycle;
 use profiler_core::trace::flame::{FlameGraph, FlameMetric};
 use profiler_core::{Action, ActionKind, Profiler};
 
-use crate::recorded::{action, op, read, run, spin};
+use crate::recorded::{action, kernel, op, read, run, spin};
 
 type Stacks = HashMap<String, u64>;
 
@@ -76,18 +74,7 @@ fn kernels_stand_below_the_op_that_launched_them() {
                 run(profiler, &OpStart::launch(launch, 3), || {});
             });
             let now = Instant::now();
-            let event = |name: &str, correlation| DeviceEvent {
-                action: Action::of_kind(ActionKind::Kernel, name, None),
-                activity: DeviceActivity::Kernel,
-                start: Timestamp::at(now),
-                end: Timestamp::at(now + Duration::from_millis(5)),
-                method: TimingMethod::Device,
-                device: 0,
-                stream: 0,
-                correlation,
-                context: None,
-                bytes: 0,
-            };
+            let event = |name: &str, correlation| kernel(name, correlation, now, 0, 5_000);
             profiler.device_event(&event("gemm", 3));
             profiler.device_event(&event("orphan", 0));
             let tuning = DeviceEvent { activity: DeviceActivity::Tuning, ..event("tuning", 0) };

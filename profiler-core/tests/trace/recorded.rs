@@ -1,10 +1,11 @@
 //! Cycles with known content.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use profiler_core::hook::OpStart;
+use profiler_core::hook::{DeviceActivity, DeviceEvent, OpStart, Timestamp, TimingMethod};
 use profiler_core::tensor::Cycle;
-use profiler_core::{Action, Profiler, RunContext, Stage, TensorProfiler};
+use profiler_core::{Action, ActionKind, Profiler, RunContext, Stage, TensorProfiler};
 
 /// Runs `program` as a stage that is recorded as a whole, and returns what `read` makes of the cycle.
 pub fn read<T: Send + 'static>(
@@ -69,5 +70,29 @@ pub fn spin(microseconds: u64) {
     let start = std::time::Instant::now();
     while start.elapsed().as_micros() < u128::from(microseconds) {
         std::hint::spin_loop();
+    }
+}
+
+/// A kernel that began so long after (or before) `from`, and took as long as is said.
+pub fn kernel(
+    name: &str,
+    correlation: u32,
+    from: Instant,
+    after_us: i64,
+    took_us: u64,
+) -> DeviceEvent {
+    let offset = Duration::from_micros(after_us.unsigned_abs());
+    let start = if after_us < 0 { from - offset } else { from + offset };
+    DeviceEvent {
+        action: Action::of_kind(ActionKind::Kernel, name, None),
+        activity: DeviceActivity::Kernel,
+        start: Timestamp::at(start),
+        end: Timestamp::at(start + Duration::from_micros(took_us)),
+        method: TimingMethod::Device,
+        device: 0,
+        stream: 0,
+        correlation,
+        context: None,
+        bytes: 0,
     }
 }

@@ -1,20 +1,13 @@
 //! What the tests share: a small network, its data, and turns.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use profiler_core::report::SimpleReport;
 use tch::nn::{self, Module, Sequential, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 use tch_plugin::prelude::*;
 
-/// The active profiler and torch's random numbers belong to the whole process: one test at a time.
-pub fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    tch::set_num_threads(1);
-    tch::manual_seed(7);
-    turn
-}
+#[path = "../turn/mod.rs"]
+mod turn;
+pub use turn::turn;
 
 /// Two layers, the first of them profiled.
 pub struct Net {

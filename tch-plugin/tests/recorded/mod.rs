@@ -2,20 +2,15 @@
 
 #![allow(dead_code, reason = "each file of tests uses a part of it")]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use profiler_core::hook::{Direction, MemoryLabel, TensorShape};
 use profiler_core::tensor::{Cycle, TensorProfiler};
 use profiler_core::{ActionKind, Profiler, activate};
 
-/// The active profiler belongs to the whole process: one test at a time.
-pub fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    tch::set_num_threads(1);
-    tch::manual_seed(7);
-    turn
-}
+#[path = "../turn/mod.rs"]
+mod turn;
+pub use turn::turn;
 
 /// An op or another scope.
 #[derive(Debug, Clone, PartialEq)]
