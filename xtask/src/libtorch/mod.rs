@@ -8,6 +8,7 @@ pub mod version;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::{env, fs};
 
 pub use install::cache;
@@ -130,8 +131,13 @@ pub fn print(tch: Option<&str>) -> Result<(), String> {
 
 /// The folder of the workspace.
 pub fn workspace() -> &'static Path {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.parent().unwrap_or(own)
+    static WORKSPACE: LazyLock<PathBuf> = LazyLock::new(|| {
+        // As cargo says it now: two clones that share a target directory may share this program.
+        let own =
+            env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        Path::new(&own).parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
+    });
+    &WORKSPACE
 }
 
 fn locked_release() -> Result<&'static Release, String> {
