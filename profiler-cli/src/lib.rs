@@ -1,0 +1,3 @@
+//! What the `mlprof` command is made of.
+
+pub mod splice;

@@ -1,0 +1,3 @@
+//! The `mlprof` command.
+
+fn main() {}
