@@ -61,6 +61,7 @@ thread_local! {
 /// is active, for all threads. Models of such trainings had better hold their own
 /// `Arc<dyn Profiler>`.
 pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
+    crate::spliced::keep_registration();
     let interest = profiler.interest(); // before the lock: it may open scopes itself
     let mut activations = Activations::lock();
     activations.last_generation += 1;
@@ -125,6 +126,12 @@ fn tell_seen(generation: u64, tell: impl FnOnce(&dyn Profiler)) -> bool {
         Some(())
     });
     matches!(told, Ok(Some(())))
+}
+
+/// Whether the calling thread is inside of a profiler that it told of something here.
+#[inline(always)]
+pub(crate) fn is_in_profiler() -> bool {
+    SEEN.try_with(|seen| seen.try_borrow_mut().is_err()).unwrap_or(false)
 }
 
 /// The active profiler, if there is one.
@@ -208,7 +215,7 @@ impl ActiveScope {
         Self { generation, action: Some(action), stays_on_its_thread: PhantomData }
     }
 
-    /// Opens an op; the generation to close it with.
+    /// Opens an op; the generation to close it with, which is never 0.
     #[inline(always)]
     pub(crate) fn open_op(op: &OpStart<'_>, interest: Interest) -> Option<u64> {
         let state = STATE.load(Ordering::Relaxed);
@@ -239,6 +246,14 @@ impl Drop for ActiveScope {
             Self::close(self.generation, action);
         }
     }
+}
+
+/// Opens `action` if the active profiler wants `interest`; the generation to
+/// [close](ActiveScope::close) it with, which is never 0.
+#[inline(always)]
+pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Option<u64> {
+    let scope = std::mem::ManuallyDrop::new(ActiveScope::open(action, interest));
+    scope.action.is_some().then_some(scope.generation)
 }
 
 /// Takes this thread's own reference to the profiler of `generation`, and lets go of those that

@@ -167,6 +167,16 @@ fn accepted(registration: std::io::Result<SigId>) -> Option<SigId> {
         .ok()
 }
 
+/// Whether a signal ends the process, or does what else the system does with it.
+pub(crate) fn is_default(signal: c_int) -> bool {
+    matches!(disposition(signal), Disposition::Default)
+}
+
+/// Whether a [`Watch`] is alive.
+pub(crate) fn is_watched() -> bool {
+    Handlers::lock().watches > 0
+}
+
 /// What a signal does before we take part in it.
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix tells"))]
 enum Disposition {
@@ -177,18 +187,23 @@ enum Disposition {
 
 #[cfg(unix)]
 fn disposition(signal: c_int) -> Disposition {
+    match handler(signal) {
+        libc::SIG_DFL => Disposition::Default,
+        libc::SIG_IGN => Disposition::Ignored,
+        _ => Disposition::Handled,
+    }
+}
+
+/// The address of what handles a signal now.
+#[cfg(unix)]
+pub(crate) fn handler(signal: c_int) -> usize {
     let mut current = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action `sigaction` changes nothing; it fills `current`, which outlives
     // the call. All-zero is a valid `sigaction`, so it may be read even if the call fails. No safe
     // interface asks for the disposition without setting one.
-    let handler = unsafe {
+    unsafe {
         libc::sigaction(signal, std::ptr::null(), current.as_mut_ptr());
         current.assume_init().sa_sigaction
-    };
-    match handler {
-        libc::SIG_DFL => Disposition::Default,
-        libc::SIG_IGN => Disposition::Ignored,
-        _ => Disposition::Handled,
     }
 }
 

@@ -22,6 +22,7 @@
 //! |---|---|
 //! | count and time actions | [`SimpleProfiler`] |
 //! | see how many bytes each action read and wrote | [`SimpleProfiler::measure_io`] |
+//! | tell working from waiting by CPU time | [`SimpleProfiler::measure_cpu`] |
 //! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profile`] on functions or the layer of the feature `tracing` |
 //! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
@@ -30,12 +31,14 @@
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
 //! | write a hook for a framework's ops | the module [`hook`] |
+//! | measure functions and ops that nobody instrumented | the command `mlprof run`, see [`spliced`] |
 //! | end politely on Ctrl-C | [`interrupt::watch`] |
 //! | have a profiled training loop | the feature `train`: `train::Trainer`, through a framework's plugin |
 
 pub mod action;
 mod active;
 pub mod advanced;
+pub mod allocation;
 mod clock;
 pub mod future;
 pub mod hook;
@@ -50,7 +53,9 @@ pub mod report;
 mod run_context;
 mod select;
 mod session;
+mod several;
 pub mod simple;
+pub mod spliced;
 mod stage;
 pub mod startup;
 mod sync;
@@ -71,6 +76,6 @@ pub use report::Report;
 pub use run_context::RunContext;
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
-pub use simple::{SimpleIoProfiler, SimpleProfiler};
+pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use stage::Stage;
 pub use tensor::TensorProfiler;

@@ -134,12 +134,13 @@ pub trait Profiler: Send + Sync {
     }
 
     /// Delivers [`summary`](Self::summary) to the file of the [`output`](Self::output), or to the
-    /// console on rank 0, and ends the stage by [`teardown`](Self::teardown).
+    /// console on rank 0, with [`report`](Self::report) as JSON if the output says so, and ends the stage by [`teardown`](Self::teardown).
     ///
     /// Never fails: where a file cannot be written it says so once on standard error, and the
     /// report goes to the console.
     fn describe(&self) {
         crate::output::deliver(self.output(), &self.summary());
+        crate::output::deliver_json(self.output(), || self.report());
         self.teardown(None);
     }
 }

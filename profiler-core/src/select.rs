@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::spliced::with_run;
 use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler, TensorProfiler};
 
 /// The names that a profiler can be selected by, in any mixture of upper and lower case. `"pytorch"`
@@ -20,6 +21,8 @@ pub struct UnknownProfiler {
 }
 
 /// Whatever can be passed to `.profiler(…)` of a trainer: a name, a profiler, or `None`.
+///
+/// In a process of [`mlprof run`](crate::spliced) the profiler of that run measures, too.
 ///
 /// ```
 /// use profiler_core::{IntoProfiler, SimpleProfiler};
@@ -42,19 +45,19 @@ pub trait IntoProfiler {
 
 impl<P: Profiler + 'static> IntoProfiler for P {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(Arc::new(self))
+        Ok(with_run(Arc::new(self)))
     }
 }
 
 impl<P: Profiler + 'static> IntoProfiler for Arc<P> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(self)
+        Ok(with_run(self))
     }
 }
 
 impl IntoProfiler for Arc<dyn Profiler> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(self)
+        Ok(with_run(self))
     }
 }
 

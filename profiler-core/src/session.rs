@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Activated, Profiler, RunContext, Stage, activate};
 
@@ -22,14 +23,28 @@ use crate::{Activated, Profiler, RunContext, Stage, activate};
 pub struct Session {
     profiler: Arc<dyn Profiler>,
     activated: Option<Activated>,
+    /// Whether it is counted among those that [run](is_any_running).
+    is_counted: bool,
+}
+
+/// Sessions of profilers that are enabled.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether some training loop tells a profiler of its actions and steps.
+pub(crate) fn is_any_running() -> bool {
+    RUNNING.load(Ordering::Relaxed) > 0
 }
 
 impl Session {
     /// Sets `profiler` up for `stage` and makes it the active one.
     pub fn begin(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
+        let is_counted = profiler.is_enabled();
+        if is_counted {
+            RUNNING.fetch_add(1, Ordering::Relaxed);
+        }
         profiler.setup(stage, run);
         let activated = Some(activate(profiler.clone()));
-        Self { profiler, activated }
+        Self { profiler, activated, is_counted }
     }
 }
 
@@ -41,6 +56,9 @@ impl Drop for Session {
         // that panics costs its report, not the run.
         if catch_unwind(AssertUnwindSafe(|| self.profiler.describe())).is_err() {
             eprintln!("mlprof: the profiler panicked while it made its report");
+        }
+        if self.is_counted {
+            RUNNING.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

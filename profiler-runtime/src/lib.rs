@@ -1,1 +1,83 @@
-//! The C interface of profiler-core.
+//! The C interface of profiler-core: what crates call that `mlprof run` has put hooks into.
+//!
+//! Every program built under `mlprof run` is linked with this library. It hands calls on to the
+//! [`Sink`] that registered last: its own copy of profiler-core when it is loaded, and then, still
+//! before `main`, the copy that the program itself is built with, if it is.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use profiler_core::spliced::{SINK_VERSION, Sink, Site, sink};
+
+/// What hooks look at before they call anything; see [`profiler_core::spliced::wanted`].
+#[unsafe(no_mangle)]
+pub static MLPROF_WANTED: AtomicU32 = AtomicU32::new(0);
+
+/// Null before the library is initialised; then a sink for the rest of the process.
+static SINK: AtomicPtr<Sink> = AtomicPtr::new(std::ptr::null_mut());
+
+#[inline]
+fn current() -> Option<&'static Sink> {
+    // SAFETY: null, or a `'static` reference that was registered.
+    unsafe { SINK.load(Ordering::Acquire).as_ref() }
+}
+
+/// `sink` takes the calls from here on. One of another version is refused: the one before goes on.
+#[unsafe(no_mangle)]
+pub extern "C" fn mlprof_register(sink: &'static Sink) {
+    if sink.version != SINK_VERSION {
+        eprintln!(
+            "mlprof: the program is built with another version of profiler-core than `mlprof run`: \
+             its own profilers see nothing of spliced functions"
+        );
+        return;
+    }
+    let pointer = std::ptr::from_ref(sink).cast_mut();
+    let before = SINK.swap(pointer, Ordering::AcqRel);
+    if before == pointer {
+        return;
+    }
+    // SAFETY: null, or a `'static` reference that was registered.
+    if let Some(before) = unsafe { before.as_ref() } {
+        (before.end)();
+    }
+    (sink.begin)(&MLPROF_WANTED);
+}
+
+/// A function begins; see [`Sink::open`].
+///
+/// # Safety
+///
+/// `site` points to a site that lives for ever, `words` to `count` words or nowhere.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_open(site: *const Site, words: *const i64, count: usize) -> u64 {
+    match current() {
+        // SAFETY: by the contract of this function.
+        Some(sink) => unsafe { (sink.open)(site, words, count) },
+        None => 0,
+    }
+}
+
+/// It ends; see [`Sink::close`].
+///
+/// # Safety
+///
+/// `site` points to a site that lives for ever.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_close(site: *const Site, opened: u64) {
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.close)(site, opened) };
+    }
+}
+
+extern "C" fn at_load() {
+    mlprof_register(sink());
+}
+
+// SAFETY: the section is a list of addresses of functions of the C calling convention, which are
+// called one after the other when the library is loaded; this adds one. The runtime passes it
+// arguments that it does not take, as C allows and the platform's convention makes harmless.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;

@@ -24,6 +24,9 @@ pub struct ProfilerOptions {
     /// Simple: the same, and the bytes that each action read and wrote (Linux).
     #[arg(long)]
     pub measure_io: bool,
+    /// Simple: the same, and the CPU time of each action, which tells working from waiting (Linux).
+    #[arg(long)]
+    pub measure_cpu: bool,
     /// Advanced: write a .prof file per action, which Python's pstats and snakeviz open.
     #[arg(long)]
     pub dump_stats: bool,
@@ -61,8 +64,12 @@ impl ProfilerOptions {
     /// An unknown profiler, with those that there are.
     pub fn make_profiler(&self) -> Result<Arc<dyn Profiler>, Box<dyn Error>> {
         let profiler = match self.profiler.trim().to_ascii_lowercase().as_str() {
-            "simple" if self.measure_io => self.simple().detailed().measure_io().into_profiler(),
-            "simple" => self.simple().into_profiler(),
+            "simple" => match (self.measure_io, self.measure_cpu) {
+                (false, false) => self.simple().into_profiler(),
+                (true, false) => self.simple().measure_io().into_profiler(),
+                (false, true) => self.simple().measure_cpu().into_profiler(),
+                (true, true) => self.simple().measure_io().measure_cpu().into_profiler(),
+            },
             "advanced" => self.advanced().into_profiler(),
             "tensor" | "pytorch" => self.tensor()?.into_profiler(),
             other => other.into_profiler(),
@@ -167,6 +174,19 @@ mod tests {
     fn a_profiler_is_made_as_asked_for() {
         let options = parse(&["--profiler", " Simple", "--detailed"]).expect("valid");
         assert!(options.make_profiler().is_ok());
+        for (flags, measured) in [
+            (vec!["--measure-cpu"], (false, true)),
+            (vec!["--measure-io", "--measure-cpu"], (true, true)),
+        ] {
+            let options = parse(&[&["--profiler", "simple"], flags.as_slice()].concat());
+            let profiler = options.expect("valid").make_profiler().expect("a profiler");
+            drop(profiler.profile("step"));
+            let Some(Report::Simple(report)) = profiler.report() else { panic!("{flags:?}") };
+            let step = report.actions.iter().find(|row| row.action == "step").expect("a row");
+            let there = cfg!(target_os = "linux");
+            let (io, cpu) = (step.io.is_some(), step.cpu.is_some());
+            assert_eq!((io, cpu), (measured.0 && there, measured.1 && there), "{flags:?}");
+        }
         let options = parse(&["--profiler", "tensor", "--schedule", "wait=0, active=2"]);
         assert!(options.expect("valid").make_profiler().is_ok());
         let error = parse(&["--schedule", "active=0"]).expect_err("nothing would be recorded");

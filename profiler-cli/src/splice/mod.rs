@@ -1,3 +1,57 @@
 //! Puts hooks into the source text of other people's crates, without moving a line.
+//!
+//! [`splice_crate`] reads a crate as rustc does, module by module, finds the functions that a
+//! [`Selection`] chooses, and gives back the files whose text changed. A function begins with a call
+//! of a macro that the crate's root file defines; what stands behind it is in `template/`.
 
 pub mod edit;
+
+mod attributes;
+mod closures;
+mod crawl;
+mod error;
+mod files;
+mod function;
+mod hook;
+mod insert;
+mod macros;
+mod names;
+mod near;
+mod path;
+mod pattern;
+mod presets;
+mod result;
+mod root;
+mod rules;
+mod selection;
+mod template;
+mod walk;
+
+pub use error::{PatternError, SelectError};
+pub use near::near_misses;
+pub use pattern::Pattern;
+pub use presets::{PRESETS, Preset};
+pub use result::{FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFile, SplicedFunction, Unread};
+pub use rules::{CrateRules, FunctionRule, RuleFile, TensorRule};
+pub use selection::{Selection, SelectionBuilder};
+
+use std::io;
+use std::path::Path;
+
+/// Splices the crate whose root file is `root`, such as `src/lib.rs`. `crate_name` is the name that
+/// rustc is given: with underscores.
+///
+/// Nothing is written; the caller puts the texts where rustc will read them. Modules are found by
+/// their declarations, whether or not their `cfg` holds, and a file that is missing is passed over.
+///
+/// # Errors
+///
+/// If the root file cannot be read. Any other file that cannot be read or parsed is listed in
+/// [`SplicedCrate::unread`] and stays as it is.
+pub fn splice_crate(
+    root: &Path,
+    crate_name: &str,
+    selection: &Selection,
+) -> io::Result<SplicedCrate> {
+    crawl::splice(root, crate_name, selection)
+}

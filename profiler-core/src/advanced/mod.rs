@@ -149,6 +149,7 @@ impl Profiler for AdvancedProfiler {
         }
         let text = pstats::paint(&report, self.line_count_restriction);
         crate::output::deliver(Some(&self.output), &text);
+        crate::output::deliver_json(Some(&self.output), || Some(Report::Advanced(report)));
         self.teardown(None);
     }
 }

@@ -162,8 +162,9 @@ impl InputsBuilder {
         self.words.extend_from_slice(words);
     }
 
+    /// The inputs in that form.
     #[inline(always)]
-    pub(crate) fn words(&self) -> &[i64] {
+    pub fn words(&self) -> &[i64] {
         &self.words
     }
 }

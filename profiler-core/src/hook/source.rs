@@ -95,6 +95,7 @@ pub(crate) fn announce() {
     let interest = crate::active::interest();
     if registry.interest != interest {
         registry.interest = interest;
+        crate::allocation::interest_changed(interest);
         for (_, source) in &registry.sources {
             source.interest_changed(interest);
         }

@@ -6,12 +6,16 @@ use super::{Source, note, register};
 use crate::Interest;
 
 /// Says in the report of a profiler that wants ops why there are none.
-struct WithoutOps(String);
+struct WithoutOps(&'static str);
 
 impl Source for WithoutOps {
     fn interest_changed(&self, interest: Interest) {
-        if interest.contains(Interest::OPS) {
-            note(&self.0);
+        let framework = self.0;
+        if interest.contains(Interest::OPS) && !crate::spliced::has_ops_of(framework) {
+            note(&format!(
+                "{framework} gives no hook for its tensor ops: run the program by `mlprof run --ops \
+                 …` to have them. Actions, modules and functions are shown"
+            ));
         }
     }
 }
@@ -27,11 +31,7 @@ pub fn announce_without_ops(framework: &'static str) {
         }
         named.push(framework);
     }
-    let text = format!(
-        "{framework} gives no hook for its tensor ops: they need `mlprof run`, which is still to \
-         come. Actions, modules and functions are shown"
-    );
-    register(Arc::new(WithoutOps(text))).forever();
+    register(Arc::new(WithoutOps(framework))).forever();
 }
 
 #[cfg(all(test, not(loom)))]

@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{RunContext, Stage};
+use crate::{Report, RunContext, Stage};
 use console::Console;
 pub(crate) use file::write_whole;
 
@@ -30,6 +30,8 @@ pub(crate) use file::write_whole;
 pub struct Output {
     dirpath: Option<PathBuf>,
     filename: Option<String>,
+    writes_json: bool,
+    always_prints: bool,
     state: Mutex<State>,
 }
 
@@ -69,6 +71,21 @@ impl Output {
     #[must_use]
     pub fn filename(mut self, filename: impl Into<String>) -> Self {
         self.filename = Some(filename.into());
+        self
+    }
+
+    /// Whether every report is written as JSON, too: `{stage}-{filename}[-{rank}].json` in the same
+    /// directory.
+    #[must_use]
+    pub fn json(mut self, writes: bool) -> Self {
+        self.writes_json = writes;
+        self
+    }
+
+    /// Whether reports that go to a file are printed, too, on rank 0.
+    #[must_use]
+    pub fn always_print(mut self, prints: bool) -> Self {
+        self.always_prints = prints;
         self
     }
 
@@ -250,9 +267,20 @@ fn deliver_to(output: Option<&Output>, report: &str, console: &mut Console<'_>) 
         }
         return;
     };
-    if let Err(error) = file::append(&path, report) {
-        output.warn_once(&path, &error, "Its report goes to the console", console);
+    let written = file::append(&path, report);
+    if let Err(error) = &written {
+        output.warn_once(&path, error, "Its report goes to the console", console);
+    }
+    if written.is_err() || (output.always_prints && output.run().rank == 0) {
         console.print(report);
+    }
+}
+
+/// Writes `report` as JSON beside the text, if `output` is to have that.
+pub(crate) fn deliver_json(output: Option<&Output>, report: impl FnOnce() -> Option<Report>) {
+    let Some(output) = output.filter(|output| output.writes_json) else { return };
+    if let Some(Ok(json)) = report().map(|report| report.to_json()) {
+        output.write_file(None, "json", json.as_bytes());
     }
 }
 
@@ -275,6 +303,13 @@ macro_rules! output_settings {
         #[must_use]
         pub fn filename(mut self, filename: impl Into<String>) -> Self {
             self.output = self.output.filename(filename);
+            self
+        }
+
+        /// Says all about where reports go.
+        #[must_use]
+        pub fn output_to(mut self, output: crate::Output) -> Self {
+            self.output = output;
             self
         }
     };

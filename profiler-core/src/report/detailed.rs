@@ -1,15 +1,17 @@
 //! The richer layout of the Simple report: self time, the first call apart from the others, the
-//! spread of the others, every thread on its own, and bytes read and written where they were
-//! measured.
+//! spread of the others, every thread on its own, and where they were measured CPU time and bytes
+//! read and written.
 //!
 //! The rows of start-up, which belongs to no thread and is not in the wall time, are a line at the
 //! top.
 
 use std::fmt::Write;
 
+use super::counters::{self, paint_cpu, paint_io};
 use super::label;
 use super::lightning::{append_data_waiting, append_remarks, title};
-use super::number::{bytes, duration, duration_parts, grouped, share};
+use super::number::{duration, grouped, share, time_cell};
+use super::rows::{RowKey, Rows};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use super::table::Table;
 
@@ -19,6 +21,11 @@ const THREADS_SHOWN: usize = 16;
 /// The report. Rows stand in the order of their self time, which adds up: to the wall time for a
 /// thread that was never outside of an action.
 pub fn paint(report: &SimpleReport) -> String {
+    paint_rows(report, &Rows::default())
+}
+
+/// The report with some of its rows, or in another order.
+pub fn paint_rows(report: &SimpleReport, rows: &Rows<'_>) -> String {
     let wall = report.header.wall_seconds;
     let threads = threads_by_weight(report);
     let mut text = heading(report);
@@ -28,19 +35,17 @@ pub fn paint(report: &SimpleReport) -> String {
         text.push_str("\nNo action has ended.\n");
     } else {
         let all = if threads.len() > 1 { "all threads, " } else { "" };
-        let _ = writeln!(text, "\nActions, {all}most self time first");
-        paint_actions(&mut text, &actions, wall);
+        let order = match rows.sort_by {
+            None => "most self time first".to_owned(),
+            Some(key) => format!("by {}", key.as_str()),
+        };
+        let _ = writeln!(text, "\nActions, {all}{order}");
+        let shown = paint_actions(&mut text, &actions, wall, rows);
         paint_legend(&mut text, &threads);
-        paint_io(&mut text, &actions, all);
-        if actions.iter().any(|row| row.io.is_some()) {
-            text.push_str(
-                "With the actions inside. Read: by calls; only what the page cache did not have \
-                 came from storage.\n",
-            );
-        }
+        paint_counters(&mut text, &shown, all, rows);
     }
     if threads.len() > 1 {
-        paint_threads(&mut text, &threads, wall);
+        paint_threads(&mut text, &threads, wall, rows);
     }
     if !report.open.is_empty() || !report.header.notes.is_empty() {
         text.push('\n');
@@ -107,13 +112,18 @@ fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadS
     append_data_waiting(text, report);
 }
 
-fn paint_actions(text: &mut String, actions: &[&ActionStatistics], wall: f64) {
-    let mut rows = actions.to_vec();
-    rows.sort_by(|a, b| b.self_seconds.total_cmp(&a.self_seconds));
+/// Says which actions are shown.
+fn paint_actions<'rows>(
+    text: &mut String,
+    actions: &[&'rows ActionStatistics],
+    wall: f64,
+    rows: &Rows<'_>,
+) -> Vec<&'rows ActionStatistics> {
+    let shown = rows.select(actions.iter().copied(), RowKey::SelfTime);
     let mut table = Table::new([
         "Calls", "Total", "Self", "Self %", "First", "Mean", "Min", "p50", "p95", "Max", "Action",
     ]);
-    for row in rows {
+    for row in &shown {
         table.row(action_cells(row, wall));
     }
     table.rule();
@@ -123,9 +133,25 @@ fn paint_actions(text: &mut String, actions: &[&ActionStatistics], wall: f64) {
     sum[0] = grouped(calls);
     sum[2] = time_cell(own, 4);
     sum[3] = percent_cell(own, wall);
-    sum[10] = "Sum".to_owned();
+    sum[10] = match actions.len() {
+        all if all == shown.len() => "Sum".to_owned(),
+        all => format!("Sum of all {}, {} of them shown", grouped(all as u64), shown.len()),
+    };
     table.row(sum);
     text.push_str(&table.paint());
+    shown
+}
+
+/// What the operating system counted, with legends.
+fn paint_counters(text: &mut String, shown: &[&ActionStatistics], all: &str, rows: &Rows<'_>) {
+    paint_cpu(text, shown, all, rows.sort_by.is_some());
+    if shown.iter().any(|row| row.cpu.is_some()) {
+        text.push_str(counters::CPU_LEGEND);
+    }
+    paint_io(text, shown, all, rows.sort_by.is_some());
+    if shown.iter().any(|row| row.io.is_some()) {
+        text.push_str(counters::IO_LEGEND);
+    }
 }
 
 fn action_cells(row: &ActionStatistics, wall: f64) -> [String; 11] {
@@ -148,44 +174,9 @@ fn action_cells(row: &ActionStatistics, wall: f64) -> [String; 11] {
     ]
 }
 
-/// A duration whose number ends in the same column whether its unit is `s` or `ms`.
-fn time_cell(seconds: f64, significant: usize) -> String {
-    let (number, unit) = duration_parts(seconds, significant);
-    format!("{number} {unit:<2}")
-}
-
 /// A share without the sign that stands in the header.
 fn percent_cell(part: f64, whole: f64) -> String {
     share(part, whole).trim_end_matches(" %").to_owned()
-}
-
-/// Bytes, if they were measured: actions that read or wrote any, the most first.
-fn paint_io(text: &mut String, actions: &[&ActionStatistics], all: &str) {
-    let mut rows: Vec<_> = actions
-        .iter()
-        .filter_map(|row| row.io.map(|io| (io, label::shown(&row.label()))))
-        .collect();
-    if rows.is_empty() {
-        return;
-    }
-    rows.retain(|(io, _)| !io.is_zero());
-    if rows.is_empty() {
-        text.push_str("\nNo action read or wrote anything.\n");
-        return;
-    }
-    let _ = writeln!(text, "\nBytes read and written, {all}most first");
-    rows.sort_by_key(|(io, _)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
-    let mut table = Table::new(["Read", "Written", "From storage", "To storage", "Action"]);
-    for (io, label) in rows {
-        table.row([
-            bytes(io.read_bytes),
-            bytes(io.written_bytes),
-            bytes(io.storage_read_bytes),
-            bytes(io.storage_written_bytes),
-            label,
-        ]);
-    }
-    text.push_str(&table.paint());
 }
 
 fn paint_legend(text: &mut String, threads: &[&ThreadStatistics]) {
@@ -198,7 +189,7 @@ fn paint_legend(text: &mut String, threads: &[&ThreadStatistics]) {
     }
 }
 
-fn paint_threads(text: &mut String, threads: &[&ThreadStatistics], wall: f64) {
+fn paint_threads(text: &mut String, threads: &[&ThreadStatistics], wall: f64, rows: &Rows<'_>) {
     for thread in threads.iter().take(THREADS_SHOWN) {
         let name = label::shown(&thread.thread);
         let _ = match thread.threads {
@@ -206,8 +197,9 @@ fn paint_threads(text: &mut String, threads: &[&ThreadStatistics], wall: f64) {
             threads => writeln!(text, "\n{} ended threads named {name}", grouped(threads)),
         };
         let actions: Vec<_> = thread.actions.iter().collect();
-        paint_actions(text, &actions, wall);
-        paint_io(text, &actions, "");
+        let shown = paint_actions(text, &actions, wall, rows);
+        paint_cpu(text, &shown, "", rows.sort_by.is_some());
+        paint_io(text, &shown, "", rows.sort_by.is_some());
     }
     if let Some(more) = threads.get(THREADS_SHOWN..).filter(|more| !more.is_empty()) {
         let count = more.iter().map(|thread| thread.threads.max(1)).sum();

@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use super::label;
 use super::number::{duration, five_digits, share};
+use super::rows::{RowKey, Rows};
 use super::simple::{ActionStatistics, SimpleReport};
 use super::{OpenAction, ReportHeader};
 
@@ -18,21 +19,30 @@ use super::{OpenAction, ReportHeader};
 /// first. Otherwise: mean and total, the longest mean first. Rows that are equal keep the order
 /// that they have in the report.
 pub fn paint(report: &SimpleReport, extended: bool) -> String {
+    paint_rows(report, extended, &Rows::default())
+}
+
+/// The table with some of its rows, or in another order.
+pub fn paint_rows(report: &SimpleReport, extended: bool, rows: &Rows<'_>) -> String {
     let mut text = format!("{}\n", title(&report.header));
-    let labels = report.actions.iter().map(|row| label::shown(&row.label()));
-    let mut rows: Vec<_> = labels.zip(&report.actions).collect();
+    let own_key = if extended { RowKey::Total } else { RowKey::Mean };
+    let rows = rows.select(&report.actions, own_key);
+    let rows: Vec<_> = rows.into_iter().map(|row| (label::shown(&row.label()), row)).collect();
     let name_width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     if extended {
-        rows.sort_by(|(_, a), (_, b)| b.total_seconds.total_cmp(&a.total_seconds));
         // Lightning too leaves the table out when there is nothing to show.
         if !rows.is_empty() {
             paint_extended(&mut text, report, &rows, name_width);
         }
     } else {
-        rows.sort_by(|(_, a), (_, b)| b.mean_seconds().total_cmp(&a.mean_seconds()));
         paint_plain(&mut text, &rows, name_width);
     }
     text.push('\n');
+    let all = report.actions.len();
+    if rows.len() < all {
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{} of {all} actions are shown.", rows.len());
+    }
     append_data_waiting(&mut text, report);
     append_remarks(&mut text, &report.open, &report.header.notes);
     text
@@ -78,7 +88,7 @@ fn paint_extended(
     name_width: usize,
 ) {
     let wall = report.header.wall_seconds;
-    let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
+    let calls: u64 = report.actions.iter().map(|row| row.calls).sum();
     let titles = ["Action", "Mean duration (s)", "Num calls", "Total time (s)", "Percentage %"];
     let header = table_row(name_width, titles);
     let rule = rule_below(&header);

@@ -51,14 +51,17 @@
 pub mod advanced;
 #[cfg(feature = "arrow")]
 mod arrow;
+mod counters;
 pub mod detailed;
 mod label;
 pub mod lightning;
+pub mod memory;
 pub mod modules;
 pub mod number;
 pub(crate) mod ops;
 pub mod prof;
 pub mod pstats;
+pub mod rows;
 pub mod simple;
 mod table;
 pub mod tensor;
@@ -69,6 +72,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 pub use advanced::AdvancedReport;
+pub use memory::MemoryReport;
 pub use simple::SimpleReport;
 pub use tensor::TensorReport;
 
@@ -87,6 +91,8 @@ pub enum Report {
     Advanced(AdvancedReport),
     /// Of the Tensor profiler.
     Tensor(TensorReport),
+    /// Of the profiler of memory.
+    Memory(MemoryReport),
 }
 
 impl Report {

@@ -96,6 +96,12 @@ pub(crate) fn duration_parts(seconds: f64, significant: usize) -> (String, &'sta
     (format!("{:.decimals$}", seconds * scale), unit)
 }
 
+/// A duration whose number ends in the same column of a table whether its unit is `s` or `ms`.
+pub(crate) fn time_cell(seconds: f64, significant: usize) -> String {
+    let (number, unit) = duration_parts(seconds, significant);
+    format!("{number} {unit:<2}")
+}
+
 /// The power of ten of the first digit, after rounding to so many digits; none for 0 (and inf,
 /// nan).
 fn rounded_exponent(value: f64, significant: usize) -> Option<i32> {

@@ -77,7 +77,7 @@ fn totals(functions: &[FunctionStatistics]) -> String {
 }
 
 /// How many of `count` lines are shown, and the restriction as Python writes it.
-fn restricted(count: usize, restriction: LineCountRestriction) -> (usize, String) {
+pub(super) fn restricted(count: usize, restriction: LineCountRestriction) -> (usize, String) {
     match restriction {
         LineCountRestriction::Lines(lines) => (lines.min(count), lines.to_string()),
         LineCountRestriction::Share(share) => {

@@ -85,6 +85,9 @@ pub struct ActionStatistics {
     /// [measured](crate::SimpleProfiler::measure_io).
     #[serde(default)]
     pub io: Option<IoStatistics>,
+    /// CPU time and switches, where they were [measured](crate::SimpleProfiler::measure_cpu).
+    #[serde(default)]
+    pub cpu: Option<CpuStatistics>,
 }
 
 /// Bytes that one action's calls read and wrote, as the operating system counts them for the thread
@@ -110,6 +113,17 @@ impl IoStatistics {
         *self == Self::default()
     }
 
+    /// From `start` until this moment, for counters of two moments.
+    pub(crate) fn since(&self, start: &Self) -> Self {
+        let since = |pick: fn(&Self) -> u64| pick(self).saturating_sub(pick(start));
+        Self {
+            read_bytes: since(|io| io.read_bytes),
+            written_bytes: since(|io| io.written_bytes),
+            storage_read_bytes: since(|io| io.storage_read_bytes),
+            storage_written_bytes: since(|io| io.storage_written_bytes),
+        }
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
@@ -118,7 +132,43 @@ impl IoStatistics {
     }
 }
 
+/// CPU time of one action's calls and how often their thread lost its core, as the operating system
+/// counts them. Like `total_seconds` with all that ran inside, and calls inside a call of the same
+/// action once. Times in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuStatistics {
+    /// Of the thread that ran the action: it was working, in the program or in the system. The rest
+    /// of the action's time it [waited](ActionStatistics::waiting_seconds).
+    pub thread_seconds: f64,
+    /// Of all threads of the process while the action ran, this one among them. Actions that run side
+    /// by side on several threads each count all of it, so their sum says nothing. What a thread that
+    /// runs on another core has worked is known to the system up to its last timer tick, 1 to 10 ms
+    /// ago.
+    pub process_seconds: f64,
+    /// How often the thread gave its core away: it waited for input or output, a lock, a message, the
+    /// end of a sleep.
+    pub voluntary_switches: u64,
+    /// How often its core was taken from it: others wanted it, too.
+    pub involuntary_switches: u64,
+}
+
 impl ActionStatistics {
+    /// The part of `total_seconds` in which the thread was not working, in seconds: it waited for
+    /// something, or for a core. `None` where CPU time was not
+    /// [measured](crate::SimpleProfiler::measure_cpu).
+    pub fn waiting_seconds(&self) -> Option<f64> {
+        // CPU time is read just outside of the two moments between which the action is timed.
+        self.cpu.map(|cpu| (self.total_seconds - cpu.thread_seconds).max(0.0))
+    }
+
+    /// How many cores the process kept busy while the action ran, on average; `None` where CPU time
+    /// was not measured. It says something of actions that do not run side by side, see
+    /// [`CpuStatistics::process_seconds`].
+    pub fn busy_cores(&self) -> Option<f64> {
+        let cpu = self.cpu.filter(|_| self.total_seconds > 0.0)?;
+        Some(cpu.process_seconds / self.total_seconds)
+    }
+
     /// The name as reports show it: rows of a stage inside the reported one carry its name, as in
     /// `[SanityCheck]validation_step`.
     pub fn label(&self) -> String {

@@ -1,12 +1,12 @@
 //! The Simple profiler: how often every action ran, and how long.
 
+mod counters;
 mod histogram;
-mod io;
 mod summarize;
 mod table;
 mod waiting;
 
-pub use self::io::SimpleIoProfiler;
+pub use self::counters::{SimpleCountersProfiler, SimpleIoProfiler};
 use self::table::SimpleTable;
 use crate::recorder::Recorder;
 use crate::report::{Report, SimpleReport, detailed, lightning};

@@ -78,6 +78,7 @@ fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
             first_seconds: rate.seconds(row.first),
             rest: rest(&row, rate),
             io: None,
+            cpu: None,
         })
         .collect()
 }
@@ -93,6 +94,7 @@ fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatist
         first_seconds: total_seconds,
         rest: None,
         io: None,
+        cpu: None,
     };
     let whole = row(PROCESS_STARTUP, startup.total_seconds, startup.after_main_seconds());
     let before_main =

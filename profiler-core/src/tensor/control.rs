@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::profile::Profile;
 use super::recording::Recording;
-use super::schedule::{Schedule, StepPhase};
+use super::schedule::StepPhase;
+use super::settings::Settings;
 use crate::{RunContext, Stage};
 
 /// All stages that run.
@@ -32,6 +33,8 @@ pub(super) struct StageRun {
     pub(super) cycles: u64,
     /// How many pauses are open.
     pub(super) pauses: u32,
+    /// Whether what is recorded is kept only if no step ever ends.
+    pub(super) is_provisional: bool,
     /// What the cycles have shown so far.
     pub(super) profile: Profile,
     /// The files that were written.
@@ -41,7 +44,7 @@ pub(super) struct StageRun {
 }
 
 impl StageRun {
-    pub(super) fn new(stage: Option<Stage>, run: RunContext, schedule: Option<&Schedule>) -> Self {
+    pub(super) fn new(stage: Option<Stage>, run: RunContext, settings: &Settings) -> Self {
         let mut begun = Self {
             stage,
             run,
@@ -51,17 +54,25 @@ impl StageRun {
             first_step: 0,
             cycles: 0,
             pauses: 0,
+            is_provisional: false,
             profile: Profile::default(),
             files: Vec::new(),
             notes: Vec::new(),
         };
-        begun.phase = begun.phase_of_step(schedule);
+        begun.phase = begun.phase_of_step(settings);
+        if begun.phase == StepPhase::Skip
+            && settings.records_without_steps
+            && stage != Some(Stage::SanityCheck)
+        {
+            begun.phase = StepPhase::Record;
+            begun.is_provisional = true;
+        }
         begun
     }
 
     /// What is done with the step that runs.
-    pub(super) fn phase_of_step(&self, schedule: Option<&Schedule>) -> StepPhase {
-        match (self.stage, schedule) {
+    pub(super) fn phase_of_step(&self, settings: &Settings) -> StepPhase {
+        match (self.stage, settings.schedule) {
             // A sanity check is no training: its batches would be taken for the first steps.
             (Some(Stage::SanityCheck), _) => StepPhase::Skip,
             (_, Some(schedule)) => schedule.phase(self.step),
@@ -87,8 +98,7 @@ impl StageRun {
 
 impl Control {
     pub(super) fn new() -> Self {
-        let outside = StageRun::new(None, RunContext::default(), None);
-        let outside = StageRun { phase: StepPhase::Skip, ..outside };
+        let outside = StageRun::new(None, RunContext::default(), &Settings::default());
         Self { running: vec![outside], finished: None }
     }
 

@@ -253,6 +253,7 @@ impl Profiler for TensorProfiler {
     fn describe(&self) {
         self.finish_stage();
         crate::output::deliver(Some(&self.output), &self.summary());
+        crate::output::deliver_json(Some(&self.output), || self.report());
         self.teardown(None);
     }
 }

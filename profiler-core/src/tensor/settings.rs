@@ -21,6 +21,8 @@ type TraceHandler = Box<dyn Fn(&Cycle) + Send + Sync>;
 
 pub(super) struct Settings {
     pub(super) schedule: Option<Schedule>,
+    /// Whether everything is kept if `step` is never called, although the first step is skipped.
+    pub(super) records_without_steps: bool,
     pub(super) record_shapes: bool,
     pub(super) profile_memory: bool,
     pub(super) device_timing: DeviceTiming,
@@ -38,6 +40,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             schedule: Some(Schedule::default()),
+            records_without_steps: false,
             record_shapes: true,
             profile_memory: false,
             device_timing: DeviceTiming::default(),
@@ -83,6 +86,15 @@ impl TensorProfiler {
     #[must_use]
     pub fn without_schedule(mut self) -> Self {
         self.settings.schedule = None;
+        self
+    }
+
+    /// Whether all is recorded of a stage in which no step ever ends, although the schedule skips the
+    /// first one, so that a program without training steps has a report; it is not by default. When
+    /// the first step ends, what was recorded until then is thrown away.
+    #[must_use]
+    pub fn record_without_steps(mut self, records: bool) -> Self {
+        self.settings.records_without_steps = records;
         self
     }
 

@@ -34,7 +34,7 @@ impl TensorProfiler {
                 return self.number();
             }
             let run = RunContext::from_environment();
-            *control.top() = StageRun::new(None, run, self.settings.schedule.as_ref());
+            *control.top() = StageRun::new(None, run, &self.settings);
         }
         self.begin_recording_if_due();
         self.start_step();
@@ -52,14 +52,19 @@ impl TensorProfiler {
             return;
         }
         self.stop_step();
-        let Some(schedule) = &self.settings.schedule else { return };
+        if self.settings.schedule.is_none() {
+            return;
+        }
         let (before, after) = {
             let mut control = self.control();
             let run = control.top();
             run.step += 1;
             self.step.store(run.step, Ordering::Relaxed);
-            let after = run.phase_of_step(Some(schedule));
-            (std::mem::replace(&mut run.phase, after), after)
+            let after = run.phase_of_step(&self.settings);
+            let before = std::mem::replace(&mut run.phase, after);
+            // What was recorded in case there are no steps is as good as a warm-up.
+            let was_provisional = std::mem::take(&mut run.is_provisional);
+            (if was_provisional { StepPhase::Warmup } else { before }, after)
         };
         match (before, after) {
             (StepPhase::RecordAndSave, _) => self.finish_cycle(true),
@@ -75,6 +80,7 @@ impl TensorProfiler {
     fn start_step(&self) {
         if self.settings.schedule.is_some()
             && let Some(number) = self.number()
+            && !self.control().top().is_provisional
         {
             let step = self.step.load(Ordering::Relaxed);
             let span = OpStart { sequence: step as u32, ..OpStart::new(step_action()) };
@@ -201,8 +207,7 @@ impl TensorProfiler {
         self.interrupt_step();
         {
             let mut control = self.control();
-            let schedule = self.settings.schedule.as_ref();
-            control.push(StageRun::new(Some(stage), run.clone(), schedule));
+            control.push(StageRun::new(Some(stage), run.clone(), &self.settings));
         }
         self.go_on();
     }

@@ -21,7 +21,7 @@ impl TensorProfiler {
         // Outside of the lock: it records, if only into something of its own.
         let seconds_per_scope = seconds_per_scope();
         let control = self.control();
-        let empty = StageRun::new(None, RunContext::default(), None);
+        let empty = StageRun::new(None, RunContext::default(), &self.settings);
         let run = control.reported().unwrap_or(&empty);
         let settings = &self.settings;
         let (profile, rate) = (&run.profile, Rate::now());

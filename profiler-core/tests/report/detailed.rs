@@ -1,5 +1,7 @@
-use profiler_core::report::detailed::paint;
-use profiler_core::report::simple::{DataWaiting, IoStatistics, ThreadStatistics};
+use profiler_core::advanced::LineCountRestriction;
+use profiler_core::report::detailed::{paint, paint_rows};
+use profiler_core::report::rows::{RowKey, Rows};
+use profiler_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics, ThreadStatistics};
 use profiler_core::report::{SimpleReport, StartupDurations};
 
 use crate::samples::{header, open, row, training_run};
@@ -8,19 +10,91 @@ fn position(text: &str, part: &str) -> usize {
     text.find(part).unwrap_or_else(|| panic!("{part:?} is missing in:\n{text}"))
 }
 
-#[test]
-fn the_layout_is_as_agreed() {
-    let text = paint(&training_run());
+fn assert_golden(text: &str, name: &str) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/detailed");
-    let path = std::path::Path::new(folder).join("training_run.txt");
+    let path = std::path::Path::new(folder).join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(folder).expect("the folder of golden files");
-        std::fs::write(&path, &text).expect("the golden file");
+        std::fs::write(&path, text).expect("the golden file");
     }
     let expected = std::fs::read_to_string(&path).expect("the golden file");
     assert_eq!(text, expected, "if the change is meant, run again with UPDATE_GOLDEN=1");
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(140), "only names may go beyond the page: {widest:?}");
+}
+
+#[test]
+fn the_layout_is_as_agreed() {
+    assert_golden(&paint(&training_run()), "training_run.txt");
+}
+
+/// The same run with what the operating system counts.
+fn counted_run() -> SimpleReport {
+    let mut report = training_run();
+    let threads = report.threads.iter_mut().flat_map(|thread| &mut thread.actions);
+    for row in report.actions.iter_mut().chain(threads) {
+        let (working, cores, gave) = match row.action.as_str() {
+            "decode_sample" => (0.75, 3.25, 154_000),
+            "[TrainingEpochLoop].train_dataloader_next" => (0.01, 4.0, 2_400),
+            "save_checkpoint" => (0.125, 0.125, 12),
+            // Read just outside of the action: more than all of it.
+            "on_fit_start" => (25.0, 25.0, 0),
+            _ => (1.0, 1.0, 0),
+        };
+        row.cpu = Some(CpuStatistics {
+            thread_seconds: working * row.total_seconds,
+            process_seconds: cores * row.total_seconds,
+            voluntary_switches: gave,
+            involuntary_switches: row.calls / 100,
+        });
+    }
+    report
+}
+
+#[test]
+fn cpu_time_has_a_table_of_its_own() {
+    let text = paint(&counted_run());
+    assert_golden(&text, "counted_run.txt");
+    let table = &text[position(&text, "\nCPU time, all threads, longest first\n")..];
+    let cells = |action: &str| -> Vec<&str> {
+        let line = table.lines().find(|line| line.ends_with(&format!("  {action}")));
+        line.unwrap_or_else(|| panic!("no row {action} in {table}")).split_whitespace().collect()
+    };
+    // 10.464 ms in all, an eighth of it working, and nobody else was.
+    let expected = "10.46 ms 1.308 ms 9.156 ms 12.50 1.308 ms 0.12 12 0 save_checkpoint";
+    assert_eq!(cells("save_checkpoint").join(" "), expected);
+    let start = cells("on_fit_start").join(" ");
+    assert!(start.starts_with("17.00 ns 425.0 ns 0.000 s 100.00 425.0 ns 25.00 "), "{start}");
+    assert!(!paint(&training_run()).contains("CPU time"));
+}
+
+#[test]
+fn rows_can_be_chosen_and_sorted() {
+    let report = counted_run();
+    let named = |label: &str| label.contains("step");
+    let rows = Rows {
+        sort_by: Some(RowKey::First),
+        limit: LineCountRestriction::Lines(2),
+        is_shown: Some(&named),
+    };
+    let text = paint_rows(&report, &rows);
+    let all = &text[position(&text, "\nActions, all threads, by first\n")..];
+    let shown: Vec<_> =
+        all.lines().skip(4).take(2).filter_map(|line| line.split("  ").last()).collect();
+    assert_eq!(shown, ["[TrainStep]DigitsCnn.training_step", "optimizer_step"]);
+    position(all, "  Sum of all 8, 2 of them shown\n");
+    let cpu = &all[position(all, "\nCPU time, all threads, in the order above\n")..];
+    assert_eq!(cpu.lines().skip(4).take_while(|line| !line.starts_with("With")).count(), 2);
+    // What is said of the whole stays.
+    let whole = paint(&report);
+    let summary = whole.lines().find(|line| line.contains("in actions of thread main"));
+    position(&text, summary.expect("a summary"));
+    let sum = |text: &str| {
+        text.lines()
+            .find(|line| line.contains("  Sum"))
+            .map(|line| line.split_whitespace().take(4).map(str::to_owned).collect::<Vec<_>>())
+    };
+    assert_eq!(sum(&text), sum(&whole));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use profiler_core::report::StartupDurations;
 use profiler_core::report::advanced::{CallTreeNode, ThreadCallTree};
-use profiler_core::report::simple::{DataWaiting, IoStatistics};
+use profiler_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics};
 use profiler_core::{ActionKind, Report, Stage};
 
 use crate::samples::{advanced, calls, key, open, profile, row, simple, training_run};
@@ -24,6 +24,12 @@ fn what_is_written_can_be_read() {
     running.data_waiting =
         Some(DataWaiting { waiting_seconds: 1.0, epoch_seconds: Some(3.0), share: 1.0 / 3.0 });
     running.actions[0].io = Some(IoStatistics { read_bytes: u64::MAX, ..Default::default() });
+    running.actions[0].cpu = Some(CpuStatistics {
+        thread_seconds: 0.1 + 0.2,
+        process_seconds: 1e-9,
+        voluntary_switches: u64::MAX,
+        involuntary_switches: 1,
+    });
     for report in [Report::Simple(running), Report::Advanced(tree)] {
         let json = report.to_json().expect("a report is JSON");
         assert_eq!(Report::from_json(&json).expect("it was just written"), report);
@@ -70,7 +76,8 @@ fn the_layout_is_as_documented() {
         "p95_seconds": 0.25,
         "max_seconds": 0.25
       },
-      "io": null
+      "io": null,
+      "cpu": null
     }
   ],
   "threads": [],
@@ -98,6 +105,7 @@ fn reports_of_earlier_versions_can_be_read() {
     remove(&mut value, "data_waiting");
     remove(&mut value["header"], "startup");
     remove(&mut value["actions"][0], "io");
+    remove(&mut value["actions"][0], "cpu");
     assert_eq!(Report::from_json(&value.to_string()).expect("still a report"), report);
 }
 

@@ -58,6 +58,7 @@ pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
             max_seconds: quantile(1.0),
         }),
         io: None,
+        cpu: None,
     }
 }
 

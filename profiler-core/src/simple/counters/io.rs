@@ -28,7 +28,7 @@ mod linux {
     ///
     /// *Cost*: a system call; the first time on a thread, opening a file that stays open as long as
     /// the thread.
-    pub(in crate::simple::io) fn read() -> Result<IoStatistics, String> {
+    pub(in crate::simple::counters) fn read() -> Result<IoStatistics, String> {
         let read = READER.try_with(|reader| {
             let mut reader = reader.borrow_mut();
             match reader.get_or_insert_with(Reader::open) {

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::sync::Barrier;
 
 use super::*;
-use crate::ProfilerExt;
+use crate::report::simple::IoStatistics;
 
 fn io(rows: &[ActionStatistics], action: &str) -> IoStatistics {
-    let row = rows.iter().find(|row| row.action == action);
-    let row = row.unwrap_or_else(|| panic!("no row {action} in {rows:?}"));
+    let row = row(rows, action);
     row.io.unwrap_or_else(|| panic!("no bytes in {row:?}"))
 }
 

@@ -1,19 +1,18 @@
-//! What one thread records about bytes: sums per action.
+//! What one thread records of the operating system's counters: sums per action.
 
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::counters;
+use super::reading::Reading;
 use crate::NeverStarted;
 use crate::action::Action;
 use crate::clock::Clock;
 use crate::recorder::Table;
 use crate::recorder::stack::Stack;
-use crate::report::simple::IoStatistics;
 
 /// Next to the system calls that it records, a lock that only reports contend for costs nothing.
-pub(super) struct IoTable {
+pub(super) struct CountersTable<const IO: bool, const CPU: bool> {
     /// Which scopes are open. Frames hold, instead of a time, the number of their scope.
     stack: Stack<()>,
     state: Mutex<State>,
@@ -24,63 +23,57 @@ struct State {
     /// The number of the scope opened last.
     last: u64,
     /// The counters at the start of open scopes, by the scope's number.
-    starts: HashMap<u64, IoStatistics>,
-    recorded: IoSnapshot,
+    starts: HashMap<u64, Reading>,
+    recorded: CountersSnapshot,
 }
 
-/// What was read and written per action, and what kept some of it from being known.
+/// What was counted per action, and what kept some of it from being known.
 #[derive(Debug, Clone, Default)]
-pub(super) struct IoSnapshot {
-    pub(super) actions: HashMap<Action, IoStatistics>,
-    pub(super) problem: Option<String>,
+pub(super) struct CountersSnapshot {
+    pub(super) actions: HashMap<Action, Reading>,
+    /// Sentences, each once.
+    pub(super) problems: Vec<String>,
 }
 
-impl IoTable {
+impl CountersSnapshot {
+    fn note(&mut self, problem: String) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}
+
+impl<const IO: bool, const CPU: bool> CountersTable<IO, CPU> {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self, action: Action) {
         let mut state = self.state();
-        state.last += 1;
-        let number = state.last;
-        self.stack.push_any(action, ptr::null(), true, || number);
+        let State { last, starts, recorded } = &mut *state;
+        *last += 1;
+        self.stack.push_any(action, ptr::null(), true, || *last);
         // Read last, so that the action has nothing of what comes before.
-        match counters::read() {
-            Ok(start) => drop(state.starts.insert(number, start)),
-            Err(problem) => state.recorded.problem = Some(problem),
-        }
+        let start = Reading::at_start::<IO, CPU>(|problem| recorded.note(problem));
+        starts.insert(*last, start);
     }
 
     fn close(&self, action: Action) -> bool {
-        let end = counters::read();
+        let mut problems = Vec::new();
+        let end = Reading::at_end::<IO, CPU>(|problem| problems.push(problem));
         let mut state = self.state();
+        problems.into_iter().for_each(|problem| state.recorded.note(problem));
         let Some(closed) = self.stack.pop_any(action, 0, |_| ()) else { return false };
         let start = state.starts.remove(&closed.started);
-        match (start, end) {
-            (Some(start), Ok(end)) if closed.is_outermost => {
-                state.recorded.actions.entry(action).or_default().add(&difference(end, start));
-            }
-            (_, Err(problem)) => state.recorded.problem = Some(problem),
-            _ => {}
+        if let Some(start) = start.filter(|_| closed.is_outermost) {
+            state.recorded.actions.entry(action).or_default().add(&end.since(&start));
         }
         true
     }
 }
 
-fn difference(end: IoStatistics, start: IoStatistics) -> IoStatistics {
-    IoStatistics {
-        read_bytes: end.read_bytes.saturating_sub(start.read_bytes),
-        written_bytes: end.written_bytes.saturating_sub(start.written_bytes),
-        storage_read_bytes: end.storage_read_bytes.saturating_sub(start.storage_read_bytes),
-        storage_written_bytes: end
-            .storage_written_bytes
-            .saturating_sub(start.storage_written_bytes),
-    }
-}
-
-impl Table for IoTable {
-    type Snapshot = IoSnapshot;
+impl<const IO: bool, const CPU: bool> Table for CountersTable<IO, CPU> {
+    type Snapshot = CountersSnapshot;
     type Record = ();
 
     fn new() -> Self {
@@ -111,16 +104,14 @@ impl Table for IoTable {
         &self.stack
     }
 
-    fn snapshot(&self) -> IoSnapshot {
+    fn snapshot(&self) -> CountersSnapshot {
         self.state().recorded.clone()
     }
 
-    fn merge(into: &mut IoSnapshot, from: &IoSnapshot) {
-        for (action, io) in &from.actions {
-            into.actions.entry(*action).or_default().add(io);
+    fn merge(into: &mut CountersSnapshot, from: &CountersSnapshot) {
+        for (action, counted) in &from.actions {
+            into.actions.entry(*action).or_default().add(counted);
         }
-        if into.problem.is_none() {
-            into.problem.clone_from(&from.problem);
-        }
+        from.problems.iter().cloned().for_each(|problem| into.note(problem));
     }
 }

@@ -1,0 +1,259 @@
+//! Patterns of function paths.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::PatternError;
+use super::path::FunctionPath;
+
+/// A pattern of function paths.
+///
+/// A path begins with the crate and ends with the function: `my_model::net::Net::forward`. The
+/// module is the one that the function is written in, and the type stands without its parameters.
+/// A method of a trait's implementation is also found by the trait, `my_model::net::Module::forward`,
+/// and by both, `my_model::net::<Net as Module>::forward`.
+///
+/// * `*` is anything within one name;
+/// * `**` is any number of names, also none;
+/// * a `*` at the end is everything below: `my_model::net::*`;
+/// * one name alone is a crate, and means all of its functions: `my_model` is `my_model::*`. A
+///   function wherever it may be is `**::forward`.
+///
+/// A crate may be written as in Cargo.toml, with `-`; everything else is compared as it is written,
+/// with upper and lower case told apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Pattern {
+    text: String,
+    segments: Vec<String>,
+}
+
+/// Any number of names.
+const ANY: &str = "**";
+
+impl Pattern {
+    /// As it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a function of this crate may match.
+    pub fn concerns(&self, crate_name: &str) -> bool {
+        self.segments.first().is_some_and(|first| first == ANY || glob(first, crate_name))
+    }
+
+    /// Whether the path of a function, written as [`SplicedCrate::seen`](super::SplicedCrate) has
+    /// it, matches.
+    pub fn matches_text(&self, path: &str) -> bool {
+        let names = split(path);
+        is_match(&self.segments, &names.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    pub(super) fn matches(&self, path: &FunctionPath) -> bool {
+        if path.spellings().any(|names| is_match(&self.segments, &names)) {
+            return true;
+        }
+        let is_qualified = self.segments.iter().any(|segment| segment.starts_with('<'));
+        is_qualified
+            && path.qualified().is_some_and(|(place, qualified)| {
+                let mut names: Vec<&str> = path.segments.iter().map(String::as_str).collect();
+                names[place] = &qualified;
+                is_match(&self.segments, &names)
+            })
+    }
+
+    /// The names of the path that is looked for, to compare others with it.
+    pub(super) fn segments(&self) -> &[String] {
+        &self.segments
+    }
+}
+
+/// Whether the names match the pattern's.
+fn is_match(pattern: &[String], names: &[&str]) -> bool {
+    match (pattern.split_first(), names.split_first()) {
+        (None, None) => true,
+        (None, Some(_)) => false,
+        (Some((first, rest)), _) if first == ANY => {
+            (0..=names.len()).any(|skipped| is_match(rest, &names[skipped..]))
+        }
+        (Some(_), None) => false,
+        (Some((first, rest)), Some((name, names))) => glob(first, name) && is_match(rest, names),
+    }
+}
+
+/// Whether `name` is `pattern`, in which a `*` is any text.
+pub(super) fn glob(pattern: &str, name: &str) -> bool {
+    let Some((before, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(name) = name.strip_prefix(before) else { return false };
+    name.char_indices()
+        .map(|(place, _)| place)
+        .chain([name.len()])
+        .any(|place| glob(rest, &name[place..]))
+}
+
+/// The names of a path: what stands between `::`, but not within `<…>`.
+fn split(path: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut depth = 0_usize;
+    let mut rest = path;
+    while let Some(character) = rest.chars().next() {
+        if depth == 0 && let Some(after) = rest.strip_prefix("::") {
+            names.push(String::new());
+            rest = after;
+            continue;
+        }
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if let Some(name) = names.last_mut() {
+            name.push(character);
+        }
+        rest = &rest[character.len_utf8()..];
+    }
+    names
+}
+
+/// A name as paths have it: without type parameters, and without `r#`.
+fn plain(name: &str) -> String {
+    let name = name.trim();
+    if let Some(both) = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'))
+        && let Some((of, implemented)) = both.split_once(" as ")
+    {
+        let last = |path: &str| split(path).last().map(|name| plain(name)).unwrap_or_default();
+        return format!("<{} as {}>", last(of), last(implemented));
+    }
+    let name = name.strip_prefix("r#").unwrap_or(name);
+    match name.find('<') {
+        Some(place) if place > 0 => name[..place].to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        let error = |reason| PatternError { pattern: text.to_owned(), reason };
+        if text.trim().is_empty() {
+            return Err(error("is empty"));
+        }
+        let written = text.trim();
+        let written = written.strip_suffix("()").unwrap_or(written);
+        let mut segments: Vec<String> = split(written).iter().map(|name| plain(name)).collect();
+        if segments.iter().any(String::is_empty) {
+            return Err(error("has a part without a name"));
+        }
+        let is_spaced = |name: &String| name.contains(' ') && !name.starts_with(['<', '[', '(']);
+        if segments.iter().any(is_spaced) {
+            return Err(error("has a blank in a name"));
+        }
+        let first = &mut segments[0];
+        if ["crate", "self", "super", "Self"].contains(&first.as_str()) {
+            return Err(error("does not begin with the name of a crate"));
+        }
+        *first = first.replace('-', "_");
+        if segments.len() == 1 {
+            segments.push(ANY.to_owned());
+        } else if segments.last().is_some_and(|last| last == "*") {
+            segments.push(ANY.to_owned());
+        }
+        Ok(Self { text: text.to_owned(), segments })
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = PatternError;
+
+    fn try_from(text: String) -> Result<Self, PatternError> {
+        text.parse()
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.text
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, path: &str) -> bool {
+        pattern.parse::<Pattern>().expect("a pattern").matches_text(path)
+    }
+
+    #[test]
+    fn names_and_stars_match_what_they_say() {
+        assert!(matches("my_model::net::Net::forward", "my_model::net::Net::forward"));
+        assert!(matches("my-model::net::Net<B>::forward()", "my_model::net::Net::forward"));
+        assert!(!matches("my_model::net::Net::forward", "my_model::net::Net::forward::inner"));
+        assert!(!matches("my_model::net::net::forward", "my_model::net::Net::forward"));
+        assert!(matches("my_model::*::forward", "my_model::Net::forward"));
+        assert!(!matches("my_model::*::forward", "my_model::net::Net::forward"));
+        assert!(matches("my_model::**::forward", "my_model::net::Net::forward"));
+        assert!(matches("my_model::**::forward", "my_model::forward"));
+        assert!(matches("my_model::**::for*_t", "my_model::Net::forward_t"));
+        assert!(!matches("my_model::**::for*_t", "my_model::Net::forward"));
+        assert!(matches("my_model::**::r#type", "my_model::type"));
+    }
+
+    #[test]
+    fn a_star_at_the_end_is_everything_below() {
+        for pattern in ["my_model::*", "my_model::**", "my-model", "**", "*"] {
+            assert!(matches(pattern, "my_model::run"), "{pattern}");
+            assert!(matches(pattern, "my_model::net::Net::forward::inner"), "{pattern}");
+        }
+        assert!(!matches("my_model::net::*", "my_model::net"));
+        assert!(!matches("my_model", "my_modeler::run"));
+    }
+
+    #[test]
+    fn methods_of_traits_are_found_by_type_and_by_trait() {
+        let path = FunctionPath {
+            segments: ["a", "net", "Net", "forward"].map(str::to_owned).to_vec(),
+            implemented: Some((2, "Module".to_owned())),
+        };
+        let finds = |pattern: &str| pattern.parse::<Pattern>().expect("a pattern").matches(&path);
+        assert!(finds("a::net::Net::forward"));
+        assert!(finds("a::net::Module::forward"));
+        assert!(finds("a::net::<Net as Module>::forward"));
+        assert!(finds("a::net::<crate::net::Net<B> as nn::Module<B>>::forward"));
+        assert!(finds("a::**::<* as Module>::*"));
+        assert!(!finds("a::net::<Net as ModuleT>::forward"));
+    }
+
+    #[test]
+    fn a_pattern_concerns_the_crates_that_it_names() {
+        let concerns = |pattern: &str, name: &str| {
+            pattern.parse::<Pattern>().expect("a pattern").concerns(name)
+        };
+        assert!(concerns("my-model::x", "my_model"));
+        assert!(concerns("burn_*::x", "burn_flex"));
+        assert!(concerns("**::forward", "anything"));
+        assert!(!concerns("my_model", "my_modeler"));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_an_error() {
+        for (pattern, reason) in [
+            ("", "is empty"),
+            ("a::::b", "has a part without a name"),
+            ("a::", "has a part without a name"),
+            ("crate::a", "does not begin with the name of a crate"),
+            ("a::b c", "has a blank in a name"),
+        ] {
+            assert_eq!(pattern.parse::<Pattern>().expect_err(pattern).reason, reason);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! What is to be measured.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::SelectError;
+use super::function::Found;
+use super::hook::{Hook, function_hook};
+use super::names;
+use super::pattern::Pattern;
+use super::presets;
+use super::result::HookKind;
+use super::rules::{CrateRules, RuleFile};
+use super::template;
+
+/// Changes with every change of what is spliced that the template's text does not show.
+const VERSION: u32 = 1;
+
+/// What is to be measured: patterns of functions, and rules that say which functions are ops.
+///
+/// It travels as JSON from `mlprof run` to the processes that compile.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Selection {
+    functions: Vec<Pattern>,
+    lines: Vec<Pattern>,
+    memory: Vec<Pattern>,
+    except: Vec<Pattern>,
+    rules: Vec<RuleFile>,
+}
+
+impl Selection {
+    /// Whether anything in this crate may be selected. `crate_name` is rustc's: with underscores.
+    pub fn concerns(&self, crate_name: &str) -> bool {
+        let patterns = [&self.functions, &self.lines, &self.memory];
+        patterns.into_iter().flatten().any(|pattern| pattern.concerns(crate_name))
+            || self.rules_of(crate_name).next().is_some()
+    }
+
+    /// Whether nothing is selected at all.
+    pub fn is_empty(&self) -> bool {
+        let patterns = [&self.functions, &self.lines, &self.memory];
+        patterns.into_iter().all(Vec::is_empty) && self.rules.is_empty()
+    }
+
+    /// A number that changes when what is selected of this crate changes, or what is put into it.
+    /// The same in every process.
+    pub fn fingerprint(&self, crate_name: &str) -> u64 {
+        let mut hash = Fnv::default();
+        hash.add(&VERSION.to_le_bytes());
+        hash.add(template::TEXTS.concat().as_bytes());
+        let lists = [&self.functions, &self.lines, &self.memory, &self.except];
+        for (number, patterns) in (0_u8..).zip(lists) {
+            hash.add(&[number]);
+            for pattern in patterns.iter().filter(|pattern| pattern.concerns(crate_name)) {
+                hash.add(pattern.text().as_bytes());
+                hash.add(&[0xff]);
+            }
+        }
+        for (framework, rules) in self.rules_of(crate_name) {
+            // Neither map nor number in it has more than one form.
+            hash.add(framework.as_bytes());
+            hash.add(&serde_json::to_vec(rules).unwrap_or_default());
+        }
+        hash.0
+    }
+
+    /// All patterns that choose functions, to say which of them matched nothing.
+    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.functions.iter().chain(&self.lines).chain(&self.memory)
+    }
+
+    /// The rule files, each with the crates that it is about.
+    pub fn rule_files(&self) -> &[RuleFile] {
+        &self.rules
+    }
+
+    /// The rules about a crate, each with its framework.
+    pub(super) fn rules_of(&self, crate_name: &str) -> impl Iterator<Item = (&str, &CrateRules)> {
+        self.rules.iter().flat_map(move |file| {
+            let rules = file.crates.iter().filter(move |rules| rules.name == crate_name);
+            rules.map(|rules| (file.framework.as_str(), rules))
+        })
+    }
+
+    /// The hooks that a function is to have.
+    pub(super) fn hooks(&self, found: &Found<'_>) -> Vec<Hook> {
+        let is_chosen =
+            |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(found.path));
+        if is_chosen(&self.except) {
+            return Vec::new();
+        }
+        let mut hooks = Vec::new();
+        if is_chosen(&self.functions) {
+            hooks.push(function_hook(found.path, HookKind::Function));
+        }
+        for (framework, rules) in self.rules_of(&found.path.segments[0]) {
+            let rule = rules.rules.iter().find(|rule| rule.applies_to(found));
+            hooks.extend(rule.map(|rule| Hook {
+                kind: rule.kind,
+                name: names::hook_name(rule, framework, found),
+                inputs: rule.inputs.clone(),
+            }));
+        }
+        for (patterns, kind) in [(&self.lines, HookKind::Lines), (&self.memory, HookKind::Memory)]
+        {
+            if is_chosen(patterns) {
+                hooks.push(function_hook(found.path, kind));
+            }
+        }
+        hooks
+    }
+}
+
+/// Makes a [`Selection`] of what a user asked for.
+///
+/// ```
+/// use profiler_cli::splice::SelectionBuilder;
+///
+/// let selection = SelectionBuilder::default()
+///     .functions(["my_model::net::*"])?
+///     .except(["my_model::net::Net::clone"])?
+///     .ops("candle")?
+///     .build();
+/// assert!(selection.concerns("candle_core") && selection.concerns("my_model"));
+/// # Ok::<(), profiler_cli::splice::SelectError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct SelectionBuilder {
+    selection: Selection,
+}
+
+impl SelectionBuilder {
+    /// Measures the calls of these functions.
+    ///
+    /// # Errors
+    ///
+    /// A pattern that cannot be meant.
+    pub fn functions<P: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = P>,
+    ) -> Result<Self, SelectError> {
+        add(&mut self.selection.functions, patterns)?;
+        Ok(self)
+    }
+
+    /// Measures the time of each line of these functions.
+    ///
+    /// # Errors
+    ///
+    /// A pattern that cannot be meant.
+    pub fn lines<P: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = P>,
+    ) -> Result<Self, SelectError> {
+        add(&mut self.selection.lines, patterns)?;
+        Ok(self)
+    }
+
+    /// Measures the memory of each line of these functions.
+    ///
+    /// # Errors
+    ///
+    /// A pattern that cannot be meant.
+    pub fn memory<P: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = P>,
+    ) -> Result<Self, SelectError> {
+        add(&mut self.selection.memory, patterns)?;
+        Ok(self)
+    }
+
+    /// Leaves these functions out of everything.
+    ///
+    /// # Errors
+    ///
+    /// A pattern that cannot be meant.
+    pub fn except<P: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = P>,
+    ) -> Result<Self, SelectError> {
+        add(&mut self.selection.except, patterns)?;
+        Ok(self)
+    }
+
+    /// Measures the ops that a preset names (one of [`PRESETS`](super::PRESETS)), or a rule file: what
+    /// ends in `.toml` or has a `/` in it is a path.
+    ///
+    /// # Errors
+    ///
+    /// A preset that does not exist, a file that cannot be read or is wrong.
+    pub fn ops(mut self, preset_or_file: &str) -> Result<Self, SelectError> {
+        let is_path = preset_or_file.ends_with(".toml") || preset_or_file.contains(['/', '\\']);
+        let rules = if is_path {
+            presets::read(Path::new(preset_or_file))?
+        } else {
+            presets::preset(preset_or_file)?
+        };
+        if !self.selection.rules.contains(&rules) {
+            self.selection.rules.push(rules);
+        }
+        Ok(self)
+    }
+
+    /// The selection.
+    pub fn build(self) -> Selection {
+        self.selection
+    }
+}
+
+fn add<P: AsRef<str>>(
+    patterns: &mut Vec<Pattern>,
+    more: impl IntoIterator<Item = P>,
+) -> Result<(), SelectError> {
+    for pattern in more {
+        patterns.push(pattern.as_ref().parse::<Pattern>()?);
+    }
+    Ok(())
+}
+
+/// FNV-1a: the hashers of the standard library promise nothing about other versions of it.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection(functions: &[&str], ops: &[&str]) -> Selection {
+        let builder = SelectionBuilder::default().functions(functions).expect("patterns");
+        let builder =
+            ops.iter().try_fold(builder, |builder, ops| builder.ops(ops)).expect("presets");
+        builder.build()
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_what_is_selected_of_a_crate_and_with_nothing_else() {
+        let one = selection(&["a::f"], &["candle"]);
+        let more = selection(&["a::f", "b::g"], &["candle"]);
+        assert_eq!(one.fingerprint("a"), more.fingerprint("a"));
+        assert_ne!(one.fingerprint("b"), more.fingerprint("b"));
+        assert_eq!(one.fingerprint("candle_core"), more.fingerprint("candle_core"));
+        let without = selection(&["a::f"], &[]);
+        assert_ne!(one.fingerprint("candle_core"), without.fingerprint("candle_core"));
+        assert_eq!(one.fingerprint("a"), without.fingerprint("a"));
+        let lines = SelectionBuilder::default().lines(["a::f"]).expect("a pattern").build();
+        assert_ne!(lines.fingerprint("a"), without.fingerprint("a"));
+        let except = SelectionBuilder::default().functions(["a::f"]).expect("a pattern");
+        let except = except.except(["a::f"]).expect("a pattern").build();
+        assert_ne!(except.fingerprint("a"), without.fingerprint("a"));
+    }
+
+    #[test]
+    fn a_selection_survives_the_way_to_another_process() {
+        let all = PRESET_NAMES.iter().copied().collect::<Vec<_>>();
+        let before = selection(&["a::**::<* as T>::f"], &all);
+        let text = serde_json::to_string(&before).expect("JSON");
+        let after: Selection = serde_json::from_str(&text).expect("the same");
+        assert_eq!(before, after);
+        for name in ["a", "candle_core", "burn_flex", "burn_autodiff"] {
+            assert_eq!(before.fingerprint(name), after.fingerprint(name));
+            assert!(after.concerns(name), "{name}");
+        }
+        assert!(!after.concerns("serde"));
+    }
+
+    const PRESET_NAMES: [&str; 3] = ["candle", "burn-flex", "burn-autodiff"];
+
+    #[test]
+    fn an_unknown_preset_is_an_error_that_names_those_there_are() {
+        let error = SelectionBuilder::default().ops("tensorflow").expect_err("no such preset");
+        let text = error.to_string();
+        assert!(text.contains("`tensorflow`"), "{text}");
+        for name in PRESET_NAMES {
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_selection_concerns_nothing() {
+        let nothing = SelectionBuilder::default().except(["a::*"]).expect("a pattern").build();
+        assert!(nothing.is_empty() && !nothing.concerns("a"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Which large blocks are alive, and which call path allocated each.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Slots of a bucket: as many addresses as a cache line has room for.
+const WAYS: usize = 8;
+const BUCKETS: usize = 1 << 15;
+/// How many blocks can be known at once.
+pub(super) const CAPACITY: usize = WAYS * BUCKETS;
+
+/// A slot that nobody uses.
+const EMPTY: u64 = 0;
+/// A slot that is being filled. No block is at this address.
+const CLAIMED: u64 = 1;
+
+/// Blocks by address, in one of two buckets each; no locks, and nothing is allocated after the table
+/// itself.
+///
+/// *Invariant*: an address is stored after the other fields of its slot, by the thread that
+/// allocated the block, and removed by the one that is about to free it: so no address is there
+/// twice, and who looks for a block that it owns finds it complete.
+pub(super) struct Blocks(Box<[Bucket]>);
+
+#[repr(C, align(64))]
+struct Bucket {
+    addresses: [AtomicU64; WAYS],
+    bytes: [AtomicU64; WAYS],
+    /// The number of the path, with that of the stage above it.
+    origins: [AtomicU64; WAYS],
+}
+
+/// A block that is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) bytes: u64,
+    /// The number of the path that was open.
+    pub(super) path: u32,
+    /// The number of the stage.
+    pub(super) stage: u32,
+}
+
+impl Block {
+    fn origin(&self) -> u64 {
+        u64::from(self.path) | (u64::from(self.stage) << 32)
+    }
+}
+
+impl Blocks {
+    pub(super) fn new() -> Self {
+        // The system hands out the pages when they are first used.
+        let buckets = Box::<[Bucket]>::new_zeroed_slice(BUCKETS);
+        // SAFETY: all fields are integers, which may be 0. Worth it: 6 MB that most programs use
+        // little of.
+        Self(unsafe { buckets.assume_init() })
+    }
+
+    fn buckets_of(&self, address: u64) -> [&Bucket; 2] {
+        // Blocks are aligned: the lowest bits say nothing. The factor is 2^64 divided by the golden
+        // ratio, which spreads neighbours out.
+        let hash = (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let bits = BUCKETS.trailing_zeros();
+        let first = (hash >> (64 - bits)) as usize;
+        let second = (hash >> (64 - 2 * bits)) as usize % BUCKETS;
+        [&self.0[first], &self.0[second]]
+    }
+
+    /// False if there is no room.
+    pub(super) fn insert(&self, address: u64, block: Block) -> bool {
+        self.buckets_of(address).into_iter().any(|bucket| bucket.insert(address, block))
+    }
+
+    /// Forgets a block that the caller is about to free, if it is known.
+    pub(super) fn remove(&self, address: u64) -> Option<Block> {
+        self.buckets_of(address).into_iter().find_map(|bucket| bucket.remove(address))
+    }
+
+    /// Forgets all. Nobody inserts or removes meanwhile.
+    pub(super) fn clear(&self) {
+        let slots = self.0.iter().flat_map(|bucket| &bucket.addresses);
+        for slot in slots.filter(|slot| slot.load(Ordering::Relaxed) != EMPTY) {
+            slot.store(EMPTY, Ordering::Relaxed);
+        }
+    }
+
+    /// The blocks that are alive. One that is allocated or freed at this moment may be missing.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Block> {
+        self.0.iter().flat_map(|bucket| (0..WAYS).filter_map(|way| bucket.read(way)))
+    }
+}
+
+impl Bucket {
+    fn insert(&self, address: u64, block: Block) -> bool {
+        let claim = |way: &usize| {
+            let slot = &self.addresses[*way];
+            slot.load(Ordering::Relaxed) == EMPTY
+                && slot
+                    .compare_exchange(EMPTY, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        };
+        let Some(way) = (0..WAYS).find(claim) else { return false };
+        self.bytes[way].store(block.bytes, Ordering::Relaxed);
+        self.origins[way].store(block.origin(), Ordering::Relaxed);
+        self.addresses[way].store(address, Ordering::Release);
+        true
+    }
+
+    fn remove(&self, address: u64) -> Option<Block> {
+        let way = (0..WAYS).find(|way| self.addresses[*way].load(Ordering::Relaxed) == address)?;
+        let block = self.block(way);
+        self.addresses[way].store(EMPTY, Ordering::Release);
+        Some(block)
+    }
+
+    fn block(&self, way: usize) -> Block {
+        let origin = self.origins[way].load(Ordering::Relaxed);
+        Block {
+            bytes: self.bytes[way].load(Ordering::Relaxed),
+            path: origin as u32,
+            stage: (origin >> 32) as u32,
+        }
+    }
+
+    fn read(&self, way: usize) -> Option<Block> {
+        let address = self.addresses[way].load(Ordering::Acquire);
+        let block = self.block(way);
+        std::sync::atomic::fence(Ordering::Acquire);
+        let is_unchanged = self.addresses[way].load(Ordering::Relaxed) == address;
+        (address > CLAIMED && is_unchanged).then_some(block)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn block(bytes: u64) -> Block {
+        Block { bytes, path: 7, stage: 3 }
+    }
+
+    #[test]
+    fn a_block_is_found_once() {
+        let blocks = Blocks::new();
+        assert!(blocks.insert(0x1000, block(5)));
+        assert!(blocks.insert(0x2000, block(6)));
+        assert_eq!(blocks.remove(0x3000), None);
+        assert_eq!(blocks.remove(0x1000), Some(block(5)));
+        assert_eq!(blocks.remove(0x1000), None);
+        assert_eq!(blocks.iter().collect::<Vec<_>>(), [block(6)]);
+        blocks.clear();
+        assert_eq!(blocks.iter().count(), 0);
+    }
+
+    /// As many as there are slots do not fit, since each has a choice of two buckets only; but three
+    /// quarters do, and what did not fit was refused.
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let blocks = Blocks::new();
+        let address = |number: usize| 0x7f00_0000_0000 + number as u64 * 4096;
+        let three_quarters = CAPACITY * 3 / 4;
+        let taken = (0..three_quarters).filter(|n| blocks.insert(address(*n), block(1))).count();
+        assert_eq!(taken, three_quarters);
+        let more = three_quarters..CAPACITY * 2;
+        let taken_later = more.filter(|n| blocks.insert(address(*n), block(1))).count();
+        assert!(taken + taken_later <= CAPACITY);
+        assert_eq!(blocks.iter().count(), taken + taken_later);
+        let removed = (0..CAPACITY * 2).filter(|n| blocks.remove(address(*n)).is_some()).count();
+        assert_eq!(removed, taken + taken_later);
+    }
+
+    #[test]
+    fn threads_insert_and_remove_their_own() {
+        let blocks = Blocks::new();
+        std::thread::scope(|threads| {
+            for thread in 0..8_u64 {
+                let blocks = &blocks;
+                threads.spawn(move || {
+                    for round in 0..2_000_u64 {
+                        let address = (thread << 32) + (round % 50 + 1) * 64;
+                        let own = Block { bytes: round, path: thread as u32, stage: 0 };
+                        assert!(blocks.insert(address, own));
+                        assert_eq!(blocks.remove(address), Some(own));
+                    }
+                });
+            }
+        });
+        assert_eq!(blocks.iter().count(), 0);
+    }
+}

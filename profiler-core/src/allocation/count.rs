@@ -1,0 +1,96 @@
+//! What happens to every allocation and every free while somebody counts.
+//!
+//! These are also what an allocator calls that is not ours. None of them allocates through the
+//! allocator that calls it, waits for another thread or unwinds, and all may be called on any thread
+//! at any time, also before `main` and while the thread is torn down.
+
+use super::thread::Thread;
+use super::{switch, thread, tracker};
+use crate::hook::{self, MemoryChange, MemoryDevice};
+
+/// A block was allocated; nothing was if `address` is 0.
+///
+/// *Cost*: some 3 ns; more for blocks of [`LEAST_BYTES`](super::LEAST_BYTES) and more whose origin
+/// somebody wants to know.
+#[inline(never)]
+pub fn allocated(address: usize, bytes: usize) {
+    let state = switch::get();
+    if switch::is_first(state) {
+        switch::set_installed();
+    }
+    if address == 0 || !switch::is_counting(state) {
+        return;
+    }
+    thread::with(|thread| {
+        if thread.is_uncounted() {
+            return;
+        }
+        thread.allocate(bytes as u64);
+        if switch::is_following(state) {
+            follow(thread, state, address, bytes);
+        }
+    });
+}
+
+/// A block is about to be freed. *Cost*: as [`allocated`].
+#[inline(never)]
+pub fn freed(address: usize, bytes: usize) {
+    let state = switch::get();
+    if address == 0 || !switch::is_counting(state) {
+        return;
+    }
+    thread::with(|thread| {
+        // What is known to be the program's counts even if the profiler frees it.
+        let is_known = state & switch::BLOCKS != 0 && tracker::freed(address, bytes);
+        if !is_known && thread.is_uncounted() {
+            return;
+        }
+        thread.free(bytes as u64);
+        if state & switch::EVENTS != 0 {
+            tell(thread, address, bytes, -1);
+        }
+    });
+}
+
+/// A block that was [about to be freed](freed), to be made larger or smaller, is still what it was.
+#[cold]
+#[inline(never)]
+pub fn kept(address: usize, bytes: usize) {
+    let state = switch::get();
+    if address == 0 || !switch::is_counting(state) {
+        return;
+    }
+    thread::with(|thread| {
+        if thread.is_uncounted() {
+            return;
+        }
+        thread.keep(bytes as u64);
+        if switch::is_following(state) {
+            follow(thread, state, address, bytes);
+        }
+    });
+}
+
+#[inline(never)]
+fn follow(thread: &Thread, state: u32, address: usize, bytes: usize) {
+    if state & switch::BLOCKS != 0 {
+        tracker::allocated(address, bytes, thread.path(), || thread.live());
+    }
+    if state & switch::EVENTS != 0 {
+        tell(thread, address, bytes, 1);
+    }
+}
+
+/// Tells the active profiler.
+fn tell(thread: &Thread, address: usize, bytes: usize, sign: i64) {
+    if bytes < tracker::LEAST_BYTES {
+        return;
+    }
+    hook::memory(&MemoryChange {
+        address: address as u64,
+        bytes: sign.saturating_mul(i64::try_from(bytes).unwrap_or(i64::MAX)),
+        total_allocated: u64::try_from(thread.live()).unwrap_or(0),
+        total_reserved: 0,
+        device: MemoryDevice::Cpu,
+    });
+}

@@ -1,0 +1,203 @@
+//! Call paths: which actions and functions are open inside which, as small numbers.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use crate::Action;
+
+/// How many different paths are told apart; memory stays bounded. What comes after counts with the
+/// path that it is inside of.
+pub(super) const MAX_PATHS: usize = 1 << 16;
+
+/// The path on which nothing is open.
+pub(super) const ROOT: u32 = 0;
+
+/// All paths of the process, numbered in order of first occurrence. A call of something that is on
+/// the way down already leads back up to it, so recursion makes no new paths.
+pub(super) struct Paths {
+    nodes: Box<[Node]>,
+    count: AtomicU32,
+    overflowed: AtomicU64,
+    numbers: Mutex<FxHashMap<(u32, u32), u32>>,
+}
+
+/// *Invariant*: `parent` and `action` are written once, before the number is handed out.
+struct Node {
+    parent: AtomicU32,
+    /// [`Action::number`]; 0 in the root.
+    action: AtomicU32,
+    now: Level,
+    /// As it was when the process had most.
+    at_peak: Level,
+}
+
+/// What is alive of what a path itself allocated.
+struct Level {
+    bytes: AtomicI64,
+    blocks: AtomicI64,
+}
+
+impl Level {
+    fn copy_from(&self, other: &Self) {
+        self.bytes.store(other.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.blocks.store(other.blocks.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+impl Paths {
+    pub(super) fn new() -> Self {
+        let nodes = Box::<[Node]>::new_zeroed_slice(MAX_PATHS);
+        // SAFETY: all fields are integers, which may be 0. Worth it as in the table of blocks.
+        let nodes = unsafe { nodes.assume_init() };
+        Self {
+            nodes,
+            count: AtomicU32::new(1),
+            overflowed: AtomicU64::new(0),
+            numbers: Mutex::default(),
+        }
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, FxHashMap<(u32, u32), u32>> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path of `action` inside `parent`. *Cost*: a lock and a hash look-up; threads remember it.
+    pub(super) fn inside(&self, parent: u32, action: Action) -> u32 {
+        let key = (parent, action.number());
+        let mut numbers = self.numbers();
+        if let Some(known) = numbers.get(&key) {
+            return *known;
+        }
+        let number = match self.on_the_way_down(parent, action) {
+            Some(known) => known,
+            None => {
+                let number = self.count.load(Ordering::Relaxed);
+                let Some(node) = self.nodes.get(number as usize) else {
+                    self.overflowed.fetch_add(1, Ordering::Relaxed);
+                    return parent;
+                };
+                node.parent.store(parent, Ordering::Relaxed);
+                node.action.store(action.number(), Ordering::Relaxed);
+                self.count.store(number + 1, Ordering::Release);
+                number
+            }
+        };
+        numbers.insert(key, number);
+        number
+    }
+
+    fn on_the_way_down(&self, from: u32, action: Action) -> Option<u32> {
+        let mut number = from;
+        while number != ROOT {
+            let node = &self.nodes[number as usize];
+            if node.action.load(Ordering::Relaxed) == action.number() {
+                return Some(number);
+            }
+            number = node.parent.load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// A block was allocated on a path, or freed (below 0).
+    #[inline]
+    pub(super) fn add(&self, path: u32, bytes: i64, blocks: i64) {
+        if let Some(node) = self.nodes.get(path as usize) {
+            node.now.bytes.fetch_add(bytes, Ordering::Relaxed);
+            node.now.blocks.fetch_add(blocks, Ordering::Relaxed);
+        }
+    }
+
+    fn known(&self) -> &[Node] {
+        &self.nodes[..self.count.load(Ordering::Acquire) as usize]
+    }
+
+    /// What is alive now is what was alive at the peak. One caller at a time.
+    pub(super) fn copy_peak(&self) {
+        self.known().iter().for_each(|node| node.at_peak.copy_from(&node.now));
+    }
+
+    /// Nothing is alive, and nothing was. Nobody adds meanwhile.
+    pub(super) fn clear(&self) {
+        for level in self.known().iter().flat_map(|node| [&node.now, &node.at_peak]) {
+            level.bytes.store(0, Ordering::Relaxed);
+            level.blocks.store(0, Ordering::Relaxed);
+        }
+        self.overflowed.store(0, Ordering::Relaxed);
+    }
+
+    /// What was alive at the peak, per path that itself had allocated some of it.
+    pub(super) fn at_peak(&self) -> Vec<Alive> {
+        let levels = self.known().iter().zip(0..);
+        let alive = levels.map(|(node, path)| Alive {
+            path,
+            bytes: read(&node.at_peak.bytes),
+            blocks: read(&node.at_peak.blocks),
+        });
+        alive.filter(|alive| alive.blocks > 0).collect()
+    }
+
+    /// The actions of a path, the outermost first.
+    pub(super) fn actions(&self, path: u32) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let mut number = path;
+        while number != ROOT
+            && let Some(node) = self.known().get(number as usize)
+        {
+            actions.extend(Action::from_number(node.action.load(Ordering::Relaxed)));
+            number = node.parent.load(Ordering::Relaxed);
+        }
+        actions.reverse();
+        actions
+    }
+
+    /// How many calls found no room for their path.
+    pub(super) fn overflowed(&self) -> u64 {
+        self.overflowed.load(Ordering::Relaxed)
+    }
+}
+
+fn read(level: &AtomicI64) -> u64 {
+    u64::try_from(level.load(Ordering::Relaxed)).unwrap_or(0)
+}
+
+/// What is alive of what one path allocated, without the paths inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Alive {
+    pub(super) path: u32,
+    pub(super) bytes: u64,
+    pub(super) blocks: u64,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recursion_leads_back_up() {
+        let paths = Paths::new();
+        let [a, b] = ["paths-a", "paths-b"].map(Action::new);
+        let outer = paths.inside(ROOT, a);
+        let inner = paths.inside(outer, b);
+        assert_eq!(paths.inside(inner, a), outer);
+        assert_eq!(paths.inside(inner, b), inner);
+        assert_eq!(paths.inside(ROOT, a), outer);
+        assert_ne!(paths.inside(ROOT, b), inner, "another place");
+        assert_eq!(paths.actions(inner), [a, b]);
+        assert_eq!(paths.actions(ROOT), []);
+    }
+
+    #[test]
+    fn beyond_the_limit_the_path_around_it_counts() {
+        let paths = Paths::new();
+        let action = Action::new("paths-many");
+        let first = paths.inside(ROOT, action);
+        for number in 0..MAX_PATHS + 10 {
+            paths.inside(first, Action::new(&format!("paths-{number}")));
+        }
+        let one_more = Action::new("paths-one-more");
+        assert_eq!(paths.inside(first, one_more), first);
+        assert_eq!(paths.overflowed(), 10 + 2 + 1);
+    }
+}

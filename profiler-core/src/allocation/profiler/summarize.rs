@@ -1,0 +1,160 @@
+//! From what threads recorded to the values of a report.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::Process;
+use super::table::{MemorySnapshot, MemoryTable, Row};
+use crate::allocation::tracker::{PathAlive, Picture};
+use crate::allocation::FLUSH_BYTES;
+use crate::recorder::header::{header, open_actions};
+use crate::recorder::overhead::seconds_per_scope;
+use crate::recorder::{Collected, Part, Recorder};
+use crate::report::memory::{ActionMemory, MemoryTree, PathMemory, ProcessMemory, ThreadMemory};
+use crate::report::MemoryReport;
+use crate::{Action, ActionKind, NeverStarted, Profiler, RunContext, Stage};
+
+/// Rows by name: two actions of one name (a function and a span, say) are one row.
+type Rows = HashMap<(Option<Stage>, &'static str), (Row, ActionKind)>;
+
+pub(super) fn summarize(
+    collected: &Collected<MemorySnapshot>,
+    run: &RunContext,
+    picture: &Picture,
+) -> MemoryReport {
+    let all = rows(&collected.parts);
+    let scopes = all.values().map(|(row, _)| row.calls).sum();
+    let seconds_per_scope = seconds_per_scope(Calibration::new);
+    let mut header = header(collected, run, scopes, seconds_per_scope);
+    if picture.dropped > 0 {
+        header.notes.push(format!(
+            "{} blocks are in no tree: more were alive at once than can be remembered",
+            picture.dropped
+        ));
+    }
+    if picture.overflowed > 0 {
+        header.notes.push(format!(
+            "{} calls found no room for a call path of their own; what they allocated stands at the \
+             path around them",
+            picture.overflowed
+        ));
+    }
+    let threads = collected.by_thread_name().into_iter().map(|group| ThreadMemory {
+        thread: group.thread.to_owned(),
+        threads: group.threads,
+        actions: statistics(rows(group.parts)),
+    });
+    MemoryReport {
+        header,
+        process: ProcessMemory::default(),
+        actions: statistics(all),
+        threads: threads.filter(|thread| !thread.actions.is_empty()).collect(),
+        peak: tree(&picture.at_peak, picture, Some(picture.copied_bytes)),
+        alive: tree(&picture.alive, picture, None),
+        open: open_actions(collected),
+    }
+}
+
+pub(super) fn process(start: &Process, end: &Process) -> ProcessMemory {
+    ProcessMemory {
+        total: end.tallies.since(&start.tallies),
+        live_bytes: end.live_bytes,
+        live_at_start_bytes: start.live_bytes,
+        peak_bytes: end.peak_bytes.max(end.live_bytes),
+        uncertainty_bytes_per_thread: FLUSH_BYTES,
+    }
+}
+
+fn rows<'parts>(parts: impl IntoIterator<Item = &'parts Part<MemorySnapshot>>) -> Rows {
+    let mut rows = Rows::new();
+    for part in parts {
+        for (action, row) in &part.snapshot {
+            let new = || (Row::default(), action.kind());
+            rows.entry((part.sub_stage, action.name())).or_insert_with(new).0.merge(row);
+        }
+    }
+    rows
+}
+
+/// The most allocated first.
+fn statistics(rows: Rows) -> Vec<ActionMemory> {
+    let statistics = rows.into_iter().map(|((sub_stage, name), (row, kind))| ActionMemory {
+        action: name.to_owned(),
+        kind,
+        sub_stage,
+        calls: row.calls,
+        total: row.total,
+        own: row.own,
+        peak_bytes: row.peak_bytes,
+    });
+    let mut statistics: Vec<_> = statistics.collect();
+    statistics.sort_by(|one, other| {
+        let order = |row: &ActionMemory| Reverse(row.total.allocated_bytes);
+        order(one).cmp(&order(other)).then_with(|| one.action.cmp(&other.action))
+    });
+    statistics
+}
+
+/// Paths that begin alike, put together.
+fn tree(paths: &[PathAlive], picture: &Picture, process: Option<i64>) -> MemoryTree {
+    let mut root = PathMemory::default();
+    for alive in paths {
+        let mut place = &mut root;
+        place.add_total(alive);
+        for action in &alive.actions {
+            place = place.inside(*action);
+            place.add_total(alive);
+        }
+        place.own_bytes += alive.bytes;
+        place.own_blocks += alive.blocks;
+    }
+    root.sort();
+    MemoryTree {
+        process_bytes: process,
+        least_block_bytes: picture.least_bytes,
+        blocks: root,
+    }
+}
+
+impl PathMemory {
+    fn add_total(&mut self, alive: &PathAlive) {
+        self.bytes += alive.bytes;
+        self.blocks += alive.blocks;
+    }
+
+    fn inside(&mut self, action: Action) -> &mut Self {
+        let name = action.name();
+        let index = self.inside.iter().position(|place| place.action == name);
+        let index = index.unwrap_or_else(|| {
+            self.inside.push(Self { action: name.to_owned(), ..Self::default() });
+            self.inside.len() - 1
+        });
+        &mut self.inside[index]
+    }
+
+    fn sort(&mut self) {
+        self.inside.sort_by(|one, other| {
+            other.bytes.cmp(&one.bytes).then_with(|| one.action.cmp(&other.action))
+        });
+        self.inside.iter_mut().for_each(Self::sort);
+    }
+}
+
+/// A profiler with the same table, to measure what a scope costs.
+struct Calibration(Recorder<MemoryTable>);
+
+impl Calibration {
+    fn new() -> Self {
+        Self(Recorder::aside())
+    }
+}
+
+impl Profiler for Calibration {
+    fn start(&self, action: Action) {
+        self.0.start(action);
+    }
+
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        self.0.stop(action)
+    }
+}

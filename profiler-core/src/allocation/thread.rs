@@ -1,0 +1,214 @@
+//! What one thread has allocated.
+
+use std::cell::Cell;
+
+use super::Tallies;
+use super::process::{self, FLUSH_BLOCKS, FLUSH_BYTES};
+
+/// Cells without a destructor, so that they can be used before `main`, while the thread is torn
+/// down, and without allocating.
+pub(super) struct Thread {
+    tallies: Cell<Tallies>,
+    /// The most that the net was since [`open`](Self::open) was called last.
+    high: Cell<i64>,
+    /// What [`process::add`] has been told.
+    flushed: Cell<Tallies>,
+    /// The most that the net was since then.
+    high_since_flush: Cell<i64>,
+    /// Above 0 while the profiler itself is at work.
+    uncounted: Cell<u32>,
+    /// Number of the call path that is open; see [`paths`](super::paths).
+    path: Cell<u32>,
+    /// See [`elsewhere`](Self::elsewhere).
+    elsewhere: Cell<Tallies>,
+    stage: Cell<Stage>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing was counted yet, so nobody tells when the thread ends.
+    New,
+    Running,
+    /// Its destructors run: there may be no later chance to flush.
+    Ending,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            tallies: Cell::new(Tallies::ZERO),
+            high: Cell::new(0),
+            flushed: Cell::new(Tallies::ZERO),
+            high_since_flush: Cell::new(0),
+            uncounted: Cell::new(0),
+            path: Cell::new(ROOT),
+            elsewhere: Cell::new(Tallies::ZERO),
+            stage: Cell::new(Stage::New),
+        }
+    };
+    static END: End = const { End };
+}
+
+/// Tells that the thread ends.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        with(|thread| {
+            thread.stage.set(Stage::Ending);
+            thread.flush();
+        });
+    }
+}
+
+#[inline(always)]
+pub(super) fn with<R>(work: impl FnOnce(&Thread) -> R) -> R {
+    THREAD.with(work)
+}
+
+impl Thread {
+    /// Whether what is allocated now is the profiler's own.
+    #[inline(always)]
+    pub(super) fn is_uncounted(&self) -> bool {
+        self.uncounted.get() > 0 || crate::active::is_in_profiler()
+    }
+
+    #[inline(always)]
+    pub(super) fn allocate(&self, bytes: u64) {
+        let mut tallies = self.tallies.get();
+        tallies.allocated_bytes = tallies.allocated_bytes.wrapping_add(bytes);
+        tallies.allocated_blocks += 1;
+        self.tallies.set(tallies);
+        let net = tallies.net_bytes();
+        if net > self.high.get() {
+            self.high.set(net);
+        }
+        if net > self.high_since_flush.get() {
+            self.high_since_flush.set(net);
+        }
+        self.flush_if_much(&tallies);
+    }
+
+    #[inline(always)]
+    pub(super) fn free(&self, bytes: u64) {
+        let mut tallies = self.tallies.get();
+        tallies.freed_bytes = tallies.freed_bytes.wrapping_add(bytes);
+        tallies.freed_blocks += 1;
+        self.tallies.set(tallies);
+        self.flush_if_much(&tallies);
+    }
+
+    /// Takes a [`free`](Self::free) back.
+    pub(super) fn keep(&self, bytes: u64) {
+        let mut tallies = self.tallies.get();
+        tallies.freed_bytes = tallies.freed_bytes.wrapping_sub(bytes);
+        tallies.freed_blocks = tallies.freed_blocks.wrapping_sub(1);
+        self.tallies.set(tallies);
+    }
+
+    #[inline(always)]
+    fn flush_if_much(&self, tallies: &Tallies) {
+        let flushed = self.flushed.get();
+        let pending = tallies.net_bytes().wrapping_sub(flushed.net_bytes());
+        let blocks = tallies.allocated_blocks.wrapping_sub(flushed.allocated_blocks);
+        if pending.unsigned_abs() >= FLUSH_BYTES
+            || blocks >= FLUSH_BLOCKS
+            || self.stage.get() != Stage::Running
+        {
+            self.flush_now();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn flush_now(&self) {
+        if self.stage.get() == Stage::New {
+            // May itself allocate, in C: not through this allocator.
+            let is_alive = END.try_with(|_| ()).is_ok();
+            self.stage.set(if is_alive { Stage::Running } else { Stage::Ending });
+        }
+        self.flush();
+    }
+
+    pub(super) fn flush(&self) {
+        let (tallies, flushed) = (self.tallies.get(), self.flushed.get());
+        let high = self.high_since_flush.get().wrapping_sub(flushed.net_bytes());
+        // A `keep` may have taken back a free that was told already: told with the next ones.
+        let counted = Tallies {
+            allocated_bytes: tallies.allocated_bytes.wrapping_sub(flushed.allocated_bytes),
+            allocated_blocks: tallies.allocated_blocks.wrapping_sub(flushed.allocated_blocks),
+            freed_bytes: tallies.freed_bytes.wrapping_sub(flushed.freed_bytes),
+            freed_blocks: tallies.freed_blocks.wrapping_sub(flushed.freed_blocks),
+        };
+        self.flushed.set(tallies);
+        self.high_since_flush.set(tallies.net_bytes());
+        process::add(&counted, high);
+    }
+
+    pub(super) fn tallies(&self) -> Tallies {
+        self.tallies.get()
+    }
+
+    /// Live bytes of the process with what this thread has not added yet.
+    #[inline(always)]
+    pub(super) fn live(&self) -> i64 {
+        let pending = self.tallies.get().net_bytes().wrapping_sub(self.flushed.get().net_bytes());
+        process::live().wrapping_add(pending)
+    }
+
+    /// A scope opens: what the peak inside is measured from, and what [`close`](Self::close) needs.
+    pub(super) fn open(&self) -> Opened {
+        let start = self.tallies.get();
+        Opened { start, high: self.high.replace(start.net_bytes()) }
+    }
+
+    /// The scope ends: what was counted inside it, and the most that the net was above its value at
+    /// the start.
+    pub(super) fn close(&self, opened: &Opened) -> (Tallies, u64) {
+        let inside = self.high.get();
+        self.high.set(inside.max(opened.high));
+        let peak = inside.saturating_sub(opened.start.net_bytes());
+        (self.tallies.get().since(&opened.start), u64::try_from(peak).unwrap_or(0))
+    }
+
+    #[inline(always)]
+    pub(super) fn path(&self) -> u32 {
+        self.path.get()
+    }
+
+    pub(super) fn set_path(&self, path: u32) {
+        self.path.set(path);
+    }
+
+    /// What scopes counted that were the outermost ones of their table: a scope of another table
+    /// (of the stage around) may be open around them, which takes this off its own.
+    pub(super) fn elsewhere(&self) -> Tallies {
+        self.elsewhere.get()
+    }
+
+    pub(super) fn set_elsewhere(&self, tallies: Tallies) {
+        self.elsewhere.set(tallies);
+    }
+}
+
+/// The state of a thread when a scope was opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opened {
+    start: Tallies,
+    high: i64,
+}
+
+/// Calls `work`; what it allocates and frees on this thread is the profiler's own and not counted,
+/// but for blocks of the program's that it frees.
+pub(crate) fn uncounted<R>(work: impl FnOnce() -> R) -> R {
+    /// Counts again at the end, also of a panic.
+    struct Again;
+    impl Drop for Again {
+        fn drop(&mut self) {
+            with(|thread| thread.uncounted.set(thread.uncounted.get() - 1));
+        }
+    }
+    with(|thread| thread.uncounted.set(thread.uncounted.get() + 1));
+    let _again = Again;
+    work()
+}

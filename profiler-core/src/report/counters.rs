@@ -1,0 +1,90 @@
+//! Tables of what the operating system counted: CPU time, and bytes read and written.
+
+use std::fmt::Write;
+
+use super::label;
+use super::number::{bytes, grouped, share, time_cell};
+use super::simple::{ActionStatistics, CpuStatistics, IoStatistics};
+use super::table::Table;
+
+/// What stands below the table of CPU time. Writing into a string cannot fail, here and below.
+pub(super) const CPU_LEGEND: &str = "\
+With the actions inside. CPU: of the thread that ran the action; waiting: the rest of the time, for \
+devices, files,\nlocks, other threads or a core. Process: CPU time of all threads meanwhile, and so \
+many cores it kept busy; of actions\nthat run side by side each has the other's in it. Yielded: how \
+often the thread gave its core away to wait; preempted:\nhow often it was taken from it.\n";
+
+/// What stands below the table of bytes.
+pub(super) const IO_LEGEND: &str = "\
+With the actions inside. Read: by calls; only what the page cache did not have came from storage.\n";
+
+/// CPU time, if it was measured. `is_sorted`: in the order of the rows, not the longest first.
+pub(super) fn paint_cpu(text: &mut String, rows: &[&ActionStatistics], all: &str, is_sorted: bool) {
+    let mut rows: Vec<(&ActionStatistics, CpuStatistics)> =
+        rows.iter().filter_map(|row| Some((*row, row.cpu?))).collect();
+    if rows.is_empty() {
+        return;
+    }
+    if !is_sorted {
+        rows.sort_by(|(one, _), (other, _)| other.total_seconds.total_cmp(&one.total_seconds));
+    }
+    let order = if is_sorted { "in the order above" } else { "longest first" };
+    let _ = writeln!(text, "\nCPU time, {all}{order}");
+    let mut table = Table::new([
+        "Total",
+        "CPU",
+        "Waiting",
+        "CPU %",
+        "Process",
+        "Cores",
+        "Yielded",
+        "Preempted",
+        "Action",
+    ]);
+    for (row, cpu) in rows {
+        let working = share(cpu.thread_seconds.min(row.total_seconds), row.total_seconds);
+        table.row([
+            time_cell(row.total_seconds, 4),
+            time_cell(cpu.thread_seconds, 4),
+            time_cell(row.waiting_seconds().unwrap_or(0.0), 4),
+            working.trim_end_matches(" %").to_owned(),
+            time_cell(cpu.process_seconds, 4),
+            row.busy_cores().map_or_else(|| "-".to_owned(), |cores| format!("{cores:.2}")),
+            grouped(cpu.voluntary_switches),
+            grouped(cpu.involuntary_switches),
+            label::shown(&row.label()),
+        ]);
+    }
+    text.push_str(&table.paint());
+}
+
+/// Bytes, if they were measured: actions that read or wrote any. `is_sorted`: in the order of the
+/// rows, not the most first.
+pub(super) fn paint_io(text: &mut String, rows: &[&ActionStatistics], all: &str, is_sorted: bool) {
+    let mut rows: Vec<(IoStatistics, String)> =
+        rows.iter().filter_map(|row| Some((row.io?, label::shown(&row.label())))).collect();
+    if rows.is_empty() {
+        return;
+    }
+    rows.retain(|(io, _)| !io.is_zero());
+    if rows.is_empty() {
+        text.push_str("\nNo action read or wrote anything.\n");
+        return;
+    }
+    if !is_sorted {
+        rows.sort_by_key(|(io, _)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
+    }
+    let order = if is_sorted { "in the order above" } else { "most first" };
+    let _ = writeln!(text, "\nBytes read and written, {all}{order}");
+    let mut table = Table::new(["Read", "Written", "From storage", "To storage", "Action"]);
+    for (io, label) in rows {
+        table.row([
+            bytes(io.read_bytes),
+            bytes(io.written_bytes),
+            bytes(io.storage_read_bytes),
+            bytes(io.storage_written_bytes),
+            label,
+        ]);
+    }
+    text.push_str(&table.paint());
+}

@@ -1,0 +1,159 @@
+//! Several profilers as one.
+
+use std::sync::Arc;
+
+use crate::hook::{DeviceEvent, MemoryChange, MemoryLabel, OpStart};
+use crate::{
+    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
+};
+
+/// Hands everything on to several profilers, to each what it is interested in. The first one is who
+/// answers where only one can.
+///
+/// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (some 20 ns).
+pub(crate) struct Several {
+    parts: Vec<Arc<dyn Profiler>>,
+}
+
+impl Several {
+    /// `None` for no profiler, and the profiler itself if there is only one.
+    pub(crate) fn of(mut parts: Vec<Arc<dyn Profiler>>) -> Option<Arc<dyn Profiler>> {
+        match parts.len() {
+            0 | 1 => parts.pop(),
+            _ => Some(Arc::new(Self { parts })),
+        }
+    }
+
+    fn interested(&self, interest: Interest) -> impl Iterator<Item = &Arc<dyn Profiler>> {
+        self.parts.iter().filter(move |part| part.interest().contains(interest))
+    }
+}
+
+/// What a profiler must be interested in to hear of an action of this kind.
+fn interest_in(kind: ActionKind) -> Interest {
+    match kind {
+        ActionKind::Function | ActionKind::Span => Interest::FUNCTIONS,
+        ActionKind::Op | ActionKind::Launch | ActionKind::Kernel => Interest::OPS,
+        ActionKind::Action | ActionKind::Module | ActionKind::Step => Interest::ACTIONS,
+    }
+}
+
+impl Profiler for Several {
+    fn start(&self, action: Action) {
+        self.interested(interest_in(action.kind())).for_each(|part| part.start(action));
+    }
+
+    /// Fails if no part has started it.
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        let parts = self.interested(interest_in(action.kind()));
+        let mut stopped = Ok(());
+        let mut is_stopped = false;
+        for part in parts {
+            match part.stop(action) {
+                Ok(()) => is_stopped = true,
+                Err(error) => stopped = Err(error),
+            }
+        }
+        if is_stopped { Ok(()) } else { stopped }
+    }
+
+    fn interest(&self) -> Interest {
+        self.parts.iter().fold(Interest::NONE, |all, part| all | part.interest())
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.parts.iter().any(|part| part.is_enabled())
+    }
+
+    fn start_op(&self, op: &OpStart<'_>) {
+        self.interested(Interest::OPS).for_each(|part| part.start_op(op));
+    }
+
+    fn memory(&self, change: &MemoryChange) {
+        self.interested(Interest::MEMORY).for_each(|part| part.memory(change));
+    }
+
+    fn label_memory(&self, label: &MemoryLabel) {
+        self.interested(Interest::MEMORY).for_each(|part| part.label_memory(label));
+    }
+
+    fn device_event(&self, event: &DeviceEvent) {
+        self.interested(Interest::OPS).for_each(|part| part.device_event(event));
+    }
+
+    fn note(&self, text: &str) {
+        self.interested(Interest::OPS).for_each(|part| part.note(text));
+    }
+
+    fn step(&self) {
+        self.parts.iter().for_each(|part| part.step());
+    }
+
+    fn pause(&self) {
+        self.parts.iter().for_each(|part| part.pause());
+    }
+
+    fn resume(&self) {
+        self.parts.iter().for_each(|part| part.resume());
+    }
+
+    fn setup(&self, stage: Stage, run: &RunContext) {
+        self.parts.iter().for_each(|part| part.setup(stage, run));
+    }
+
+    fn teardown(&self, stage: Option<Stage>) {
+        self.parts.iter().for_each(|part| part.teardown(stage));
+    }
+
+    fn summary(&self) -> String {
+        let texts = self.parts.iter().map(|part| part.summary());
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn report(&self) -> Option<Report> {
+        self.parts.iter().find_map(|part| part.report())
+    }
+
+    fn output(&self) -> Option<&Output> {
+        self.parts.iter().find_map(|part| part.output())
+    }
+
+    fn describe(&self) {
+        self.parts.iter().for_each(|part| part.describe());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{AdvancedProfiler, PassThroughProfiler, SimpleProfiler};
+
+    #[test]
+    fn each_part_hears_what_it_is_interested_in() {
+        let (simple, advanced) =
+            (Arc::new(SimpleProfiler::new()), Arc::new(AdvancedProfiler::new()));
+        let both =
+            Several::of(vec![simple.clone(), advanced.clone(), Arc::new(PassThroughProfiler)]);
+        let both = both.expect("three parts");
+        let (action, function) =
+            (Action::new("an_action"), Action::of_kind(ActionKind::Function, "a_function", None));
+        both.start(action);
+        both.start(function);
+        both.stop(function).expect("started");
+        both.stop(action).expect("started");
+        assert_eq!(both.stop(action), Err(NeverStarted(action)));
+        assert!(both.interest().contains(Interest::FUNCTIONS) && both.is_enabled());
+        let actions: Vec<_> = simple.snapshot().actions.into_iter().map(|row| row.action).collect();
+        assert_eq!(actions, ["an_action"]);
+        assert!(advanced.summary().contains("a_function"));
+        assert!(both.summary().contains("Num calls") && both.summary().contains("a_function"));
+    }
+
+    #[test]
+    fn one_is_itself_and_none_is_none() {
+        assert!(Several::of(Vec::new()).is_none());
+        let one: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
+        let same = Several::of(vec![one.clone()]).expect("one part");
+        assert!(Arc::ptr_eq(&one, &same));
+    }
+}

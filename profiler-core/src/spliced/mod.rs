@@ -1,0 +1,48 @@
+//! What code calls that `mlprof run` has put hooks into, and what `mlprof run` asks of a process.
+//!
+//! The compiler wrapper of `mlprof run` puts a hook at the beginning of the chosen functions of any
+//! crate. Such a crate knows nothing of this one: it calls C functions of the *runtime* library
+//! that its program is linked with. The runtime hands the calls on to a [`Sink`]: the copy of this
+//! crate that the program itself is built with, if there is one, else the runtime's own. So spliced
+//! ops reach whichever profiler the program has made active, and a program that does not know
+//! mlprof has its profilers made by [`RunSettings`].
+//!
+//! ```text
+//! spliced crate ──▶ runtime (C functions) ──▶ Sink ──▶ trait Profiler
+//! ```
+//!
+//! *From the outside*: the environment variable [`RUN_VARIABLE`] names a file of [`RunSettings`].
+//! They are read before `main`. The results come when the process ends: by returning from `main`,
+//! by `exit`, and by SIGINT or SIGTERM where the program has no handler of its own. A process that
+//! is killed otherwise leaves what was written until then.
+//!
+//! *Cost* of a spliced function while nobody wants to know: one relaxed load. Linux only so far: on
+//! other systems nothing registers.
+
+mod run;
+mod settings;
+mod signals;
+mod sink;
+mod site;
+
+#[cfg(target_os = "linux")]
+mod registration;
+
+pub use run::profiler_of_run;
+pub(crate) use run::{has_ops_of, with_run};
+pub use settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, SettingsError, TensorSettings};
+pub use sink::{SINK_VERSION, Sink, sink, wanted};
+pub use site::{Site, SiteKind};
+
+/// Makes sure that a program which uses a profiler is known to the runtime.
+#[inline]
+pub(crate) fn keep_registration() {
+    #[cfg(target_os = "linux")]
+    registration::keep();
+}
+
+/// Whether this program was built by `mlprof run`: whether there is a runtime that hands calls of
+/// spliced code to this copy of the crate.
+pub fn is_present() -> bool {
+    sink::is_connected()
+}

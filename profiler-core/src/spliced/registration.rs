@@ -1,0 +1,36 @@
+//! How the runtime library learns of this copy of the crate, before `main`.
+
+use std::ffi::c_void;
+
+use super::sink::{Sink, sink};
+
+/// What the runtime library exports: `extern "C" fn(&'static Sink)`.
+const REGISTER: &std::ffi::CStr = c"mlprof_register";
+
+/// Tells the runtime library, if the program was linked with it. Libraries are initialised before
+/// programs: a program's own copy comes after the runtime's, and takes its place.
+extern "C" fn register() {
+    // SAFETY: looks for a name, which is a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, REGISTER.as_ptr()) };
+    if found.is_null() {
+        return;
+    }
+    // SAFETY: the runtime library's function of this name has this type, in every version.
+    let register =
+        unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(&'static Sink)>(found) };
+    register(sink());
+}
+
+// SAFETY: the section is a list of addresses of functions of the C calling convention, which are
+// called one after the other before `main`; this adds one. The runtime passes it arguments that it
+// does not take, as C allows and the platform's convention makes harmless. Where there is no
+// runtime library it makes one call of libc; where there is one, it uses the standard library,
+// which on Linux needs no preparation for files, threads and locks.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = register;
+
+/// Names the entry, so that no linker leaves it out together with its object file.
+pub(crate) fn keep() {
+    std::hint::black_box(&AT_LOAD);
+}

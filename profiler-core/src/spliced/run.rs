@@ -1,0 +1,223 @@
+//! A process of `mlprof run`: its profilers from before `main` to the end.
+
+use std::ffi::OsStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
+use super::{signals, sink};
+use crate::advanced::LineCountRestriction;
+use crate::several::Several;
+use crate::tensor::Schedule;
+use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, activate};
+
+/// What is measured in this process because `mlprof run` said so.
+struct Run {
+    /// Not that of a forked child, which has its parent's memory.
+    process: u32,
+    frameworks: Vec<String>,
+    parts: Vec<Arc<dyn Profiler>>,
+    /// All of them as one.
+    profiler: Arc<dyn Profiler>,
+    activated: Activated,
+    /// Profilers of the program together with this one.
+    combined: Vec<Weak<dyn Profiler>>,
+}
+
+static RUN: Mutex<Option<Run>> = Mutex::new(None);
+
+fn lock() -> MutexGuard<'static, Option<Run>> {
+    RUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does what the settings say, if there are any.
+pub(super) fn start() {
+    let Some(path) = std::env::var_os(RUN_VARIABLE).filter(|_| !is_part_of_a_build()) else {
+        return;
+    };
+    let settings = match RunSettings::read(Path::new(&path)) {
+        Ok(settings) => settings,
+        Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
+    };
+    let parts = match make(&settings) {
+        Ok(parts) => parts,
+        Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
+    };
+    let Some(profiler) = Several::of(parts.clone()) else { return };
+    sink::want(sink::wanted::STEPS, settings.tensor.is_some());
+    let activated = activate(profiler.clone());
+    *lock() = Some(Run {
+        process: std::process::id(),
+        frameworks: settings.frameworks,
+        parts,
+        profiler,
+        activated,
+        combined: Vec::new(),
+    });
+    at_exit();
+    signals::watch(finish);
+}
+
+/// Whether this process is a build script, or a compiler that has loaded a procedural macro: it was
+/// started while the program was built, not by the user.
+fn is_part_of_a_build() -> bool {
+    let is_build_script =
+        ["HOST", "NUM_JOBS", "OPT_LEVEL"].iter().all(|name| std::env::var_os(name).is_some());
+    let program = std::env::current_exe().unwrap_or_default();
+    let program = program.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    is_build_script || ["rustc", "rustdoc", "clippy-driver"].contains(&program)
+}
+
+#[cfg(unix)]
+fn at_exit() {
+    extern "C" fn exiting() {
+        finish();
+    }
+    // SAFETY: the function is there as long as the library is, from which it is removed when that is
+    // unloaded, and does not unwind.
+    let refused = unsafe { libc::atexit(exiting) } != 0;
+    if refused {
+        eprintln!("mlprof: no report can be made at the end of the process");
+    }
+}
+
+#[cfg(not(unix))]
+fn at_exit() {}
+
+fn make(settings: &RunSettings) -> Result<Vec<Arc<dyn Profiler>>, String> {
+    let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
+    if let Some(tensor) = &settings.tensor {
+        parts.push(Arc::new(make_tensor(tensor, output(settings, "ops"))?));
+    }
+    if let Some(advanced) = &settings.advanced {
+        parts.push(Arc::new(make_advanced(advanced, output(settings, "functions"))));
+    }
+    Ok(parts)
+}
+
+/// `{directory}/[{stage}-]{program}-{process}-{what}.…`
+fn output(settings: &RunSettings, what: &str) -> Output {
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("program"));
+    let program = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Output::new()
+        .dirpath(&settings.directory)
+        .filename(format!("{program}-{}-{what}", std::process::id()))
+        .json(true)
+        .always_print(settings.prints)
+}
+
+fn make_tensor(settings: &TensorSettings, output: Output) -> Result<TensorProfiler, String> {
+    let group_by = settings.group_by;
+    let mut profiler = TensorProfiler::new()
+        .group_by_input_shapes(group_by.input_shapes)
+        .group_by_stack_n(group_by.stack)
+        .group_by_module(group_by.module)
+        .group_by_phase(group_by.phase)
+        .profile_memory(settings.memory)
+        .memory_timeline(settings.memory)
+        .flame(settings.flame)
+        .output_to(output);
+    if let Some(rows) = settings.row_limit {
+        profiler = profiler.row_limit(rows);
+    }
+    match &settings.schedule {
+        None => Ok(profiler.record_without_steps(true)),
+        Some(text) => {
+            let schedule: Schedule = text.parse().map_err(|error| format!("{error}"))?;
+            profiler.schedule(schedule).map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn make_advanced(settings: &AdvancedSettings, output: Output) -> AdvancedProfiler {
+    let restriction = settings.line_count.map(LineCountRestriction::Lines).unwrap_or_default();
+    AdvancedProfiler::new()
+        .line_count_restriction(restriction)
+        .dump_stats(settings.dump_stats)
+        .output_to(output)
+}
+
+/// The profiler that `mlprof run` has given this process, if it has; from before `main` to the end.
+pub fn profiler_of_run() -> Option<Arc<dyn Profiler>> {
+    lock().as_ref().map(|run| run.profiler.clone())
+}
+
+/// Whether `mlprof run` has put hooks into the ops of this framework.
+pub(crate) fn has_ops_of(framework: &str) -> bool {
+    lock().as_ref().is_some_and(|run| run.frameworks.iter().any(|known| known == framework))
+}
+
+/// A profiler that the program has chosen, and the one of the run besides.
+pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+    let mut run = lock();
+    let Some(run) = run.as_mut() else { return profiler };
+    let is = |known: &Weak<dyn Profiler>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&profiler));
+    run.combined.retain(|known| known.strong_count() > 0);
+    if std::ptr::addr_eq(Arc::as_ptr(&run.profiler), Arc::as_ptr(&profiler))
+        || run.combined.iter().any(is)
+    {
+        return profiler;
+    }
+    if !profiler.is_enabled() {
+        return run.profiler.clone();
+    }
+    let Some(both) = Several::of(vec![profiler, run.profiler.clone()]) else {
+        return run.profiler.clone();
+    };
+    run.combined.push(Arc::downgrade(&both));
+    both
+}
+
+/// A training step has ended, where no training loop of ours says so itself.
+pub(super) fn step() {
+    if !crate::session::is_any_running()
+        && let Some(profiler) = profiler_of_run()
+    {
+        profiler.step();
+    }
+}
+
+/// Another copy of this crate measures instead: nothing was recorded yet.
+pub(super) fn abandon() {
+    drop(lock().take());
+}
+
+/// Delivers what was not delivered yet. Further calls do nothing.
+fn finish() {
+    let Some(run) = lock().take_if(|run| run.process == std::process::id()) else { return };
+    drop(run.activated);
+    let mut delivered = 0;
+    for part in &run.parts {
+        let part = AssertUnwindSafe(part);
+        match catch_unwind(|| deliver(&***part)) {
+            Ok(something) => delivered += usize::from(something),
+            Err(_) => eprintln!("mlprof: the profiler panicked while it made its report"),
+        }
+    }
+    if delivered == 0 {
+        eprintln!("mlprof: process {} has called nothing of what was selected", std::process::id());
+    }
+}
+
+/// Has a profiler report what it has not reported; false if it never had anything.
+fn deliver(profiler: &dyn Profiler) -> bool {
+    let is_in_a_stage = profiler.output().is_some_and(|output| output.stage().is_some());
+    let report = profiler.report();
+    let is_reported = match &report {
+        Some(Report::Simple(report)) => report.header.stage.is_some(),
+        Some(Report::Advanced(report)) => report.header.stage.is_some(),
+        Some(Report::Tensor(report)) => report.header.stage.is_some(),
+        _ => false,
+    };
+    if is_reported && !is_in_a_stage {
+        return true; // at the end of its stage
+    }
+    if let Some(Report::Advanced(report)) = &report
+        && report.actions.is_empty()
+    {
+        return false;
+    }
+    profiler.describe();
+    true
+}

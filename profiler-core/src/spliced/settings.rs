@@ -1,0 +1,125 @@
+//! What `mlprof run` asks of a process.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::tensor::GroupBy;
+
+/// Names a file of [`RunSettings`].
+pub const RUN_VARIABLE: &str = "MLPROF_RUN";
+
+/// What is measured in a process, and where results go. A file of JSON; a field that is missing is
+/// off.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunSettings {
+    /// Results go here, in files named after the program and its process number. Made if need be.
+    pub directory: PathBuf,
+    /// Whether tables are printed when the process ends, besides being written.
+    pub prints: bool,
+    /// Frameworks whose ops have hooks, as rule files call them.
+    pub frameworks: Vec<String>,
+    /// The Tensor profiler.
+    pub tensor: Option<TensorSettings>,
+    /// The Advanced profiler.
+    pub advanced: Option<AdvancedSettings>,
+}
+
+/// Of the Tensor profiler.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TensorSettings {
+    /// Which steps are recorded, as [`Schedule`](crate::tensor::Schedule) is written. Without one
+    /// the default schedule, or everything if the program never ends a step.
+    pub schedule: Option<String>,
+    /// Whether allocations are recorded.
+    pub memory: bool,
+    /// Whether flame graphs are written.
+    pub flame: bool,
+    /// Rows of the printed table.
+    pub row_limit: Option<usize>,
+    /// What the rows of the table are told apart by.
+    pub group_by: GroupBy,
+}
+
+/// Of the Advanced profiler.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdvancedSettings {
+    /// Lines of the printed tables.
+    pub line_count: Option<usize>,
+    /// Whether `.prof` files are written.
+    pub dump_stats: bool,
+}
+
+/// Why a process runs without being measured.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("cannot read the settings of `mlprof run` in {path}: {error}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file was written by another version, or by hand.
+    #[error("cannot understand the settings of `mlprof run` in {path}: {error}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What and where.
+        error: serde_json::Error,
+    },
+}
+
+impl RunSettings {
+    /// Reads settings.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`].
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| SettingsError::Read { path: path.to_owned(), error })?;
+        serde_json::from_str(&text)
+            .map_err(|error| SettingsError::Parse { path: path.to_owned(), error })
+    }
+
+    /// Writes settings.
+    ///
+    /// # Errors
+    ///
+    /// That of the file.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        std::fs::write(path, serde_json::to_vec_pretty(self)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_as_they_were_written_and_errors_name_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.json");
+        let settings = RunSettings {
+            directory: "results".into(),
+            tensor: Some(TensorSettings {
+                schedule: Some("active=1".into()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        settings.write(&path).expect("written");
+        assert_eq!(RunSettings::read(&path).expect("read"), settings);
+        std::fs::write(&path, r#"{"tensor": {"shcedule": 1}}"#).expect("written");
+        let error = RunSettings::read(&path).expect_err("a typo").to_string();
+        assert!(error.contains("run.json") && error.contains("shcedule"), "{error}");
+        let missing = RunSettings::read(&folder.path().join("no.json")).expect_err("missing");
+        assert!(missing.to_string().contains("no.json"), "{missing}");
+    }
+}

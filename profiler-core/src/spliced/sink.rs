@@ -1,0 +1,188 @@
+//! Where the calls of spliced code arrive.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use super::run;
+use super::site::{Site, SiteKind};
+use crate::active::{self, ActiveScope};
+use crate::hook::{self, Direction, InputsBuilder, OpStart, Source};
+use crate::{Action, Interest};
+
+/// The version of [`Sink`] and [`Site`]: a runtime and a program that disagree do not work together.
+pub const SINK_VERSION: u32 = 1;
+
+/// The bits of the word that spliced code looks at before it calls anything. The low ones are those
+/// of [`Interest`].
+pub mod wanted {
+    /// Statements are counted and timed.
+    pub const LINES: u32 = 1 << 8;
+    /// The allocator tells of what it does.
+    pub const ALLOCATIONS: u32 = 1 << 9;
+    /// Somebody wants to know when a training step ends.
+    pub const STEPS: u32 = 1 << 10;
+}
+
+/// The functions that the runtime library calls: one table per copy of this crate in a process.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Sink {
+    /// [`SINK_VERSION`].
+    pub version: u32,
+    /// This sink is the one from here on. The word tells spliced code what is [`wanted`].
+    pub begin: extern "C" fn(wanted: &'static AtomicU32),
+    /// Another one is.
+    pub end: extern "C" fn(),
+    /// A function begins; 0 if nothing was opened. The words are those of
+    /// [`InputsBuilder::set_words`], or null.
+    pub open: unsafe extern "C" fn(site: *const Site, words: *const i64, count: usize) -> u64,
+    /// It ends; `opened` is what `open` gave.
+    pub close: unsafe extern "C" fn(site: *const Site, opened: u64),
+}
+
+/// This copy's table.
+pub fn sink() -> &'static Sink {
+    static SINK: Sink = Sink { version: SINK_VERSION, begin, end, open, close };
+    &SINK
+}
+
+/// The word of the runtime; null while there is none, or while another copy is its sink.
+static WANTED: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Something was opened, but only so that its end is known.
+const ONLY_A_STEP: u64 = u64::MAX;
+
+pub(super) fn is_connected() -> bool {
+    !WANTED.load(Ordering::Relaxed).is_null()
+}
+
+fn word() -> Option<&'static AtomicU32> {
+    // SAFETY: the pointer is null or comes from `begin`, where it was a `'static` reference.
+    unsafe { WANTED.load(Ordering::Acquire).as_ref() }
+}
+
+/// Turns bits that are no [`Interest`] on or off.
+pub(super) fn want(bits: u32, wants: bool) {
+    let Some(word) = word() else { return };
+    if wants {
+        word.fetch_or(bits, Ordering::Relaxed);
+    } else {
+        word.fetch_and(!bits, Ordering::Relaxed);
+    }
+}
+
+/// Keeps the word at what the active profiler wants.
+struct SplicedCode;
+
+impl Source for SplicedCode {
+    fn interest_changed(&self, interest: Interest) {
+        let Some(word) = word() else { return };
+        let others = word.load(Ordering::Relaxed) & !u32::from(u8::MAX);
+        word.store(others | u32::from(interest.bits()), Ordering::Relaxed);
+    }
+}
+
+extern "C" fn begin(wanted: &'static AtomicU32) {
+    // No panic may leave a function that C calls.
+    let _ = catch_unwind(|| {
+        wanted.store(0, Ordering::Relaxed);
+        WANTED.store(std::ptr::from_ref(wanted).cast_mut(), Ordering::Release);
+        hook::register(Arc::new(SplicedCode)).forever();
+        run::start();
+    });
+}
+
+extern "C" fn end() {
+    let _ = catch_unwind(|| {
+        run::abandon();
+        WANTED.store(std::ptr::null_mut(), Ordering::Release);
+    });
+}
+
+thread_local! {
+    /// How many calls that compute gradients are open.
+    static BACKWARD: Cell<u32> = const { Cell::new(0) };
+    static INPUTS: RefCell<InputsBuilder> = const { RefCell::new(InputsBuilder::new()) };
+}
+
+/// # Safety
+///
+/// `site` points to a site that lives for ever, `words` to `count` words or nowhere.
+unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) -> u64 {
+    let opened = catch_unwind(|| {
+        // SAFETY: by the contract of this function.
+        let site = unsafe { &*site };
+        match site.kind() {
+            SiteKind::Function => active::open(|| site.action(), Interest::FUNCTIONS),
+            SiteKind::Op => {
+                // SAFETY: as above.
+                unsafe { open_op(site.action(), words, count) }
+            }
+            SiteKind::Backward => {
+                // SAFETY: as above.
+                let opened = unsafe { open_op(site.action(), words, count) };
+                if opened.is_some() {
+                    BACKWARD.set(BACKWARD.get() + 1);
+                }
+                opened
+            }
+            SiteKind::Action => open_action(site),
+            SiteKind::Step => Some(open_action(site).unwrap_or(ONLY_A_STEP)),
+        }
+    });
+    opened.ok().flatten().unwrap_or(0)
+}
+
+/// # Safety
+///
+/// `words` points to `count` words or nowhere.
+unsafe fn open_op(action: Action, words: *const i64, count: usize) -> Option<u64> {
+    let direction = match BACKWARD.get() {
+        0 => Direction::Forward,
+        _ => Direction::Backward,
+    };
+    let op = OpStart { direction, ..OpStart::new(action) };
+    if words.is_null() {
+        return ActiveScope::open_op(&op, Interest::OPS);
+    }
+    // SAFETY: by the contract of this function.
+    let words = unsafe { std::slice::from_raw_parts(words, count) };
+    let with_inputs = INPUTS.try_with(|inputs| {
+        let mut inputs = inputs.try_borrow_mut().ok()?;
+        inputs.set_words(words);
+        ActiveScope::open_op(&OpStart { inputs: Some(&inputs), ..op }, Interest::OPS)
+    });
+    match with_inputs {
+        Ok(opened) => opened,
+        // The thread is being torn down: without them.
+        Err(_) => ActiveScope::open_op(&op, Interest::OPS),
+    }
+}
+
+/// A training loop of ours has actions of its own, and these would be there twice.
+fn open_action(site: &Site) -> Option<u64> {
+    if crate::session::is_any_running() {
+        return None;
+    }
+    active::open(|| site.action(), Interest::ACTIONS)
+}
+
+/// # Safety
+///
+/// `site` points to a site that lives for ever.
+unsafe extern "C" fn close(site: *const Site, opened: u64) {
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: by the contract of this function.
+        let site = unsafe { &*site };
+        if opened != ONLY_A_STEP {
+            ActiveScope::close(opened, site.action());
+        }
+        match site.kind() {
+            SiteKind::Backward => BACKWARD.set(BACKWARD.get().saturating_sub(1)),
+            SiteKind::Step => run::step(),
+            _ => {}
+        }
+    }));
+}

@@ -1,0 +1,152 @@
+//! A place that a hook was put into.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::action::SourceLocation;
+use crate::{Action, ActionKind};
+
+/// What a spliced function is to a profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SiteKind {
+    /// A function.
+    Function = 0,
+    /// A tensor op.
+    Op = 1,
+    /// An op that computes gradients: ops inside it are backward ops.
+    Backward = 2,
+    /// An action as training loops have them.
+    Action = 3,
+    /// An action whose end is the end of a training step.
+    Step = 4,
+}
+
+impl SiteKind {
+    fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Op,
+            2 => Self::Backward,
+            3 => Self::Action,
+            4 => Self::Step,
+            _ => Self::Function,
+        }
+    }
+
+    fn action_kind(self) -> ActionKind {
+        match self {
+            Self::Function => ActionKind::Function,
+            Self::Op | Self::Backward => ActionKind::Op,
+            Self::Action | Self::Step => ActionKind::Action,
+        }
+    }
+}
+
+/// A spliced function: a static of its crate, laid out as C does.
+#[repr(C)]
+pub struct Site {
+    /// [`Action::number`]; 0 before the first call.
+    action: AtomicU32,
+    kind: u32,
+    line: u32,
+    name: Text,
+    file: Text,
+}
+
+/// UTF-8 that lives as long as the process.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Text {
+    start: *const u8,
+    length: usize,
+}
+
+impl Text {
+    /// # Safety
+    ///
+    /// `start` must point to `length` bytes that do not change while the answer is used.
+    pub(crate) unsafe fn read(&self) -> String {
+        if self.start.is_null() {
+            return String::new();
+        }
+        // SAFETY: by the contract of this function.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start, self.length) };
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+impl Site {
+    #[inline]
+    pub(super) fn kind(&self) -> SiteKind {
+        SiteKind::from_number(self.kind)
+    }
+
+    /// What is started here. *Cost*: one relaxed load but for the first call.
+    #[inline]
+    pub(super) fn action(&self) -> Action {
+        match Action::from_number(self.action.load(Ordering::Relaxed)) {
+            Some(action) => action,
+            None => self.resolve(),
+        }
+    }
+
+    /// Names and files are copied: the library that the site is in may be unloaded.
+    #[cold]
+    fn resolve(&self) -> Action {
+        // SAFETY: sites are made by spliced code from string literals.
+        let (name, file) = unsafe { (self.name.read(), self.file.read()) };
+        let kind = self.kind().action_kind();
+        let action = match kind {
+            // An op is one row wherever its functions are written.
+            ActionKind::Function => {
+                let location = SourceLocation { file: interned(file), line: self.line };
+                Action::with_location(kind, &name, location)
+            }
+            kind => Action::of_kind(kind, &name, None),
+        };
+        self.action.store(action.number(), Ordering::Relaxed);
+        action
+    }
+}
+
+/// The one copy of a file's name. There are as many as files with spliced functions.
+fn interned(text: String) -> &'static str {
+    static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = texts.get(text.as_str()) {
+        return known;
+    }
+    let text: &'static str = text.leak();
+    texts.insert(text);
+    text
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn site(kind: SiteKind, name: &'static str) -> &'static Site {
+        let text = |text: &'static str| Text { start: text.as_ptr(), length: text.len() };
+        Box::leak(Box::new(Site {
+            action: AtomicU32::new(0),
+            kind: kind as u32,
+            line: 7,
+            name: text(name),
+            file: text("src/net.rs"),
+        }))
+    }
+
+    #[test]
+    fn a_function_has_its_place_and_an_op_has_none() {
+        let function = site(SiteKind::Function, "net::forward").action();
+        assert_eq!((function.kind(), function.name()), (ActionKind::Function, "net::forward"));
+        assert_eq!(function.location(), Some(SourceLocation { file: "src/net.rs", line: 7 }));
+        let op = site(SiteKind::Backward, "candle::backward").action();
+        assert_eq!((op.kind(), op.location()), (ActionKind::Op, None));
+        assert_eq!(site(SiteKind::Step, "optimizer_step").action(), Action::new("optimizer_step"));
+        let nothing = Text { start: std::ptr::null(), length: 9 };
+        // SAFETY: nothing is read of a null pointer.
+        assert_eq!(unsafe { nothing.read() }, "");
+    }
+}

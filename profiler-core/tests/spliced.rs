@@ -1,0 +1,109 @@
+//! What spliced code calls, called as spliced code does: through C functions, with sites that this
+//! crate knows nothing of. One test, since the active profiler is the process's.
+#![cfg(not(loom))]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use profiler_core::hook::{DType, InputsBuilder};
+use profiler_core::report::tensor::KeyAverage;
+use profiler_core::spliced::{SINK_VERSION, Sink, sink};
+use profiler_core::tensor::Phase;
+use profiler_core::{AdvancedProfiler, Interest, Profiler, TensorProfiler, activate};
+
+/// As it stands in spliced crates.
+#[repr(C)]
+struct Site {
+    action: AtomicU32,
+    kind: u32,
+    line: u32,
+    name: *const u8,
+    name_length: usize,
+    file: *const u8,
+    file_length: usize,
+}
+
+fn site(kind: u32, name: &'static str) -> &'static Site {
+    let file = "src/net.rs";
+    Box::leak(Box::new(Site {
+        action: AtomicU32::new(0),
+        kind,
+        line: 7,
+        name: name.as_ptr(),
+        name_length: name.len(),
+        file: file.as_ptr(),
+        file_length: file.len(),
+    }))
+}
+
+/// Calls a spliced function; whether something was opened.
+fn call(site: &'static Site, words: Option<&[i64]>, inside: impl FnOnce()) -> bool {
+    let Sink { open, close, .. } = sink();
+    let site = std::ptr::from_ref(site).cast();
+    let count = words.map_or(0, <[i64]>::len);
+    let words = words.map_or(std::ptr::null(), <[i64]>::as_ptr);
+    // SAFETY: the site lives for ever, and the words are there during the call.
+    let opened = unsafe { open(site, words, count) };
+    inside();
+    if opened != 0 {
+        // SAFETY: as above.
+        unsafe { close(site, opened) };
+    }
+    opened != 0
+}
+
+#[test]
+fn functions_and_ops_reach_the_profiler_that_wants_them() {
+    const FUNCTION: u32 = 0;
+    const OP: u32 = 1;
+    const BACKWARD: u32 = 2;
+    const ACTION: u32 = 3;
+    assert_eq!(sink().version, SINK_VERSION);
+    static WANTED: AtomicU32 = AtomicU32::new(u32::MAX);
+    (sink().begin)(&WANTED);
+    let wanted = || WANTED.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(wanted(), 0, "nobody is active, and no run was asked for");
+    let (function, op) = (site(FUNCTION, "net::Net::forward"), site(OP, "test::matmul"));
+    let (backward, action) = (site(BACKWARD, "test::backward"), site(ACTION, "optimizer_step"));
+    assert!(!call(function, None, || ()));
+
+    let advanced = Arc::new(AdvancedProfiler::new());
+    let active = activate(advanced.clone());
+    // Interest's bits are those that spliced code looks at.
+    assert_eq!(wanted(), 0b11, "{:?}", Interest::ACTIONS | Interest::FUNCTIONS);
+    assert!(call(action, None, || {
+        assert!(call(function, None, || assert!(!call(op, None, || ()), "not wanted")));
+    }));
+    drop(active);
+    let summary = advanced.summary();
+    assert!(summary.contains("net.rs:7(net::Net::forward)"), "{summary}");
+    assert!(summary.contains("Profile stats for: optimizer_step"), "{summary}");
+    assert!(!summary.contains("test::matmul"), "{summary}");
+
+    let mut inputs = InputsBuilder::new();
+    inputs.tensor(DType::Float32, &[2, 3]);
+    let tensor = TensorProfiler::new().without_schedule().group_by_input_shapes(true);
+    let tensor = Arc::new(tensor.group_by_phase(true));
+    let active = activate(tensor.clone());
+    assert_eq!(wanted() & 0b1100, 0b1100, "ops and shapes");
+    call(op, Some(inputs.words()), || ());
+    call(backward, None, || {
+        call(op, Some(inputs.words()), || ());
+    });
+    call(op, Some(inputs.words()), || ());
+    drop(active);
+    assert_eq!(wanted(), 0);
+    Profiler::teardown(&*tensor, None);
+    let rows = tensor.snapshot().key_averages.rows;
+    let calls = |wanted: &dyn Fn(&KeyAverage) -> bool| -> u64 {
+        rows.iter().filter(|row| wanted(row)).map(|row| row.calls).sum()
+    };
+    let matmul = |row: &KeyAverage| row.name == "test::matmul" && row.input_shapes.is_some();
+    assert_eq!(calls(&|row| matmul(row) && row.phase == Some(Phase::Backward)), 1, "{rows:#?}");
+    assert_eq!(calls(&|row| matmul(row) && row.phase != Some(Phase::Backward)), 2, "{rows:#?}");
+    assert_eq!(calls(&|row| row.name == "test::backward"), 1);
+
+    (sink().end)();
+    let _active = activate(advanced);
+    assert_eq!(wanted(), 0, "another copy of the crate has taken over");
+}
