@@ -1,3 +1,5 @@
 //! The `mlprof` command.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    profiler_cli::command::main()
+}

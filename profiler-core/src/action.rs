@@ -134,7 +134,10 @@ impl Action {
             actions.get(&entry).copied()
         };
         known.unwrap_or_else(|| {
-            INTERNER.write().unwrap_or_else(PoisonError::into_inner).insert(entry)
+            // Names are kept by the profiler: not what the program allocated.
+            crate::allocation::uncounted(|| {
+                INTERNER.write().unwrap_or_else(PoisonError::into_inner).insert(entry)
+            })
         })
     }
 

@@ -24,6 +24,7 @@
 //! | see how many bytes each action read and wrote | [`SimpleProfiler::measure_io`] |
 //! | tell working from waiting by CPU time | [`SimpleProfiler::measure_cpu`] |
 //! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profile`] on functions or the layer of the feature `tracing` |
+//! | see where code goes that nothing instruments | the feature `sampling`: [`AdvancedProfiler`]'s `sampled`, `sampler::Sampler` |
 //! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
 //! | let a user choose by name | [`IntoProfiler`] |
@@ -43,6 +44,7 @@ mod clock;
 pub mod future;
 pub mod hook;
 pub mod interrupt;
+pub mod lines;
 pub mod names;
 pub mod output;
 mod pass_through;
@@ -51,6 +53,8 @@ mod profiler;
 mod recorder;
 pub mod report;
 mod run_context;
+#[cfg(feature = "sampling")]
+pub mod sampler;
 mod select;
 mod session;
 mod several;

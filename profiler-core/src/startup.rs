@@ -101,6 +101,8 @@ pub(crate) fn claim() -> Option<ProcessStartup> {
 }
 
 #[cfg(target_os = "linux")]
+pub(crate) use linux::name_of_system_thread;
+#[cfg(target_os = "linux")]
 use linux::{is_main_thread, measure};
 
 #[cfg(not(target_os = "linux"))]
@@ -111,4 +113,9 @@ fn measure() -> Option<ProcessStartup> {
 #[cfg(not(target_os = "linux"))]
 fn is_main_thread() -> bool {
     false
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn name_of_system_thread() -> Option<String> {
+    None
 }

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use profiler_core::lines::abi::{self, LineFrame, LineSite};
 use profiler_core::spliced::{SINK_VERSION, Sink, Site, sink};
 
 /// What hooks look at before they call anything; see [`profiler_core::spliced::wanted`].
@@ -67,6 +68,120 @@ pub unsafe extern "C" fn mlprof_close(site: *const Site, opened: u64) {
     if let Some(sink) = current() {
         // SAFETY: by the contract of this function.
         unsafe { (sink.close)(site, opened) };
+    }
+}
+
+/// See [`abi::enter`].
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_lines_enter(
+    site: *const LineSite,
+    frame: *const LineFrame,
+    kind: u32,
+) {
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.lines.enter)(site, frame, kind) };
+    }
+}
+
+/// See [`abi::at`].
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_lines_at(frame: *const LineFrame, point: u32) {
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.lines.at)(frame, point) };
+    }
+}
+
+/// See [`abi::back`].
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_lines_back(frame: *const LineFrame, point: u32) {
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.lines.back)(frame, point) };
+    }
+}
+
+/// See [`abi::leave`].
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_lines_leave(frame: *const LineFrame) {
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.lines.leave)(frame) };
+    }
+}
+
+/// See [`abi::suspend`].
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_lines_suspend(frame: *const LineFrame) {
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.lines.suspend)(frame) };
+    }
+}
+
+/// See [`abi::resume`].
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_lines_resume(frame: *const LineFrame) {
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.lines.resume)(frame) };
+    }
+}
+
+/// See [`profiler_core::allocation::allocated`].
+#[unsafe(no_mangle)]
+pub extern "C" fn mlprof_allocated(address: usize, bytes: usize) {
+    if let Some(sink) = current() {
+        (sink.allocations.allocated)(address, bytes);
+    }
+}
+
+/// See [`profiler_core::allocation::freed`].
+#[unsafe(no_mangle)]
+pub extern "C" fn mlprof_freed(address: usize, bytes: usize) {
+    if let Some(sink) = current() {
+        (sink.allocations.freed)(address, bytes);
+    }
+}
+
+/// See [`profiler_core::allocation::kept`].
+#[unsafe(no_mangle)]
+pub extern "C" fn mlprof_kept(address: usize, bytes: usize) {
+    if let Some(sink) = current() {
+        (sink.allocations.kept)(address, bytes);
+    }
+}
+
+/// See [`profiler_core::allocation::copied`].
+#[unsafe(no_mangle)]
+pub extern "C" fn mlprof_copied(bytes: usize) {
+    if let Some(sink) = current() {
+        (sink.allocations.copied)(bytes);
     }
 }
 

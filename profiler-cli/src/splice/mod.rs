@@ -4,16 +4,17 @@
 //! [`Selection`] chooses, and gives back the files whose text changed. A function begins with a call
 //! of a macro that the crate's root file defines; what stands behind it is in `template/`.
 
+pub mod allocator;
 pub mod edit;
 
 mod attributes;
-mod closures;
 mod crawl;
 mod error;
 mod files;
 mod function;
 mod hook;
 mod insert;
+pub mod lines;
 mod macros;
 mod names;
 mod near;

@@ -15,7 +15,7 @@ use super::path::FunctionPath;
 /// A method of a trait's implementation is also found by the trait, `my_model::net::Module::forward`,
 /// and by both, `my_model::net::<Net as Module>::forward`.
 ///
-/// * `*` is anything within one name;
+/// * `*` is anything within one name, `?` one letter of it;
 /// * `**` is any number of names, also none;
 /// * a `*` at the end is everything below: `my_model::net::*`;
 /// * one name alone is a crate, and means all of its functions: `my_model` is `my_model::*`. A
@@ -83,14 +83,21 @@ fn is_match(pattern: &[String], names: &[&str]) -> bool {
     }
 }
 
-/// Whether `name` is `pattern`, in which a `*` is any text.
+/// Whether `name` is `pattern`, in which a `*` is any text and a `?` one letter.
 pub(super) fn glob(pattern: &str, name: &str) -> bool {
-    let Some((before, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(name) = name.strip_prefix(before) else { return false };
-    name.char_indices()
-        .map(|(place, _)| place)
-        .chain([name.len()])
-        .any(|place| glob(rest, &name[place..]))
+    let mut letters = pattern.chars();
+    let Some(first) = letters.next() else { return name.is_empty() };
+    let rest = letters.as_str();
+    let mut name_letters = name.chars();
+    match first {
+        '*' => {
+            let starts = name.char_indices().map(|(place, _)| place).chain([name.len()]);
+            starts.into_iter().any(|start| glob(rest, &name[start..]))
+        }
+        _ => name_letters
+            .next()
+            .is_some_and(|letter| (first == '?' || first == letter) && glob(rest, name_letters.as_str())),
+    }
 }
 
 /// The names of a path: what stands between `::`, but not within `<…>`.
@@ -206,6 +213,8 @@ mod tests {
         assert!(matches("my_model::**::for*_t", "my_model::Net::forward_t"));
         assert!(!matches("my_model::**::for*_t", "my_model::Net::forward"));
         assert!(matches("my_model::**::r#type", "my_model::type"));
+        assert!(matches("my_model::conv?d", "my_model::conv2d"));
+        assert!(!matches("my_model::conv?d", "my_model::convd"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SelectError;
 use super::function::Found;
-use super::hook::{Hook, function_hook};
+use super::hook::{Hook, Inputs};
 use super::names;
 use super::pattern::Pattern;
 use super::presets;
@@ -57,10 +57,10 @@ impl Selection {
                 hash.add(&[0xff]);
             }
         }
-        for (framework, rules) in self.rules_of(crate_name) {
-            // Neither map nor number in it has more than one form.
-            hash.add(framework.as_bytes());
-            hash.add(&serde_json::to_vec(rules).unwrap_or_default());
+        for (file, rules) in self.rules_of(crate_name) {
+            // Nothing in it has more than one form.
+            let parts = (&file.framework, &file.dtypes, rules);
+            hash.add(&serde_json::to_vec(&parts).unwrap_or_default());
         }
         hash.0
     }
@@ -75,11 +75,14 @@ impl Selection {
         &self.rules
     }
 
-    /// The rules about a crate, each with its framework.
-    pub(super) fn rules_of(&self, crate_name: &str) -> impl Iterator<Item = (&str, &CrateRules)> {
+    /// The rules about a crate, each with its file.
+    pub(super) fn rules_of(
+        &self,
+        crate_name: &str,
+    ) -> impl Iterator<Item = (&RuleFile, &CrateRules)> {
         self.rules.iter().flat_map(move |file| {
             let rules = file.crates.iter().filter(move |rules| rules.name == crate_name);
-            rules.map(|rules| (file.framework.as_str(), rules))
+            rules.map(move |rules| (file, rules))
         })
     }
 
@@ -92,20 +95,24 @@ impl Selection {
         }
         let mut hooks = Vec::new();
         if is_chosen(&self.functions) {
-            hooks.push(function_hook(found.path, HookKind::Function));
+            hooks.push(Hook::function(found.path, HookKind::Function));
         }
-        for (framework, rules) in self.rules_of(&found.path.segments[0]) {
+        for (file, rules) in self.rules_of(&found.path.segments[0]) {
             let rule = rules.rules.iter().find(|rule| rule.applies_to(found));
             hooks.extend(rule.map(|rule| Hook {
                 kind: rule.kind,
-                name: names::hook_name(rule, framework, found),
-                inputs: rule.inputs.clone(),
+                name: names::hook_name(rule, &file.framework, found),
+                inputs: match &rule.inputs {
+                    _ if rules.tensors.is_empty() || !rule.kind.is_op() => Inputs::None,
+                    Some(inputs) => Inputs::Told(inputs.clone()),
+                    None => Inputs::Tensors,
+                },
             }));
         }
         for (patterns, kind) in [(&self.lines, HookKind::Lines), (&self.memory, HookKind::Memory)]
         {
             if is_chosen(patterns) {
-                hooks.push(function_hook(found.path, kind));
+                hooks.push(Hook::function(found.path, kind));
             }
         }
         hooks

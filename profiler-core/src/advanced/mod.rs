@@ -1,5 +1,7 @@
 //! The Advanced profiler: which functions the time of every action went to.
 
+#[cfg(feature = "sampling")]
+mod sampled;
 mod snapshot;
 mod summarize;
 mod tree;
@@ -53,6 +55,8 @@ pub struct AdvancedProfiler {
     output: Output,
     line_count_restriction: LineCountRestriction,
     dump_stats: bool,
+    #[cfg(feature = "sampling")]
+    sampling: Option<sampled::Sampling>,
 }
 
 impl Default for AdvancedProfiler {
@@ -78,6 +82,8 @@ impl AdvancedProfiler {
             output: Output::new(),
             line_count_restriction: LineCountRestriction::default(),
             dump_stats: false,
+            #[cfg(feature = "sampling")]
+            sampling: None,
         }
     }
 
@@ -100,7 +106,18 @@ impl AdvancedProfiler {
 
     /// The numbers so far. Other threads may go on recording meanwhile.
     pub fn snapshot(&self) -> AdvancedReport {
-        summarize::summarize(self.recorder.collect(), &self.output.run())
+        #[cfg(feature = "sampling")]
+        let samples = self.samples();
+        #[cfg(not(feature = "sampling"))]
+        let samples = None;
+        let report = summarize::summarize(self.recorder.collect(), &self.output.run());
+        AdvancedReport { samples, ..report }
+    }
+
+    /// Samples that follow belong to the session that has just begun.
+    fn note_session(&self) {
+        #[cfg(feature = "sampling")]
+        self.sample_session();
     }
 }
 
@@ -120,10 +137,12 @@ impl Profiler for AdvancedProfiler {
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.output.setup(stage, run);
         self.recorder.begin(stage);
+        self.note_session();
     }
 
     fn teardown(&self, stage: Option<Stage>) {
         self.recorder.end(stage);
+        self.note_session();
         self.output.teardown(stage);
     }
 

@@ -12,13 +12,10 @@ use crate::recorder::{Collected, Part};
 use crate::report::StartupDurations;
 use crate::report::advanced::{
     ActionProfile, AdvancedReport, CallStatistics, CallTreeNode, CallerStatistics, FunctionKey,
-    FunctionStatistics, ThreadCallTree,
+    FunctionStatistics, OUTSIDE, ThreadCallTree,
 };
 use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::{RunContext, Stage};
-
-/// Stands for the top of a thread where functions ran outside of any action.
-const OUTSIDE: &str = "(outside of any action)";
 
 pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) -> AdvancedReport {
     let rate = collected.rate;
@@ -59,6 +56,7 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
             .filter(|thread| !thread.roots.is_empty())
             .collect(),
         open: open_actions(&collected),
+        samples: None,
     }
 }
 

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Slots of a bucket: as many addresses as a cache line has room for.
 const WAYS: usize = 8;
 const BUCKETS: usize = 1 << 15;
-/// How many blocks can be known at once.
-pub(super) const CAPACITY: usize = WAYS * BUCKETS;
 
 /// A slot that nobody uses.
 const EMPTY: u64 = 0;
@@ -132,6 +130,8 @@ impl Bucket {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    const CAPACITY: usize = WAYS * BUCKETS;
 
     fn block(bytes: u64) -> Block {
         Block { bytes, path: 7, stage: 3 }

@@ -8,9 +8,12 @@ use super::thread::Thread;
 use super::{switch, thread, tracker};
 use crate::hook::{self, MemoryChange, MemoryDevice};
 
+/// Smaller copies are not worth a row.
+pub const LARGE_COPY: usize = 64 << 10;
+
 /// A block was allocated; nothing was if `address` is 0.
 ///
-/// *Cost*: some 3 ns; more for blocks of [`LEAST_BYTES`](super::LEAST_BYTES) and more whose origin
+/// *Cost*: some 5 ns; more for blocks of [`LEAST_BYTES`](super::LEAST_BYTES) and more whose origin
 /// somebody wants to know.
 #[inline(never)]
 pub fn allocated(address: usize, bytes: usize) {
@@ -67,6 +70,20 @@ pub fn kept(address: usize, bytes: usize) {
         thread.keep(bytes as u64);
         if switch::is_following(state) {
             follow(thread, state, address, bytes);
+        }
+    });
+}
+
+/// The calling thread copies so many bytes. Counted for the call path that is open, if an
+/// [`AllocationProfiler`](super::AllocationProfiler) wants to know and it is [`LARGE_COPY`] or more.
+#[inline(never)]
+pub fn copied(bytes: usize) {
+    if bytes < LARGE_COPY || switch::get() & switch::BLOCKS == 0 {
+        return;
+    }
+    thread::with(|thread| {
+        if !thread.is_uncounted() {
+            tracker::copied(bytes as u64, thread.path());
         }
     });
 }

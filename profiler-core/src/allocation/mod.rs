@@ -16,7 +16,7 @@ mod thread;
 mod tracker;
 
 pub use allocator::TrackingAllocator;
-pub use count::{allocated, freed, kept};
+pub use count::{LARGE_COPY, allocated, copied, freed, kept};
 pub use process::{FLUSH_BLOCKS, FLUSH_BYTES};
 pub use profiler::AllocationProfiler;
 pub use switch::Counting;

@@ -31,15 +31,28 @@ struct Node {
     now: Level,
     /// As it was when the process had most.
     at_peak: Level,
+    /// What was copied on this path in large copies, and how many there were.
+    copied: Level,
 }
 
-/// What is alive of what a path itself allocated.
+/// Blocks of one path itself.
 struct Level {
     bytes: AtomicI64,
     blocks: AtomicI64,
 }
 
 impl Level {
+    #[inline]
+    fn add(&self, bytes: i64, blocks: i64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.blocks.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+        self.blocks.store(0, Ordering::Relaxed);
+    }
+
     fn copy_from(&self, other: &Self) {
         self.bytes.store(other.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
         self.blocks.store(other.blocks.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -104,9 +117,20 @@ impl Paths {
     #[inline]
     pub(super) fn add(&self, path: u32, bytes: i64, blocks: i64) {
         if let Some(node) = self.nodes.get(path as usize) {
-            node.now.bytes.fetch_add(bytes, Ordering::Relaxed);
-            node.now.blocks.fetch_add(blocks, Ordering::Relaxed);
+            node.now.add(bytes, blocks);
         }
+    }
+
+    /// So many bytes were copied on a path.
+    pub(super) fn add_copy(&self, path: u32, bytes: i64) {
+        if let Some(node) = self.nodes.get(path as usize) {
+            node.copied.add(bytes, 1);
+        }
+    }
+
+    /// Nothing was copied.
+    pub(super) fn forget_copies(&self) {
+        self.known().iter().for_each(|node| node.copied.clear());
     }
 
     fn known(&self) -> &[Node] {
@@ -120,20 +144,28 @@ impl Paths {
 
     /// Nothing is alive, and nothing was. Nobody adds meanwhile.
     pub(super) fn clear(&self) {
-        for level in self.known().iter().flat_map(|node| [&node.now, &node.at_peak]) {
-            level.bytes.store(0, Ordering::Relaxed);
-            level.blocks.store(0, Ordering::Relaxed);
+        for node in self.known() {
+            [&node.now, &node.at_peak, &node.copied].into_iter().for_each(Level::clear);
         }
         self.overflowed.store(0, Ordering::Relaxed);
     }
 
     /// What was alive at the peak, per path that itself had allocated some of it.
     pub(super) fn at_peak(&self) -> Vec<Alive> {
-        let levels = self.known().iter().zip(0..);
-        let alive = levels.map(|(node, path)| Alive {
+        self.levels(|node| &node.at_peak)
+    }
+
+    /// What was copied, per path that copied something itself.
+    pub(super) fn copies(&self) -> Vec<Alive> {
+        self.levels(|node| &node.copied)
+    }
+
+    fn levels(&self, pick: impl Fn(&Node) -> &Level) -> Vec<Alive> {
+        let levels = self.known().iter().map(pick).zip(0..);
+        let alive = levels.map(|(level, path)| Alive {
             path,
-            bytes: read(&node.at_peak.bytes),
-            blocks: read(&node.at_peak.blocks),
+            bytes: read(&level.bytes),
+            blocks: read(&level.blocks),
         });
         alive.filter(|alive| alive.blocks > 0).collect()
     }

@@ -76,6 +76,12 @@ pub(super) fn peak() -> i64 {
     PROCESS.peak.load(Ordering::Relaxed)
 }
 
+/// Nothing is live, and nothing was.
+pub(super) fn restart() {
+    PROCESS.live.store(0, Ordering::Relaxed);
+    PROCESS.peak.store(0, Ordering::Relaxed);
+}
+
 /// What is live now is the most from here on.
 pub(super) fn reset_peak() {
     PROCESS.peak.store(live(), Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::{process, thread};
 use crate::Interest;
 
 /// No tracking allocator has allocated yet: the first one that does takes the slow path and says so.
@@ -71,8 +72,9 @@ pub(crate) fn interest_changed(interest: Interest) {
 
 /// Keeps allocations counted until it is dropped. Several may do so at once.
 ///
-/// Nothing is counted while there is none: the tallies then stand still, and blocks that are
-/// allocated or freed meanwhile are missing in [`live_bytes`](super::live_bytes).
+/// Nothing is counted while there is none: the tallies then stand still. When there is one again,
+/// [`live_bytes`](super::live_bytes) begins at 0, and falls below it when blocks from before are
+/// freed.
 #[derive(Debug)]
 #[must_use = "allocations are counted only until this is dropped"]
 pub struct Counting(());
@@ -82,6 +84,10 @@ impl Counting {
     /// [installed](super::is_installed).
     pub fn start() -> Self {
         let mut counters = COUNTERS.lock().unwrap_or_else(PoisonError::into_inner);
+        if *counters == 0 {
+            thread::with(thread::Thread::flush);
+            process::restart();
+        }
         *counters += 1;
         set(TALLIES, true);
         Self(())

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use super::Tallies;
+use super::paths::ROOT;
 use super::process::{self, FLUSH_BLOCKS, FLUSH_BYTES};
 
 /// Cells without a destructor, so that they can be used before `main`, while the thread is torn

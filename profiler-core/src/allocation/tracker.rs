@@ -62,6 +62,13 @@ pub(super) fn allocated(address: usize, bytes: usize, path: u32, live: impl FnOn
     }
 }
 
+/// So many bytes were copied at once.
+pub(super) fn copied(bytes: u64, path: u32) {
+    if let Some(tracker) = TRACKER.get() {
+        tracker.paths.add_copy(path, bytes.cast_signed());
+    }
+}
+
 /// A block is about to be freed; true if it was followed.
 #[inline]
 pub(super) fn freed(address: usize, bytes: usize) -> bool {
@@ -111,6 +118,7 @@ impl Tracker {
         thread::with(thread::Thread::flush);
         process::reset_peak();
         self.copy_peak(process::live());
+        self.paths.forget_copies();
     }
 
     /// What is alive of what this stage allocated, per path.
@@ -138,6 +146,7 @@ impl Tracker {
         Picture {
             alive: with_actions(self.alive()),
             at_peak: with_actions(self.paths.at_peak()),
+            copies: with_actions(self.paths.copies()),
             copied_bytes: self.copied.load(Ordering::Relaxed),
             least_bytes: self.least.load(Ordering::Relaxed) as u64,
             dropped: self.dropped.load(Ordering::Relaxed),
@@ -153,7 +162,9 @@ pub(super) struct Picture {
     pub(super) alive: Vec<PathAlive>,
     /// When the process had most.
     pub(super) at_peak: Vec<PathAlive>,
-    /// What the process had then.
+    /// What was copied: as bytes, and as blocks how many times.
+    pub(super) copies: Vec<PathAlive>,
+    /// What the process had at the peak.
     pub(super) copied_bytes: i64,
     /// Blocks of this size and larger are in here.
     pub(super) least_bytes: u64,

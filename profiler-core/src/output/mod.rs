@@ -181,6 +181,11 @@ impl Output {
         Some(self.directory()?.join(name::file_name(&stem, 1, ending)))
     }
 
+    /// The file of this output that ends so, if it has a directory.
+    pub(crate) fn own_path(&self, extension: &str) -> Option<PathBuf> {
+        Some(self.directory()?.join(self.own_file_name(None, extension)))
+    }
+
     /// Tells standard error that a file could not be written, unless it has heard of one before.
     pub(crate) fn warn_of_missing(&self, path: &Path, error: &io::Error) {
         self.warn_once(path, error, "The file is missing", &mut Console::standard());
@@ -242,8 +247,22 @@ impl Output {
 }
 
 /// `{stem}.{ending}` as a file name that every file system takes.
-pub(crate) fn safe_file_name(stem: &str, ending: &str) -> String {
+pub fn safe_file_name(stem: &str, ending: &str) -> String {
     name::file_name(&name::stem([stem]), 1, ending)
+}
+
+/// Has `write` write a file that has its name only when it is whole: until then a reader finds what
+/// was there before, also if this process is killed. Directories are made if need be. A device or a
+/// pipe is written as one goes.
+///
+/// # Errors
+///
+/// What `write` says, or if the file cannot be made; then nothing has changed.
+pub fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
+    write_whole(path, |file| write(file))
 }
 
 /// Writes `report` to the file of `output`, or to the console on rank 0. An empty report is not

@@ -47,8 +47,9 @@ impl ThreadName {
         thread_local! {
             static NUMBER: u64 = UNNAMED.fetch_add(1, Ordering::Relaxed) + 1;
         }
-        match std::thread::current().name() {
-            Some(name) => Self { name: name.to_owned(), is_made_up: false },
+        let own = std::thread::current().name().map(str::to_owned);
+        match own.or_else(crate::startup::name_of_system_thread) {
+            Some(name) => Self { name, is_made_up: false },
             None => {
                 let number = NUMBER.try_with(|number| *number).unwrap_or(0);
                 Self { name: format!("thread-{number}"), is_made_up: true }
@@ -89,6 +90,8 @@ impl Drop for Attachments {
     /// The thread ends: what it recorded stays with the recorders that share the tables.
     fn drop(&mut self) {
         CURRENT.set(Current::NONE);
+        #[cfg(feature = "sampling")]
+        crate::sampler::scopes::withdraw_thread();
         for attachment in self.0.get_mut() {
             attachment.table.end();
         }
@@ -144,6 +147,8 @@ pub(super) fn attach<T: super::Table>(
         .try_with(|attachments| {
             let mut attachments = attachments.0.try_borrow_mut().ok()?;
             let last = CURRENT.replace(Current::NONE).session;
+            #[cfg(feature = "sampling")]
+            crate::sampler::scopes::withdraw_table();
             let inner = find(&attachments, |entry| {
                 entry.session == last && entry.session > session && entry.recorder == recorder
             });
@@ -159,10 +164,26 @@ pub(super) fn attach<T: super::Table>(
             };
             let pointer: *const T = &table.table;
             CURRENT.set(Current { session, table: pointer.cast() });
+            #[cfg(feature = "sampling")]
+            // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
+            unsafe {
+                crate::sampler::scopes::publish_table(session, pointer.cast(), tell_open::<T>);
+            }
             Some(Attached { table, inner })
         })
         .ok()
         .flatten()
+}
+
+/// Tells the numbers of the actions that are open in a table.
+///
+/// # Safety
+///
+/// `table` is a `T`, and the calling thread is the one that records into it.
+#[cfg(feature = "sampling")]
+unsafe fn tell_open<T: super::Table>(table: *const (), tell: &mut dyn FnMut(u32)) {
+    // SAFETY: as the caller promises.
+    unsafe { &*table.cast::<T>() }.stack().tell_open(tell);
 }
 
 /// This thread's tables of `recorder` in all sessions, the latest first.

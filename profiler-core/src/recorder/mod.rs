@@ -11,6 +11,8 @@ mod attach;
 mod collected;
 pub(crate) mod header;
 pub(crate) mod overhead;
+#[cfg(feature = "sampling")]
+mod sessions;
 pub(crate) mod stack;
 
 use std::collections::HashMap;

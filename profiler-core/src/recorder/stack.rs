@@ -257,6 +257,20 @@ impl<R> Stack<R> {
         open
     }
 
+    /// Tells the [numbers](Action::number) of the actions that are open, outermost first. For a
+    /// signal handler that has interrupted the owning thread: takes no lock, and so leaves out what
+    /// is open beyond the frames.
+    #[cfg(feature = "sampling")]
+    pub(crate) fn tell_open(&self, tell: &mut dyn FnMut(u32)) {
+        let top = self.top.load(Ordering::Acquire).cast_const();
+        for frame in &self.frames[1..=FAST_DEPTH] {
+            if ptr::from_ref(frame) > top {
+                break;
+            }
+            tell(frame.action.load(Ordering::Relaxed) & !RECURSIVE);
+        }
+    }
+
     /// The scope in `frame`, if it does not change at this moment.
     fn read(&self, frame: &Frame<R>) -> Option<Open> {
         let started = frame.started.load(Ordering::Acquire);

@@ -2,8 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::samples::Samples;
 use super::{OpenAction, ReportHeader};
 use crate::action::ActionKind;
+
+/// Stands for the top of a thread where something ran outside of any action.
+pub(crate) const OUTSIDE: &str = "(outside of any action)";
 
 /// The numbers of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,6 +21,9 @@ pub struct AdvancedReport {
     pub threads: Vec<ThreadCallTree>,
     /// Actions and functions still running.
     pub open: Vec<OpenAction>,
+    /// Estimates for what nothing instruments, where it was sampled (feature `sampling`).
+    #[serde(default)]
+    pub samples: Option<Samples>,
 }
 
 /// Everything that ran below one action, the action itself included.

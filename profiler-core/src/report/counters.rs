@@ -18,12 +18,18 @@ often the thread gave its core away to wait; preempted:\nhow often it was taken 
 pub(super) const IO_LEGEND: &str = "\
 With the actions inside. Read: by calls; only what the page cache did not have came from storage.\n";
 
-/// CPU time, if it was measured. `is_sorted`: in the order of the rows, not the longest first.
-pub(super) fn paint_cpu(text: &mut String, rows: &[&ActionStatistics], all: &str, is_sorted: bool) {
+/// CPU time, if it was measured. `is_sorted`: in the order of the rows, not the longest first. Says
+/// whether there is a table.
+pub(super) fn paint_cpu(
+    text: &mut String,
+    rows: &[&ActionStatistics],
+    all: &str,
+    is_sorted: bool,
+) -> bool {
     let mut rows: Vec<(&ActionStatistics, CpuStatistics)> =
         rows.iter().filter_map(|row| Some((*row, row.cpu?))).collect();
     if rows.is_empty() {
-        return;
+        return false;
     }
     if !is_sorted {
         rows.sort_by(|(one, _), (other, _)| other.total_seconds.total_cmp(&one.total_seconds));
@@ -56,20 +62,26 @@ pub(super) fn paint_cpu(text: &mut String, rows: &[&ActionStatistics], all: &str
         ]);
     }
     text.push_str(&table.paint());
+    true
 }
 
 /// Bytes, if they were measured: actions that read or wrote any. `is_sorted`: in the order of the
-/// rows, not the most first.
-pub(super) fn paint_io(text: &mut String, rows: &[&ActionStatistics], all: &str, is_sorted: bool) {
+/// rows, not the most first. Says whether there is a table.
+pub(super) fn paint_io(
+    text: &mut String,
+    rows: &[&ActionStatistics],
+    all: &str,
+    is_sorted: bool,
+) -> bool {
     let mut rows: Vec<(IoStatistics, String)> =
         rows.iter().filter_map(|row| Some((row.io?, label::shown(&row.label())))).collect();
     if rows.is_empty() {
-        return;
+        return false;
     }
     rows.retain(|(io, _)| !io.is_zero());
     if rows.is_empty() {
         text.push_str("\nNo action read or wrote anything.\n");
-        return;
+        return false;
     }
     if !is_sorted {
         rows.sort_by_key(|(io, _)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
@@ -87,4 +99,5 @@ pub(super) fn paint_io(text: &mut String, rows: &[&ActionStatistics], all: &str,
         ]);
     }
     text.push_str(&table.paint());
+    true
 }

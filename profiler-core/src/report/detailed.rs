@@ -144,12 +144,11 @@ fn paint_actions<'rows>(
 
 /// What the operating system counted, with legends.
 fn paint_counters(text: &mut String, shown: &[&ActionStatistics], all: &str, rows: &Rows<'_>) {
-    paint_cpu(text, shown, all, rows.sort_by.is_some());
-    if shown.iter().any(|row| row.cpu.is_some()) {
+    let is_sorted = rows.sort_by.is_some();
+    if paint_cpu(text, shown, all, is_sorted) {
         text.push_str(counters::CPU_LEGEND);
     }
-    paint_io(text, shown, all, rows.sort_by.is_some());
-    if shown.iter().any(|row| row.io.is_some()) {
+    if paint_io(text, shown, all, is_sorted) {
         text.push_str(counters::IO_LEGEND);
     }
 }

@@ -26,6 +26,9 @@ pub struct MemoryReport {
     /// Who has allocated what is still alive of what this stage allocated. At the end of a program
     /// that frees what it allocates this is empty.
     pub alive: MemoryTree,
+    /// Who copied how much in large copies; a block is one copy. Known only of programs built by
+    /// `mlprof run`, and of those that [say so](crate::allocation::copied).
+    pub copies: MemoryTree,
     /// Actions still running.
     pub open: Vec<OpenAction>,
 }
@@ -86,7 +89,7 @@ impl ActionMemory {
     }
 }
 
-/// Blocks that were alive at one moment, by the call path that allocated them.
+/// Blocks by the call path that allocated them: those that were alive at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryTree {
     /// All that was alive in the process at that moment, in bytes, with what is not in the tree; if

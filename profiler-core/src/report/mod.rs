@@ -44,6 +44,14 @@
 //!   `has_memory` and `rows`, each with the fields of [`KeyAverage`](tensor::KeyAverage); `modules`, a
 //!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `dropped`; `files`. Memory is in
 //!   **bytes** (fields that end in `_bytes`), operations are counted (`flops`).
+//! * Samples: instead of `actions`, `threads` and `open` the field `samples`, with the fields of
+//!   [`Samples`](samples::Samples); the Advanced report has the same field, `null` where nothing was
+//!   sampled. Ticks are counted; `seconds_per_tick` says what one stands for.
+//! * Lines: instead of `actions`, `threads` and `open` one array `functions`, each with the fields of
+//!   [`FunctionLines`](lines::FunctionLines): `name`, `file`, `first_line`, `last_line`, `calls`,
+//!   `total_seconds`, `entry_memory`, `source` (an array of lines, or `null`), and `lines`, each with
+//!   `line`, `hits`, `seconds` and `memory` (`null`, or `max_bytes`, `increment_bytes` and
+//!   `occurrences`). A hit is a scope of `overhead`.
 //!
 //! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
 //! that they do not know: new ones do not raise the version.
@@ -55,6 +63,9 @@ mod counters;
 pub mod detailed;
 mod label;
 pub mod lightning;
+pub mod lines;
+pub mod lines_memory;
+pub mod lines_text;
 pub mod memory;
 pub mod modules;
 pub mod number;
@@ -62,6 +73,8 @@ pub(crate) mod ops;
 pub mod prof;
 pub mod pstats;
 pub mod rows;
+pub mod samples;
+pub mod samples_page;
 pub mod simple;
 mod table;
 pub mod tensor;
@@ -72,7 +85,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 pub use advanced::AdvancedReport;
+pub use lines::LinesReport;
 pub use memory::MemoryReport;
+pub use samples::SamplesReport;
 pub use simple::SimpleReport;
 pub use tensor::TensorReport;
 
@@ -93,6 +108,10 @@ pub enum Report {
     Tensor(TensorReport),
     /// Of the profiler of memory.
     Memory(MemoryReport),
+    /// Of the line profiler.
+    Lines(LinesReport),
+    /// Of a sampler that runs on its own.
+    Samples(SamplesReport),
 }
 
 impl Report {

@@ -22,6 +22,13 @@ pub(crate) fn shortest(value: f64) -> String {
     python_layout(&format!("{value:e}"), 16)
 }
 
+/// `value` as C and Python write it with `%.{significant}g`: so many digits, without trailing zeros.
+pub(crate) fn general(value: f64, significant: usize) -> String {
+    let scientific = format!("{value:.0$e}", significant.saturating_sub(1));
+    let text = python_layout(&scientific, significant.max(1) as i32);
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
 /// Rewrites Rust's `-1.2e-7` the way Python does. `last_fixed` is the largest number of digits
 /// before the decimal point that Python writes without an exponent.
 fn python_layout(scientific: &str, last_fixed: i32) -> String {

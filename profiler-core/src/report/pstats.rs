@@ -6,18 +6,30 @@
 //! characters in a name are escaped and names cut at 200 characters; actions that are still running
 //! and notes follow at the end, if there are any.
 
+mod options;
+
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt::Write;
 
+pub use self::options::{PstatsOptions, Restriction, SortKey, UnknownSortKey};
 use super::advanced::{ActionProfile, AdvancedReport, FunctionKey, FunctionStatistics};
 use super::label;
 use super::lightning::{append_remarks, title};
 use super::number::shortest;
+use super::samples_page;
 use crate::advanced::LineCountRestriction;
 
 /// The report: for each action its functions, the longest cumulative time first, as many lines as
 /// `restriction` allows.
 pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> String {
+    let sort_by = &[SortKey::Cumulative];
+    let restrictions = &[Restriction::Count(restriction)];
+    paint_with(report, &PstatsOptions { sort_by, restrictions })
+}
+
+/// The report in another order, or with other restrictions.
+pub fn paint_with(report: &AdvancedReport, options: &PstatsOptions<'_>) -> String {
     let header = &report.header;
     let mut text = title(header);
     for profile in &report.actions {
@@ -27,42 +39,74 @@ pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> Stri
             let _ = write!(text, " rank: {}", header.rank);
         }
         text.push('\n');
-        text.push_str(&paint_functions(profile, restriction));
+        text.push_str(&paint_functions(profile, options));
+        if let Some(samples) = &report.samples {
+            samples_page::append_below(&mut text, samples, profile);
+        }
     }
-    if report.actions.is_empty() {
+    if let Some(samples) = &report.samples {
+        samples_page::append_rest(&mut text, samples, &report.actions);
+    } else if report.actions.is_empty() {
         text.push('\n');
     }
     append_remarks(&mut text, &report.open, &header.notes);
     text
 }
 
-/// One action's table, as `pstats.Stats(…).strip_dirs().sort_stats("cumulative").print_stats(…)`
-/// prints it.
-fn paint_functions(profile: &ActionProfile, restriction: LineCountRestriction) -> String {
+/// One action's table, as `pstats.Stats(…).strip_dirs().sort_stats(…).print_stats(…)` prints it.
+fn paint_functions(profile: &ActionProfile, options: &PstatsOptions<'_>) -> String {
     let mut text = totals(&profile.functions);
     let mut functions: Vec<_> = profile.functions.iter().collect();
-    functions.sort_by(|a, b| {
-        b.calls.cumulative_seconds.total_cmp(&a.calls.cumulative_seconds) // stable, as Python's
+    let labels = Labels::new(&functions);
+    functions.sort_by(|one, other| {
+        let by_key = |key: &SortKey| key.compare(&labels, one, other);
+        // Stable, as Python's.
+        options.sort_by.iter().map(by_key).fold(Ordering::Equal, Ordering::then)
     });
-    let (shown, restriction) = restricted(functions.len(), restriction);
-    if shown == 0 {
+    let reductions: Vec<String> = options
+        .restrictions
+        .iter()
+        .filter_map(|restriction| restrict(&mut functions, &labels, restriction))
+        .collect();
+    if functions.is_empty() {
         return text;
     }
-    text.push_str("   Ordered by: cumulative time\n");
-    if shown < functions.len() {
-        let all = functions.len();
-        let _ = writeln!(
-            text,
-            "   List reduced from {all} to {shown} due to restriction <{restriction}>"
-        );
-    }
+    let titles: Vec<_> = options.sort_by.iter().map(|key| key.title()).collect();
+    let _ = match titles.is_empty() {
+        true => writeln!(text, "   Random listing order was used"),
+        false => writeln!(text, "   Ordered by: {}", titles.join(", ")),
+    };
+    text.extend(reductions);
     text.push_str("\n   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n");
-    let labels = Labels::new(&functions);
-    for statistics in functions.iter().take(shown) {
+    for statistics in functions {
         let _ = writeln!(text, "{} {}", numbers(statistics), labels.of(&statistics.function));
     }
     text.push_str("\n\n");
     text
+}
+
+/// Leaves what the restriction leaves, and says so if that is not everything.
+fn restrict(
+    functions: &mut Vec<&FunctionStatistics>,
+    labels: &Labels<'_>,
+    restriction: &Restriction<'_>,
+) -> Option<String> {
+    let all = functions.len();
+    let restriction = match restriction {
+        Restriction::Count(count) => {
+            let (shown, restriction) = restricted(all, *count);
+            functions.truncate(shown);
+            restriction
+        }
+        Restriction::Matching { pattern, is_match } => {
+            functions.retain(|statistics| is_match(&labels.of(&statistics.function)));
+            format!("'{}'", label::one_line(pattern))
+        }
+    };
+    let left = functions.len();
+    (left < all).then(|| {
+        format!("   List reduced from {all} to {left} due to restriction <{restriction}>\n")
+    })
 }
 
 fn totals(functions: &[FunctionStatistics]) -> String {

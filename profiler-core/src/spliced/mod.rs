@@ -19,6 +19,7 @@
 //! *Cost* of a spliced function while nobody wants to know: one relaxed load. Linux only so far: on
 //! other systems nothing registers.
 
+mod beside;
 mod run;
 mod settings;
 mod signals;
@@ -30,8 +31,12 @@ mod registration;
 
 pub use run::profiler_of_run;
 pub(crate) use run::{has_ops_of, with_run};
-pub use settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, SettingsError, TensorSettings};
-pub use sink::{SINK_VERSION, Sink, sink, wanted};
+pub use settings::{
+    AdvancedSettings, LinesSettings, RUN_VARIABLE, RunSettings, SamplesSettings, SettingsError,
+    TensorSettings,
+};
+pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink, wanted};
+pub(crate) use site::Text;
 pub use site::{Site, SiteKind};
 
 /// Makes sure that a program which uses a profiler is known to the runtime.

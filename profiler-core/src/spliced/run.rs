@@ -5,11 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::beside::Beside;
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
 use super::{signals, sink};
 use crate::advanced::LineCountRestriction;
 use crate::several::Several;
-use crate::tensor::Schedule;
+use crate::tensor::InvalidSchedule;
 use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, activate};
 
 /// What is measured in this process because `mlprof run` said so.
@@ -19,8 +20,9 @@ struct Run {
     frameworks: Vec<String>,
     parts: Vec<Arc<dyn Profiler>>,
     /// All of them as one.
-    profiler: Arc<dyn Profiler>,
-    activated: Activated,
+    profiler: Option<Arc<dyn Profiler>>,
+    activated: Option<Activated>,
+    beside: Beside,
     /// Profilers of the program together with this one.
     combined: Vec<Weak<dyn Profiler>>,
 }
@@ -44,15 +46,21 @@ pub(super) fn start() {
         Ok(parts) => parts,
         Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
     };
-    let Some(profiler) = Several::of(parts.clone()) else { return };
+    let profiler = Several::of(parts.clone());
     sink::want(sink::wanted::STEPS, settings.tensor.is_some());
-    let activated = activate(profiler.clone());
+    sink::want(sink::wanted::ALLOCATIONS, settings.measures_memory());
+    let activated = profiler.clone().map(activate);
+    let beside = Beside::start(&settings, |what| output(&settings, what));
+    if profiler.is_none() && !beside.is_any() {
+        return;
+    }
     *lock() = Some(Run {
         process: std::process::id(),
         frameworks: settings.frameworks,
         parts,
         profiler,
         activated,
+        beside,
         combined: Vec::new(),
     });
     at_exit();
@@ -85,7 +93,7 @@ fn at_exit() {
 #[cfg(not(unix))]
 fn at_exit() {}
 
-fn make(settings: &RunSettings) -> Result<Vec<Arc<dyn Profiler>>, String> {
+fn make(settings: &RunSettings) -> Result<Vec<Arc<dyn Profiler>>, InvalidSchedule> {
     let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
     if let Some(tensor) = &settings.tensor {
         parts.push(Arc::new(make_tensor(tensor, output(settings, "ops"))?));
@@ -107,7 +115,10 @@ fn output(settings: &RunSettings, what: &str) -> Output {
         .always_print(settings.prints)
 }
 
-fn make_tensor(settings: &TensorSettings, output: Output) -> Result<TensorProfiler, String> {
+fn make_tensor(
+    settings: &TensorSettings,
+    output: Output,
+) -> Result<TensorProfiler, InvalidSchedule> {
     let group_by = settings.group_by;
     let mut profiler = TensorProfiler::new()
         .group_by_input_shapes(group_by.input_shapes)
@@ -121,12 +132,9 @@ fn make_tensor(settings: &TensorSettings, output: Output) -> Result<TensorProfil
     if let Some(rows) = settings.row_limit {
         profiler = profiler.row_limit(rows);
     }
-    match &settings.schedule {
+    match settings.schedule {
         None => Ok(profiler.record_without_steps(true)),
-        Some(text) => {
-            let schedule: Schedule = text.parse().map_err(|error| format!("{error}"))?;
-            profiler.schedule(schedule).map_err(|error| error.to_string())
-        }
+        Some(schedule) => profiler.schedule(schedule),
     }
 }
 
@@ -140,7 +148,7 @@ fn make_advanced(settings: &AdvancedSettings, output: Output) -> AdvancedProfile
 
 /// The profiler that `mlprof run` has given this process, if it has; from before `main` to the end.
 pub fn profiler_of_run() -> Option<Arc<dyn Profiler>> {
-    lock().as_ref().map(|run| run.profiler.clone())
+    lock().as_ref().and_then(|run| run.profiler.clone())
 }
 
 /// Whether `mlprof run` has put hooks into the ops of this framework.
@@ -152,19 +160,18 @@ pub(crate) fn has_ops_of(framework: &str) -> bool {
 pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let mut run = lock();
     let Some(run) = run.as_mut() else { return profiler };
+    let Some(runs_own) = run.profiler.clone() else { return profiler };
     let is = |known: &Weak<dyn Profiler>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&profiler));
     run.combined.retain(|known| known.strong_count() > 0);
-    if std::ptr::addr_eq(Arc::as_ptr(&run.profiler), Arc::as_ptr(&profiler))
+    if std::ptr::addr_eq(Arc::as_ptr(&runs_own), Arc::as_ptr(&profiler))
         || run.combined.iter().any(is)
     {
         return profiler;
     }
     if !profiler.is_enabled() {
-        return run.profiler.clone();
+        return runs_own;
     }
-    let Some(both) = Several::of(vec![profiler, run.profiler.clone()]) else {
-        return run.profiler.clone();
-    };
+    let Some(both) = Several::of(vec![profiler, runs_own.clone()]) else { return runs_own };
     run.combined.push(Arc::downgrade(&both));
     both
 }
@@ -187,7 +194,7 @@ pub(super) fn abandon() {
 fn finish() {
     let Some(run) = lock().take_if(|run| run.process == std::process::id()) else { return };
     drop(run.activated);
-    let mut delivered = 0;
+    let mut delivered = run.beside.finish();
     for part in &run.parts {
         let part = AssertUnwindSafe(part);
         match catch_unwind(|| deliver(&***part)) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::tensor::GroupBy;
+use crate::tensor::{GroupBy, Schedule};
 
 /// Names a file of [`RunSettings`].
 pub const RUN_VARIABLE: &str = "MLPROF_RUN";
@@ -25,15 +25,47 @@ pub struct RunSettings {
     pub tensor: Option<TensorSettings>,
     /// The Advanced profiler.
     pub advanced: Option<AdvancedSettings>,
+    /// Lines of functions.
+    pub lines: Option<LinesSettings>,
+    /// Allocations of actions and functions.
+    pub allocations: bool,
+    /// Samples of stacks.
+    pub samples: Option<SamplesSettings>,
+}
+
+/// Of lines.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinesSettings {
+    /// Whether hits and times are printed.
+    pub time: bool,
+    /// Whether memory is measured and printed.
+    pub memory: bool,
+    /// What times are printed in, in seconds; microseconds if nothing is said.
+    pub unit_seconds: Option<f64>,
+    /// Whether functions and lines that never ran are left out of the printed table.
+    pub skip_zero: bool,
+    /// How often the report is written while the program runs, in seconds.
+    pub output_interval_seconds: Option<f64>,
+}
+
+/// Of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SamplesSettings {
+    /// Samples per second of each thread.
+    pub hz: u32,
+    /// Whether everything was compiled with frame pointers.
+    pub frame_pointers: bool,
 }
 
 /// Of the Tensor profiler.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TensorSettings {
-    /// Which steps are recorded, as [`Schedule`](crate::tensor::Schedule) is written. Without one
-    /// the default schedule, or everything if the program never ends a step.
-    pub schedule: Option<String>,
+    /// Which steps are recorded. Without one the default schedule, or everything if the program never
+    /// ends a step.
+    pub schedule: Option<Schedule>,
     /// Whether allocations are recorded.
     pub memory: bool,
     /// Whether flame graphs are written.
@@ -76,6 +108,13 @@ pub enum SettingsError {
 }
 
 impl RunSettings {
+    /// Whether the program's allocator has to tell of what it does.
+    pub fn measures_memory(&self) -> bool {
+        self.allocations
+            || self.lines.as_ref().is_some_and(|lines| lines.memory)
+            || self.tensor.as_ref().is_some_and(|tensor| tensor.memory)
+    }
+
     /// Reads settings.
     ///
     /// # Errors

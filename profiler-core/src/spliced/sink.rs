@@ -9,7 +9,8 @@ use super::run;
 use super::site::{Site, SiteKind};
 use crate::active::{self, ActiveScope};
 use crate::hook::{self, Direction, InputsBuilder, OpStart, Source};
-use crate::{Action, Interest};
+use crate::lines::abi::{self, LineFrame, LineSite};
+use crate::{Action, Interest, allocation};
 
 /// The version of [`Sink`] and [`Site`]: a runtime and a program that disagree do not work together.
 pub const SINK_VERSION: u32 = 1;
@@ -40,11 +41,62 @@ pub struct Sink {
     pub open: unsafe extern "C" fn(site: *const Site, words: *const i64, count: usize) -> u64,
     /// It ends; `opened` is what `open` gave.
     pub close: unsafe extern "C" fn(site: *const Site, opened: u64),
+    /// Lines of functions.
+    pub lines: LinesSink,
+    /// What allocators do.
+    pub allocations: AllocationsSink,
+}
+
+/// The functions of [`lines::abi`](crate::lines::abi).
+#[repr(C)]
+#[derive(Debug)]
+pub struct LinesSink {
+    /// [`abi::enter`].
+    pub enter: unsafe extern "C" fn(site: *const LineSite, frame: *const LineFrame, kind: u32),
+    /// [`abi::at`].
+    pub at: unsafe extern "C" fn(frame: *const LineFrame, point: u32),
+    /// [`abi::back`].
+    pub back: unsafe extern "C" fn(frame: *const LineFrame, point: u32),
+    /// [`abi::leave`].
+    pub leave: unsafe extern "C" fn(frame: *const LineFrame),
+    /// [`abi::suspend`].
+    pub suspend: unsafe extern "C" fn(frame: *const LineFrame),
+    /// [`abi::resume`].
+    pub resume: unsafe extern "C" fn(frame: *const LineFrame),
+}
+
+/// What [`allocation`] wants to hear of.
+#[repr(C)]
+#[derive(Debug)]
+pub struct AllocationsSink {
+    /// [`allocation::allocated`].
+    pub allocated: extern "C" fn(address: usize, bytes: usize),
+    /// [`allocation::freed`].
+    pub freed: extern "C" fn(address: usize, bytes: usize),
+    /// [`allocation::kept`].
+    pub kept: extern "C" fn(address: usize, bytes: usize),
+    /// [`allocation::copied`].
+    pub copied: extern "C" fn(bytes: usize),
 }
 
 /// This copy's table.
 pub fn sink() -> &'static Sink {
-    static SINK: Sink = Sink { version: SINK_VERSION, begin, end, open, close };
+    static SINK: Sink = Sink {
+        version: SINK_VERSION,
+        begin,
+        end,
+        open,
+        close,
+        lines: LinesSink {
+            enter: abi::enter,
+            at: abi::at,
+            back: abi::back,
+            leave: abi::leave,
+            suspend: abi::suspend,
+            resume: abi::resume,
+        },
+        allocations: AllocationsSink { allocated, freed, kept, copied },
+    };
     &SINK
 }
 
@@ -99,6 +151,22 @@ extern "C" fn end() {
         run::abandon();
         WANTED.store(std::ptr::null_mut(), Ordering::Release);
     });
+}
+
+extern "C" fn allocated(address: usize, bytes: usize) {
+    allocation::allocated(address, bytes);
+}
+
+extern "C" fn freed(address: usize, bytes: usize) {
+    allocation::freed(address, bytes);
+}
+
+extern "C" fn kept(address: usize, bytes: usize) {
+    allocation::kept(address, bytes);
+}
+
+extern "C" fn copied(bytes: usize) {
+    allocation::copied(bytes);
 }
 
 thread_local! {

@@ -95,9 +95,34 @@ pub(super) fn is_main_thread() -> bool {
     unsafe { libc::gettid() == libc::getpid() }
 }
 
+/// What the system calls the calling thread, if it was given a name: a thread that Rust's standard
+/// library (or this copy of it, in a shared library) did not start. At most 15 bytes.
+pub(crate) fn name_of_system_thread() -> Option<String> {
+    if is_main_thread() {
+        return Some("main".to_owned());
+    }
+    let mut buffer = [0_u8; 16];
+    // SAFETY: writes at most 16 bytes, the last of them a zero.
+    let answer = unsafe { libc::prctl(libc::PR_GET_NAME, buffer.as_mut_ptr()) };
+    let name = std::ffi::CStr::from_bytes_until_nul(&buffer).ok()?.to_string_lossy();
+    // A thread without a name of its own has that of the thread that started it: in the end, of the
+    // program.
+    let program = fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let is_own = answer == 0 && !name.is_empty() && name != program.trim_end_matches('\n');
+    is_own.then(|| name.into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Tests run on threads of their own, so none of them is the main one.
+    #[test]
+    fn a_thread_has_the_name_that_the_system_knows() {
+        let named = std::thread::Builder::new().name("a-loader".to_owned());
+        let named = named.spawn(name_of_system_thread).expect("a thread").join().expect("no panic");
+        assert_eq!(named.as_deref(), Some("a-loader"));
+    }
 
     #[test]
     fn the_start_is_found_behind_any_name() {

@@ -1,6 +1,7 @@
 use profiler_core::Stage;
 use profiler_core::advanced::LineCountRestriction::{self, Lines, Share};
 use profiler_core::report::advanced::{ActionProfile, AdvancedReport};
+use profiler_core::report::pstats::{PstatsOptions, Restriction, SortKey};
 use profiler_core::report::{prof, pstats};
 
 use crate::python;
@@ -8,13 +9,18 @@ use crate::samples::{advanced, calls, function, key, open, profile};
 
 /// What Python prints for the same profile, the way Lightning asks for it.
 fn by_python(profile: &ActionProfile, restriction: &str) -> String {
+    sorted_by_python(profile, "'cumulative'", restriction)
+}
+
+fn sorted_by_python(profile: &ActionProfile, sort_by: &str, restrictions: &str) -> String {
     let script = "import pstats, sys\n\
                   stats = pstats.Stats(sys.argv[1], stream=sys.stdout)\n\
                   stats.files = []\n\
-                  stats.strip_dirs().sort_stats('cumulative')\n\
-                  stats.print_stats(eval(sys.argv[2]))";
+                  stats.strip_dirs()\n\
+                  if sys.argv[2]: stats.sort_stats(*eval('[' + sys.argv[2] + ']'))\n\
+                  stats.print_stats(*eval('[' + sys.argv[3] + ']'))";
     let file = python::file(&prof::encode(profile));
-    python::run(script, &[python::path(&file), restriction])
+    python::run(script, &[python::path(&file), sort_by, restrictions])
 }
 
 fn with_functions(count: usize) -> ActionProfile {
@@ -48,6 +54,75 @@ fn tables_are_pstats_own_byte_for_byte() {
         let expected = by_python(&profile, in_python);
         let head = "FIT Profiler Report\nProfile stats for: run_training_batch rank: 0\n";
         assert_eq!(text, format!("{head}{expected}"), "{functions} functions, {in_python}");
+    }
+}
+
+#[test]
+fn every_order_is_pythons_own() {
+    let mut profile = profile();
+    // Ties in what comes first, so that the second key has work to do.
+    for (position, function) in profile.functions.iter_mut().enumerate() {
+        function.function.line %= 7;
+        function.function.name += ["", "_x"][position % 2];
+    }
+    let report = advanced(vec![profile.clone()]);
+    for sort_by in [
+        "cumulative",
+        "cumtime",
+        "tottime",
+        "time",
+        "ncalls",
+        "calls",
+        "pcalls",
+        "filename",
+        "module",
+        "line",
+        "name",
+        "nfl",
+        "stdname",
+        "line,ncalls",
+        "time,name",
+        "",
+    ] {
+        let keys: Vec<SortKey> = sort_by
+            .split(',')
+            .filter(|key| !key.is_empty())
+            .map(|key| key.parse().expect("a key of Python's"))
+            .collect();
+        let quoted: Vec<_> = keys.iter().zip(sort_by.split(',')).map(|(_, key)| key).collect();
+        let quoted: Vec<_> = quoted.into_iter().map(|key| format!("{key:?}")).collect();
+        let options = PstatsOptions { sort_by: &keys, restrictions: &[] };
+        let text = pstats::paint_with(&report, &options);
+        let expected = sorted_by_python(&profile, &quoted.join(","), "");
+        let head = "FIT Profiler Report\nProfile stats for: run_training_batch rank: 0\n";
+        assert_eq!(text, format!("{head}{expected}"), "sorted by {sort_by:?}");
+    }
+    let error = "cumulativ".parse::<SortKey>().expect_err("no key").to_string();
+    assert!(error.contains("\"cumulativ\"") && error.contains("\"tottime\""), "{error}");
+}
+
+#[test]
+fn restrictions_follow_one_another_as_in_python() {
+    let profile = profile();
+    let report = advanced(vec![profile.clone()]);
+    // Regular expressions of this kind are what they look like.
+    let matching = |pattern: &'static str| move |label: &str| label.contains(pattern);
+    let (op_2, ops, none) = (matching("op_2"), matching("op_"), matching("nothing like it"));
+    let names = |pattern, is_match| Restriction::Matching { pattern, is_match };
+    let cases: [(&[Restriction<'_>], &str); 4] = [
+        (&[names("op_2", &op_2), Restriction::Count(Lines(3))], "'op_2', 3"),
+        (&[Restriction::Count(Share(0.5)), names("op_", &ops)], "0.5, 'op_'"),
+        (
+            &[names("op_", &ops), names("op_2", &op_2), Restriction::Count(Lines(99))],
+            "'op_','op_2',99",
+        ),
+        (&[names("nothing like it", &none)], "'nothing like it'"),
+    ];
+    for (restrictions, in_python) in cases {
+        let options = PstatsOptions { sort_by: &[SortKey::SelfTime], restrictions };
+        let text = pstats::paint_with(&report, &options);
+        let expected = sorted_by_python(&profile, "'tottime'", in_python);
+        assert!(text.ends_with(&expected), "{in_python}: {text}\n{expected}");
     }
 }
 

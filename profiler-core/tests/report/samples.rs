@@ -186,6 +186,7 @@ pub fn advanced(actions: Vec<ActionProfile>) -> AdvancedReport {
         actions,
         threads: Vec::new(),
         open: Vec::new(),
+        samples: None,
     }
 }
 

@@ -52,12 +52,13 @@ use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage}
 /// }
 /// ```
 pub struct AllocationProfiler {
+    /// `None`: another profiler has it. Dropped first: what the others kept was not counted when it
+    /// was allocated.
+    lease: Option<Lease>,
     recorder: Recorder<MemoryTable>,
     output: Output,
     interest: Interest,
     stages: Mutex<Stages>,
-    /// `None`: another profiler has it.
-    lease: Option<Lease>,
 }
 
 #[derive(Default)]
@@ -80,11 +81,7 @@ struct Process {
 
 impl Process {
     fn now() -> Self {
-        Self {
-            tallies: process_tallies(),
-            live_bytes: live_bytes(),
-            peak_bytes: peak_bytes(),
-        }
+        Self { tallies: process_tallies(), live_bytes: live_bytes(), peak_bytes: peak_bytes() }
     }
 }
 
@@ -234,14 +231,3 @@ impl Profiler for AllocationProfiler {
         Some(&self.output)
     }
 }
-
-impl Drop for AllocationProfiler {
-    fn drop(&mut self) {
-        // What it kept was not counted when it was allocated.
-        uncounted(|| {
-            self.lease = None;
-            self.recorder = Recorder::aside();
-        });
-    }
-}
-

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use super::Process;
 use super::table::{MemorySnapshot, MemoryTable, Row};
 use crate::allocation::tracker::{PathAlive, Picture};
-use crate::allocation::FLUSH_BYTES;
+use crate::allocation::{FLUSH_BYTES, LARGE_COPY};
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part, Recorder};
-use crate::report::memory::{ActionMemory, MemoryTree, PathMemory, ProcessMemory, ThreadMemory};
 use crate::report::MemoryReport;
+use crate::report::memory::{ActionMemory, MemoryTree, PathMemory, ProcessMemory, ThreadMemory};
 use crate::{Action, ActionKind, NeverStarted, Profiler, RunContext, Stage};
 
 /// Rows by name: two actions of one name (a function and a span, say) are one row.
@@ -49,8 +49,9 @@ pub(super) fn summarize(
         process: ProcessMemory::default(),
         actions: statistics(all),
         threads: threads.filter(|thread| !thread.actions.is_empty()).collect(),
-        peak: tree(&picture.at_peak, picture, Some(picture.copied_bytes)),
-        alive: tree(&picture.alive, picture, None),
+        peak: tree(&picture.at_peak, picture.least_bytes, Some(picture.copied_bytes)),
+        alive: tree(&picture.alive, picture.least_bytes, None),
+        copies: tree(&picture.copies, LARGE_COPY as u64, None),
         open: open_actions(collected),
     }
 }
@@ -96,7 +97,7 @@ fn statistics(rows: Rows) -> Vec<ActionMemory> {
 }
 
 /// Paths that begin alike, put together.
-fn tree(paths: &[PathAlive], picture: &Picture, process: Option<i64>) -> MemoryTree {
+fn tree(paths: &[PathAlive], least: u64, process: Option<i64>) -> MemoryTree {
     let mut root = PathMemory::default();
     for alive in paths {
         let mut place = &mut root;
@@ -109,11 +110,7 @@ fn tree(paths: &[PathAlive], picture: &Picture, process: Option<i64>) -> MemoryT
         place.own_blocks += alive.blocks;
     }
     root.sort();
-    MemoryTree {
-        process_bytes: process,
-        least_block_bytes: picture.least_bytes,
-        blocks: root,
-    }
+    MemoryTree { process_bytes: process, least_block_bytes: least, blocks: root }
 }
 
 impl PathMemory {

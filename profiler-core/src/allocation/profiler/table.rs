@@ -126,10 +126,13 @@ impl MemoryTable {
                 }
                 thread.close(&frame.opened)
             });
-            let own = total.since(&frame.inside());
-            if !is_detached {
+            let own = if is_detached {
+                total.since(&frame.children)
+            } else {
+                let own = total.since(&frame.inside());
                 state.count_in_parent(&frame, &total);
-            }
+                own
+            };
             let row = state.recorded.entry(action).or_default();
             row.calls += 1;
             row.own.add(&own);

@@ -31,6 +31,12 @@ pub fn paint(report: &MemoryReport) -> String {
     paint_tree(&mut text, &report.peak);
     text.push_str("\nStill alive, of what was allocated since the beginning\n");
     paint_tree(&mut text, &report.alive);
+    if report.copies.blocks.blocks > 0 {
+        text.push_str("\nLarge copies\n");
+        paint_rows(&mut text, &report.copies, "Copies");
+        let least = bytes(report.copies.least_block_bytes);
+        let _ = writeln!(text, "Copies of {least} and more, by the actions that made them.");
+    }
     if !report.open.is_empty() || !report.header.notes.is_empty() {
         text.push('\n');
         append_remarks(&mut text, &report.open, &report.header.notes);
@@ -104,7 +110,22 @@ fn paint_tree(text: &mut String, tree: &MemoryTree) {
         let _ = writeln!(text, "No blocks of {least} and more.");
         return;
     }
-    let mut table = Table::new(["Bytes", "Share", "Blocks", "Self bytes", "Self blocks", "Action"]);
+    paint_rows(text, tree, "Blocks");
+    let _ = match tree.process_bytes {
+        Some(all) => writeln!(
+            text,
+            "Blocks of {least} and more, by the actions that allocated them; with smaller ones the \
+             process had {}.",
+            signed_bytes(all)
+        ),
+        None => writeln!(text, "Blocks of {least} and more, by the actions that allocated them."),
+    };
+}
+
+fn paint_rows(text: &mut String, tree: &MemoryTree, blocks: &str) {
+    let own_blocks = format!("Self {}", blocks.to_lowercase());
+    let header = ["Bytes", "Share", blocks, "Self bytes", &own_blocks, "Action"];
+    let mut table = Table::new(header);
     let mut rows = Vec::new();
     flatten(&tree.blocks, 0, &mut rows);
     for (depth, path) in rows.iter().take(PATHS_SHOWN) {
@@ -123,15 +144,6 @@ fn paint_tree(text: &mut String, tree: &MemoryTree) {
         let more = grouped((rows.len() - PATHS_SHOWN) as u64);
         let _ = writeln!(text, "{more} more rows are only in the JSON report.");
     }
-    let _ = match tree.process_bytes {
-        Some(all) => writeln!(
-            text,
-            "Blocks of {least} and more, by the actions that allocated them; with smaller ones the \
-             process had {}.",
-            signed_bytes(all)
-        ),
-        None => writeln!(text, "Blocks of {least} and more, by the actions that allocated them."),
-    };
 }
 
 /// The tree from top to bottom. It is as deep as calls nest without recursion.

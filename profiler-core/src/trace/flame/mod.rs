@@ -196,32 +196,47 @@ impl FlameGraph {
             let reason = format!("nothing was recorded of {}", metric.as_str());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        let mut options = inferno::flamegraph::Options::default();
-        options.title = format!("{}: {}", metric.as_str().replace('_', " "), self.title);
-        options.count_name = metric.unit().to_owned();
-        write_whole(path.as_ref(), |file| {
-            let mut file = BufWriter::new(file);
-            let lines = lines.iter().map(String::as_str);
-            inferno::flamegraph::from_lines(&mut options, lines, &mut file)?;
-            file.flush()
-        })
+        let title = format!("{}: {}", metric.as_str().replace('_', " "), self.title);
+        write_whole(path.as_ref(), |file| draw(&lines, &title, metric.unit(), file))
     }
 }
 
-/// The name of a frame. Blanks at its ends would be lost to readers.
+/// Draws folded stacks, lines of `outermost;…;innermost value`, as an SVG that browsers can zoom and
+/// search. `unit` is what one of a value is called.
+///
+/// # Errors
+///
+/// If there are no lines, or what `out` says.
+#[cfg(feature = "flame")]
+pub fn draw(lines: &[String], title: &str, unit: &str, out: impl Write) -> io::Result<()> {
+    let mut options = inferno::flamegraph::Options::default();
+    options.title = title.to_owned();
+    options.count_name = unit.to_owned();
+    let mut out = BufWriter::new(out);
+    inferno::flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut out)?;
+    out.flush()
+}
+
+/// A step's frame has the name of all steps.
 fn frame(action: Action) -> String {
-    let name = action.name();
+    let name = frame_name(action.name());
+    if action.kind() == ActionKind::Step { name + "*" } else { name }
+}
+
+/// A name as a frame of folded stacks: see the [module](self). Blanks at its ends would be lost to
+/// readers.
+pub fn frame_name(name: &str) -> String {
     let safe = name.chars().map(|character| match character {
         ';' => ',',
         // Neither line breaks nor what XML does not allow.
         character if character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}') => ' ',
         character => character,
     });
-    let mut frame = safe.collect::<String>().trim().to_owned();
-    if action.kind() == ActionKind::Step {
-        frame.push('*');
+    let safe = safe.collect::<String>();
+    match safe.trim() {
+        "" => "(no name)".to_owned(),
+        frame => frame.to_owned(),
     }
-    if frame.is_empty() { "(no name)".to_owned() } else { frame }
 }
 
 #[cfg(feature = "flame")]

@@ -1,0 +1,40 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{run, wrapper};
+
+/// Profiles training programs that nobody instrumented, prints their reports again and converts them.
+#[derive(Parser)]
+#[command(name = "mlprof", version, bin_name = "mlprof")]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Run(run::Arguments),
+}
+
+/// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
+pub fn main() -> ExitCode {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if wrapper::is_called_as_compiler(arguments.get(1..).unwrap_or_default()) {
+        return wrapper::compile(arguments.split_off(1));
+    }
+    // `cargo mlprof …` calls `cargo-mlprof mlprof …`.
+    if arguments.get(1).is_some_and(|first| first == "mlprof") {
+        arguments.remove(1);
+    }
+    let done = match Command::parse_from(arguments).what {
+        What::Run(arguments) => run::run(&arguments).map(wrapper::exit_code),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::from(2)
+    })
+}

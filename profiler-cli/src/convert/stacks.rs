@@ -1,0 +1,176 @@
+//! Stacks and the time that each has itself: what flame graphs are drawn from.
+
+use std::collections::{BTreeMap, HashMap};
+
+use profiler_core::report::advanced::{AdvancedReport, CallTreeNode, FunctionKey};
+use profiler_core::trace::flame::frame_name;
+
+use super::trace::{Edge, Trace, Track};
+
+/// A function, an action or an op.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Frame {
+    pub(crate) name: String,
+    /// Where it stands in the source, if that is known.
+    pub(crate) place: Option<(String, u32)>,
+}
+
+/// A stack by its frames, the outermost first, and its own time.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    /// In [`Stacks::frames`].
+    pub(crate) frames: Vec<u32>,
+    pub(crate) nanoseconds: u64,
+}
+
+/// The stacks of one thread, what is around something before it.
+#[derive(Debug)]
+pub(crate) struct ThreadStacks {
+    pub(crate) thread: String,
+    pub(crate) stacks: Vec<Stack>,
+}
+
+/// The stacks of all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) threads: Vec<ThreadStacks>,
+    ids: HashMap<Frame, u32>,
+}
+
+impl Stacks {
+    /// The call trees of an Advanced report.
+    pub(crate) fn of_report(report: &AdvancedReport) -> Self {
+        let mut all = Self::default();
+        for tree in &report.threads {
+            let mut stacks = Vec::new();
+            let mut around = Vec::new();
+            tree.roots.iter().for_each(|root| all.walk(root, &mut around, &mut stacks));
+            all.threads.push(ThreadStacks { thread: tree.thread.clone(), stacks });
+        }
+        all
+    }
+
+    fn walk(&mut self, node: &CallTreeNode, around: &mut Vec<u32>, stacks: &mut Vec<Stack>) {
+        let frame = self.frame(frame_of(&node.function));
+        around.push(frame);
+        let nanoseconds = (node.calls.self_seconds.max(0.0) * 1e9).round() as u64;
+        stacks.push(Stack { frames: around.clone(), nanoseconds });
+        node.children.iter().for_each(|child| self.walk(child, around, stacks));
+        around.pop();
+    }
+
+    /// What threads did in a trace. What crosses other slices has no time of its own.
+    pub(crate) fn of_trace(trace: &Trace) -> Self {
+        let mut all = Self::default();
+        let threads = trace.tracks.iter().filter(|track| !track.is_on_device);
+        for track in threads.filter(|track| !track.is_overlapping) {
+            let thread = all.thread(trace, track);
+            all.threads.push(thread);
+        }
+        all
+    }
+
+    fn thread(&mut self, trace: &Trace, track: &Track) -> ThreadStacks {
+        let mut nodes = Nodes::default();
+        // Nodes of the open slices, and where the time that is not given to anybody yet begins.
+        let (mut open, mut since) = (Vec::new(), 0);
+        for edge in track.edges() {
+            let now = match edge {
+                Edge::Open(slice) => slice.start,
+                Edge::Close(slice) => slice.end,
+            };
+            if let Some(innermost) = open.last() {
+                nodes.add(*innermost, now - since);
+            }
+            since = now;
+            match edge {
+                Edge::Open(slice) => {
+                    let name = name_of_step(&trace.names[slice.name as usize]);
+                    let frame = self.frame(Frame { name: name.to_owned(), place: None });
+                    open.push(nodes.below(open.last().copied(), frame));
+                }
+                Edge::Close(_) => drop(open.pop()),
+            }
+        }
+        ThreadStacks { thread: track.name.clone(), stacks: nodes.stacks }
+    }
+
+    fn frame(&mut self, frame: Frame) -> u32 {
+        if let Some(id) = self.ids.get(&frame) {
+            return *id;
+        }
+        let id = self.frames.len() as u32; // that many frames do not fit into memory
+        self.frames.push(frame.clone());
+        self.ids.insert(frame, id);
+        id
+    }
+
+    /// Folded stacks, `outermost;…;innermost microseconds`, in alphabetical order, those without time
+    /// left out. Threads are put together, or `by_thread` are the outermost frames.
+    pub(crate) fn folded(&self, by_thread: bool) -> Vec<String> {
+        let names: Vec<String> = self.frames.iter().map(folded_name).collect();
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for ThreadStacks { thread, stacks } in &self.threads {
+            for stack in stacks {
+                let frames = stack.frames.iter().map(|frame| names[*frame as usize].clone());
+                let thread = by_thread.then(|| frame_name(thread));
+                let frames: Vec<String> = thread.into_iter().chain(frames).collect();
+                *sums.entry(frames.join(";")).or_default() += stack.nanoseconds;
+            }
+        }
+        let lines = sums.into_iter().map(|(stack, time)| (stack, (time + 500) / 1000));
+        let mut lines: Vec<String> = lines
+            .filter(|(_, microseconds)| *microseconds > 0)
+            .map(|(stack, microseconds)| format!("{stack} {microseconds}"))
+            .collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+/// Different stacks of a thread, what is around something before it.
+#[derive(Default)]
+struct Nodes {
+    stacks: Vec<Stack>,
+    ids: HashMap<(Option<usize>, u32), usize>,
+}
+
+impl Nodes {
+    fn below(&mut self, parent: Option<usize>, frame: u32) -> usize {
+        *self.ids.entry((parent, frame)).or_insert_with(|| {
+            let around = parent.map_or(&[][..], |parent| &self.stacks[parent].frames);
+            let frames = around.iter().copied().chain([frame]).collect();
+            self.stacks.push(Stack { frames, nanoseconds: 0 });
+            self.stacks.len() - 1
+        })
+    }
+
+    fn add(&mut self, node: usize, nanoseconds: u64) {
+        self.stacks[node].nanoseconds += nanoseconds;
+    }
+}
+
+fn frame_of(function: &FunctionKey) -> Frame {
+    let is_known = function.line > 0;
+    let place = is_known.then(|| (function.file.clone(), function.line));
+    Frame { name: function.name.clone(), place }
+}
+
+/// `name (file:line)`, so that functions of one name stay apart.
+fn folded_name(frame: &Frame) -> String {
+    match &frame.place {
+        Some((file, line)) => frame_name(&format!("{} ({file}:{line})", frame.name)),
+        None => frame_name(&frame.name),
+    }
+}
+
+/// Steps have one name: `ProfilerStep#3` becomes `ProfilerStep*`.
+fn name_of_step(name: &str) -> &str {
+    const STEP: &str = "ProfilerStep#";
+    let number = name.strip_prefix(STEP).filter(|number| !number.is_empty());
+    match number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
+        true => "ProfilerStep*",
+        false => name,
+    }
+}

@@ -1,0 +1,142 @@
+//! `mlprof report`: prints the tables of reports again.
+
+mod error;
+mod group;
+mod limit;
+mod page;
+pub(crate) mod read;
+
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+
+use anstyle::Style;
+use profiler_core::Report;
+use profiler_core::report::ReportHeader;
+use regex::Regex;
+
+pub use self::error::Error;
+pub use self::group::Grouping;
+pub use self::limit::Limit;
+use self::read::Content;
+
+/// Prints the tables of a report that mlprof wrote as JSON, in another order or only in part.
+///
+/// Columns to sort by, with --sort:
+///
+///   Simple      total, self, mean, calls, first, min, p50, p95, max, name,
+///               read, written, cpu, waiting, switches
+///   Advanced    cumulative, tottime, ncalls, pcalls, name, filename, line, nfl, stdname
+///               (as Python's pstats; several with commas between them)
+///   Tensor      self_cpu_time_total, cpu_time_total, cpu_time, self_device_time_total,
+///               device_time_total, device_time, self_cpu_memory_usage, cpu_memory_usage,
+///               self_device_memory_usage, device_memory_usage, count, flops
+#[derive(Debug, Clone, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// The report as JSON; compressed by gzip or not
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The column to sort by
+    #[arg(long, value_name = "KEY")]
+    pub sort: Option<String>,
+    /// How many rows: a number such as 10, a share such as 0.1 or 10%, or all
+    #[arg(long, value_name = "N")]
+    pub limit: Option<Limit>,
+    /// Only rows whose name matches (Simple: actions; Advanced: file:line(function))
+    ///
+    /// A regular expression that may match anywhere in the name. --limit counts the rows that are
+    /// left.
+    #[arg(long, value_name = "REGEX")]
+    pub filter: Option<Regex>,
+    /// Advanced: only the tables of actions whose name matches
+    #[arg(long, value_name = "REGEX")]
+    pub action: Option<Regex>,
+    /// Tensor: what rows shall be told apart by: name, shapes, stack 5, module, phase
+    ///
+    /// Several with commas between them. A report holds one grouping; this one, or the command says
+    /// which it is.
+    #[arg(long, value_name = "GROUPING")]
+    pub group_by: Option<Grouping>,
+    /// Simple: how the report is laid out
+    ///
+    /// By default detailed if bytes or CPU time were measured, else as Lightning does.
+    #[arg(long, value_name = "LAYOUT", value_enum)]
+    pub layout: Option<Layout>,
+    /// Print the report as JSON, whole
+    #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout"])]
+    pub json: bool,
+}
+
+/// The layouts of a Simple report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Layout {
+    /// Lightning's table
+    Lightning,
+    /// Lightning's short table: mean and total
+    Short,
+    /// Self time, first call, spread, threads, bytes and CPU time
+    Detailed,
+}
+
+/// Prints the reports of a file on standard output.
+///
+/// # Errors
+///
+/// If the file cannot be read or is no report, or an option makes no sense for it.
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    let reports = match read::read(&arguments.file)? {
+        Content::Reports(reports) => reports,
+        Content::Trace(_) => {
+            return Err(Error::NotForThis {
+                option: "mlprof report",
+                what: "a trace".to_owned(),
+                instead: "convert it with `mlprof convert --to`, or open it in Perfetto".to_owned(),
+            });
+        }
+    };
+    let mut text = String::new();
+    for report in &reports {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&page::of(report, arguments)?);
+    }
+    print(&text, arguments.json)
+}
+
+/// What every report begins with.
+pub(crate) fn header(report: &Report) -> Option<&ReportHeader> {
+    match report {
+        Report::Simple(report) => Some(&report.header),
+        Report::Advanced(report) => Some(&report.header),
+        Report::Tensor(report) => Some(&report.header),
+        _ => None,
+    }
+}
+
+/// Headings are bold on a terminal.
+fn print(text: &str, is_json: bool) -> Result<(), Error> {
+    let bold = Style::new().bold();
+    let mut out = anstream::AutoStream::auto(io::stdout().lock());
+    let mut write = || -> io::Result<()> {
+        for line in text.split_inclusive('\n') {
+            let line = line.strip_suffix('\n').unwrap_or(line);
+            match !is_json && page::is_heading(line) {
+                true => writeln!(out, "{bold}{line}{bold:#}")?,
+                false => writeln!(out, "{line}")?,
+            }
+        }
+        out.flush()
+    };
+    heard(write())
+}
+
+/// Somebody who stops reading, as `head` does, has heard enough.
+pub(crate) fn heard(written: io::Result<()>) -> Result<(), Error> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::Write { path: "standard output".into(), error })
+        }
+        _ => Ok(()),
+    }
+}

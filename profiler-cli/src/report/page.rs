@@ -1,0 +1,141 @@
+//! A report as text, in the order and of the length that was asked for.
+
+use profiler_core::Report;
+use profiler_core::advanced::LineCountRestriction;
+use profiler_core::report::pstats::{self, PstatsOptions, Restriction};
+use profiler_core::report::rows::Rows;
+use profiler_core::report::tensor::{SortKey, TableOptions};
+use profiler_core::report::{
+    AdvancedReport, SimpleReport, TensorReport, detailed, lightning, tensor_page,
+};
+
+use super::group::describe;
+use super::{Arguments, Error, Layout, Limit};
+
+/// Rows of a table of ops unless another number is asked for, as while recording.
+const OPS: usize = 20;
+
+/// The text, or the JSON.
+pub(super) fn of(report: &Report, arguments: &Arguments) -> Result<String, Error> {
+    if arguments.json {
+        let json = report.to_json();
+        let json = json
+            .map_err(|error| Error::Write { path: "standard output".into(), error: error.into() });
+        return json.map(|json| json + "\n");
+    }
+    match report {
+        Report::Simple(report) => simple(report, arguments),
+        Report::Advanced(report) => advanced(report, arguments),
+        Report::Tensor(report) => tensor(report, arguments),
+        _ => Err(Error::NotForThis {
+            option: "mlprof report",
+            what: "a report of this kind".to_owned(),
+            instead: "this version prints it as JSON only (--json)".to_owned(),
+        }),
+    }
+}
+
+fn simple(report: &SimpleReport, arguments: &Arguments) -> Result<String, Error> {
+    let what = "the report of a Simple profiler";
+    let instead = "it has one table";
+    refuse("--group-by", arguments.group_by.is_some(), what, instead)?;
+    refuse("--action", arguments.action.is_some(), what, "use --filter")?;
+    let sort_by = arguments.sort.as_deref().map(str::parse).transpose()?;
+    let filter = arguments.filter.as_ref();
+    let matches = filter.map(|filter| move |label: &str| filter.is_match(label));
+    let rows = Rows {
+        sort_by,
+        limit: restriction(arguments),
+        is_shown: matches.as_ref().map(|matches| matches as &dyn Fn(&str) -> bool),
+    };
+    let is_counted = report.actions.iter().any(|row| row.io.is_some() || row.cpu.is_some());
+    let own = if is_counted { Layout::Detailed } else { Layout::Lightning };
+    Ok(match arguments.layout.unwrap_or(own) {
+        Layout::Lightning => lightning::paint_rows(report, true, &rows),
+        Layout::Short => lightning::paint_rows(report, false, &rows),
+        Layout::Detailed => detailed::paint_rows(report, &rows),
+    })
+}
+
+fn advanced(report: &AdvancedReport, arguments: &Arguments) -> Result<String, Error> {
+    let what = "the report of an Advanced profiler";
+    refuse("--group-by", arguments.group_by.is_some(), what, "it has a table per action")?;
+    refuse("--layout", arguments.layout.is_some(), what, "it has one layout, that of pstats")?;
+    let keys = arguments.sort.as_deref().unwrap_or("cumulative").split(',');
+    let sort_by = keys.map(str::parse).collect::<Result<Vec<_>, pstats::UnknownSortKey>>()?;
+    let filter = arguments.filter.as_ref();
+    let matches = filter.map(|filter| move |label: &str| filter.is_match(label));
+    let mut restrictions = Vec::new();
+    if let (Some(filter), Some(is_match)) = (filter, &matches) {
+        restrictions.push(Restriction::Matching { pattern: filter.as_str(), is_match });
+    }
+    restrictions.push(Restriction::Count(restriction(arguments)));
+    let options = PstatsOptions { sort_by: &sort_by, restrictions: &restrictions };
+    let Some(action) = &arguments.action else { return Ok(pstats::paint_with(report, &options)) };
+    let mut chosen = report.clone();
+    chosen.actions.retain(|profile| action.is_match(&profile.label()));
+    if chosen.actions.is_empty() {
+        let names: Vec<_> = report.actions.iter().map(|profile| profile.label()).collect();
+        return Err(Error::NotForThis {
+            option: "--action",
+            what: format!("this report: no action matches {:?}", action.as_str()),
+            instead: format!("there are {}", names.join(", ")),
+        });
+    }
+    Ok(pstats::paint_with(&chosen, &options))
+}
+
+fn tensor(report: &TensorReport, arguments: &Arguments) -> Result<String, Error> {
+    let what = "the report of a Tensor profiler";
+    refuse("--filter", arguments.filter.is_some(), what, "its shares are of all rows")?;
+    refuse("--action", arguments.action.is_some(), what, "it has one table")?;
+    refuse("--layout", arguments.layout.is_some(), what, "it has one layout")?;
+    let there = &report.key_averages.group_by;
+    if let Some(wanted) = arguments.group_by.filter(|wanted| wanted.0 != *there) {
+        return Err(Error::Grouping {
+            path: arguments.file.clone(),
+            there: describe(there),
+            wanted: describe(&wanted.0),
+        });
+    }
+    let own_key = match report.key_averages.has_device_time() {
+        true => SortKey::SelfDeviceTimeTotal,
+        false => SortKey::SelfCpuTimeTotal,
+    };
+    let sort_by = arguments.sort.as_deref().map(str::parse).transpose()?;
+    let limit = arguments.limit.unwrap_or(Limit(LineCountRestriction::Lines(OPS)));
+    let options = TableOptions {
+        sort_by: Some(sort_by.unwrap_or(own_key)),
+        row_limit: Some(limit.of(report.key_averages.rows.len())),
+        ..TableOptions::default()
+    };
+    Ok(tensor_page::paint(report, &options))
+}
+
+fn restriction(arguments: &Arguments) -> LineCountRestriction {
+    arguments.limit.map_or_else(LineCountRestriction::default, |limit| limit.0)
+}
+
+/// An option that says nothing to this report was meant for another one.
+fn refuse(option: &'static str, is_given: bool, what: &str, instead: &str) -> Result<(), Error> {
+    match is_given {
+        true => {
+            Err(Error::NotForThis { option, what: what.to_owned(), instead: instead.to_owned() })
+        }
+        false => Ok(()),
+    }
+}
+
+/// Whether a line of a report heads what follows.
+pub(super) fn is_heading(line: &str) -> bool {
+    const BEGINNINGS: [&str; 6] = [
+        "Profile stats for: ",
+        "Actions, ",
+        "CPU time, ",
+        "Bytes read and written",
+        "Thread ",
+        "Modules, ",
+    ];
+    let is_title = line == "Profiler Report" || line.ends_with(" Profiler Report");
+    is_title || BEGINNINGS.iter().any(|beginning| line.starts_with(beginning))
+}

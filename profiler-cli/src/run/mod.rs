@@ -1,0 +1,152 @@
+//! `mlprof run`: builds a program with hooks in it, runs it, and says where the results are.
+
+mod arguments;
+mod chained;
+mod explain;
+pub mod plan;
+pub mod record;
+mod results;
+mod target;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use profiler_core::spliced::RUN_VARIABLE;
+
+pub use arguments::Arguments;
+use plan::{PLAN_VARIABLE, Plan};
+use record::CrateRecord;
+
+use crate::runtime;
+use crate::splice::SelectError;
+
+/// Why a command was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing to measure was named.
+    #[error(
+        "nothing to measure: name ops (--ops candle) or functions (--functions 'my_model::*'); see \
+         `mlprof run --help`"
+    )]
+    Nothing,
+    /// What was named cannot be.
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    /// The schedule cannot be.
+    #[error("--schedule: {0}")]
+    Schedule(String),
+    /// The folder of build output, or that of results.
+    #[error("cannot write to {path}: {error}{hint}")]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The command itself.
+    #[error("cannot run `{program}`: {error}")]
+    Command {
+        /// Its name.
+        program: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+const TARGET_HINT: &str =
+    "\nbuild output of programs with hooks goes to a folder of its own; name another one in \
+     CARGO_TARGET_DIR";
+
+/// Runs the command; its exit status.
+///
+/// # Errors
+///
+/// [`Error`], if it was not run. What goes wrong afterwards is said on standard error.
+pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
+    let selection = arguments.selection()?;
+    let target = target::directory(&arguments.command);
+    let folder = target.join("mlprof-state");
+    let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };
+    let runtime = runtime::install(&folder).map_err(in_target)?;
+    let plan = Plan {
+        selection,
+        tracks_allocations: false,
+        frame_pointers: false,
+        runtime,
+        folder: folder.clone(),
+        chained_wrapper: chained::wrapper(),
+    };
+    let session = folder.join(format!("run-{}", std::process::id()));
+    std::fs::create_dir_all(&session).map_err(in_target)?;
+    let settings = arguments.settings(&plan.selection)?;
+    let results = results::Results::begin(&settings.directory).map_err(|error| Error::Folder {
+        path: settings.directory.clone(),
+        error,
+        hint: "\nname another folder with --output",
+    })?;
+    let changed = target::forget_changed(&target, &plan).map_err(in_target)?;
+    if !changed.is_empty() {
+        say(&format!("other hooks than the last time: {}", changed.join(", ")));
+    }
+    let (plan_file, run_file) = (session.join("plan.json"), session.join("run.json"));
+    plan.write(&plan_file).map_err(in_target)?;
+    settings.write(&run_file).map_err(in_target)?;
+    let status = call(arguments, &target, &plan, &plan_file, &run_file);
+    // Nothing in it is needed any more.
+    let _ = std::fs::remove_dir_all(&session);
+    let status = status?;
+    let records: Vec<_> =
+        CrateRecord::read_all(&plan.records()).into_iter().map(|(_, record)| record).collect();
+    explain::warn_of_unmatched(&plan, &records);
+    if arguments.explain {
+        explain::explain(&plan, &records);
+    }
+    results.tell(status.success());
+    Ok(status)
+}
+
+fn call(
+    arguments: &Arguments,
+    target: &Path,
+    plan: &Plan,
+    plan_file: &Path,
+    run_file: &Path,
+) -> Result<ExitStatus, Error> {
+    let command = target::redirected(&arguments.command, target);
+    let (program, rest) = command.split_first().ok_or(Error::Nothing)?;
+    let failed = |error| Error::Command { program: program.to_string_lossy().into_owned(), error };
+    let own = std::env::current_exe().map_err(failed)?;
+    let _signals = outlive_signals();
+    Command::new(program)
+        .args(rest)
+        .env("RUSTC_WRAPPER", own)
+        .env("CARGO_TARGET_DIR", target)
+        .env("RUSTDOCFLAGS", documentation_flags(&plan.runtime))
+        .env(PLAN_VARIABLE, plan_file)
+        .env(RUN_VARIABLE, run_file)
+        .status()
+        .map_err(failed)
+}
+
+/// Examples in documentation are linked by rustdoc, which asks no wrapper.
+fn documentation_flags(runtime: &Path) -> String {
+    let before = std::env::var("RUSTDOCFLAGS").unwrap_or_default();
+    format!("{before} -Clink-arg={}", runtime.display()).trim().to_owned()
+}
+
+/// Ctrl-C reaches the command as well: it decides what happens, and then there are results to tell
+/// of.
+fn outlive_signals() -> Vec<signal_hook::SigId> {
+    let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+    let register = |signal| signal_hook::flag::register(signal, flag.clone());
+    signals.into_iter().filter_map(|signal| register(signal).ok()).collect()
+}
+
+fn say(text: &str) {
+    // If nobody listens, there is nobody to tell.
+    let _ = writeln!(io::stderr(), "mlprof: {text}");
+}

@@ -1,0 +1,56 @@
+//! What is remembered of every crate that was compiled: with which hooks, and what came of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::splice::{LeftOut, SplicedFunction, Unread};
+
+/// A crate that was compiled under `mlprof run`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrateRecord {
+    /// Its name, with underscores.
+    pub crate_name: String,
+    /// The name of its package.
+    pub package: String,
+    /// The [fingerprint](super::plan::Plan::fingerprint) of what was put into it.
+    pub fingerprint: u64,
+    /// The functions that have hooks.
+    pub spliced: Vec<SplicedFunction>,
+    /// The functions that were selected and have none.
+    pub left_out: Vec<LeftOut>,
+    /// Files that were left as they are.
+    pub unread: Vec<Unread>,
+    /// All functions.
+    pub seen: Vec<String>,
+    /// Why the crate was built without hooks although some of it was selected.
+    pub unspliced: Option<String>,
+}
+
+impl CrateRecord {
+    /// Reads all records of a folder. Those that cannot be read are left out: their crates are
+    /// compiled anew when it matters.
+    pub fn read_all(folder: &Path) -> Vec<(PathBuf, Self)> {
+        let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let read = |path: PathBuf| {
+            let text = std::fs::read(&path).ok()?;
+            Some((path, serde_json::from_slice(&text).ok()?))
+        };
+        let mut records: Vec<_> = paths.filter_map(read).collect();
+        records.sort_by(|one: &(PathBuf, Self), other| one.0.cmp(&other.0));
+        records
+    }
+
+    /// Writes the record of a crate whose files carry `extra`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn write(&self, folder: &Path, extra: &str) -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{}{extra}.json", self.crate_name));
+        std::fs::write(path, serde_json::to_vec(self)?)
+    }
+}

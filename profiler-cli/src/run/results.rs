@@ -1,0 +1,72 @@
+//! The files that a run leaves behind.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::say;
+
+/// The folder of results, and what was in it before.
+pub struct Results {
+    folder: PathBuf,
+    before: BTreeMap<PathBuf, SystemTime>,
+}
+
+impl Results {
+    /// Makes the folder if need be.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system: better now than after hours of training.
+    pub fn begin(folder: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let probe = folder.join(format!(".mlprof-{}", std::process::id()));
+        std::fs::write(&probe, b"")?;
+        std::fs::remove_file(&probe)?;
+        Ok(Self { folder: folder.to_owned(), before: files(folder) })
+    }
+
+    /// Says what there is now that was not there before.
+    pub fn tell(&self, was_successful: bool) {
+        let new: Vec<_> = files(&self.folder)
+            .into_iter()
+            .filter(|(path, changed)| self.before.get(path) != Some(changed))
+            .map(|(path, _)| path)
+            .collect();
+        if new.is_empty() {
+            // A command that failed has said why.
+            if was_successful {
+                say(
+                    "no process of this command was measured: it must build its programs by cargo, \
+                     and run them",
+                );
+            }
+            return;
+        }
+        say(&format!("{} in {}:", count(new.len()), self.folder.display()));
+        for path in &new {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            say(&format!("  {name}"));
+        }
+        if new.iter().any(|path| path.extension().is_some_and(|extension| extension == "json")) {
+            say("tables again, sorted and cut otherwise: mlprof report FILE.json");
+        }
+    }
+}
+
+fn count(files: usize) -> String {
+    match files {
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    }
+}
+
+fn files(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return BTreeMap::new() };
+    let changed = |entry: &std::fs::DirEntry| entry.metadata().ok()?.modified().ok();
+    entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| Some((entry.path(), changed(&entry)?)))
+        .collect()
+}

@@ -1,0 +1,181 @@
+//! Where cargo builds under `mlprof run`, and what it has to build again.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::plan::Plan;
+use super::record::CrateRecord;
+
+/// The folder of build output of its own: `mlprof` in the one that cargo would use.
+pub fn directory(command: &[OsString]) -> PathBuf {
+    let own = option(command, "--target-dir")
+        .map(PathBuf::from)
+        .or_else(|| non_empty("CARGO_TARGET_DIR"))
+        .or_else(|| non_empty("CARGO_BUILD_TARGET_DIR"))
+        .or_else(|| ask_cargo(command));
+    let own = own.unwrap_or_else(|| PathBuf::from("target")).join("mlprof");
+    std::path::absolute(&own).unwrap_or(own)
+}
+
+/// The command with `--target-dir`, which would be stronger than the environment, turned to `folder`.
+pub fn redirected(command: &[OsString], folder: &Path) -> Vec<OsString> {
+    let mut redirected = Vec::with_capacity(command.len());
+    let mut is_value = false;
+    let mut is_cargos = true;
+    for argument in command {
+        let text = argument.to_string_lossy();
+        is_cargos &= text != "--";
+        if std::mem::take(&mut is_value) {
+            redirected.push(folder.into());
+        } else if is_cargos && text.starts_with("--target-dir=") {
+            let mut option = OsString::from("--target-dir=");
+            option.push(folder);
+            redirected.push(option);
+        } else {
+            is_value = is_cargos && text == "--target-dir";
+            redirected.push(argument.clone());
+        }
+    }
+    redirected
+}
+
+fn non_empty(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The value of an option of cargo, `--name value` or `--name=value`.
+fn option(command: &[OsString], name: &str) -> Option<OsString> {
+    let own: Vec<_> = command.iter().take_while(|argument| *argument != "--").collect();
+    own.iter().enumerate().find_map(|(at, argument)| {
+        match argument.to_str()?.strip_prefix(name)? {
+            "" => own.get(at + 1).map(|value| (*value).clone()),
+            rest => rest.strip_prefix('=').map(OsString::from),
+        }
+    })
+}
+
+/// Cargo knows its configuration, and which workspace it is.
+fn ask_cargo(command: &[OsString]) -> Option<PathBuf> {
+    let mut cargo = Command::new(cargo_of(command)?);
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    if let Some(manifest) = option(command, "--manifest-path") {
+        cargo.arg("--manifest-path").arg(manifest);
+    }
+    let output = cargo.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    metadata["target_directory"].as_str().map(PathBuf::from)
+}
+
+/// The cargo that the command calls; the usual one if it calls something else.
+fn cargo_of(command: &[OsString]) -> Option<&OsStr> {
+    let program = command.first()?;
+    let is_cargo = Path::new(program).file_stem() == Some(OsStr::new("cargo"));
+    Some(if is_cargo { program } else { OsStr::new("cargo") })
+}
+
+/// Makes cargo compile those crates anew into which other hooks go than the last time. Their
+/// dependents follow; all others stay as they are.
+///
+/// # Errors
+///
+/// When something cannot be removed: then the build would have the wrong hooks.
+pub fn forget_changed(target: &Path, plan: &Plan) -> io::Result<Vec<String>> {
+    let mut changed = Vec::new();
+    for (path, record) in CrateRecord::read_all(&plan.records()) {
+        let fingerprints =
+            [false, true].map(|is_program| plan.fingerprint(&record.crate_name, is_program));
+        if fingerprints.contains(&record.fingerprint) {
+            continue;
+        }
+        forget(target, &record.package)?;
+        std::fs::remove_file(path)?;
+        changed.push(record.package);
+    }
+    changed.dedup();
+    Ok(changed)
+}
+
+/// Removes what cargo remembers of a package: in `{profile}/.fingerprint/{package}-{hash}`, and a
+/// level deeper for a target of its own.
+fn forget(target: &Path, package: &str) -> io::Result<()> {
+    for profile in folders(target).iter().flat_map(|folder| {
+        let mut inner = folders(folder);
+        inner.push(folder.clone());
+        inner
+    }) {
+        for known in folders(&profile.join(".fingerprint")) {
+            let name = known.file_name().unwrap_or_default().to_string_lossy();
+            let is_of_package = name
+                .rsplit_once('-')
+                .is_some_and(|(name, hash)| name == package && !hash.is_empty());
+            if is_of_package {
+                std::fs::remove_dir_all(&known)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries.filter_map(Result::ok).filter(is_folder).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::splice::SelectionBuilder;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_target_directory_of_the_command_comes_first_and_is_replaced() {
+        let command = words("cargo run --target-dir /t --release -- --target-dir /mine");
+        assert_eq!(directory(&command), Path::new("/t/mlprof"));
+        let expected = words("cargo run --target-dir /o --release -- --target-dir /mine");
+        assert_eq!(redirected(&command, Path::new("/o")), expected);
+        let command = words("cargo test --target-dir=/t");
+        assert_eq!(directory(&command), Path::new("/t/mlprof"));
+        assert_eq!(redirected(&command, Path::new("/o")), words("cargo test --target-dir=/o"));
+    }
+
+    #[test]
+    fn only_crates_whose_hooks_change_are_forgotten() {
+        let target = tempfile::tempdir().expect("a folder");
+        let plan = |functions: &[&str]| Plan {
+            selection: SelectionBuilder::default().functions(functions).expect("patterns").build(),
+            tracks_allocations: false,
+            frame_pointers: false,
+            runtime: "/r/lib.so".into(),
+            folder: target.path().join("state"),
+            chained_wrapper: None,
+        };
+        let before = plan(&["one::f", "two::f"]);
+        for name in ["one", "two", "three"] {
+            let record = CrateRecord {
+                crate_name: name.into(),
+                package: name.into(),
+                fingerprint: before.fingerprint(name, false),
+                ..Default::default()
+            };
+            record.write(&before.records(), "-1").expect("written");
+            for profile in ["release", "x86_64-unknown-linux-gnu/debug"] {
+                let known = target.path().join(profile).join(format!(".fingerprint/{name}-0a"));
+                std::fs::create_dir_all(known).expect("made");
+            }
+        }
+        let after = plan(&["one::f", "two::g"]);
+        assert_eq!(forget_changed(target.path(), &after).expect("removed"), ["two"]);
+        let is_known = |name: &str| {
+            ["release", "x86_64-unknown-linux-gnu/debug"]
+                .map(|profile| target.path().join(profile).join(format!(".fingerprint/{name}-0a")).exists())
+        };
+        assert_eq!([is_known("one"), is_known("two"), is_known("three")], [[true; 2], [false; 2], [true; 2]]);
+        assert_eq!(forget_changed(target.path(), &after).expect("removed"), [""; 0]);
+    }
+}

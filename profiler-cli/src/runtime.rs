@@ -1,0 +1,45 @@
+//! The library that programs built under `mlprof run` are linked with, carried by the command.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+static LIBRARY: &[u8] = include_bytes!(env!("MLPROF_RUNTIME_LIBRARY"));
+
+/// Puts the library into `folder`, if it is not there yet; where it is. Each version has a name of
+/// its own, so that programs built with another one keep theirs.
+///
+/// # Errors
+///
+/// Those of the file system.
+pub fn install(folder: &Path) -> io::Result<PathBuf> {
+    let hash = LIBRARY.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let path = folder.join(format!("libmlprof_runtime-{hash:016x}.so"));
+    let is_there = std::fs::metadata(&path).is_ok_and(|there| there.len() == LIBRARY.len() as u64);
+    if !is_there {
+        std::fs::create_dir_all(folder)?;
+        // Whole or not at all, also when two of us do it at once.
+        let partial = folder.join(format!(".runtime-{}", std::process::id()));
+        std::fs::write(&partial, LIBRARY)?;
+        std::fs::rename(&partial, &path)?;
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_whole_and_installed_once() {
+        assert!(LIBRARY.starts_with(b"\x7fELF"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = install(folder.path()).expect("installed");
+        assert_eq!(std::fs::read(&path).expect("there"), LIBRARY);
+        std::fs::write(&path, b"cut").expect("written");
+        assert_eq!(install(folder.path()).expect("installed"), path);
+        assert_eq!(std::fs::read(&path).expect("there"), LIBRARY, "a broken one is replaced");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+}

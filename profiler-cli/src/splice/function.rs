@@ -1,0 +1,114 @@
+//! A function that was found in a file.
+
+use syn::spanned::Spanned;
+use syn::{Attribute, Block, Expr, FnArg, Ident, Pat, ReturnType, Signature, Type};
+
+use super::path::FunctionPath;
+use super::result::FunctionKind;
+use super::rules::without_blanks;
+
+/// What decides whether a function is selected.
+#[derive(Debug)]
+pub(super) struct Found<'a> {
+    pub path: &'a FunctionPath,
+    pub kind: FunctionKind,
+    /// `pub`, or of a trait.
+    pub is_public: bool,
+    /// As it is written, but for blanks.
+    pub returns: String,
+}
+
+/// A function with a body, whose text is in the file.
+pub(super) struct Function<'a> {
+    pub name: &'a Ident,
+    pub kind: FunctionKind,
+    pub is_public: bool,
+    /// None of a closure.
+    pub signature: Option<&'a Signature>,
+    pub is_async: bool,
+    pub returns: &'a ReturnType,
+    pub attributes: &'a [Attribute],
+    pub body: Body<'a>,
+}
+
+/// What a function does.
+pub(super) enum Body<'a> {
+    Block(&'a Block),
+    /// Of a closure without braces.
+    Expression(&'a Expr),
+}
+
+impl Function<'_> {
+    /// What its return type is compared by.
+    pub fn returns_text(&self) -> String {
+        match self.returns {
+            ReturnType::Default => String::new(),
+            ReturnType::Type(_, of) => {
+                // Tokens are written with blanks between them, but for those that cannot be told
+                // from two.
+                let text = quote::ToTokens::to_token_stream(of).to_string();
+                without_blanks(&text)
+            }
+        }
+    }
+
+    /// The type that it gives, where it can be named.
+    pub fn returned_type(&self) -> Option<&Type> {
+        match self.returns {
+            ReturnType::Default => None,
+            ReturnType::Type(_, of) => Some(of),
+        }
+    }
+
+    /// The names of its arguments; `None` for those that have none.
+    pub fn arguments(&self) -> Vec<String> {
+        let Some(signature) = self.signature else { return Vec::new() };
+        let names = signature.inputs.iter().filter_map(|input| match input {
+            FnArg::Receiver(_) => Some("self".to_owned()),
+            FnArg::Typed(typed) => match &*typed.pat {
+                Pat::Ident(name) => Some(name.ident.to_string()),
+                _ => None,
+            },
+        });
+        names.collect()
+    }
+
+    pub fn line(&self) -> u32 {
+        self.name.span().start().line as u32
+    }
+
+    /// The bytes of its body: of a block, what is between the braces.
+    pub fn body_range(&self) -> std::ops::Range<usize> {
+        match self.body {
+            Body::Block(block) => {
+                let span = block.brace_token.span;
+                span.open().byte_range().end..span.close().byte_range().start
+            }
+            Body::Expression(expression) => expression.span().byte_range(),
+        }
+    }
+
+    /// Why it cannot have a hook, if so. `owner` is an attribute around it, or its own.
+    pub fn obstacle(&self, owner: Option<&str>) -> Option<String> {
+        if let Some(owner) = owner {
+            return Some(if owner == "naked" {
+                "a naked function is nothing but its assembly".to_owned()
+            } else {
+                format!("`#[{owner}]` may do with its body what it likes")
+            });
+        }
+        if let Some(signature) = self.signature {
+            if signature.constness.is_some() {
+                return Some("a `const fn` may run in the compiler".to_owned());
+            }
+            let abi = signature.abi.as_ref().map(|abi| abi.name.as_ref().map(syn::LitStr::value));
+            if abi.is_some_and(|abi| abi.is_none_or(|abi| abi != "Rust" && abi != "rust-call")) {
+                return Some("an `extern` function is called by foreign code".to_owned());
+            }
+        }
+        if self.is_async && super::attributes::has(self.attributes, "track_caller") {
+            return Some("an `async fn` with `#[track_caller]` would see another caller".to_owned());
+        }
+        None
+    }
+}

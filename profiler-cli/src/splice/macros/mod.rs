@@ -1,0 +1,275 @@
+//! Functions that the crate's own macros make.
+//!
+//! The body of a macro is tokens. A function in it is found by its shape, gets its hook there, once
+//! for all calls, and is named from the macro's fragments. Which functions come of it is told by the
+//! macro's calls in the crate.
+
+mod calls;
+mod scan;
+
+use std::collections::HashMap;
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use syn::{File, Item};
+
+use super::crawl::Source;
+use super::function;
+use super::hook::{Hook, Inputs, Made};
+use super::path::FunctionPath;
+use super::result::{FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFunction};
+use super::selection::Selection;
+use super::walk::{Context, plain};
+use scan::{MadeFunction, Part};
+
+/// The macros of a crate, and all calls of macros.
+#[derive(Default)]
+pub(super) struct Found {
+    definitions: Vec<Definition>,
+    calls: HashMap<String, Vec<Call>>,
+}
+
+struct Definition {
+    name: String,
+    rules: Vec<scan::Rule>,
+    is_exported: bool,
+    /// The number of the file.
+    source: usize,
+    context: Context,
+}
+
+struct Call {
+    tokens: TokenStream,
+    context: Context,
+}
+
+impl Found {
+    /// A `macro_rules!`.
+    pub fn define(
+        &mut self,
+        name: &Ident,
+        tokens: TokenStream,
+        is_exported: bool,
+        source: usize,
+        context: Context,
+    ) {
+        let rules = scan::rules(tokens);
+        if rules.iter().any(|rule| !rule.functions.is_empty()) {
+            let name = plain(&name.to_string());
+            self.definitions.push(Definition { name, rules, is_exported, source, context });
+        }
+    }
+
+    /// A call of a macro.
+    pub fn call(&mut self, call: &syn::Macro, context: &Context) {
+        if let Some(name) = call.path.segments.last() {
+            let call = Call { tokens: call.tokens.clone(), context: context.clone() };
+            self.calls.entry(plain(&name.ident.to_string())).or_default().push(call);
+        }
+    }
+}
+
+/// The items in a macro that leaves out those whose condition does not hold: `cfg_if!` and its like.
+pub(super) fn conditional_items(tokens: &TokenStream) -> Vec<Vec<Item>> {
+    if let Ok(file) = syn::parse2::<File>(tokens.clone()) {
+        return vec![file.items];
+    }
+    let groups = tokens.clone().into_iter().filter_map(|token| match token {
+        TokenTree::Group(group) => syn::parse2::<File>(group.stream()).ok(),
+        _ => None,
+    });
+    groups.map(|file| file.items).filter(|items| !items.is_empty()).collect()
+}
+
+/// One function as one call makes it.
+struct One {
+    path: FunctionPath,
+    /// The value of the fragment that the function is named by.
+    fragment: Option<String>,
+    hooks: Vec<Hook>,
+}
+
+/// Puts hooks into the macros of a crate.
+pub(super) fn splice(
+    selection: &Selection,
+    found: &Found,
+    sources: &mut [Source],
+    result: &mut SplicedCrate,
+) {
+    for definition in &found.definitions {
+        let no_calls = Vec::new();
+        let calls = found.calls.get(&definition.name).unwrap_or(&no_calls);
+        for rule in &definition.rules {
+            for function in &rule.functions {
+                let made = all_made(selection, calls, rule, function);
+                result.seen.extend(made.iter().map(|one| one.path.to_string()));
+                if made.iter().all(|one| one.hooks.is_empty()) {
+                    continue;
+                }
+                let source = &mut sources[definition.source];
+                let done = match obstacle(definition, function) {
+                    Some(reason) => Err(reason),
+                    None => statements(&made, function),
+                };
+                let chosen = made.iter().filter(|one| !one.hooks.is_empty());
+                match done {
+                    Ok(statements) => {
+                        source.edits.insert(function.place, statements);
+                        for one in chosen {
+                            report(one, function, source, result);
+                        }
+                    }
+                    Err(reason) => result.left_out.extend(chosen.map(|one| LeftOut {
+                        path: one.path.to_string(),
+                        file: source.path.clone(),
+                        line: function.line,
+                        reason: reason.clone(),
+                    })),
+                }
+            }
+        }
+    }
+}
+
+fn report(one: &One, function: &MadeFunction, source: &Source, result: &mut SplicedCrate) {
+    let functions = one.hooks.iter().map(|hook| SplicedFunction {
+        path: one.path.to_string(),
+        name: hook.name.clone(),
+        kind: hook.kind,
+        function: FunctionKind::Macro,
+        file: source.path.clone(),
+        line: function.line,
+    });
+    result.spliced.extend(functions);
+}
+
+/// The functions that the calls of a macro make of one in its body.
+fn all_made(
+    selection: &Selection,
+    calls: &[Call],
+    rule: &scan::Rule,
+    function: &MadeFunction,
+) -> Vec<One> {
+    let mut all = Vec::new();
+    for call in calls {
+        let values = match calls::bind(&rule.matcher, call.tokens.clone()) {
+            calls::Bound::Values(values) => values,
+            // Another rule of the macro is meant.
+            calls::Bound::Not => continue,
+            calls::Bound::Unknown => HashMap::new(),
+        };
+        let mut path = call.context.path.clone();
+        let mut fragment = None;
+        for part in &function.path {
+            let name = match part {
+                Part::Name(name) => name.clone(),
+                Part::Fragment(name) => {
+                    let value = values.get(name).cloned();
+                    fragment.clone_from(&value);
+                    value.unwrap_or_else(|| format!("${name}"))
+                }
+            };
+            path = path.join(&name);
+        }
+        if let Some(name) = &function.implemented {
+            path.implemented = Some((path.segments.len().saturating_sub(2), name.clone()));
+        }
+        let is_public = function.is_public || path.implemented.is_some();
+        let hooks = selection.hooks(&function::Found {
+            path: &path,
+            kind: FunctionKind::Macro,
+            is_public,
+            returns: function.returns.clone(),
+        });
+        all.push(One { path, fragment, hooks });
+    }
+    all
+}
+
+/// Why no function of the macro's can have a hook, if so.
+fn obstacle(definition: &Definition, function: &MadeFunction) -> Option<String> {
+    if definition.is_exported {
+        return Some("an exported macro makes it, also in other crates".to_owned());
+    }
+    if let Some(owner) = definition.context.obstacle.as_ref().or(function.attribute.as_ref()) {
+        return Some(format!("`#[{owner}]` may do with its body what it likes"));
+    }
+    function.qualifier.map(|qualifier| {
+        format!("it is {qualifier} that a macro makes, into which no hook is put")
+    })
+}
+
+/// The statements that a function in a macro begins with: one for each kind of hook that any of its
+/// calls is to have.
+fn statements(made: &[One], function: &MadeFunction) -> Result<String, String> {
+    let mut kinds: Vec<(HookKind, &Inputs)> = Vec::new();
+    for hook in made.iter().flat_map(|one| &one.hooks) {
+        if !kinds.contains(&(hook.kind, &hook.inputs)) {
+            kinds.push((hook.kind, &hook.inputs));
+        }
+    }
+    let mut text = String::new();
+    for (kind, inputs) in kinds {
+        if matches!(kind, HookKind::Lines | HookKind::Memory) {
+            return Err("a macro makes it, whose lines are not the program's".to_owned());
+        }
+        let is_it = |hook: &&Hook| hook.kind == kind && hook.inputs == *inputs;
+        let chosen: Vec<(&One, &Hook)> = made
+            .iter()
+            .filter_map(|one| one.hooks.iter().find(is_it).map(|hook| (one, hook)))
+            .collect();
+        let only = if chosen.len() == made.len() {
+            None
+        } else {
+            Some(only(&chosen, function)?)
+        };
+        let name = name(&chosen, kind, function)?;
+        let hook = Hook { kind, name: String::new(), inputs: inputs.clone() };
+        text += &hook.made_statement(&Made { name, only }, &function.arguments)?;
+    }
+    Ok(text + " ")
+}
+
+/// What tells the chosen calls of a macro from the others.
+fn only(
+    chosen: &[(&One, &Hook)],
+    function: &MadeFunction,
+) -> Result<(String, Vec<String>), String> {
+    let unknown = || "a macro makes it, together with others that are not selected".to_owned();
+    let Some(Part::Fragment(fragment)) = function.path.last() else { return Err(unknown()) };
+    let names: Option<Vec<String>> = chosen.iter().map(|(one, _)| one.fragment.clone()).collect();
+    let mut names = names.ok_or_else(unknown)?;
+    names.sort();
+    names.dedup();
+    Ok((format!("::core::stringify!(${fragment})"), names))
+}
+
+/// An expression for the name of the function that a call makes.
+fn name(
+    chosen: &[(&One, &Hook)],
+    kind: HookKind,
+    function: &MadeFunction,
+) -> Result<String, String> {
+    let Some((one, hook)) = chosen.first() else { return Err("nothing is selected".to_owned()) };
+    if chosen.iter().all(|(_, other)| other.name == hook.name) && !hook.name.contains('$') {
+        return Ok(format!("{:?}", hook.name));
+    }
+    if let Some(Part::Fragment(fragment)) = function.path.last()
+        && let Some(value) = &one.fragment
+        && let Some((before, after)) = hook.name.rsplit_once(value.as_str())
+    {
+        let fits = |one: &One, hook: &Hook| {
+            let value = one.fragment.as_deref().unwrap_or_default();
+            hook.name == format!("{before}{value}{after}")
+        };
+        if chosen.iter().all(|(one, hook)| fits(one, hook)) {
+            return Ok(format!(
+                "::core::concat!({before:?}, ::core::stringify!(${fragment}), {after:?})"
+            ));
+        }
+    }
+    if kind != HookKind::Function {
+        return Err("a macro makes it, and its name cannot be put together from the macro's".to_owned());
+    }
+    let parts: String = function.path.iter().map(Part::expression).collect();
+    Ok(format!("::core::concat!(::core::module_path!(){parts})"))
+}

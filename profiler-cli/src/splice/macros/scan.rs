@@ -1,0 +1,384 @@
+//! Functions in the body of a macro, found by their shape.
+
+use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
+
+use crate::splice::walk::plain;
+
+/// One rule of a macro.
+pub(super) struct Rule {
+    pub matcher: TokenStream,
+    pub functions: Vec<MadeFunction>,
+}
+
+/// A function in the body of a macro.
+pub(super) struct MadeFunction {
+    /// What comes behind the module, or the `impl` block, that the macro is called in.
+    pub path: Vec<Part>,
+    /// The trait that it is in an implementation of, where the macro writes the `impl`.
+    pub implemented: Option<String>,
+    pub is_public: bool,
+    /// What it is besides a plain function.
+    pub qualifier: Option<&'static str>,
+    /// An attribute that may change its body.
+    pub attribute: Option<String>,
+    pub arguments: Vec<String>,
+    pub returns: String,
+    /// Behind the brace.
+    pub place: usize,
+    pub line: u32,
+}
+
+/// A name in a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    Name(String),
+    /// `$name`.
+    Fragment(String),
+}
+
+impl Part {
+    /// What is added to a name that `concat!` makes.
+    pub fn expression(&self) -> String {
+        match self {
+            Self::Name(name) => format!(", {:?}", format!("::{name}")),
+            Self::Fragment(name) => format!(", \"::\", ::core::stringify!(${name})"),
+        }
+    }
+}
+
+/// The rules of a `macro_rules!`.
+pub(super) fn rules(tokens: TokenStream) -> Vec<Rule> {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    let mut rules = Vec::new();
+    for window in tokens.windows(4) {
+        if let [TokenTree::Group(matcher), TokenTree::Punct(one), TokenTree::Punct(two), body] = window
+            && (one.as_char(), two.as_char()) == ('=', '>')
+            && let TokenTree::Group(body) = body
+        {
+            let mut functions = Vec::new();
+            scan(body.stream(), &Around::default(), &mut functions);
+            rules.push(Rule { matcher: matcher.stream(), functions });
+        }
+    }
+    rules
+}
+
+/// What is around the tokens that are looked at.
+#[derive(Clone, Default)]
+struct Around {
+    path: Vec<Part>,
+    implemented: Option<String>,
+    attribute: Option<String>,
+}
+
+fn word(token: Option<&TokenTree>) -> Option<String> {
+    match token {
+        Some(TokenTree::Ident(word)) => Some(word.to_string()),
+        _ => None,
+    }
+}
+
+fn is_punctuation(token: Option<&TokenTree>, character: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(one)) if one.as_char() == character)
+}
+
+fn group(token: Option<&TokenTree>, delimiter: Delimiter) -> Option<&Group> {
+    match token {
+        Some(TokenTree::Group(group)) if group.delimiter() == delimiter => Some(group),
+        _ => None,
+    }
+}
+
+fn scan(tokens: TokenStream, around: &Around, functions: &mut Vec<MadeFunction>) {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    let mut place = 0;
+    while place < tokens.len() {
+        match word(tokens.get(place)).as_deref() {
+            Some("fn") => {
+                if let Some((function, body, next)) = function(&tokens, place, around) {
+                    let inner = Around { path: function.path.clone(), ..around.clone() };
+                    functions.push(function);
+                    scan(body, &inner, functions);
+                    place = next;
+                    continue;
+                }
+            }
+            Some("impl") => {
+                if let Some((inner, body, next)) = implementation(&tokens, place, around) {
+                    scan(body, &inner, functions);
+                    place = next;
+                    continue;
+                }
+            }
+            Some("mod" | "trait") => {
+                let is_named = matches!(tokens.get(place + 1), Some(TokenTree::Ident(_)));
+                let body = (place + 2..tokens.len())
+                    .find(|next| group(tokens.get(*next), Delimiter::Brace).is_some());
+                if let (true, Some(body)) = (is_named, body)
+                    && let Some(block) = group(tokens.get(body), Delimiter::Brace)
+                {
+                    let mut inner = around.clone();
+                    inner.path.extend(word(tokens.get(place + 1)).map(|name| Part::Name(plain(&name))));
+                    inner.attribute = inner.attribute.or(unknown_attribute(&tokens[..place]));
+                    scan(block.stream(), &inner, functions);
+                    place = body + 1;
+                    continue;
+                }
+            }
+            // What another macro does with it cannot be told.
+            Some(_) if is_punctuation(tokens.get(place + 1), '!') => {
+                let named = usize::from(matches!(tokens.get(place + 2), Some(TokenTree::Ident(_))));
+                let dollar = usize::from(is_punctuation(tokens.get(place + 2), '$'));
+                let after = place + 2 + named + 2 * dollar;
+                if matches!(tokens.get(after), Some(TokenTree::Group(_))) {
+                    place = after + 1;
+                    continue;
+                }
+            }
+            _ => {
+                if let Some(TokenTree::Group(group)) = tokens.get(place) {
+                    scan(group.stream(), around, functions);
+                }
+            }
+        }
+        place += 1;
+    }
+}
+
+/// `impl … {`: what is around its items, the items, and what comes behind.
+fn implementation(
+    tokens: &[TokenTree],
+    place: usize,
+    around: &Around,
+) -> Option<(Around, TokenStream, usize)> {
+    let body = (place + 1..tokens.len())
+        .find(|next| group(tokens.get(*next), Delimiter::Brace).is_some())?;
+    let block = group(tokens.get(body), Delimiter::Brace)?;
+    let head = &tokens[place + 1..body];
+    let is_word = |token: &TokenTree, name: &str| matches!(token, TokenTree::Ident(word) if word == name);
+    let head = match head.iter().position(|token| is_word(token, "where")) {
+        Some(end) => &head[..end],
+        None => head,
+    };
+    // Not that of `for<'a>`.
+    let split = (0..head.len()).rev().find(|place| {
+        is_word(&head[*place], "for") && !is_punctuation(head.get(place + 1), '<')
+    });
+    let of = split.map_or(head, |split| &head[split + 1..]);
+    let mut inner = around.clone();
+    inner.path.push(last_name(of)?);
+    inner.implemented = split.and_then(|split| match last_name(&head[..split]) {
+        Some(Part::Name(name)) => Some(name),
+        _ => None,
+    });
+    inner.attribute = inner.attribute.or(unknown_attribute(&tokens[..place]));
+    Some((inner, block.stream(), body + 1))
+}
+
+/// The last name of a path outside of its parameters.
+fn last_name(tokens: &[TokenTree]) -> Option<Part> {
+    let (mut depth, mut last) = (0_i32, None);
+    for (place, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Punct(one) if one.as_char() == '<' => depth += 1,
+            TokenTree::Punct(one) if one.as_char() == '>' => depth -= 1,
+            TokenTree::Ident(name) if depth == 0 => {
+                let is_fragment = place > 0 && is_punctuation(tokens.get(place - 1), '$');
+                let name = plain(&name.to_string());
+                last = Some(if is_fragment { Part::Fragment(name) } else { Part::Name(name) });
+            }
+            _ => {}
+        }
+    }
+    last
+}
+
+/// `fn name(…) -> … {`: the function, its body, and what comes behind.
+fn function(
+    tokens: &[TokenTree],
+    place: usize,
+    around: &Around,
+) -> Option<(MadeFunction, TokenStream, usize)> {
+    let is_fragment = is_punctuation(tokens.get(place + 1), '$');
+    let named = place + 1 + usize::from(is_fragment);
+    let name = plain(&word(tokens.get(named))?);
+    let parameters = (named + 1..tokens.len())
+        .find(|next| group(tokens.get(*next), Delimiter::Parenthesis).is_some())?;
+    let body = (parameters + 1..tokens.len())
+        .take_while(|next| !is_end(&tokens[*next]))
+        .find(|next| group(tokens.get(*next), Delimiter::Brace).is_some())?;
+    let block = group(tokens.get(body), Delimiter::Brace)?;
+    let before = Before::of(&tokens[..place]);
+    let mut path = around.path.clone();
+    path.push(if is_fragment { Part::Fragment(name) } else { Part::Name(name) });
+    let function = MadeFunction {
+        path,
+        implemented: around.implemented.clone(),
+        is_public: before.is_public,
+        qualifier: before.qualifier,
+        attribute: around.attribute.clone().or(before.attribute),
+        arguments: arguments(group(tokens.get(parameters), Delimiter::Parenthesis)?),
+        returns: returns(&tokens[parameters + 1..body]),
+        place: block.span_open().byte_range().end,
+        line: tokens[named].span().start().line as u32,
+    };
+    Some((function, block.stream(), body + 1))
+}
+
+/// Whether a function without a body ends here.
+fn is_end(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Punct(one) if one.as_char() == ';' && one.spacing() == Spacing::Alone)
+}
+
+/// What stands before `fn`.
+struct Before {
+    is_public: bool,
+    qualifier: Option<&'static str>,
+    attribute: Option<String>,
+}
+
+impl Before {
+    fn of(mut tokens: &[TokenTree]) -> Self {
+        let mut before = Self { is_public: false, qualifier: None, attribute: None };
+        while let Some((last, rest)) = tokens.split_last() {
+            match last {
+                TokenTree::Ident(name) => {
+                    let name = name.to_string();
+                    let is_fragment = is_punctuation(rest.last(), '$');
+                    match name.as_str() {
+                        // The visibility is the caller's.
+                        _ if is_fragment => before.is_public = true,
+                        "pub" => before.is_public = true,
+                        "const" => before.qualifier = Some("a `const fn`"),
+                        "async" => before.qualifier = Some("an `async fn`"),
+                        "extern" => before.qualifier = Some("an `extern` function"),
+                        "unsafe" | "default" | "safe" => {}
+                        _ => break,
+                    }
+                }
+                // `pub(crate)` is not public.
+                TokenTree::Group(group)
+                    if group.delimiter() == Delimiter::Parenthesis
+                        && word(rest.last()).as_deref() == Some("pub") =>
+                {
+                    tokens = &rest[..rest.len() - 1];
+                    continue;
+                }
+                TokenTree::Literal(_) => {}
+                TokenTree::Punct(one) if one.as_char() == '$' => {}
+                _ => break,
+            }
+            tokens = rest;
+        }
+        before.attribute = unknown_attribute(tokens);
+        before
+    }
+}
+
+/// The last attributes of what comes next, if one may own a body.
+fn unknown_attribute(mut tokens: &[TokenTree]) -> Option<String> {
+    while let [rest @ .., hash, TokenTree::Group(group)] = tokens {
+        if !is_punctuation(Some(hash), '#') || group.delimiter() != Delimiter::Bracket {
+            break;
+        }
+        let meta = syn::parse2::<syn::Meta>(group.stream());
+        if let Ok(meta) = meta
+            && let Some(owner) = crate::splice::attributes::unknown(&meta)
+        {
+            return Some(owner);
+        }
+        tokens = rest;
+    }
+    None
+}
+
+fn returns(tokens: &[TokenTree]) -> String {
+    let arrow = tokens.windows(2).position(|two| {
+        is_punctuation(two.first(), '-') && is_punctuation(two.get(1), '>')
+    });
+    let Some(arrow) = arrow else { return String::new() };
+    let tokens = &tokens[arrow + 2..];
+    let end = tokens.iter().position(|token| matches!(token, TokenTree::Ident(word) if word == "where"));
+    let of: TokenStream = tokens[..end.unwrap_or(tokens.len())].iter().cloned().collect();
+    super::super::rules::without_blanks(&of.to_string())
+}
+
+/// The names of the arguments, as far as they have one.
+fn arguments(parameters: &Group) -> Vec<String> {
+    let (mut arguments, mut current, mut depth) = (Vec::new(), Vec::new(), 0_i32);
+    for token in parameters.stream() {
+        match &token {
+            TokenTree::Punct(one) if one.as_char() == ',' && depth == 0 => {
+                arguments.extend(argument(&current));
+                current.clear();
+                continue;
+            }
+            TokenTree::Punct(one) if one.as_char() == '<' => depth += 1,
+            TokenTree::Punct(one) if one.as_char() == '>' => depth -= 1,
+            _ => {}
+        }
+        current.push(token);
+    }
+    arguments.extend(argument(&current));
+    arguments
+}
+
+fn argument(tokens: &[TokenTree]) -> Option<String> {
+    let end = tokens.iter().position(|token| is_punctuation(Some(token), ':'));
+    let pattern = &tokens[..end.unwrap_or(tokens.len())];
+    if pattern.iter().any(|token| matches!(token, TokenTree::Ident(word) if word == "self")) {
+        return Some("self".to_owned());
+    }
+    end?;
+    let pattern = match pattern {
+        [TokenTree::Ident(word), rest @ ..] if word == "mut" => rest,
+        other => other,
+    };
+    match pattern {
+        [TokenTree::Ident(name)] if name != "_" => Some(name.to_string()),
+        [dollar, TokenTree::Ident(name)] if is_punctuation(Some(dollar), '$') => {
+            Some(format!("${name}"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn functions(text: &str) -> Vec<MadeFunction> {
+        let rules = rules(text.parse().expect("tokens"));
+        rules.into_iter().flat_map(|rule| rule.functions).collect()
+    }
+
+    #[test]
+    fn functions_are_found_by_their_shape() {
+        let text = "($a:ident, $t:ty) => { #[inline] pub unsafe fn $a<T>(&mut self, mut x: Vec<T>, \
+                    (p, q): P, $y: u8) -> Result<Self> where T: Clone { fn inner() {} } \
+                    impl<'a> Made<'a> for $t { fn f(); const fn g() {} } }";
+        let all = functions(text);
+        let paths: Vec<_> = all.iter().map(|function| function.path.clone()).collect();
+        let (name, fragment) =
+            (|name: &str| Part::Name(name.into()), |name: &str| Part::Fragment(name.into()));
+        assert_eq!(paths[0], [fragment("a")]);
+        assert_eq!(paths[1], [fragment("a"), name("inner")]);
+        assert_eq!(paths[2], [fragment("t"), name("g")]);
+        assert_eq!(all[0].arguments, ["self", "x", "$y"]);
+        assert_eq!(all[0].returns, "Result<Self>");
+        assert!(all[0].is_public && all[0].attribute.is_none() && all[0].qualifier.is_none());
+        assert_eq!(all[2].qualifier, Some("a `const fn`"));
+        assert_eq!(all[2].implemented.as_deref(), Some("Made"));
+        assert_eq!(text.as_bytes()[all[0].place - 1], b'{');
+    }
+
+    #[test]
+    fn what_is_given_to_other_macros_or_only_expected_is_left_alone() {
+        assert!(functions("(fn $a:ident() {}) => { quote! { fn f() {} } }").is_empty());
+        assert!(functions("() => { macro_rules! m { () => { fn f() {} } } }").is_empty());
+        assert!(functions("($b:block) => { fn f() $b }").is_empty());
+        let owned = functions("() => { #[cube] fn f() {} pub(crate) fn g() {} }");
+        assert_eq!(owned[0].attribute.as_deref(), Some("cube"));
+        assert!(!owned[1].is_public && owned[1].attribute.is_none());
+    }
+}

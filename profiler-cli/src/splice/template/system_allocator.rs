@@ -1,0 +1,10 @@
+// For programs without an allocator of their own.
+
+/*CONDITION*/
+#[allow(warnings, clippy::all, clippy::pedantic, clippy::restriction)]
+#[doc(hidden)]
+const _: () = {
+    #[global_allocator]
+    static MLPROF_ALLOCATOR: __mlprof_allocator::Tracking<::std::alloc::System> =
+        __mlprof_allocator::Tracking::around(::std::alloc::System);
+};

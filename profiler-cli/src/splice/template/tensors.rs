@@ -1,0 +1,277 @@
+// The part about tensors, for crates of which a rule says what their tensors are: how arguments
+// become the words that the interface takes. Which arguments are tensors, the compiler decides: of
+// methods of one name it takes that of `&&&Input<T>` before that of `&&Input<T>`, and so on.
+
+    extern crate alloc as __mlprof_alloc;
+
+    // What fits; an input that does not is left out, with all after it.
+    pub struct Words {
+        words: [::core::mem::MaybeUninit<i64>; 256],
+        count: usize,
+        is_full: bool,
+    }
+
+    impl Words {
+        #[inline(always)]
+        fn push(&mut self, word: i64) {
+            if self.is_full || self.count == self.words.len() {
+                self.is_full = true;
+            } else {
+                self.words[self.count] = ::core::mem::MaybeUninit::new(word);
+                self.count += 1;
+            }
+        }
+
+        // A head of this code and the number of words after it, which `tell` pushes.
+        #[inline(always)]
+        fn input<F: ::core::ops::FnOnce(&mut Words)>(&mut self, code: i64, tell: F) {
+            let head = self.count;
+            self.push(0);
+            tell(self);
+            if self.is_full {
+                self.count = head;
+            } else {
+                let rank = (self.count - head - 1) as i64;
+                self.words[head] = ::core::mem::MaybeUninit::new((code << 32) | rank);
+            }
+        }
+
+        #[inline]
+        pub fn list<'a, T: Tensor + 'a, I: ::core::iter::ExactSizeIterator<Item = &'a T>>(
+            &mut self,
+            tensors: I,
+        ) {
+            self.push((255 << 32) | tensors.len() as i64);
+            for tensor in tensors {
+                tensor.tell(self);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub fn open_with<F: ::core::ops::FnOnce(&mut Words)>(
+        site: &'static Site,
+        bit: u32,
+        tell: F,
+    ) -> Guard {
+        let wanted = wanted();
+        let is_wanted = wanted & bit != 0;
+        Guard::new(site, if is_wanted { open_told(site, wanted, tell) } else { 0 })
+    }
+
+    #[inline(never)]
+    fn open_told<F: ::core::ops::FnOnce(&mut Words)>(
+        site: &'static Site,
+        wanted: u32,
+        tell: F,
+    ) -> u64 {
+        if wanted & 8 == 0 {
+            return open_now(site);
+        }
+        let mut words =
+            Words { words: [::core::mem::MaybeUninit::uninit(); 256], count: 0, is_full: false };
+        tell(&mut words);
+        // SAFETY: so many words were written.
+        unsafe { mlprof_open(site, words.words.as_ptr() as *const i64, words.count) }
+    }
+
+    // A tensor, or what holds some.
+    pub trait Tensor {
+        fn tell(&self, words: &mut Words);
+    }
+
+    impl<T: Tensor + ?::core::marker::Sized> Tensor for &T {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            (**self).tell(words)
+        }
+    }
+
+    impl<T: Tensor + ?::core::marker::Sized> Tensor for &mut T {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            (**self).tell(words)
+        }
+    }
+
+    impl<T: Tensor> Tensor for ::core::option::Option<T> {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            match self {
+                ::core::option::Option::Some(tensor) => tensor.tell(words),
+                ::core::option::Option::None => words.push(0),
+            }
+        }
+    }
+
+    impl<T: Tensor> Tensor for [T] {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            words.list(self.iter())
+        }
+    }
+
+    impl<T: Tensor, const N: usize> Tensor for [T; N] {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            words.list(self.iter())
+        }
+    }
+
+    impl<T: Tensor> Tensor for __mlprof_alloc::vec::Vec<T> {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            words.list(self.iter())
+        }
+    }
+
+    impl<A: Tensor, B: Tensor> Tensor for (A, B) {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            words.push((255 << 32) | 2);
+            self.0.tell(words);
+            self.1.tell(words);
+        }
+    }
+
+    impl<A: Tensor, B: Tensor, C: Tensor> Tensor for (A, B, C) {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            words.push((255 << 32) | 3);
+            self.0.tell(words);
+            self.1.tell(words);
+            self.2.tell(words);
+        }
+    }
+
+    // Tensors, told one by one from something that gives them.
+    pub struct List<I>(pub I);
+
+    impl<'a, T: Tensor + 'a, I: ::core::clone::Clone + ::core::iter::ExactSizeIterator<Item = &'a T>>
+        Tensor for List<I>
+    {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            words.list(::core::clone::Clone::clone(&self.0))
+        }
+    }
+
+    // Whole numbers that the work of an op depends on.
+    pub trait Integers {
+        fn tell_integers(&self, words: &mut Words);
+    }
+
+    pub trait Integer: ::core::marker::Copy {
+        fn word(self) -> i64;
+    }
+
+    macro_rules! __mlprof_integers {
+        ($($integer:ty)*) => {
+            $(
+                impl Integer for $integer {
+                    #[inline(always)]
+                    fn word(self) -> i64 {
+                        self as i64
+                    }
+                }
+                impl Integers for $integer {
+                    #[inline]
+                    fn tell_integers(&self, words: &mut Words) {
+                        words.input(254, |words| words.push(*self as i64))
+                    }
+                }
+            )*
+        };
+    }
+    __mlprof_integers!(usize u64 u32 u16 u8 isize i64 i32 i16 i8 bool);
+
+    impl<T: Integer> Integers for [T] {
+        #[inline]
+        fn tell_integers(&self, words: &mut Words) {
+            words.input(254, |words| {
+                for value in self {
+                    words.push(value.word())
+                }
+            })
+        }
+    }
+
+    impl<T: Integer, const N: usize> Integers for [T; N] {
+        #[inline]
+        fn tell_integers(&self, words: &mut Words) {
+            self[..].tell_integers(words)
+        }
+    }
+
+    impl<T: Integer> Integers for (T, T) {
+        #[inline]
+        fn tell_integers(&self, words: &mut Words) {
+            [self.0, self.1].tell_integers(words)
+        }
+    }
+
+    // What is before and after each dimension: one number per dimension where both are the same.
+    impl<const N: usize> Integers for [(usize, usize); N] {
+        #[inline]
+        fn tell_integers(&self, words: &mut Words) {
+            let is_even = self.iter().all(|sides| sides.0 == sides.1);
+            words.input(254, |words| {
+                for sides in self {
+                    words.push(sides.0 as i64);
+                    if !is_even {
+                        words.push(sides.1 as i64);
+                    }
+                }
+            })
+        }
+    }
+
+    impl<T: Integers + ?::core::marker::Sized> Integers for &T {
+        #[inline]
+        fn tell_integers(&self, words: &mut Words) {
+            (**self).tell_integers(words)
+        }
+    }
+
+    // An argument that is told if it is a tensor.
+    pub struct Input<'a, T: ?::core::marker::Sized>(pub &'a T);
+
+    pub trait First {
+        fn tell(&self, words: &mut Words);
+    }
+
+    pub trait Second {
+        fn tell(&self, words: &mut Words);
+    }
+
+    pub trait Third {
+        fn tell(&self, words: &mut Words);
+    }
+
+    pub trait Fourth {
+        fn tell(&self, words: &mut Words);
+    }
+
+    /*TYPES*/
+
+    impl<T: ?::core::marker::Sized> Fourth for Input<'_, T> {
+        #[inline(always)]
+        fn tell(&self, _: &mut Words) {}
+    }
+
+    // An argument that is told as a tensor, as whole numbers, or as neither.
+    pub struct Value<'a, T: ?::core::marker::Sized>(pub &'a T);
+
+    impl<T: Integers + ?::core::marker::Sized> Third for &Value<'_, T> {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            self.0.tell_integers(words)
+        }
+    }
+
+    impl<T: ?::core::marker::Sized> Fourth for Value<'_, T> {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            words.push(0)
+        }
+    }

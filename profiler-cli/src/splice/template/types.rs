@@ -1,0 +1,15 @@
+// For crates whose tensors are types that can be named.
+
+    impl<T: Tensor + ?::core::marker::Sized> First for &&&Input<'_, T> {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            self.0.tell(words)
+        }
+    }
+
+    impl<T: Tensor + ?::core::marker::Sized> First for &&&Value<'_, T> {
+        #[inline]
+        fn tell(&self, words: &mut Words) {
+            self.0.tell(words)
+        }
+    }

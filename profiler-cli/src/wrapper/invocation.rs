@@ -1,0 +1,183 @@
+//! What cargo asks of rustc.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// A command line of rustc, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    arguments: Vec<OsString>,
+    /// Where the root file stands in them.
+    source: Option<usize>,
+}
+
+impl Invocation {
+    /// `arguments` are those after the compiler's name.
+    pub fn new(arguments: Vec<OsString>) -> Self {
+        let is_source = |argument: &OsString| {
+            let path = Path::new(argument);
+            path.extension() == Some(OsStr::new("rs"))
+        };
+        // A value of an option may end in `.rs`, too.
+        let source = arguments.iter().enumerate().position(|(at, argument)| {
+            let follows_option = at > 0 && takes_a_value(&arguments[at - 1]);
+            is_source(argument) && !follows_option && !is_option(argument)
+        });
+        Self { arguments, source }
+    }
+
+    /// All arguments.
+    pub fn arguments(&self) -> &[OsString] {
+        &self.arguments
+    }
+
+    /// The root file of the crate, as it is written.
+    pub fn source(&self) -> Option<&Path> {
+        self.source.map(|at| Path::new(&self.arguments[at]))
+    }
+
+    /// The arguments with another root file, and some more at their end.
+    pub fn with(&self, source: Option<&Path>, more: &[OsString]) -> Vec<OsString> {
+        let mut arguments = self.arguments.clone();
+        if let (Some(at), Some(source)) = (self.source, source) {
+            arguments[at] = source.into();
+        }
+        arguments.extend_from_slice(more);
+        arguments
+    }
+
+    /// The values of an option, written as `--name value` or `--name=value`.
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let next = |at: usize| self.arguments.get(at + 1).and_then(|value| value.to_str());
+        self.arguments.iter().enumerate().filter_map(move |(at, argument)| {
+            let argument = argument.to_str()?;
+            match argument.strip_prefix(name)? {
+                "" => next(at),
+                rest => rest.strip_prefix('='),
+            }
+        })
+    }
+
+    /// The value of a code generation option: `-C name=value` or `-Cname=value`.
+    fn codegen(&self, name: &str) -> Option<&str> {
+        let next = |at: usize| self.arguments.get(at + 1).and_then(|value| value.to_str());
+        let mut options = self.arguments.iter().enumerate().filter_map(|(at, argument)| {
+            let argument = argument.to_str()?;
+            match argument.strip_prefix("-C")? {
+                "" => next(at),
+                option => Some(option),
+            }
+        });
+        options.find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// The name of the crate, with underscores.
+    pub fn crate_name(&self) -> Option<&str> {
+        self.values("--crate-name").next()
+    }
+
+    /// What tells this crate's files from those of other versions.
+    pub fn extra_filename(&self) -> &str {
+        self.codegen("extra-filename").unwrap_or_default()
+    }
+
+    /// Where the files of the crate go.
+    pub fn out_dir(&self) -> Option<PathBuf> {
+        self.values("--out-dir").next().map(PathBuf::from)
+    }
+
+    /// Whether a crate is compiled, as opposed to a question about the compiler.
+    pub fn compiles(&self) -> bool {
+        self.source.is_some() && self.crate_name().is_some_and(|name| name != "___")
+    }
+
+    /// Whether it runs inside the compiler.
+    pub fn is_proc_macro(&self) -> bool {
+        self.values("--crate-type").any(|kind| kind == "proc-macro")
+    }
+
+    /// Whether it is run by cargo while it builds.
+    pub fn is_build_script(&self) -> bool {
+        self.crate_name().is_some_and(|name| name.starts_with("build_script_"))
+    }
+
+    /// Whether a test program is made.
+    fn is_test(&self) -> bool {
+        self.arguments.iter().any(|argument| argument == "--test")
+    }
+
+    /// Whether what comes out is a program that a user runs.
+    pub fn is_program(&self) -> bool {
+        let is_binary = self.is_test() || self.values("--crate-type").any(|kind| kind == "bin");
+        is_binary && self.links() && !self.is_build_script()
+    }
+
+    /// Whether the linker is called.
+    pub fn links(&self) -> bool {
+        let is_linked = |kind: &str| ["bin", "dylib", "cdylib", "proc-macro"].contains(&kind);
+        let emits = self.values("--emit").flat_map(|kinds| kinds.split(',')).collect::<Vec<_>>();
+        let emits_link = emits.is_empty() || emits.contains(&"link");
+        emits_link && (self.is_test() || self.values("--crate-type").any(is_linked))
+    }
+
+    /// The file that tells cargo what the crate was made of.
+    pub fn dep_info(&self) -> Option<PathBuf> {
+        let name = format!("{}{}.d", self.crate_name()?, self.extra_filename());
+        Some(self.out_dir()?.join(name))
+    }
+}
+
+fn is_option(argument: &OsStr) -> bool {
+    argument.as_encoded_bytes().starts_with(b"-")
+}
+
+/// Whether the argument after this one belongs to it.
+fn takes_a_value(argument: &OsStr) -> bool {
+    argument.to_str().is_some_and(|argument| {
+        let long = ["--cfg", "--check-cfg", "--crate-name", "--crate-type", "--edition", "--emit"];
+        let more = ["--extern", "--out-dir", "--cap-lints", "--target", "--remap-path-prefix"];
+        let short = ["-A", "-W", "-D", "-F", "-C", "-L", "-l", "-o", "-Z"];
+        long.contains(&argument) || more.contains(&argument) || short.contains(&argument)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn invocation(line: &str) -> Invocation {
+        Invocation::new(line.split(' ').map(OsString::from).collect())
+    }
+
+    #[test]
+    fn a_library_of_cargos_is_understood() {
+        let library = invocation(
+            "--crate-name candle_core --edition=2021 /r/candle-core/src/lib.rs --error-format=json \
+             --crate-type lib --emit=dep-info,metadata,link -C opt-level=3 -C metadata=f00 \
+             -C extra-filename=-f00 --out-dir /t/deps -L dependency=/t/deps --cap-lints allow",
+        );
+        assert_eq!(library.crate_name(), Some("candle_core"));
+        assert_eq!(library.source(), Some(Path::new("/r/candle-core/src/lib.rs")));
+        assert_eq!(library.dep_info(), Some("/t/deps/candle_core-f00.d".into()));
+        assert!(library.compiles() && !library.links() && !library.is_program());
+        let other = library.with(Some(Path::new("/o/lib.rs")), &["--cap-lints=warn".into()]);
+        assert!(other.contains(&"/o/lib.rs".into()) && other.ends_with(&["--cap-lints=warn".into()]));
+    }
+
+    #[test]
+    fn programs_tests_and_helpers_of_the_build_are_told_apart() {
+        let program = invocation("--crate-name app --crate-type bin --emit=dep-info,link src/main.rs");
+        assert!(program.is_program() && program.links());
+        let test = invocation("--crate-name app --test --emit=dep-info,link src/lib.rs");
+        assert!(test.is_program());
+        let checked = invocation("--crate-name app --crate-type bin --emit=metadata src/main.rs");
+        assert!(!checked.is_program() && !checked.links());
+        let script = invocation("--crate-name build_script_build --crate-type bin build.rs");
+        assert!(script.links() && !script.is_program() && script.is_build_script());
+        let derive = invocation("--crate-name derive --crate-type proc-macro src/lib.rs");
+        assert!(derive.is_proc_macro() && derive.links());
+        assert!(!invocation("-vV").compiles());
+        assert!(!invocation("- --crate-name ___ --print=file-names").compiles());
+        assert_eq!(invocation("--crate-name a --out-dir x.rs").source(), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! What rustc says, on its way to cargo.
+
+use std::io::{self, BufRead, Write};
+
+/// Hands rustc's messages on to cargo, with the original paths in them.
+///
+/// Notes of finished files go on at once: cargo waits for them to begin with the next crate.
+/// Everything else is kept until it is known whether the compilation was worth anything.
+#[derive(Debug, Default)]
+pub struct Messages {
+    kept: Vec<String>,
+    has_artifact: bool,
+}
+
+impl Messages {
+    /// Reads all of rustc's standard error. `overlay` is what stands before original paths.
+    ///
+    /// # Errors
+    ///
+    /// Those of the streams.
+    pub fn read(&mut self, from: impl io::Read, overlay: &str, to: &mut impl Write) -> io::Result<()> {
+        for line in io::BufReader::new(from).lines() {
+            let line = line?.replace(overlay, "");
+            if line.starts_with(r#"{"$message_type":"artifact""#) {
+                self.has_artifact = true;
+                writeln!(to, "{line}")?;
+                to.flush()?;
+            } else {
+                self.kept.push(line);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether cargo knows of a file: then there is no way back.
+    pub fn has_artifact(&self) -> bool {
+        self.has_artifact
+    }
+
+    /// Hands on what was kept.
+    ///
+    /// # Errors
+    ///
+    /// Those of the stream.
+    pub fn hand_on(&self, to: &mut impl Write) -> io::Result<()> {
+        for line in &self.kept {
+            writeln!(to, "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// The first error, as rustc prints it.
+    pub fn first_error(&self) -> Option<String> {
+        self.kept.iter().find_map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            let is_error = message["level"] == "error";
+            let text = message["rendered"].as_str().or(message["message"].as_str());
+            text.filter(|_| is_error).map(str::to_owned)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn artifacts_go_on_at_once_and_all_else_when_asked() {
+        let said = concat!(
+            r#"{"$message_type":"diagnostic","message":"bad","level":"error","rendered":"error: bad /o/work/a.rs"}"#,
+            "\n",
+            r#"{"$message_type":"artifact","artifact":"/t/liba.rmeta","emit":"metadata"}"#,
+            "\n",
+        );
+        let (mut messages, mut out) = (Messages::default(), Vec::new());
+        messages.read(said.as_bytes(), "/o", &mut out).expect("memory");
+        assert!(messages.has_artifact());
+        assert!(String::from_utf8_lossy(&out).contains("liba.rmeta"));
+        assert_eq!(messages.first_error().as_deref(), Some("error: bad /work/a.rs"));
+        let mut rest = Vec::new();
+        messages.hand_on(&mut rest).expect("memory");
+        assert_eq!(String::from_utf8_lossy(&rest).lines().count(), 1);
+    }
+}

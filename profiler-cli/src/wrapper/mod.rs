@@ -1,0 +1,272 @@
+//! The process that cargo starts as its compiler: it puts hooks into a crate's text, has the real
+//! compiler compile that, and lets cargo believe that it was the original.
+
+mod invocation;
+mod messages;
+mod overlay;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+
+use invocation::Invocation;
+use messages::Messages;
+use overlay::Overlay;
+
+use crate::run::plan::{PLAN_VARIABLE, Plan};
+use crate::run::record::CrateRecord;
+use crate::splice::{self, SplicedCrate};
+
+/// Whether this process was started by cargo in place of rustc: `arguments` are those after its own
+/// name.
+pub fn is_called_as_compiler(arguments: &[OsString]) -> bool {
+    let is_compiler = |argument: &OsString| {
+        let name = Path::new(argument).file_name().and_then(OsStr::to_str).unwrap_or_default();
+        name == "rustc" || name == "clippy-driver"
+    };
+    // A wrapper for the workspace's own crates comes before the compiler.
+    let is_called = arguments.iter().take(2).any(is_compiler);
+    is_called && std::env::var_os(PLAN_VARIABLE).is_some()
+}
+
+/// Compiles a crate as cargo says, with hooks if the plan says so.
+pub fn compile(arguments: Vec<OsString>) -> ExitCode {
+    match Wrapper::new(arguments).and_then(|wrapper| wrapper.run()) {
+        Ok(status) => exit_code(status),
+        Err(error) => {
+            eprintln!("error: mlprof cannot compile this crate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The program's own exit code, or 128 and its signal as shells give it.
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let signal: Option<i32> = None;
+    let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
+}
+
+struct Wrapper {
+    plan: Plan,
+    /// The compiler, behind the wrapper that was set before.
+    compiler: Vec<OsString>,
+    invocation: Invocation,
+}
+
+/// A crate's text with hooks, where rustc finds it.
+struct Prepared {
+    overlay: Overlay,
+    /// The root file.
+    source: PathBuf,
+    /// Where rustc runs.
+    directory: PathBuf,
+    more: Vec<OsString>,
+}
+
+impl Wrapper {
+    fn new(mut arguments: Vec<OsString>) -> io::Result<Self> {
+        let path = std::env::var_os(PLAN_VARIABLE).unwrap_or_default();
+        let plan = Plan::read(Path::new(&path)).map_err(|error| {
+            io::Error::other(format!("its plan {} cannot be read: {error}", path.display()))
+        })?;
+        // The compiler, and before it RUSTC_WORKSPACE_WRAPPER if there is one.
+        let is_path = |argument: &OsString| !argument.as_encoded_bytes().starts_with(b"-");
+        let programs = arguments.iter().take(2).take_while(|argument| is_path(argument)).count();
+        let rest = arguments.split_off(programs.max(1));
+        let chained = plan.chained_wrapper.iter().map(|path| path.clone().into_os_string());
+        let compiler = chained.chain(arguments).collect();
+        Ok(Self { plan, compiler, invocation: Invocation::new(rest) })
+    }
+
+    fn run(&self) -> io::Result<ExitStatus> {
+        if !self.invocation.compiles() {
+            return self.command(self.invocation.arguments()).status();
+        }
+        let mut record = CrateRecord {
+            crate_name: self.invocation.crate_name().unwrap_or_default().to_owned(),
+            package: std::env::var("CARGO_PKG_NAME").unwrap_or_default(),
+            ..CrateRecord::default()
+        };
+        let is_program = self.invocation.is_program();
+        record.fingerprint = self.plan.fingerprint(&record.crate_name, is_program);
+        let status = self.compile(&mut record)?;
+        if status.success() {
+            record.write(&self.plan.records(), self.invocation.extra_filename())?;
+        }
+        Ok(status)
+    }
+
+    fn compile(&self, record: &mut CrateRecord) -> io::Result<ExitStatus> {
+        match self.prepare(record) {
+            Ok(Some(prepared)) => {
+                if let Some(status) = self.compile_spliced(&prepared, record)? {
+                    return Ok(status);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                record.unspliced = Some(error.to_string());
+                say(&format!("warning: {} is built without hooks: {error}", record.package));
+            }
+        }
+        self.command(&self.invocation.with(None, &self.additions())).status()
+    }
+
+    /// Compiles the text with hooks; `None` if that is not possible and the original is to be
+    /// compiled.
+    fn compile_spliced(
+        &self,
+        prepared: &Prepared,
+        record: &mut CrateRecord,
+    ) -> io::Result<Option<ExitStatus>> {
+        let mut command = self.command(
+            &self.invocation.with(Some(&prepared.source), &prepared.more),
+        );
+        command.current_dir(&prepared.directory).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut messages = Messages::default();
+        let folder = prepared.overlay.folder().display().to_string();
+        if let Some(said) = child.stderr.take() {
+            messages.read(said, &folder, &mut io::stderr())?;
+        }
+        let status = child.wait()?;
+        if status.success() {
+            messages.hand_on(&mut io::stderr())?;
+            self.rewrite_dep_info(&folder);
+            say(&format!("spliced {}: {}", record.package, summary(record)));
+            return Ok(Some(status));
+        }
+        if messages.has_artifact() {
+            // Cargo builds on it already.
+            messages.hand_on(&mut io::stderr())?;
+            return Ok(Some(status));
+        }
+        // Whose fault it is shows when the original is compiled.
+        let error = messages.first_error().unwrap_or_else(|| status.to_string());
+        let original = self.command(&self.invocation.with(None, &self.additions())).status()?;
+        if original.success() {
+            let first = error.lines().take(8).collect::<Vec<_>>().join("\n  ");
+            say(&format!(
+                "warning: {} does not compile with hooks in it, and is built without them:\n  {first}",
+                record.package
+            ));
+            record.spliced.clear();
+            record.unspliced = Some(error);
+        }
+        Ok(Some(original))
+    }
+
+    /// Puts hooks into the crate, if anything of it is selected.
+    fn prepare(&self, record: &mut CrateRecord) -> io::Result<Option<Prepared>> {
+        let invocation = &self.invocation;
+        let is_selected = self.plan.selection.concerns(&record.crate_name);
+        if !is_selected || invocation.is_proc_macro() || invocation.is_build_script() {
+            return Ok(None);
+        }
+        let Some(source) = invocation.source() else { return Ok(None) };
+        let directory = std::env::current_dir()?;
+        let root = directory.join(source);
+        let spliced = splice::splice_crate(&root, &record.crate_name, &self.plan.selection)?;
+        let files = note(spliced, record);
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").map_or(directory.clone(), PathBuf::from);
+        // Cargo compiles members from the workspace's folder, and others from their own.
+        let top = if package.starts_with(&directory) { &directory } else { &package };
+        let name = format!("{}{}", record.crate_name, invocation.extra_filename());
+        let folder = self.plan.folder.join("overlay").join(name);
+        let overlay = Overlay::make(&folder, top, &files)?;
+        let mut more = self.additions();
+        // What the hooks need must not fail a crate that forbids it, and what cargo has capped stays
+        // capped.
+        more.push("--cap-lints=warn".into());
+        let mut remap = OsString::from("--remap-path-prefix=");
+        remap.push(overlay.path_of(top));
+        remap.push("=");
+        remap.push(top);
+        more.push(remap);
+        // A relative root file stays relative, so that `file!()` is what it was.
+        let is_below = source.is_relative() && top == &directory;
+        Ok(Some(Prepared {
+            source: if is_below { source.to_owned() } else { overlay.path_of(&root) },
+            directory: if is_below { overlay.path_of(&directory) } else { directory },
+            overlay,
+            more,
+        }))
+    }
+
+    /// What every crate is compiled with in addition.
+    fn additions(&self) -> Vec<OsString> {
+        let mut more = Vec::new();
+        if self.plan.frame_pointers {
+            more.extend(["-C", "force-frame-pointers=yes"].map(OsString::from));
+        }
+        if self.invocation.links() {
+            let mut link = |argument: &OsStr| {
+                more.push("-C".into());
+                let mut option = OsString::from("link-arg=");
+                option.push(argument);
+                more.push(option);
+            };
+            if self.invocation.is_program() {
+                // Also into programs that call nothing of it: it may have to sample them.
+                link("-Wl,--push-state,--no-as-needed".as_ref());
+                link(self.plan.runtime.as_os_str());
+                link("-Wl,--pop-state".as_ref());
+            } else {
+                link(self.plan.runtime.as_os_str());
+            }
+        }
+        more
+    }
+
+    fn command(&self, arguments: &[OsString]) -> Command {
+        let mut command = Command::new(&self.compiler[0]);
+        command.args(&self.compiler[1..]).args(arguments);
+        command
+    }
+
+    /// Cargo must watch the originals.
+    fn rewrite_dep_info(&self, overlay: &str) {
+        let Some(path) = self.invocation.dep_info() else { return };
+        let Ok(text) = std::fs::read_to_string(&path) else { return };
+        let rewritten = text.replace(&overlay.replace(' ', "\\ "), "").replace(overlay, "");
+        if rewritten != text {
+            // If it fails, cargo compiles the crate again the next time.
+            let _ = std::fs::write(&path, rewritten);
+        }
+    }
+}
+
+/// Keeps what is to be known of a crate; its changed files.
+fn note(spliced: SplicedCrate, record: &mut CrateRecord) -> BTreeMap<PathBuf, String> {
+    record.spliced = spliced.spliced;
+    record.left_out = spliced.left_out;
+    record.unread = spliced.unread;
+    record.seen = spliced.seen;
+    spliced.files.into_iter().map(|file| (file.path, file.text)).collect()
+}
+
+fn summary(record: &CrateRecord) -> String {
+    let functions = match record.spliced.len() {
+        1 => "1 function".to_owned(),
+        count => format!("{count} functions"),
+    };
+    match record.left_out.len() + record.unread.len() {
+        0 => functions,
+        left_out => format!("{functions}, {left_out} left out (see --explain)"),
+    }
+}
+
+/// A line for the user; cargo hands on what is no message of the compiler.
+fn say(text: &str) {
+    // If nobody listens, there is nobody to tell.
+    let _ = writeln!(io::stderr(), "mlprof: {text}");
+}

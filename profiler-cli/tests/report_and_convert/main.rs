@@ -1,0 +1,7 @@
+//! `mlprof report` and `mlprof convert` over results that real profilers wrote.
+
+mod convert;
+mod errors;
+mod report;
+mod runs;
+mod traces;

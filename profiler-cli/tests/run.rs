@@ -1,0 +1,11 @@
+//! `mlprof run` on a program that knows nothing of it.
+
+#[path = "run/shop.rs"]
+mod shop;
+
+#[path = "run/functions.rs"]
+mod functions;
+#[path = "run/mistakes.rs"]
+mod mistakes;
+#[path = "run/unchanged.rs"]
+mod unchanged;

@@ -1,0 +1,72 @@
+//! Exact counts of functions of all kinds.
+
+use std::collections::BTreeMap;
+
+use super::shop::Shop;
+
+fn expected(lines: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    lines.iter().map(|(name, calls)| ((*name).to_owned(), *calls)).collect()
+}
+
+/// How often `fibonacci(n)` calls itself, the first time included.
+fn fibonacci_calls(n: u32) -> u64 {
+    if n < 2 { 1 } else { 1 + fibonacci_calls(n - 1) + fibonacci_calls(n - 2) }
+}
+
+#[test]
+fn calls_of_every_kind_of_function_are_counted_exactly() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--functions counting::*", "cargo run --release");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let fibonacci = (0..10).map(fibonacci_calls).sum();
+    let all = expected(&[
+        ("counting::fibonacci", fibonacci),
+        ("counting::twice", 3),
+        ("counting::Square::area", 4),
+        ("counting::Circle::area", 2),
+        ("counting::Shape::doubled", 3),
+        ("counting::leaf", 100),
+        // Polled twice, and each poll is a call, as each resumption is to Python's cProfile.
+        ("counting::add_slowly", 2),
+        ("counting::made_twice", 1),
+    ]);
+    assert_eq!(shop.calls(), all);
+    assert!(run.stdout.contains("counting::fibonacci"), "the table is printed: {run:?}");
+    assert!(run.stderr.contains("left out"), "constant is a const fn: {run:?}");
+
+    // Other functions of the same crate: only that one is compiled again, and its dependents.
+    shop.forget_results();
+    let run = shop.mlprof(
+        "--functions counting::leaf,counting::tw* --except counting::twice --quiet --explain",
+        "cargo run --release",
+    );
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(shop.calls(), expected(&[("counting::leaf", 100)]));
+    assert!(run.stderr.contains("Compiling counting"), "{run:?}");
+    assert!(!run.stderr.contains("Compiling tools"), "{run:?}");
+    assert!(!run.stdout.contains("counting::leaf"), "quiet: {run:?}");
+    assert!(run.stderr.contains("function counting::leaf"), "explained: {run:?}");
+
+    // The same once more: nothing to compile.
+    let run = shop.mlprof(
+        "--functions counting::leaf,counting::tw* --except counting::twice",
+        "cargo run --release",
+    );
+    assert!(!run.stderr.contains("Compiling"), "{run:?}");
+}
+
+#[test]
+fn the_programs_own_functions_tests_and_child_processes_are_measured() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--functions app::block_on", "cargo run -- spawn");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(shop.reports().len(), 2, "the program and the one that it started");
+    assert_eq!(shop.calls(), expected(&[("app::block_on", 2)]));
+
+    shop.forget_results();
+    let run = shop.mlprof("--functions counting::*,tools::*", "cargo test --workspace");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.stdout.contains("fibonacci_of_ten ... ok"), "{run:?}");
+    assert!(run.stdout.contains("tools::documented (line"), "doctests are linked, too: {run:?}");
+    assert_eq!(shop.calls().get("counting::fibonacci"), Some(&fibonacci_calls(10)), "{run:?}");
+}

@@ -1,0 +1,89 @@
+//! What users get wrong, and what goes wrong for them.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use super::shop::{Finished, MLPROF, Shop, arguments};
+
+#[test]
+fn a_pattern_that_matches_nothing_is_told_with_what_is_like_it() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--functions counting::fibonaci,countin::leaf", "cargo run");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.stderr.contains("`counting::fibonaci` matches no function"), "{run:?}");
+    assert!(run.stderr.contains("similar: counting::fibonacci"), "{run:?}");
+    assert!(run.stderr.contains("is it counting?"), "{run:?}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_an_error_before_anything_is_built() {
+    let shop = Shop::open();
+    for (options, said) in [
+        ("", "nothing to measure"),
+        ("--ops tensorflow", "burn-autodiff"),
+        ("--functions ::", "pattern"),
+        ("--functions app::* --schedule active=0", "active"),
+        ("--ops ./no-such.toml", "no-such.toml"),
+    ] {
+        let run = shop.mlprof(options, "cargo run");
+        assert_eq!(run.code, Some(2), "{options}: {run:?}");
+        assert!(run.stderr.contains(said), "{options}: {run:?}");
+        assert!(!shop.path("target").exists(), "{options}");
+    }
+}
+
+#[test]
+fn a_program_that_fails_fails_and_is_reported_all_the_same() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--functions counting::leaf", "cargo run -- fail");
+    assert_eq!(run.code, Some(7), "{run:?}");
+    assert_eq!(shop.calls().get("counting::leaf"), Some(&100));
+
+    let source = shop.path("counting/src/lib.rs");
+    let text = std::fs::read_to_string(&source).expect("the source");
+    std::fs::write(&source, text.replace("n ^ 3", "n ^ \"3\"")).expect("written");
+    let run = shop.mlprof("--functions counting::leaf", "cargo run");
+    assert_eq!(run.code, Some(101), "{run:?}");
+    // The user's own mistake, in the user's own file.
+    assert!(run.stderr.contains("--> counting/src/lib.rs:"), "{run:?}");
+    assert!(!run.stderr.contains("overlay") && !run.stderr.contains("__mlprof"), "{run:?}");
+}
+
+#[test]
+fn folders_that_cannot_be_written_are_named() {
+    let shop = Shop::open();
+    std::fs::write(shop.path("file"), "").expect("written");
+    let words = arguments("--functions counting::leaf", "cargo run");
+    let mut command = shop.command(MLPROF, &words);
+    let run: Finished =
+        command.env("CARGO_TARGET_DIR", shop.path("file")).output().expect("it runs").into();
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.stderr.contains("file/mlprof") && run.stderr.contains("CARGO_TARGET_DIR"), "{run:?}");
+    let run = shop.mlprof("--functions counting::leaf --output file/x", "cargo run");
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.stderr.contains("file/x") && run.stderr.contains("--output"), "{run:?}");
+    let run = shop.mlprof("--functions counting::leaf", "no-such-command-of-mine");
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.stderr.contains("no-such-command-of-mine"), "{run:?}");
+}
+
+#[test]
+fn after_ctrl_c_there_is_a_report() {
+    let shop = Shop::open();
+    let built = shop.mlprof("--functions counting::leaf", "cargo build");
+    assert_eq!(built.code, Some(0), "{built:?}");
+    let words = arguments("--functions counting::leaf", "cargo run -- wait");
+    let mut command = shop.command(MLPROF, &words);
+    // As a terminal does: the signal goes to all of them.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    lines.find(|line| line.as_ref().is_ok_and(|line| line == "waiting")).expect("it waits");
+    let group = format!("-{}", child.id());
+    let sent = shop.run("kill", &["-INT", "--", &group]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    let status = child.wait().expect("it ends");
+    assert!(!status.success());
+    assert_eq!(shop.calls().get("counting::leaf"), Some(&100), "{rest:?}");
+}

@@ -1,0 +1,126 @@
+//! The program that is profiled, in a folder of its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use profiler_core::Report;
+use tempfile::TempDir;
+
+/// A copy of `tests/shop`.
+pub struct Shop {
+    folder: TempDir,
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Finished {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+impl Shop {
+    pub fn open() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shop");
+        copy(&original, &folder.path().join("shop"));
+        Self { folder }
+    }
+
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.folder.path().join("shop").join(below)
+    }
+
+    /// A command in the shop's folder, without what this process was told by cargo.
+    pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG") || text.starts_with("CARGO_MANIFEST") {
+                command.env_remove(&name);
+            }
+        }
+        command
+            .args(arguments)
+            .current_dir(self.path(""))
+            .env("CARGO_TARGET_DIR", self.path("target"))
+            .env("CARGO_NET_OFFLINE", "true")
+            .env_remove("RUSTC_WRAPPER")
+            .env_remove("RUSTFLAGS")
+            .env_remove("RUSTDOCFLAGS")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Finished {
+        self.command(program, arguments).output().expect("it runs").into()
+    }
+
+    /// `mlprof run` with these options and this command.
+    pub fn mlprof(&self, options: &str, command: &str) -> Finished {
+        self.run(MLPROF, &arguments(options, command))
+    }
+
+    /// The reports in the folder of results, by the names of their files.
+    pub fn reports(&self) -> BTreeMap<String, Report> {
+        let files = std::fs::read_dir(self.path("mlprof-results")).expect("results");
+        let reports = files.filter_map(|file| {
+            let path = file.expect("a file").path();
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&path).ok().filter(|_| name.ends_with(".json"))?;
+            Some((name, Report::from_json(&text).expect("a report")))
+        });
+        reports.collect()
+    }
+
+    /// Calls by name of the function, of all processes together.
+    pub fn calls(&self) -> BTreeMap<String, u64> {
+        let mut calls = BTreeMap::new();
+        for report in self.reports().into_values() {
+            let Report::Advanced(report) = report else { continue };
+            for function in report.actions.into_iter().flat_map(|action| action.functions) {
+                if function.function.file != "~" {
+                    let sum = calls.entry(function.function.name).or_insert(0);
+                    *sum += function.calls.total_calls;
+                }
+            }
+        }
+        calls
+    }
+
+    pub fn forget_results(&self) {
+        std::fs::remove_dir_all(self.path("mlprof-results")).expect("results");
+    }
+}
+
+pub const MLPROF: &str = env!("CARGO_BIN_EXE_mlprof");
+
+pub fn arguments<'a>(options: &'a str, command: &'a str) -> Vec<&'a str> {
+    let words = |text: &'a str| text.split_whitespace();
+    std::iter::once("run").chain(words(options)).chain(["--"]).chain(words(command)).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("made");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a kind").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a program does and says is what it did without us.
+
+use std::io::Write;
+
+use super::shop::{Finished, MLPROF, Shop, arguments};
+
+/// Without the tables that are printed at the end.
+fn own_output(run: &Finished) -> Vec<&str> {
+    run.stdout.lines().take(2).collect()
+}
+
+#[test]
+fn places_in_the_source_are_those_of_the_original_and_nothing_of_it_changes() {
+    let shop = Shop::open();
+    let before = shop.run("cargo", &["run", "--release", "--", "panic"]);
+    let lock = std::fs::read_to_string(shop.path("Cargo.lock")).expect("a lock file");
+    let run = shop.mlprof("--functions **", "cargo run --release -- panic");
+    assert_eq!(run.code, Some(101), "{run:?}");
+    assert_eq!(own_output(&run), own_output(&before));
+    let panic = |run: &Finished| {
+        let line = run.stderr.lines().find(|line| line.contains("panicked at"));
+        // The number of the thread is another one.
+        line.and_then(|line| Some(line.split_once("panicked at")?.1.to_owned()))
+    };
+    assert!(panic(&before).expect("a panic").contains("tools/src/lib.rs:12:5"), "{before:?}");
+    assert_eq!(panic(&run), panic(&before), "{run:?}");
+    assert_eq!(std::fs::read_to_string(shop.path("Cargo.lock")).expect("it"), lock);
+    // The usual build output is as it was: cargo has nothing to do.
+    let after = shop.run("cargo", &["build", "--release"]);
+    assert!(!after.stderr.contains("Compiling"), "{after:?}");
+}
+
+#[test]
+fn cargo_sees_a_changed_source_and_an_unchanged_one() {
+    let shop = Shop::open();
+    let again = || shop.mlprof("--functions app::*,counting::*", "cargo build");
+    assert!(again().stderr.contains("Compiling app"));
+    assert!(!again().stderr.contains("Compiling"), "nothing has changed");
+    let source = shop.path("counting/src/lib.rs");
+    let mut file = std::fs::OpenOptions::new().append(true).open(&source).expect("the source");
+    writeln!(file, "/// New.\npub fn new_one() {{}}").expect("written");
+    drop(file);
+    let run = again();
+    assert!(run.stderr.contains("Compiling counting"), "{run:?}");
+    assert!(!run.stderr.contains("Compiling tools"), "{run:?}");
+}
+
+#[test]
+fn a_wrapper_that_was_set_before_still_compiles() {
+    let shop = Shop::open();
+    let (script, log) = (shop.path("wrapper.sh"), shop.path("wrapper.log"));
+    let text = format!("#!/bin/sh\necho \"$@\" >> {}\nexec \"$@\"\n", log.display());
+    std::fs::write(&script, text).expect("written");
+    let mut mode = std::fs::metadata(&script).expect("it").permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    std::fs::set_permissions(&script, mode).expect("executable");
+    let words = arguments("--functions counting::leaf", "cargo run");
+    let mut command = shop.command(MLPROF, &words);
+    let run: Finished = command.env("RUSTC_WRAPPER", &script).output().expect("it runs").into();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(std::fs::read_to_string(log).expect("a log").contains("--crate-name counting"));
+    assert_eq!(shop.calls().get("counting::leaf"), Some(&100));
+}

@@ -1,0 +1,83 @@
+//! Functions of all kinds.
+#![deny(missing_docs)]
+
+/// Recursive: 1 + 2 · (F(n + 1) − 1) calls.
+pub fn fibonacci(n: u32) -> u64 {
+    if n < 2 { n.into() } else { fibonacci(n - 1) + fibonacci(n - 2) }
+}
+
+/// Generic.
+pub fn twice<T: Clone>(value: &T) -> (T, T) {
+    (value.clone(), value.clone())
+}
+
+/// Called through trait objects.
+pub trait Shape {
+    /// Of each type.
+    fn area(&self) -> f64;
+    /// Of the trait.
+    fn doubled(&self) -> f64 {
+        2.0 * self.area()
+    }
+}
+
+/// A square.
+pub struct Square(pub f64);
+
+/// A circle.
+pub struct Circle(pub f64);
+
+impl Shape for Square {
+    fn area(&self) -> f64 {
+        self.0 * self.0
+    }
+}
+
+impl Shape for Circle {
+    fn area(&self) -> f64 {
+        3.0 * self.0 * self.0
+    }
+}
+
+/// Called by several threads.
+pub fn leaf(n: u64) -> u64 {
+    n ^ 3
+}
+
+/// Is polled twice.
+pub async fn add_slowly(one: u64, other: u64) -> u64 {
+    let mut is_ready = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut is_ready, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+    one + other
+}
+
+/// Cannot have a hook.
+pub const fn constant(n: u64) -> u64 {
+    n + 1
+}
+
+macro_rules! make {
+    ($name:ident, $factor:expr) => {
+        /// Made by a macro.
+        pub fn $name(n: u64) -> u64 {
+            n * $factor
+        }
+    };
+}
+
+make!(made_twice, constant(1));
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn fibonacci_of_ten() {
+        assert_eq!(super::fibonacci(10), 55);
+    }
+}

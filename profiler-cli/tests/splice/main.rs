@@ -1,0 +1,5 @@
+//! Crates are spliced, compiled and run; presets are compared with the frameworks that they are for.
+
+mod fixture;
+mod functions;
+mod presets;

@@ -1,0 +1,122 @@
+//! Each preset chooses the same functions of the pinned frameworks as when it was written: an upgrade
+//! that loses or renames ops fails here.
+//!
+//! After a change that is meant, `UPDATE_GOLDEN=1` writes the lists anew, to be looked at.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use profiler_cli::splice::{PRESETS, Selection, SelectionBuilder, SplicedCrate, splice_crate};
+use serde_json::Value;
+
+/// What cargo knows about the packages that the workspace is built from.
+static METADATA: LazyLock<Value> = LazyLock::new(|| {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+});
+
+/// The root file of a library.
+fn root_of(crate_name: &str) -> PathBuf {
+    let packages = METADATA["packages"].as_array().expect("packages");
+    let targets = packages.iter().flat_map(|package| package["targets"].as_array().expect("targets"));
+    let mut roots = targets
+        .filter(|target| target["kind"][0] == "lib")
+        .filter(|target| target["name"].as_str().expect("a name").replace('-', "_") == crate_name)
+        .map(|target| PathBuf::from(target["src_path"].as_str().expect("a path")));
+    roots.next().unwrap_or_else(|| panic!("the workspace does not use {crate_name}"))
+}
+
+fn selection(preset: &str) -> Selection {
+    SelectionBuilder::default().ops(preset).expect("a preset").build()
+}
+
+fn spliced(preset: &str) -> Vec<(String, SplicedCrate)> {
+    let selection = selection(preset);
+    let crates = selection.rule_files().iter().flat_map(|file| &file.crates);
+    crates
+        .map(|rules| {
+            let spliced = splice_crate(&root_of(&rules.name), &rules.name, &selection);
+            (rules.name.clone(), spliced.expect("the root can be read"))
+        })
+        .collect()
+}
+
+/// A line per function: its crate, what it is measured as, and where it is, without modules.
+fn list(crates: &[(String, SplicedCrate)]) -> String {
+    let mut lines = BTreeSet::new();
+    for (name, spliced) in crates {
+        for function in &spliced.spliced {
+            let kind = serde_json::to_value(function.kind).expect("JSON");
+            let names: Vec<&str> = function.path.split("::").collect();
+            let place = names[names.len().saturating_sub(2)..].join("::");
+            let kind = kind.as_str().expect("a word");
+            lines.insert(format!("{name} {kind} {} = {place}\n", function.name));
+        }
+    }
+    lines.into_iter().collect()
+}
+
+#[test]
+fn every_preset_chooses_the_functions_that_it_is_known_to_choose() {
+    for preset in PRESETS {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("tests/splice/golden/{}.txt", preset.name));
+        let crates = spliced(preset.name);
+        let list = list(&crates);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&golden, &list).expect("the list can be written");
+        }
+        let known = std::fs::read_to_string(&golden).expect("the list");
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+        let (known, list) = (lines(&known), lines(&list));
+        let lost: Vec<_> = known.difference(&list).collect();
+        let new: Vec<_> = list.difference(&known).collect();
+        assert!(
+            lost.is_empty() && new.is_empty(),
+            "{}: lost {lost:#?}, new {new:#?}; if that is right, run again with UPDATE_GOLDEN=1",
+            preset.name
+        );
+    }
+}
+
+#[test]
+fn every_file_of_the_frameworks_is_read_and_keeps_its_lines() {
+    for preset in PRESETS {
+        for (name, spliced) in spliced(preset.name) {
+            assert_eq!(spliced.unread, [], "{name}");
+            assert!(!spliced.files.is_empty(), "{name}");
+            for file in &spliced.files {
+                let before = std::fs::read_to_string(&file.path).expect("the original");
+                assert_ne!(before, file.text);
+                assert_eq!(before.lines().count(), file.text.lines().count(), "{:?}", file.path);
+                for (before, after) in before.lines().zip(file.text.lines()) {
+                    assert!(is_without(before, after), "{before}\n{after}");
+                }
+            }
+        }
+    }
+}
+
+/// Whether all of `before` is in `after`, in order.
+fn is_without(before: &str, after: &str) -> bool {
+    let mut letters = after.chars();
+    before.chars().all(|letter| letters.any(|other| other == letter))
+}
+
+#[test]
+fn no_op_of_a_preset_is_left_out() {
+    for preset in PRESETS {
+        for (name, spliced) in spliced(preset.name) {
+            assert_eq!(spliced.left_out, [], "{name}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Memory at the ends of lines.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::allocation;
+use crate::report::lines::LineMemory;
+use crate::sync::Tally;
+
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
+
+#[inline(always)]
+pub(super) fn is_wanted() -> bool {
+    IS_WANTED.load(Ordering::Relaxed)
+}
+
+pub(super) fn want(is_wanted: bool) {
+    IS_WANTED.store(is_wanted, Ordering::Relaxed);
+}
+
+/// What is known of the memory of one thread in one function. Signed numbers are kept in two's
+/// complement.
+#[derive(Debug)]
+pub(super) struct State {
+    /// What the thread had allocated and not freed when the line that runs began, if `has_net`.
+    net: Tally,
+    has_net: Tally,
+    /// What the process had when the last call ended.
+    left: Tally,
+    entry: Line,
+}
+
+/// Of one line, or of the beginning of the function.
+#[derive(Debug)]
+pub(super) struct Line {
+    highest: Tally,
+    increment: Tally,
+    occurrences: Tally,
+}
+
+impl State {
+    pub fn new() -> Self {
+        let zero = || Tally::new(0);
+        Self { net: zero(), has_net: zero(), left: zero(), entry: Line::new() }
+    }
+
+    /// A line ends, if one ran; another one begins.
+    pub fn change(&self, ended: Option<&Line>) {
+        let net = allocation::thread_tallies().net_bytes();
+        if let Some(line) = ended
+            && self.has_net.get() == 1
+        {
+            line.add(net.wrapping_sub(self.net.get().cast_signed()), allocation::live_bytes());
+        }
+        self.net.set(net.cast_unsigned());
+        self.has_net.set(1);
+    }
+
+    /// An outermost frame has begun.
+    pub fn enter(&self) {
+        let live = allocation::live_bytes();
+        self.entry.add(live.wrapping_sub(self.left.get().cast_signed()), live);
+    }
+
+    /// An outermost frame has ended.
+    pub fn leave(&self) {
+        self.left.set(allocation::live_bytes().cast_unsigned());
+    }
+
+    pub fn entry(&self) -> Snapshot {
+        self.entry.snapshot()
+    }
+}
+
+impl Line {
+    pub fn new() -> Self {
+        let highest = Tally::new(i64::MIN.cast_unsigned());
+        Self { highest, increment: Tally::new(0), occurrences: Tally::new(0) }
+    }
+
+    fn add(&self, increment: i64, live: i64) {
+        self.highest.set(self.highest.get().cast_signed().max(live).cast_unsigned());
+        self.increment.add(increment.cast_unsigned());
+        self.occurrences.publish(self.occurrences.get() + 1);
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let occurrences = self.occurrences.get_published();
+        let (increment, highest) = (self.increment.get(), self.highest.get());
+        Snapshot(LineMemory {
+            max_bytes: highest.cast_signed(),
+            increment_bytes: increment.cast_signed(),
+            occurrences,
+        })
+    }
+}
+
+/// A copy, or a sum of copies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Snapshot(LineMemory);
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self(LineMemory { max_bytes: i64::MIN, increment_bytes: 0, occurrences: 0 })
+    }
+}
+
+impl Snapshot {
+    pub fn merge(&mut self, other: &Self) {
+        self.0.max_bytes = self.0.max_bytes.max(other.0.max_bytes);
+        self.0.increment_bytes = self.0.increment_bytes.wrapping_add(other.0.increment_bytes);
+        self.0.occurrences += other.0.occurrences;
+    }
+
+    /// `None` if there was nothing to see.
+    pub fn get(&self) -> Option<LineMemory> {
+        (self.0.occurrences > 0).then_some(self.0)
+    }
+}

@@ -1,0 +1,123 @@
+//! Lines: how often each line of a function ran, how long, and what it did to memory.
+//!
+//! As Python's `line_profiler` and `memory_profiler` see a program. The lines are told by code that
+//! `mlprof run --lines` has put into functions, through the C functions of [`abi`]; a
+//! [`LineProfiler`] reports what they found, as a [`LinesReport`] that
+//! [`report::lines_text`](crate::report::lines_text) prints as `line_profiler` does and
+//! [`report::lines_memory`](crate::report::lines_memory) as `memory_profiler` does.
+//!
+//! *What is measured*: a hit when a line begins, and wall time on the thread from there until another
+//! line of the function begins or the function ends. What other functions do that a line calls is
+//! time of the line. What the same function does that a line calls (it calls itself, or a closure of
+//! its own whose body has lines) is time of the lines inside and not of the line outside, so that
+//! the lines of a function add up to its total. Time that a future is suspended is nobody's; but
+//! inside the arguments of a macro, as of `tokio::select!`, it counts for the line of the macro.
+//!
+//! *Cost*: with lines on about a reading of the clock and two calls per line; see the header of the
+//! report for how much on this machine. Off, one relaxed load per call of a function and a test per
+//! line. Memory: 40 bytes per line, function and thread that runs at once.
+//!
+//! *How it fails*: calls that are made while their thread is torn down are not recorded, and
+//! counted; a source file that is gone or was changed is said in the report's notes.
+
+pub mod abi;
+mod block;
+mod memory;
+mod registry;
+mod summarize;
+mod thread;
+mod writer;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+pub use writer::PeriodicWriter;
+
+use crate::allocation::Counting;
+use crate::report::LinesReport;
+
+/// A function that lines can be reported of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredFunction {
+    /// Its path: `my_model::net::Net::forward`.
+    pub name: String,
+    /// The absolute path of its file.
+    pub file: String,
+    /// The line that it begins on, from 1.
+    pub first_line: u32,
+    /// The line that it ends on.
+    pub last_line: u32,
+    /// [`source_hash`] of these lines when the program was built.
+    pub source_hash: u64,
+    /// The lines that can be hit.
+    pub points: Vec<u32>,
+}
+
+/// A number that differs if the text of a function has changed: FNV-1a of its lines, whatever ends
+/// them.
+pub fn source_hash<'text>(lines: impl IntoIterator<Item = &'text str>) -> u64 {
+    let bytes = lines.into_iter().flat_map(|line| line.trim_end().bytes().chain([b'\n']));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// Reports the lines that ran in this process.
+///
+/// There is one set of tallies per process, since before `main`; profilers that are made later
+/// report the same ones. Whether spliced code records at all says the word that it looks at
+/// ([`spliced::wanted::LINES`](crate::spliced::wanted)).
+#[derive(Debug)]
+pub struct LineProfiler {
+    started: u64,
+    counting: Option<Counting>,
+    declared: Mutex<Vec<DeclaredFunction>>,
+}
+
+impl Default for LineProfiler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LineProfiler {
+    /// Hits and times.
+    pub fn new() -> Self {
+        Self { started: block::now(), counting: None, declared: Mutex::default() }
+    }
+
+    /// Hits, times and memory, as long as this profiler lives. Memory is what a
+    /// [`TrackingAllocator`](crate::allocation::TrackingAllocator) counts: where none is installed,
+    /// the report has a note and no memory.
+    ///
+    /// *Cost*: about as much again per line.
+    pub fn with_memory() -> Self {
+        let mut profiler = Self::new();
+        profiler.counting = Some(Counting::start());
+        memory::want(true);
+        profiler
+    }
+
+    /// Has the report show these functions even if they never ran.
+    pub fn declare(&self, functions: impl IntoIterator<Item = DeclaredFunction>) {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner).extend(functions);
+    }
+
+    /// What was recorded so far, by all threads, also while they run.
+    pub fn report(&self) -> LinesReport {
+        let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        summarize::report(self.started, &declared, self.counting.is_some())
+    }
+}
+
+impl Drop for LineProfiler {
+    fn drop(&mut self) {
+        if self.counting.is_some() {
+            memory::want(false);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Lines with memory, as Python's `memory_profiler` prints them (version 0.61, byte for byte).
+//!
+//! Differences: *Mem usage* is what the program has allocated and not freed, not what the operating
+//! system gave the process; *Increment* is the thread's own; functions that never ran are left out, as
+//! are the trailing blanks of the source; notes follow at the end, if there are any.
+
+use std::fmt::Write;
+
+use super::label;
+use super::lines::{FunctionLines, LineMemory, LinesReport};
+use super::lines_text::contents;
+
+/// A table per function, with `precision` decimals (`memory_profiler` has 1).
+pub fn paint(report: &LinesReport, precision: usize) -> String {
+    let mut text = String::new();
+    for function in &report.functions {
+        if function.entry_memory.is_some()
+            || function.lines.iter().any(|line| line.memory.is_some())
+        {
+            paint_function(&mut text, function, precision);
+        }
+    }
+    super::lightning::append_remarks(&mut text, &[], &report.header.notes);
+    text
+}
+
+fn paint_function(text: &mut String, function: &FunctionLines, precision: usize) {
+    let header = row("Line #", ["Mem usage", "Increment", "Occurrences"], "Line Contents");
+    let file = label::one_line(&function.file);
+    let _ = write!(text, "Filename: {file}\n\n{header}{}\n", "=".repeat(header.len() - 1));
+    let mut lines = function.lines.iter().peekable();
+    for (number, content) in contents(function) {
+        let line = lines.next_if(|line| line.line == number).and_then(|line| line.memory);
+        // A function on one line has both.
+        let entry = function.entry_memory.filter(|_| number == function.first_line);
+        let cells = line.or(entry).map(|memory| cells(&memory, precision)).unwrap_or_default();
+        let cells = [&*cells[0], &*cells[1], &*cells[2]];
+        text.push_str(&row(&number.to_string(), cells, content));
+    }
+    text.push_str("\n\n");
+}
+
+fn row(line: &str, cells: [&str; 3], content: &str) -> String {
+    let [usage, increment, occurrences] = cells;
+    format!("{line:>6} {usage:>12} {increment:>12}  {occurrences:>10}   {content}\n")
+}
+
+fn cells(memory: &LineMemory, precision: usize) -> [String; 3] {
+    let mebibytes = |bytes: i64| {
+        let (value, width) = (bytes as f64 / f64::from(1 << 20), precision + 4);
+        format!("{value:width$.precision$} MiB")
+    };
+    [mebibytes(memory.max_bytes), mebibytes(memory.increment_bytes), memory.occurrences.to_string()]
+}

@@ -1,0 +1,139 @@
+//! Lines with hits and times, as Python's `line_profiler` prints them (version 5, byte for byte).
+//!
+//! Differences: functions stand in the order of files and lines, unless sorted; control characters in
+//! names are escaped; notes follow at the end, if there are any. Times are whole nanoseconds, as
+//! there.
+
+use std::fmt::Write;
+
+use super::label;
+use super::lines::{FunctionLines, LinesReport};
+use super::number::general;
+
+/// What is printed, and in which unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinesOptions {
+    /// What times are printed in, in seconds: 1e-6 for microseconds. kernprof's `--unit`.
+    pub unit: f64,
+    /// Leaves functions out that never ran. kernprof's `--skip-zero`.
+    pub skip_zero: bool,
+    /// The longest total last, instead of the order of files and lines. kernprof's `--sort`.
+    pub sort: bool,
+    /// A line per function at the end. kernprof's `--summarize`.
+    pub summarize: bool,
+}
+
+impl Default for LinesOptions {
+    fn default() -> Self {
+        Self { unit: 1e-6, skip_zero: false, sort: false, summarize: false }
+    }
+}
+
+/// One unit of what `line_profiler` keeps.
+const NANOSECOND: f64 = 1e-9;
+
+/// `Timer unit`, then a table per function.
+pub fn paint(report: &LinesReport, options: &LinesOptions) -> String {
+    // A unit that makes no sense is the default one.
+    let unit = if options.unit.is_normal() && options.unit > 0.0 { options.unit } else { 1e-6 };
+    let mut text = format!("Timer unit: {} s\n\n", general(unit, 6));
+    let mut functions: Vec<_> = report
+        .functions
+        .iter()
+        .filter(|function| !options.skip_zero || !function.lines.is_empty())
+        .map(|function| (function, total(function)))
+        .collect();
+    if options.sort {
+        functions.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    }
+    for (function, total) in &functions {
+        paint_function(&mut text, function, *total, unit);
+    }
+    if options.summarize {
+        for (function, total) in &functions {
+            let (file, name) = (label::one_line(&function.file), label::one_line(&function.name));
+            let seconds = total * NANOSECOND;
+            let _ =
+                writeln!(text, "{seconds:6.2} seconds - {file}:{} - {name}", function.first_line);
+        }
+    }
+    super::lightning::append_remarks(&mut text, &[], &report.header.notes);
+    text
+}
+
+fn nanoseconds(seconds: f64) -> f64 {
+    (seconds * 1e9).round()
+}
+
+/// All lines together, in nanoseconds.
+fn total(function: &FunctionLines) -> f64 {
+    function.lines.iter().fold(0.0, |sum, line| sum + nanoseconds(line.seconds))
+}
+
+fn paint_function(text: &mut String, function: &FunctionLines, total: f64, unit: f64) {
+    let (file, name) = (label::one_line(&function.file), label::one_line(&function.name));
+    let _ = writeln!(text, "Total time: {} s", general(total * NANOSECOND, 6));
+    if function.source.is_some() {
+        let _ = writeln!(text, "File: {file}\nFunction: {name} at line {}\n", function.first_line);
+    } else {
+        let _ = writeln!(
+            text,
+            "\nCould not find file {file}\nAre you sure you are running this program from the same \
+             directory\nthat you ran the profiler from?\nContinuing without the function's \
+             contents.\n"
+        );
+    }
+    let rows: Vec<_> = function.lines.iter().map(|line| cells(line, total, unit)).collect();
+    let mut widths = [9, 12, 8, 8];
+    for (_, cells) in &rows {
+        // The last one is not widened.
+        for (width, cell) in widths.iter_mut().zip(cells).take(3) {
+            *width = (*width).max(cell.len());
+        }
+    }
+    let header = ["Hits", "Time", "Per Hit", "% Time"];
+    let header = row("Line #", header, widths, "Line Contents");
+    let _ = writeln!(text, "{header}\n{}", "=".repeat(header.len()));
+    let mut rows = rows.into_iter().peekable();
+    for (number, content) in contents(function) {
+        let cells = rows.next_if(|(line, _)| *line == number).map(|(_, cells)| cells);
+        let cells = cells.unwrap_or_default();
+        let cells = [&*cells[0], &*cells[1], &*cells[2], &*cells[3]];
+        let _ = writeln!(text, "{}", row(&number.to_string(), cells, widths, content));
+    }
+    text.push('\n');
+}
+
+/// The function's lines; empty ones, as many as there are numbers for, if their text is gone.
+pub(super) fn contents(function: &FunctionLines) -> impl Iterator<Item = (u32, &str)> {
+    let last_run = function.lines.last().map_or(function.first_line, |line| line.line);
+    let count = match &function.source {
+        Some(source) => source.len(),
+        None => (last_run.saturating_sub(function.first_line) + 1) as usize,
+    };
+    let text = |place: usize| function.source.as_ref().map_or("", |source| &*source[place]);
+    (0..count).map(move |place| (function.first_line + place as u32, text(place)))
+}
+
+fn row(line: &str, cells: [&str; 4], widths: [usize; 4], content: &str) -> String {
+    let [hits, time, per_hit, percent] = cells;
+    let [hits_width, time_width, per_hit_width, percent_width] = widths;
+    format!(
+        "{line:>6} {hits:>hits_width$} {time:>time_width$} {per_hit:>per_hit_width$} \
+         {percent:>percent_width$}  {content}"
+    )
+}
+
+/// The line's number with hits, time, time per hit and share.
+fn cells(line: &super::lines::LineStatistics, total: f64, unit: f64) -> (u32, [String; 4]) {
+    let (time, scalar) = (nanoseconds(line.seconds), NANOSECOND / unit);
+    let fitting = |value: f64, width: usize| {
+        let fixed = format!("{value:5.1}");
+        if fixed.len() > width { format!("{:>5}", general(value, 3)) } else { fixed }
+    };
+    let hits = line.hits.to_string();
+    let hits = if hits.len() > 9 { general(line.hits as f64, 6) } else { hits };
+    let share = if total == 0.0 { String::new() } else { format!("{:5.1}", 100.0 * time / total) };
+    let per_hit = time * scalar / line.hits as f64;
+    (line.line, [hits, fitting(time * scalar, 12), fitting(per_hit, 8), share])
+}

@@ -1,0 +1,185 @@
+//! Samples as text: a line on how they were taken, and a table per action.
+
+use std::fmt::Write;
+
+use super::advanced::ActionProfile;
+use super::label::{one_line, shown};
+use super::lightning::title;
+use super::number::{duration, grouped, share};
+use super::samples::{ActionSamples, SampledCode, Samples, SamplesReport};
+use super::table::Table;
+
+/// Functions with less of an action's work than this are left out of its table, by themselves and
+/// with what they called; JSON has them all.
+const LEAST_SHARE: f64 = 0.005;
+
+/// The most rows of one table.
+const MOST_ROWS: usize = 25;
+
+/// So many threads are shown.
+const MOST_THREADS: usize = 16;
+
+/// The report of a sampler that runs on its own.
+pub fn paint(report: &SamplesReport) -> String {
+    let mut text = title(&report.header);
+    text.push('\n');
+    text.push_str(&heading(&report.samples));
+    for action in &report.samples.actions {
+        let _ = writeln!(text, "\nSamples in: {}", shown(&action.label()));
+        text.push_str(&table(&report.samples, action));
+    }
+    paint_threads(&mut text, &report.samples);
+    text
+}
+
+/// The table of one action, below its exact one; nothing if nothing was sampled in it.
+pub(super) fn append_below(text: &mut String, samples: &Samples, profile: &ActionProfile) {
+    if let Some(action) = samples.actions.iter().find(|action| is_of(action, profile)) {
+        let _ = writeln!(text, "Samples in: {}", shown(&action.label()));
+        text.push_str(&table(samples, action));
+        text.push_str("\n\n");
+    }
+}
+
+/// The tables of what has no exact one, and how samples were taken.
+pub(super) fn append_rest(text: &mut String, samples: &Samples, exact: &[ActionProfile]) {
+    for action in &samples.actions {
+        if !exact.iter().any(|profile| is_of(action, profile)) {
+            let _ = writeln!(text, "\nSamples in: {}", shown(&action.label()));
+            text.push_str(&table(samples, action));
+        }
+    }
+    text.push('\n');
+    text.push_str(&heading(samples));
+    paint_threads(text, samples);
+}
+
+fn is_of(action: &ActionSamples, profile: &ActionProfile) -> bool {
+    (&action.action, action.sub_stage) == (&profile.action, profile.sub_stage)
+}
+
+/// How samples were taken, what they amount to, and the notes.
+pub fn heading(samples: &Samples) -> String {
+    let mut text = String::new();
+    if samples.samples > 0 {
+        let _ = writeln!(
+            text,
+            "Sampled     {} samples of all threads in {}: {:.0} Hz asked, {:.1} reached, {} ticks dropped",
+            grouped(samples.samples),
+            duration(samples.seconds),
+            samples.asked_hz,
+            samples.reached_hz,
+            grouped(samples.dropped_ticks),
+        );
+        let work = samples.working_seconds();
+        let _ = writeln!(
+            text,
+            "            {} of work, estimated; {} of processor time by the system's clock",
+            duration(work),
+            duration(samples.processor_seconds),
+        );
+        if samples.unsampled_processor_seconds > 0.01 * samples.processor_seconds {
+            let _ = writeln!(
+                text,
+                "            {} of it after long waits were not sampled",
+                duration(samples.unsampled_processor_seconds)
+            );
+        }
+        let _ = writeln!(
+            text,
+            "            {} in signal handlers ({} per sample)",
+            duration(samples.handler_seconds),
+            duration(samples.handler_seconds / samples.samples as f64),
+        );
+    } else {
+        text.push_str("Sampled     nothing\n");
+    }
+    for note in &samples.notes {
+        let _ = writeln!(text, "Note: {}", one_line(note));
+    }
+    text
+}
+
+/// The functions of one action.
+pub fn table(samples: &Samples, action: &ActionSamples) -> String {
+    let seconds = |ticks: u64| duration(ticks as f64 * samples.seconds_per_tick);
+    let mut text = format!(
+        "{} samples, {} of work and {} of waiting on all threads; shares of work, ± one standard \
+         error\n",
+        grouped(action.all.samples),
+        seconds(action.all.working_ticks),
+        seconds(action.all.waiting_ticks),
+    );
+    let waited = action.all.waiting_ticks as f64;
+    let is_shown = |row: &&super::samples::SampledFunction| {
+        action.share(&row.total).0 >= LEAST_SHARE && action.all.working_ticks > 0
+            || waited > 0.0 && row.own.waiting_ticks as f64 >= 0.05 * waited
+    };
+    let rows: Vec<_> = action.functions.iter().filter(is_shown).collect();
+    let mut table = Table::new(["Self %", "±", "Total %", "±", "Waiting", "Function"]);
+    for row in rows.iter().take(MOST_ROWS) {
+        let Some(code) = samples.function(row) else { continue };
+        let (own, own_error) = action.share(&row.own);
+        let (total, total_error) = action.share(&row.total);
+        table.row([
+            percent(own),
+            percent(own_error),
+            percent(total),
+            percent(total_error),
+            if row.own.waiting_ticks == 0 {
+                "-".to_owned()
+            } else {
+                seconds(row.own.waiting_ticks)
+            },
+            function(code),
+        ]);
+    }
+    text.push_str(&table.paint());
+    let left = action.functions.len() - rows.len().min(MOST_ROWS);
+    if left > 0 {
+        let _ = writeln!(text, "{} more functions are in the JSON report.", grouped(left as u64));
+    }
+    text
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.2}", 100.0 * part)
+}
+
+/// `name (file:line)`, or `name [library]` where there is no source.
+fn function(code: &SampledCode) -> String {
+    let name = shown(&code.name);
+    match (&code.file, code.line) {
+        (Some(file), line) => {
+            let file = file.rsplit('/').next().unwrap_or(file);
+            let line = line.map_or_else(String::new, |line| format!(":{line}"));
+            format!("{name} ({}{line})", shown(file))
+        }
+        (None, _) if code.library.is_empty() => name,
+        (None, _) => format!("{name} [{}]", shown(&code.library)),
+    }
+}
+
+fn paint_threads(text: &mut String, samples: &Samples) {
+    if samples.threads.is_empty() {
+        return;
+    }
+    text.push_str("\nThreads\n");
+    let mut table = Table::new(["Work", "Waiting", "Working %", "Threads", "Name"]);
+    for thread in samples.threads.iter().take(MOST_THREADS) {
+        let seconds = |ticks: u64| ticks as f64 * samples.seconds_per_tick;
+        let (work, waiting) = (seconds(thread.working_ticks), seconds(thread.waiting_ticks));
+        table.row([
+            duration(work),
+            duration(waiting),
+            share(work, work + waiting).trim_end_matches(" %").to_owned(),
+            grouped(thread.threads),
+            shown(&thread.thread),
+        ]);
+    }
+    text.push_str(&table.paint());
+    let left = samples.threads.len().saturating_sub(MOST_THREADS);
+    if left > 0 {
+        let _ = writeln!(text, "{left} more names of threads are in the JSON report.");
+    }
+}

@@ -1,0 +1,406 @@
+//! Gives timers to threads, and gathers what their handlers note.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use super::handler::WORLD;
+use super::slot::{Slot, Slots};
+use super::timer::{self, Signal};
+use super::tree::{NodeId, Tree};
+use super::world::{Libraries, World};
+use crate::sampler::{SamplerError, SamplerSettings, scopes};
+
+/// A thread that has used no more processor time than this since it became idle still waits: that
+/// much goes to the end of the handler and to waiting again.
+const STILL_IDLE_NANOSECONDS: u64 = 50_000;
+
+/// A thread is idle after waiting for so many ticks in a row.
+const IDLE_AFTER: u32 = 20;
+
+/// What is known of one thread's samples. Weights in ticks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    pub(super) threads: u64,
+    pub(super) working: u64,
+    pub(super) waiting: u64,
+}
+
+struct Member {
+    slot: &'static Slot,
+    thread: i32,
+    name: String,
+    tally: Tally,
+    /// Where the last sample was.
+    place: Option<NodeId>,
+    /// Until when the thread is known to have waited since it became idle; nanoseconds.
+    idle_until: Option<u64>,
+    dropped_before: u64,
+    is_present: bool,
+}
+
+/// Threads that have ended are kept apart by name up to this many names.
+const MOST_NAMES: usize = 256;
+
+pub(super) struct Collector {
+    settings: SamplerSettings,
+    signal: Option<Signal>,
+    slots: Slots,
+    members: HashMap<i32, Member>,
+    /// Threads that are not to be sampled: the collector's own.
+    left_out: Option<i32>,
+    pub(super) libraries: Libraries,
+    /// Worlds that handlers may still look at, and the slots where they may.
+    retired: Vec<(*mut World, Vec<&'static Slot>)>,
+    /// The session that a recorder is in.
+    running: u64,
+    pub(super) totals: Totals,
+    ended: HashMap<String, Tally>,
+    record: Vec<u64>,
+    last_offset: u64,
+}
+
+// SAFETY: the raw pointers are worlds that the collector owns.
+unsafe impl Send for Collector {}
+
+/// Everything that a report is made of, but for the threads and names.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Totals {
+    pub(super) tree: Tree,
+    /// Samples that were taken, and the ticks that they stand for.
+    pub(super) samples: u64,
+    pub(super) ticks: u64,
+    /// Ticks for which there was no room.
+    pub(super) dropped: u64,
+    /// What handlers took, in ticks of the processor's counter.
+    pub(super) cost: u64,
+    /// Processor time of threads that were taken for waiting, in nanoseconds.
+    pub(super) unsampled: u64,
+    /// Threads that could get no timer or no slot.
+    pub(super) refused: u64,
+    /// When sampling began and ended; nanoseconds of the monotonic clock.
+    pub(super) started: u64,
+    pub(super) stopped: Option<u64>,
+    /// The process's processor time when sampling began, and when it ended.
+    pub(super) processor_started: u64,
+    pub(super) processor_stopped: u64,
+}
+
+impl Collector {
+    pub(super) fn new(settings: SamplerSettings) -> Result<Self, SamplerError> {
+        let mut libraries = Libraries::default();
+        libraries.update();
+        let totals = Totals {
+            started: timer::monotonic(),
+            processor_started: timer::processor_time_of_process(),
+            ..Totals::default()
+        };
+        let mut collector = Self {
+            settings,
+            signal: None,
+            slots: Slots::new(),
+            members: HashMap::new(),
+            left_out: None,
+            libraries,
+            retired: Vec::new(),
+            running: 0,
+            totals,
+            ended: HashMap::new(),
+            record: Vec::new(),
+            last_offset: 0x9e37_79b9,
+        };
+        collector.publish_world();
+        collector.signal = Some(Signal::take()?);
+        Ok(collector)
+    }
+
+    fn period(&self) -> u64 {
+        1_000_000_000 / u64::from(self.settings.hz)
+    }
+
+    /// Enough for the deepest samples of two rounds at 1,000 Hz.
+    fn ring_words(&self) -> usize {
+        (self.settings.hz as usize * 8).next_power_of_two().clamp(4096, 1 << 16)
+    }
+
+    pub(super) fn leave_out(&mut self, thread: i32) {
+        self.left_out = Some(thread);
+        self.let_go(thread);
+    }
+
+    pub(super) fn enter_session(&mut self, running: u64, alive: &[u64]) {
+        self.drain();
+        self.running = running;
+        self.totals.tree.retain_sessions(alive);
+        // Places have new numbers.
+        self.members.values_mut().for_each(|member| member.place = None);
+    }
+
+    /// Looks for new threads and ended ones, takes what was sampled, and looks after idle threads.
+    pub(super) fn round(&mut self) {
+        self.find_threads();
+        self.drain();
+        self.look_after_idle_threads();
+        self.free_worlds();
+    }
+
+    fn publish_world(&mut self) {
+        let hz = self.settings.hz;
+        let idle_after = IDLE_AFTER.max(hz / 50);
+        let world = self.libraries.world(self.settings.frame_pointers, idle_after);
+        let before = WORLD.swap(Box::into_raw(Box::new(world)), Ordering::SeqCst);
+        self.retire(before);
+    }
+
+    fn retire(&mut self, world: *mut World) {
+        if !world.is_null() {
+            self.retired.push((world, self.slots.all()));
+        }
+    }
+
+    fn free_worlds(&mut self) {
+        self.retired.retain_mut(|(world, left)| {
+            let is_unused = Slots::have_left(left);
+            if is_unused {
+                // SAFETY: made by `Box::into_raw` and no longer in `WORLD`; every handler that may
+                // have seen it has left its slot since.
+                drop(unsafe { Box::from_raw(*world) });
+            }
+            !is_unused
+        });
+    }
+
+    fn find_threads(&mut self) {
+        // Without a file descriptor to spare nobody is known to have come or gone.
+        let Some(threads) = threads() else { return };
+        self.members.values_mut().for_each(|member| member.is_present = false);
+        let mut new = Vec::new();
+        for thread in threads {
+            match self.members.get_mut(&thread) {
+                Some(member) => member.is_present = true,
+                None if Some(thread) != self.left_out => new.push(thread),
+                None => {}
+            }
+        }
+        let gone: Vec<i32> =
+            self.members.iter().filter(|(_, member)| !member.is_present).map(|(n, _)| *n).collect();
+        gone.into_iter().for_each(|thread| self.let_go(thread));
+        if self.libraries.have_changed() {
+            self.libraries.update();
+            self.publish_world();
+        } else if !new.is_empty() {
+            self.publish_world(); // with the new threads' stacks
+        }
+        for thread in new {
+            self.adopt(thread);
+        }
+        self.hand_out_scopes();
+    }
+
+    fn adopt(&mut self, thread: i32) {
+        let Some(slot) = self.slots.take(self.ring_words()) else {
+            self.totals.refused += 1;
+            return;
+        };
+        slot.is_main.store(thread == std::process::id().cast_signed(), Ordering::Relaxed);
+        let is_made = self.signal.as_ref().is_some_and(|signal| timer::make(slot, thread, signal));
+        if !is_made {
+            slot.release();
+            // A thread that has ended meanwhile is none that the system refused a timer.
+            self.totals.refused += u64::from(timer::processor_time_of(thread).is_some());
+            return;
+        }
+        let member = Member {
+            slot,
+            thread,
+            name: name_of(thread),
+            tally: Tally { threads: 1, ..Tally::default() },
+            place: None,
+            idle_until: None,
+            dropped_before: slot.ring.dropped(),
+            is_present: true,
+        };
+        self.members.insert(thread, member);
+    }
+
+    /// Tells handlers where the open actions are, and starts the timers of new threads.
+    fn hand_out_scopes(&mut self) {
+        scopes::with_addresses(|addresses| {
+            for member in self.members.values() {
+                let address = addresses.get(&member.thread).map_or(ptr::null(), |found| found.0);
+                member.slot.scopes.store(address.cast_mut(), Ordering::Relaxed);
+            }
+        });
+        let period = self.period();
+        for member in self.members.values().filter(|member| !member.has_begun()) {
+            // Timers that expire at the same moment would get into each other's way.
+            self.last_offset = self.last_offset.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            timer::run(member.timer(), (self.last_offset >> 33) % period, period);
+            member.slot.has_begun.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Of a thread that has ended, or is to be left alone from here on.
+    fn let_go(&mut self, thread: i32) {
+        let Some(mut member) = self.members.remove(&thread) else { return };
+        timer::delete(member.timer());
+        member.slot.release();
+        self.take_samples(&mut member);
+        let is_new = !self.ended.contains_key(&member.name);
+        if is_new && self.ended.len() >= MOST_NAMES {
+            member.name = "other threads".to_owned();
+        }
+        let ended = self.ended.entry(member.name).or_default();
+        ended.threads += 1;
+        ended.working += member.tally.working;
+        ended.waiting += member.tally.waiting;
+    }
+
+    /// Takes what was sampled.
+    pub(super) fn drain(&mut self) {
+        let mut members = std::mem::take(&mut self.members);
+        members.values_mut().for_each(|member| self.take_samples(member));
+        self.members = members;
+    }
+
+    fn take_samples(&mut self, member: &mut Member) {
+        while member.slot.ring.take(&mut self.record) {
+            let Some(added) = self.totals.tree.add(&self.record, self.running) else { continue };
+            self.totals.samples += 1;
+            self.totals.ticks += added.ticks;
+            self.totals.cost += added.cost;
+            member.place = Some(added.node);
+            if added.waits {
+                member.tally.waiting += added.ticks;
+            } else {
+                member.tally.working += added.ticks;
+            }
+        }
+        let dropped = member.slot.ring.dropped();
+        self.totals.dropped += dropped - member.dropped_before;
+        member.dropped_before = dropped;
+    }
+
+    fn look_after_idle_threads(&mut self) {
+        let (now, period) = (timer::monotonic(), self.period());
+        let Totals { tree, unsampled, .. } = &mut self.totals;
+        for member in self.members.values_mut() {
+            if !member.slot.is_idle.load(Ordering::Acquire) {
+                continue;
+            }
+            let Some(time) = timer::processor_time_of(member.thread) else { continue };
+            let used = time.saturating_sub(member.slot.idle_since.load(Ordering::Relaxed));
+            let until = *member.idle_until.get_or_insert(now);
+            let ticks = (now - until) / period;
+            if used < STILL_IDLE_NANOSECONDS {
+                member.tally.waiting += ticks;
+                if let Some(place) = member.place {
+                    tree.add_waiting(place, ticks);
+                }
+                member.idle_until = Some(until + ticks * period);
+                continue;
+            }
+            *unsampled += used;
+            member.idle_until = None;
+            member.slot.is_idle.store(false, Ordering::Relaxed);
+            timer::run(member.timer(), period, period);
+        }
+    }
+
+    /// Threads by name, those of one name together.
+    pub(super) fn tallies(&self) -> Vec<(String, Tally)> {
+        let mut tallies = self.ended.clone();
+        for member in self.members.values() {
+            // A thread may have got its name after its first sample.
+            let now = name_of(member.thread);
+            let name = if now.is_empty() { member.name.clone() } else { now };
+            let tally = tallies.entry(name).or_default();
+            tally.threads += member.tally.threads;
+            tally.working += member.tally.working;
+            tally.waiting += member.tally.waiting;
+        }
+        tallies.into_iter().collect()
+    }
+
+    /// Ends all timers and gives the signal back. What was found stays.
+    pub(super) fn stop(&mut self) {
+        self.drain();
+        self.look_after_idle_threads();
+        self.totals.stopped = Some(timer::monotonic());
+        self.totals.processor_stopped = timer::processor_time_of_process();
+        let members: Vec<i32> = self.members.keys().copied().collect();
+        for thread in members {
+            if let Some(member) = self.members.get_mut(&thread) {
+                member.refresh_name();
+            }
+            self.let_go(thread);
+        }
+        if let Some(signal) = self.signal.take() {
+            signal.give_back();
+        }
+        let world = WORLD.swap(ptr::null_mut(), Ordering::SeqCst);
+        self.retire(world);
+        self.free_worlds();
+    }
+
+    /// Whether nothing of a stopped collector is in use any more.
+    pub(super) fn is_at_rest(&mut self) -> bool {
+        self.free_worlds();
+        self.retired.is_empty()
+    }
+
+    pub(super) fn settings(&self) -> SamplerSettings {
+        self.settings
+    }
+
+    /// How long was sampled, in nanoseconds, and how much processor time the process used.
+    pub(super) fn spans(&self) -> (u64, u64) {
+        let totals = &self.totals;
+        let (now, used) = match totals.stopped {
+            Some(stopped) => (stopped, totals.processor_stopped),
+            None => (timer::monotonic(), timer::processor_time_of_process()),
+        };
+        (now - totals.started, used.saturating_sub(totals.processor_started))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if !self.is_at_rest() {
+            // A handler may still be at work with the tables of libraries.
+            std::mem::forget(std::mem::take(&mut self.libraries));
+        }
+    }
+}
+
+impl Member {
+    fn timer(&self) -> libc::timer_t {
+        self.slot.timer.load(Ordering::Relaxed)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.slot.has_begun.load(Ordering::Relaxed)
+    }
+
+    fn refresh_name(&mut self) {
+        let now = name_of(self.thread);
+        if !now.is_empty() {
+            self.name = now;
+        }
+    }
+}
+
+/// All threads of the process.
+fn threads() -> Option<Vec<i32>> {
+    let entries = std::fs::read_dir("/proc/self/task").ok()?.collect::<Result<Vec<_>, _>>().ok()?;
+    Some(entries.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The name of a thread as the system keeps it, 15 bytes; empty if the thread is gone.
+fn name_of(thread: i32) -> String {
+    if thread == std::process::id().cast_signed() {
+        return "main".to_owned();
+    }
+    let name = std::fs::read(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()
+}

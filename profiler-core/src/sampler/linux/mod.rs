@@ -1,0 +1,170 @@
+//! The sampler on Linux.
+
+mod collector;
+mod handler;
+mod registers;
+mod ring;
+mod slot;
+mod summarize;
+mod symbols;
+mod timer;
+mod tree;
+mod world;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use self::collector::Collector;
+use super::{ReportedSessions, SamplerError, SamplerSettings, scopes};
+use crate::report::samples::Samples;
+
+/// How often threads are looked for and samples taken.
+const ROUND: Duration = Duration::from_millis(10);
+
+/// The process that a sampler runs in; 0: none.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+/// A running sampler.
+pub(super) struct Engine {
+    shared: Arc<Shared>,
+    /// A forked child has a copy of all this, but neither timers nor the thread.
+    process: u32,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    collector: Mutex<Collector>,
+    is_stopping: AtomicBool,
+}
+
+impl Shared {
+    fn collector(&self) -> MutexGuard<'_, Collector> {
+        self.collector.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the sampler's own thread does.
+    fn run(&self) {
+        // SAFETY: it only reads.
+        self.collector().leave_out(unsafe { libc::gettid() });
+        scopes::listen(Some(std::thread::current()));
+        while !self.is_stopping.load(Ordering::Acquire) {
+            self.collector().round();
+            std::thread::park_timeout(ROUND);
+        }
+        scopes::listen(None);
+    }
+}
+
+impl Engine {
+    pub(super) fn start(settings: SamplerSettings) -> Result<Self, SamplerError> {
+        let process = std::process::id();
+        let other = RUNNING.load(Ordering::Relaxed);
+        // The sampler of a parent does not run here.
+        if other == process
+            || RUNNING
+                .compare_exchange(other, process, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            return Err(SamplerError::Running);
+        }
+        let started = Self::start_alone(settings, process);
+        if started.is_err() {
+            RUNNING.store(0, Ordering::Release);
+        }
+        started
+    }
+
+    fn start_alone(settings: SamplerSettings, process: u32) -> Result<Self, SamplerError> {
+        let mut collector = Collector::new(settings)?;
+        collector.round();
+        let shared = Arc::new(Shared {
+            collector: Mutex::new(collector),
+            is_stopping: AtomicBool::new(false),
+        });
+        let running = Arc::clone(&shared);
+        let spawn = || {
+            let builder = std::thread::Builder::new().name("mlprof-sampler".to_owned());
+            builder.spawn(move || running.run())
+        };
+        match without_signals(spawn) {
+            Ok(thread) => Ok(Self { shared, process, thread: Mutex::new(Some(thread)) }),
+            Err(source) => {
+                shared.collector().stop();
+                Err(SamplerError::System { what: "start the sampler's thread", source })
+            }
+        }
+    }
+
+    /// What was found, of all sessions or of those of a report.
+    pub(super) fn samples(&self, of: Option<&ReportedSessions>) -> Samples {
+        if self.is_forked() {
+            return Samples::of_forked_child();
+        }
+        let mut collector = self.shared.collector();
+        collector.drain();
+        summarize::summarize(&collector, of)
+    }
+
+    pub(super) fn enter_session(&self, current: u64, alive: &[u64]) {
+        if !self.is_forked() {
+            self.shared.collector().enter_session(current, alive);
+        }
+    }
+
+    /// Ends sampling; the numbers stay. Does nothing the second time.
+    pub(super) fn stop(&self) {
+        if self.is_forked() {
+            return;
+        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return };
+        self.shared.is_stopping.store(true, Ordering::Release);
+        thread.thread().unpark();
+        // It panics only if the standard library does; there is nobody to tell.
+        let _ = thread.join();
+        let mut collector = self.shared.collector();
+        collector.stop();
+        // Handlers take microseconds, unless their thread gets no processor.
+        for _ in 0..1000 {
+            if collector.is_at_rest() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        RUNNING.store(0, Ordering::Release);
+    }
+
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+        if self.is_forked() {
+            // Whoever held the lock in the parent does not exist here.
+            std::mem::forget(Arc::clone(&self.shared));
+            if let Ok(mut thread) = self.thread.try_lock() {
+                std::mem::forget(thread.take());
+            }
+        }
+    }
+}
+
+/// Calls `spawn` so that the thread that it makes handles no signals: they are the program's.
+fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
+    // SAFETY: plain structures, for which all-zero is valid.
+    let (mut all, mut before) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: all are good during the calls.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    }
+    let spawned = spawn();
+    // SAFETY: as above; `before` was filled.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    spawned
+}

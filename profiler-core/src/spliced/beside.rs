@@ -1,0 +1,140 @@
+//! What `mlprof run` measures beside the profilers: lines and samples.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::settings::{LinesSettings, RunSettings, SamplesSettings};
+use super::sink::{self, wanted};
+use crate::lines::{LineProfiler, PeriodicWriter};
+use crate::report::{lines_memory, lines_text};
+use crate::{Output, Report, output};
+
+/// Decimals of mebibytes, as `memory_profiler` prints them.
+const MEMORY_PRECISION: usize = 1;
+
+/// Measurements under way.
+pub(super) struct Beside {
+    lines: Option<Lines>,
+    #[cfg(feature = "sampling")]
+    samples: Option<Samples>,
+}
+
+struct Lines {
+    profiler: Arc<LineProfiler>,
+    writer: Option<PeriodicWriter>,
+    settings: LinesSettings,
+    output: Output,
+}
+
+#[cfg(feature = "sampling")]
+struct Samples {
+    sampler: crate::sampler::Sampler,
+    output: Output,
+}
+
+impl Beside {
+    /// Begins what the settings ask for. `output` makes the output of what is called so.
+    pub(super) fn start(settings: &RunSettings, output: impl Fn(&str) -> Output) -> Self {
+        let lines = settings.lines.as_ref().map(|lines| Lines::start(lines, output("lines")));
+        #[cfg(feature = "sampling")]
+        let samples =
+            settings.samples.and_then(|samples| Samples::start(samples, output("samples")));
+        #[cfg(not(feature = "sampling"))]
+        if settings.samples.is_some() {
+            eprintln!(
+                "mlprof: nothing is sampled: profiler-core is built without its feature `sampling`"
+            );
+        }
+        Self {
+            lines,
+            #[cfg(feature = "sampling")]
+            samples,
+        }
+    }
+
+    /// Whether anything is measured.
+    pub(super) fn is_any(&self) -> bool {
+        #[cfg(feature = "sampling")]
+        let samples = self.samples.is_some();
+        #[cfg(not(feature = "sampling"))]
+        let samples = false;
+        self.lines.is_some() || samples
+    }
+
+    /// Delivers everything; how many reports there were.
+    pub(super) fn finish(self) -> usize {
+        let mut delivered = 0;
+        #[cfg(feature = "sampling")]
+        if let Some(Samples { sampler, output }) = self.samples {
+            let report = sampler.stop();
+            let text = crate::report::samples_page::paint(&report);
+            deliver(&output, Report::Samples(report), &text);
+            delivered += 1;
+        }
+        if let Some(lines) = self.lines {
+            delivered += usize::from(lines.finish());
+        }
+        delivered
+    }
+}
+
+impl Lines {
+    fn start(settings: &LinesSettings, output: Output) -> Self {
+        let with_memory = settings.memory;
+        let profiler = if with_memory { LineProfiler::with_memory() } else { LineProfiler::new() };
+        let profiler = Arc::new(profiler);
+        sink::want(wanted::LINES, true);
+        let writer = settings.output_interval_seconds.and_then(|seconds| {
+            let interval = Duration::try_from_secs_f64(seconds).ok()?;
+            let path = output.own_path("json")?;
+            let started = PeriodicWriter::start(profiler.clone(), path, interval);
+            started
+                .map_err(|error| eprintln!("mlprof: lines are written at the end only: {error}"))
+                .ok()
+        });
+        Self { profiler, writer, settings: settings.clone(), output }
+    }
+
+    /// False if no line was hit.
+    fn finish(self) -> bool {
+        sink::want(wanted::LINES, false);
+        drop(self.writer);
+        let report = self.profiler.report();
+        if report.functions.is_empty() {
+            return false;
+        }
+        let mut text = String::new();
+        if self.settings.time {
+            let default = lines_text::LinesOptions::default();
+            let unit = self.settings.unit_seconds.unwrap_or(default.unit);
+            let skip_zero = self.settings.skip_zero;
+            let options = lines_text::LinesOptions { unit, skip_zero, ..default };
+            text = lines_text::paint(&report, &options);
+        }
+        if self.settings.memory {
+            text += &lines_memory::paint(&report, MEMORY_PRECISION);
+        }
+        deliver(&self.output, Report::Lines(report), &text);
+        true
+    }
+}
+
+#[cfg(feature = "sampling")]
+impl Samples {
+    fn start(settings: SamplesSettings, output: Output) -> Option<Self> {
+        let asked = crate::sampler::SamplerSettings::new(settings.hz)
+            .frame_pointers(settings.frame_pointers);
+        match crate::sampler::Sampler::start(asked) {
+            Ok(sampler) => Some(Self { sampler, output }),
+            Err(error) => {
+                eprintln!("mlprof: nothing is sampled: {error}");
+                None
+            }
+        }
+    }
+}
+
+fn deliver(to: &Output, report: Report, text: &str) {
+    output::deliver(Some(to), text);
+    output::deliver_json(Some(to), || Some(report));
+}

@@ -1,0 +1,43 @@
+//! The Tensor profiler sees the program's allocations.
+
+use std::sync::Arc;
+
+use profiler_core::hook::{OpScope, OpStart};
+use profiler_core::{Action, Profiler, Report, TensorProfiler, activate};
+
+use crate::turn;
+
+#[test]
+fn ops_have_memory() {
+    let _turn = turn();
+    let profiler = Arc::new(TensorProfiler::new().without_schedule().profile_memory(true));
+    let active = activate(profiler.clone());
+    let op = |name: &str, work: &mut dyn FnMut()| {
+        let scope = OpScope::open(&OpStart::new(Action::op(name)));
+        work();
+        if let Some(scope) = scope {
+            scope.close();
+        }
+    };
+    let mut kept = Vec::new();
+    kept.reserve_exact(1);
+    op("test::keeps", &mut || {
+        kept.push(vec![0_u8; 100_000]);
+        drop(vec![0_u8; 7_000]);
+    });
+    op("test::passes", &mut || drop(vec![0_u8; 50_000]));
+    op("test::frees", &mut || kept.clear());
+    drop(active);
+    drop(vec![0_u8; 9_000_000]); // nobody is told
+    profiler.teardown(None);
+    let Some(Report::Tensor(report)) = profiler.report() else { panic!("its report") };
+    let memory = |name: &str| {
+        let rows = &report.key_averages.rows;
+        let row = rows.iter().find(|row| row.name == name);
+        row.unwrap_or_else(|| panic!("no {name} in {rows:#?}")).self_cpu_memory_bytes
+    };
+    assert!(report.key_averages.has_memory);
+    assert_eq!(memory("test::keeps"), 100_000);
+    assert_eq!(memory("test::passes"), 0);
+    assert_eq!(memory("test::frees"), -100_000);
+}

@@ -1,0 +1,308 @@
+//! Whether programs go on as they would.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use profiler_core::sampler::Sampler;
+use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
+
+use crate::work::{action, burn_large, burn_small, function, processor_time};
+
+/// What waits is interrupted thousands of times, and yet returns what it should.
+pub fn system_calls() {
+    let sampler = Sampler::start(5000).expect("nothing else samples");
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(sleeps_long_enough);
+            threads.spawn(reads_all);
+            threads.spawn(waits_for_a_condition);
+            threads.spawn(reads_with_a_plain_call);
+        }
+        threads.spawn(|| {
+            let mut shell = std::process::Command::new("sh");
+            let output = shell.args(["-c", "sleep 0.2; echo out"]).output().expect("a shell");
+            assert_eq!((output.stdout.as_slice(), output.status.success()), (&b"out\n"[..], true));
+        });
+    });
+    let samples = sampler.stop().samples;
+    assert!(samples.samples > 100, "{}", samples.samples);
+}
+
+fn sleeps_long_enough() {
+    let started = Instant::now();
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(15));
+    }
+    assert!(started.elapsed() >= Duration::from_millis(300));
+}
+
+fn reads_all() {
+    let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            for number in 0..30_u64 {
+                std::thread::sleep(Duration::from_millis(10));
+                writer.write_all(&number.to_le_bytes()).expect("somebody reads");
+            }
+        });
+        let mut all = Vec::new();
+        reader.read_to_end(&mut all).expect("no error");
+        let numbers: Vec<u8> = (0..30_u64).flat_map(u64::to_le_bytes).collect();
+        assert_eq!(all, numbers);
+    });
+}
+
+/// As C programs read, who do not expect to be interrupted.
+fn reads_with_a_plain_call() {
+    let mut ends = [0; 2];
+    // SAFETY: room for two numbers.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let [reader, writer] = ends;
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            for _ in 0..10 {
+                std::thread::sleep(Duration::from_millis(30));
+                // SAFETY: one byte.
+                assert_eq!(unsafe { libc::write(writer, [7_u8].as_ptr().cast(), 1) }, 1);
+            }
+        });
+        for _ in 0..10 {
+            let mut byte = [0_u8];
+            // SAFETY: room for one byte.
+            let read = unsafe { libc::read(reader, byte.as_mut_ptr().cast(), 1) };
+            assert_eq!((read, byte), (1, [7]), "{}", std::io::Error::last_os_error());
+        }
+    });
+}
+
+fn waits_for_a_condition() {
+    let (count, changed) = (Mutex::new(0), Condvar::new());
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..20 {
+                std::thread::sleep(Duration::from_millis(10));
+                *count.lock().expect("no panic") += 1;
+                changed.notify_one();
+            }
+        });
+        let count = count.lock().expect("no panic");
+        let count = changed.wait_while(count, |count| *count < 20).expect("no panic");
+        assert_eq!(*count, 20);
+    });
+    let (sender, receiver) = mpsc::channel::<u32>();
+    let started = Instant::now();
+    assert!(receiver.recv_timeout(Duration::from_millis(50)).is_err());
+    assert!(started.elapsed() >= Duration::from_millis(50));
+    drop(sender);
+}
+
+/// A handler of the program's own on a stack of its own, as small as the standard library makes
+/// them, is interrupted by samples.
+pub fn alternate_stacks() {
+    static HANDLED: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn works(_signal: libc::c_int) {
+        let start = processor_time();
+        while processor_time() - start < Duration::from_millis(100) {
+            burn_small(10_000);
+        }
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: all-zero is a valid action.
+    let mut own: libc::sigaction = unsafe { std::mem::zeroed() };
+    own.sa_sigaction = works as *const () as usize;
+    own.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: the action is whole.
+    unsafe { libc::sigaction(libc::SIGUSR1, &raw const own, std::ptr::null_mut()) };
+    let sampler = Sampler::start(5000).expect("nothing else samples");
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            // The standard library gives every thread an alternate stack.
+            threads.spawn(|| {
+                for _ in 0..5 {
+                    // SAFETY: there is a handler.
+                    unsafe { libc::raise(libc::SIGUSR1) };
+                }
+            });
+        }
+    });
+    assert_eq!(HANDLED.load(Ordering::Relaxed), 20);
+    let samples = sampler.stop().samples;
+    let outside = action(&samples, "(outside of any action)");
+    let [own, _] = function(&samples, outside, "burn_small");
+    println!("{own:?} of {:?}; {:?}", outside.all, samples.notes);
+    assert!(own.working_ticks * 2 > outside.all.working_ticks);
+    assert!(samples.notes.iter().any(|note| note.contains("a stack that is not")), "leaves only");
+}
+
+pub fn many_threads() {
+    let profiler = AdvancedProfiler::new().sampled(1000);
+    std::thread::scope(|threads| {
+        for _ in 0..64 {
+            threads.spawn(|| {
+                let _action = profiler.profile("of_64");
+                let start = processor_time();
+                while processor_time() - start < Duration::from_millis(60) {
+                    burn_large(10_000);
+                }
+            });
+        }
+    });
+    let samples = profiler.snapshot().samples.expect("it is sampled");
+    let all = action(&samples, "of_64");
+    println!("{:?}, {} s of work", all.all, samples.working_seconds());
+    let [own, _] = function(&samples, all, "burn_large");
+    assert!(own.working_ticks * 10 > all.all.working_ticks * 8, "{own:?}");
+    // What waits for a processor works, too: at least what was burnt.
+    assert!(all.all.working_ticks as f64 * samples.seconds_per_tick > 0.8 * 64.0 * 0.06);
+}
+
+/// At the highest rate, with threads that live for a moment and allocate, in and out of actions.
+pub fn threads_that_come_and_go() {
+    let profiler = AdvancedProfiler::new().sampled(20_000);
+    let until = Instant::now() + Duration::from_secs(4);
+    let started = AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        for number in 0..6 {
+            let (profiler, started) = (&profiler, &started);
+            threads.spawn(move || {
+                while Instant::now() < until {
+                    std::thread::scope(|inner| {
+                        inner.spawn(move || {
+                            started.fetch_add(1, Ordering::Relaxed);
+                            let _action = (number % 2 == 0).then(|| profiler.profile("brief"));
+                            let mut map = HashMap::new();
+                            for key in 0..number * 300 {
+                                map.insert(key, vec![key; 10]);
+                            }
+                            black_box(&map);
+                        });
+                    });
+                }
+            });
+        }
+        // Reports while all this goes on.
+        while Instant::now() < until {
+            black_box(profiler.summary());
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    });
+    let samples = profiler.snapshot().samples.expect("it is sampled");
+    println!(
+        "{} threads, {} samples, {} dropped, {:?}",
+        started.into_inner(),
+        samples.samples,
+        samples.dropped_ticks,
+        samples.notes
+    );
+    assert!(samples.samples > 1000);
+    assert!(action(&samples, "brief").all.samples > 0);
+}
+
+/// Children are not sampled, and do what they should; the parent goes on.
+pub fn fork() {
+    let profiler = AdvancedProfiler::new().sampled(2000);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let _action = profiler.profile("goes_on");
+            while !is_over.load(Ordering::Relaxed) {
+                burn_small(10_000);
+            }
+        });
+        for _ in 0..30 {
+            // SAFETY: the child only does what a child of a program with threads may do: its
+            // allocator's locks are in order, and it starts no threads.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child == 0 {
+                child_of(&profiler);
+            }
+            let mut status = 0;
+            // SAFETY: room for the status.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:x}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let samples = profiler.snapshot().samples.expect("it is sampled");
+    assert!(action(&samples, "goes_on").all.samples > 20);
+
+    fn child_of(profiler: &AdvancedProfiler) -> ! {
+        burn_small(100_000);
+        drop(SimpleProfiler::new().profile("in_the_child"));
+        let samples = profiler.snapshot().samples;
+        let note = samples.and_then(|samples| samples.notes.first().cloned());
+        let is_right = note.is_some_and(|note| note.contains("forked"));
+        // SAFETY: nobody else uses or drops the child's copy: the child ends without unwinding.
+        drop(unsafe { std::ptr::read(profiler) });
+        let again = Sampler::start(1000).map(|sampler| {
+            burn_large(20_000_000);
+            sampler.stop().samples.samples
+        });
+        let is_right = is_right && again.is_ok_and(|samples| samples > 0);
+        // SAFETY: ends the child without the parent's exit handlers.
+        unsafe { libc::_exit(i32::from(!is_right)) }
+    }
+}
+
+/// The program is interrupted inside its allocator, as often as can be.
+pub fn allocation() {
+    let sampler = Sampler::start(20_000).expect("nothing else samples");
+    let work = || {
+        let start = processor_time();
+        let mut kept: Vec<Vec<u8>> = Vec::new();
+        let mut size = 1_usize;
+        while processor_time() - start < Duration::from_millis(800) {
+            size = size.wrapping_mul(48_271) % 100_003;
+            kept.push(vec![1; size]);
+            if kept.len() > 100 {
+                kept.swap_remove(size % 100);
+            }
+        }
+        let total: usize =
+            kept.iter().map(|block| block.iter().map(|b| *b as usize).sum::<usize>()).sum();
+        assert_eq!(total, kept.iter().map(Vec::len).sum::<usize>(), "nobody wrote into blocks");
+    };
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(work);
+        }
+    });
+    let samples = sampler.stop().samples;
+    println!("{} samples at {} Hz", samples.samples, samples.reached_hz);
+    assert!(samples.samples > 1000);
+    let [own, _] = function(&samples, action(&samples, "(outside of any action)"), "malloc");
+    println!("{own:?} in malloc itself");
+}
+
+/// Again and again, while threads work; the signal is given back each time.
+pub fn start_and_stop() {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    burn_small(1000);
+                }
+            });
+        }
+        for round in 0..100 {
+            let sampler = Sampler::start(20_000).expect("the last one has stopped");
+            std::thread::sleep(Duration::from_millis(round % 5));
+            drop(sampler);
+            let taken = (libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| {
+                // SAFETY: all-zero is a valid action, and nothing is changed.
+                let mut current: libc::sigaction = unsafe { std::mem::zeroed() };
+                // SAFETY: as above.
+                unsafe { libc::sigaction(*signal, std::ptr::null(), &raw mut current) };
+                current.sa_sigaction != libc::SIG_DFL
+            });
+            assert_eq!(taken.count(), 0);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}

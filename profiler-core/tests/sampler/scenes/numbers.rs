@@ -1,0 +1,194 @@
+//! Whether the numbers are right.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use profiler_core::report::samples::Samples;
+use profiler_core::sampler::{Sampler, SamplerSettings};
+use profiler_core::{AdvancedProfiler, ProfilerExt};
+
+use crate::work::{
+    Truth, action, assert_share, burn_large, burn_medium, burn_small, calls_large, function,
+    processor_time,
+};
+
+const OUTSIDE: &str = "(outside of any action)";
+
+pub fn shares_with_tables() {
+    shares(SamplerSettings::new(1000));
+}
+
+/// True where everything has frame pointers. Without, only the function itself is known for sure,
+/// and that is what is compared.
+pub fn shares_by_frame_pointers() {
+    shares(SamplerSettings::new(1000).frame_pointers(true));
+}
+
+/// Two threads with an action, and one without.
+fn shares(settings: SamplerSettings) {
+    let walks_tables = settings == SamplerSettings::new(1000);
+    let profiler = AdvancedProfiler::new().sampled(settings);
+    let (inside, outside) = (Truth::default(), Truth::default());
+    let work = |truth: &Truth| {
+        // Until 1.5 s of processor time, so a busy machine makes it longer and not less exact.
+        let start = processor_time();
+        while processor_time() - start < Duration::from_millis(1500) {
+            truth.time(&truth.small, || burn_small(20_000));
+            truth.time(&truth.medium, || burn_medium(60_000));
+            truth.time(&truth.large, || calls_large(120_000));
+        }
+    };
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                let _action = profiler.profile("known_shares");
+                work(&inside);
+            });
+        }
+        threads.spawn(|| work(&outside));
+    });
+    let samples = profiler.snapshot().samples.expect("it is sampled");
+    println!("{} samples, {:?}", samples.samples, samples.notes);
+    for (name, truth) in [("known_shares", &inside), (OUTSIDE, &outside)] {
+        let found = action(&samples, name);
+        for (function_name, sum) in [
+            ("burn_small", &truth.small),
+            ("burn_medium", &truth.medium),
+            ("burn_large", &truth.large),
+        ] {
+            // The main thread, outside, waits.
+            let [own, total] = function(&samples, found, function_name);
+            assert_eq!(own.working_ticks, total.working_ticks, "it calls nothing");
+            assert_share(&samples, name, &own, truth.share(sum));
+        }
+        if walks_tables {
+            let [own, total] = function(&samples, found, "calls_large");
+            assert!(own.working_ticks * 20 < total.working_ticks, "{own:?} {total:?}");
+            assert_share(&samples, name, &total, truth.share(&truth.large));
+            let [_, total] = function(&samples, found, "shares");
+            let _ = total; // the closure's name is the compiler's
+        }
+    }
+    // All processor time of the process was seen, but for the sampler's own and the first moments.
+    let (work, clock) = (samples.working_seconds(), samples.processor_seconds);
+    println!("{work} s of work, {clock} s of processor time");
+    assert!(work > 0.8 * clock, "{work} of {clock} s");
+    let text = profiler_core::Profiler::summary(&profiler);
+    assert!(text.contains("Samples in: known_shares"), "{text}");
+    println!("{text}");
+}
+
+fn sampled(work: impl FnOnce(&AdvancedProfiler)) -> Samples {
+    let profiler = AdvancedProfiler::new().sampled(1000);
+    work(&profiler);
+    profiler.snapshot().samples.expect("it is sampled")
+}
+
+pub fn waiting_and_working() {
+    let samples = sampled(|profiler| {
+        {
+            let _action = profiler.profile("sleeps");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        let _action = profiler.profile("works");
+        let start = processor_time();
+        while processor_time() - start < Duration::from_millis(500) {
+            burn_small(10_000);
+        }
+    });
+    for name in ["sleeps", "works"] {
+        println!("{name}: {:?}", action(&samples, name).all);
+    }
+    let (sleeps, works) = (action(&samples, "sleeps").all, action(&samples, "works").all);
+    let slept = sleeps.waiting_ticks as f64 * samples.seconds_per_tick;
+    assert!((0.4..0.8).contains(&slept), "500 ms, and what a busy machine adds: {slept} s");
+    assert!(sleeps.working_ticks * 10 < sleeps.waiting_ticks);
+    assert!(works.waiting_ticks * 10 < works.working_ticks);
+}
+
+/// Threads that wait are interrupted a few times and then left alone, and yet their waiting counts.
+pub fn idle_threads() {
+    let barrier = Barrier::new(17);
+    let sampler = Sampler::start(1000).expect("nothing else samples");
+    let waited = std::thread::scope(|threads| {
+        for _ in 0..16 {
+            threads.spawn(|| barrier.wait());
+        }
+        let started = Instant::now();
+        std::thread::sleep(Duration::from_millis(1000));
+        barrier.wait();
+        started.elapsed().as_secs_f64()
+    });
+    let samples = sampler.stop().samples;
+    let waiting: u64 = samples.threads.iter().map(|thread| thread.waiting_ticks).sum();
+    let seconds = waiting as f64 * samples.seconds_per_tick;
+    println!("{} samples; {seconds} s of waiting in 17 threads of {waited} s", samples.samples);
+    assert!(samples.samples < 17 * 200, "{} samples of threads that wait", samples.samples);
+    assert!((0.9..1.1).contains(&(seconds / (17.0 * waited))), "{seconds} s");
+}
+
+/// Functions of the C library, with names, and where they were called.
+pub fn shared_libraries() {
+    #[inline(never)]
+    fn sorts_by_the_c_library() {
+        unsafe extern "C" fn compare(one: *const libc::c_void, other: *const libc::c_void) -> i32 {
+            // SAFETY: elements of the array below.
+            let (one, other) = unsafe { (*one.cast::<u32>(), *other.cast::<u32>()) };
+            one.cmp(&other) as i32
+        }
+        let mut numbers: Vec<u32> =
+            (0..200_000_u32).map(|n| n.wrapping_mul(2_654_435_761)).collect();
+        // SAFETY: so many elements of this size.
+        unsafe { libc::qsort(numbers.as_mut_ptr().cast(), numbers.len(), 4, Some(compare)) };
+        black_box(&numbers);
+    }
+    let samples = sampled(|profiler| {
+        let _action = profiler.profile("sorts");
+        let start = processor_time();
+        while processor_time() - start < Duration::from_millis(600) {
+            sorts_by_the_c_library();
+        }
+    });
+    let sorts = action(&samples, "sorts");
+    let [_, caller] = function(&samples, sorts, "sorts_by_the_c_library");
+    let in_c = sorts.functions.iter().filter(|row| {
+        samples.function(row).is_some_and(|code| code.library.starts_with("libc.so"))
+    });
+    let in_c: u64 = in_c.map(|row| row.own.working_ticks).sum();
+    println!("{in_c} ticks in libc of {:?}, {caller:?} below the caller", sorts.all);
+    let all = sorts.all.working_ticks;
+    assert!(in_c * 10 > all, "qsort takes time");
+    assert!(caller.working_ticks * 10 > all * 9, "the way out of the library is found");
+    let named = samples.functions.iter().any(|code| code.name.contains("qsort"));
+    assert!(named, "a name from the symbol table");
+}
+
+/// Only the innermost frames are kept, and the function itself is right.
+pub fn deep_recursion() {
+    #[inline(never)]
+    fn recurses(depth: u32) -> u64 {
+        let below = if depth == 0 { burn_large(200_000_000) } else { recurses(depth - 1) };
+        black_box(below).wrapping_add(u64::from(depth))
+    }
+    let samples = sampled(|profiler| {
+        let builder = std::thread::Builder::new().stack_size(512 << 20);
+        std::thread::scope(|threads| {
+            let recursion = builder.spawn_scoped(threads, || {
+                let _action = profiler.profile("recursion");
+                black_box(recurses(200_000));
+            });
+            recursion.expect("a thread").join().expect("no overflow");
+        });
+    });
+    let recursion = action(&samples, "recursion");
+    let [own, total] = function(&samples, recursion, "recurses");
+    let [burnt, _] = function(&samples, recursion, "burn_large");
+    let all = recursion.all.working_ticks;
+    println!("{all} ticks; recurses: {own:?} {total:?}; burn_large: {burnt:?}");
+    assert!(burnt.working_ticks * 2 > all);
+    assert!(total.working_ticks <= all, "counted once per stack");
+    assert!(total.working_ticks * 10 > all * 9, "the callers that are kept are right");
+    assert!(samples.functions.iter().any(|code| code.name == "(callers not known)"));
+    black_box(burn_medium(1));
+}
