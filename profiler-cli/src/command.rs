@@ -1,11 +1,12 @@
 //! The command line.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{run, wrapper};
+use crate::{convert, report, run, wrapper};
 
 /// Profiles training programs that nobody instrumented, prints their reports again and converts them.
 #[derive(Parser)]
@@ -18,6 +19,8 @@ struct Command {
 #[derive(Subcommand)]
 enum What {
     Run(run::Arguments),
+    Report(report::Arguments),
+    Convert(convert::Arguments),
 }
 
 /// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
@@ -30,8 +33,14 @@ pub fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|first| first == "mlprof") {
         arguments.remove(1);
     }
-    let done = match Command::parse_from(arguments).what {
-        What::Run(arguments) => run::run(&arguments).map(wrapper::exit_code),
+    let done: Result<ExitCode, Box<dyn Error>> = match Command::parse_from(arguments).what {
+        What::Run(arguments) => run::run(&arguments).map(wrapper::exit_code).map_err(Into::into),
+        What::Report(arguments) => {
+            report::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+        What::Convert(arguments) => {
+            convert::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");

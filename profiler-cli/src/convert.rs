@@ -13,7 +13,7 @@ use profiler_core::trace::flame;
 use profiler_core::{Report, Stage};
 
 use self::outputs::{Output, Stem};
-use self::stacks::Stacks;
+use self::stacks::{Stacks, Unit};
 use self::trace::Trace;
 pub use crate::report::Error;
 use crate::report::read::{self, Content};
@@ -24,13 +24,14 @@ use crate::report::read::{self, Content};
 /// What there is:
 ///
 ///   Advanced report    prof, folded, svg, speedscope, json
+///   samples, memory    folded, svg, speedscope, json
 ///   trace              chrome, folded, svg, speedscope, json
 ///   other reports      json
 ///
-/// An Advanced report holds sums per place in the call tree: folded, svg and speedscope show its
-/// call trees by self time, in no order of time, and there is no time line to be made from it. Of a
-/// trace, folded and svg show what threads did, by self time; speedscope shows what happened when,
-/// with a profile per thread and per stream of a device.
+/// Reports hold sums: folded, svg and speedscope show call trees by self time (of samples by the
+/// work that they stand for, of memory by bytes) in no order of time, and there is no time line to be
+/// made from them. Of a trace, folded and svg show what threads did, by self time; speedscope shows
+/// what happened when, with a profile per thread and per stream of a device.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -49,6 +50,23 @@ pub struct Arguments {
     /// folded, svg: do not put threads together, but below a frame for each
     #[arg(long)]
     pub by_thread: bool,
+    /// Advanced reports that were sampled, too: the samples, not the call trees
+    #[arg(long)]
+    pub samples: bool,
+    /// Memory: which blocks
+    #[arg(long, value_name = "BLOCKS", value_enum, default_value_t = Blocks::Peak)]
+    pub memory: Blocks,
+}
+
+/// Which blocks of memory are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Blocks {
+    /// Those that were alive when the process had most
+    Peak,
+    /// Those that were still alive at the end
+    Alive,
+    /// Large copies
+    Copies,
 }
 
 /// What can be written.
@@ -63,7 +81,7 @@ pub enum Format {
     Svg,
     /// A file per action as Python's cProfile writes it, for pstats, snakeviz and gprof2dot
     Prof,
-    /// For https://www.speedscope.app
+    /// For speedscope.app
     Speedscope,
     /// The same as indented JSON, not compressed
     Json,
@@ -96,6 +114,7 @@ impl Format {
 
 const OF_TRACES: [Format; 5] =
     [Format::Chrome, Format::Folded, Format::Svg, Format::Speedscope, Format::Json];
+const OF_SUMS: [Format; 4] = [Format::Folded, Format::Svg, Format::Speedscope, Format::Json];
 const OF_CALL_TREES: [Format; 5] =
     [Format::Prof, Format::Folded, Format::Svg, Format::Speedscope, Format::Json];
 
@@ -146,7 +165,8 @@ fn of_trace(trace: &Trace, arguments: &Arguments) -> Result<Output, Error> {
         Format::Folded | Format::Svg => {
             let stacks = Stacks::of_trace(trace);
             let lines = lines_of(&stacks, "a trace", &OF_TRACES, arguments)?;
-            Ok(Output::of_lines(stem, lines, format!("self time on the host: {name}"), arguments))
+            let title = format!("self time on the host: {name}");
+            Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
         }
         Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_trace(&name, trace))),
         Format::Prof => Err(impossible(
@@ -167,60 +187,103 @@ fn of_report(
         let report = report.clone();
         return Ok(vec![Output::json(Stem::of_stage(stage), report)]);
     }
-    let (what, reason, possible) = match report {
-        Report::Advanced(report) => match arguments.to {
-            Format::Chrome => (
+    let sums = |what: &str, stacks: &Stacks, title: &str| {
+        of_stacks(what, stacks, (title, report), stage, arguments).map(|output| vec![output])
+    };
+    match report {
+        Report::Advanced(report) if arguments.samples => match &report.samples {
+            Some(samples) => sums("samples", &Stacks::of_samples(samples), "work, estimated"),
+            None => Err(impossible(
                 "the report of an Advanced profiler",
-                "it holds sums, which have no place on a time line; write a trace with the Tensor \
-                 profiler",
-                &OF_CALL_TREES[..],
-            ),
-            _ => return of_call_trees(report, stage, arguments),
+                arguments.to,
+                "nothing was sampled; leave --samples away",
+                &OF_CALL_TREES,
+            )),
         },
+        Report::Advanced(report) if arguments.to == Format::Prof => profs(report, stage),
+        Report::Advanced(report) => {
+            let what = "the report of an Advanced profiler";
+            sums(what, &Stacks::of_report(report), "self time")
+        }
+        Report::Samples(report) => {
+            sums("samples", &Stacks::of_samples(&report.samples), "work, estimated")
+        }
+        Report::Memory(report) => {
+            let (tree, title) = match arguments.memory {
+                Blocks::Peak => (&report.peak, "memory at its peak"),
+                Blocks::Alive => (&report.alive, "memory that is still alive"),
+                Blocks::Copies => (&report.copies, "large copies"),
+            };
+            sums("the report of memory", &Stacks::of_memory(tree), title)
+        }
+        other => {
+            let (what, reason) = without_stacks(other);
+            Err(impossible(what, arguments.to, reason, &[Format::Json]))
+        }
+    }
+}
+
+/// Reports that hold no call trees, and why they cannot be converted.
+fn without_stacks(report: &Report) -> (&'static str, &'static str) {
+    match report {
         Report::Simple(_) => (
             "the report of a Simple profiler",
             "it holds sums per action, not which action was inside which",
-            &[Format::Json][..],
         ),
         Report::Tensor(_) => (
             "the report of a Tensor profiler",
             "it holds a table; convert the trace that was written beside it (.pt.trace.json.gz)",
-            &[Format::Json][..],
         ),
-        _ => ("this report", "it is of another kind", &[Format::Json][..]),
-    };
-    Err(impossible(what, arguments.to, reason, possible))
+        Report::Lines(_) => (
+            "the report of a line profiler",
+            "it holds sums per line, not which function called which",
+        ),
+        _ => ("this report", "it is of a kind that this version does not know"),
+    }
 }
 
-fn of_call_trees(
-    report: &AdvancedReport,
+fn profs(report: &AdvancedReport, stage: Option<Stage>) -> Result<Vec<Output>, Error> {
+    if report.actions.is_empty() {
+        let (what, reason) = ("the report of an Advanced profiler", "no action has ended in it");
+        return Err(impossible(what, Format::Prof, reason, &OF_CALL_TREES));
+    }
+    let of_action = |action| {
+        let bytes = prof::encode(action);
+        let stem = Stem::of_stage(stage).of_action(&action.label());
+        Output::new(stem, move |out| out.write_all(&bytes))
+    };
+    Ok(report.actions.iter().map(of_action).collect())
+}
+
+/// Stacks as folded lines, a picture or for speedscope.
+fn of_stacks(
+    what: &str,
+    stacks: &Stacks,
+    (title, report): (&str, &Report),
     stage: Option<Stage>,
     arguments: &Arguments,
-) -> Result<Vec<Output>, Error> {
-    let what = "the report of an Advanced profiler";
-    let stem = Stem::of_stage(stage);
-    let name = arguments.file.display();
-    if arguments.to == Format::Prof {
-        if report.actions.is_empty() {
-            let reason = "no action has ended in it";
-            return Err(impossible(what, Format::Prof, reason, &OF_CALL_TREES));
-        }
-        let of_action = |action| {
-            let bytes = prof::encode(action);
-            Output::new(stem.clone().of_action(&action.label()), move |out| out.write_all(&bytes))
-        };
-        return Ok(report.actions.iter().map(of_action).collect());
-    }
-    let stacks = Stacks::of_report(report);
-    let title = match report.header.stage {
-        Some(stage) => format!("self time: {}, {name}", stage.as_str()),
-        None => format!("self time: {name}"),
+) -> Result<Output, Error> {
+    let (stem, name) = (Stem::of_stage(stage), arguments.file.display());
+    let title = match stage_of(report) {
+        Some(stage) => format!("{title}: {}, {name}", stage.as_str()),
+        None => format!("{title}: {name}"),
     };
-    if arguments.to == Format::Speedscope {
-        return Ok(vec![Output::json(stem, speedscope::File::of_stacks(&title, &stacks))]);
+    let is_sampled_or_memory = !matches!(report, Report::Advanced(_)) || arguments.samples;
+    let possible = if is_sampled_or_memory { &OF_SUMS[..] } else { &OF_CALL_TREES[..] };
+    match arguments.to {
+        Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_stacks(&title, stacks))),
+        Format::Folded | Format::Svg => {
+            let lines = lines_of(stacks, what, possible, arguments)?;
+            Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
+        }
+        _ => Err(impossible(
+            what,
+            arguments.to,
+            "it holds sums, which have no place on a time line and are not those of calls; the \
+             Tensor profiler writes time lines",
+            possible,
+        )),
     }
-    let lines = lines_of(&stacks, what, &OF_CALL_TREES, arguments)?;
-    Ok(vec![Output::of_lines(stem, lines, title, arguments)])
 }
 
 /// Folded stacks; an error if there are none.
@@ -232,7 +295,7 @@ fn lines_of(
 ) -> Result<Vec<String>, Error> {
     let lines = stacks.folded(arguments.by_thread);
     match lines.is_empty() {
-        true => Err(impossible(what, arguments.to, "nothing in it took a microsecond", possible)),
+        true => Err(impossible(what, arguments.to, "there is nothing in it", possible)),
         false => Ok(lines),
     }
 }
@@ -249,10 +312,16 @@ fn impossible(what: &str, format: Format, reason: &str, possible: &[Format]) -> 
 
 impl Output {
     /// Folded stacks as they are, or drawn.
-    fn of_lines(stem: Stem, lines: Vec<String>, title: String, arguments: &Arguments) -> Self {
+    fn of_lines(
+        stem: Stem,
+        lines: Vec<String>,
+        title: String,
+        unit: Unit,
+        arguments: &Arguments,
+    ) -> Self {
         let is_drawn = arguments.to == Format::Svg;
         Self::new(stem, move |out| match is_drawn {
-            true => flame::draw(&lines, &title, "us", out),
+            true => flame::draw(&lines, &title, unit.of_folded(), out),
             false => lines.iter().try_for_each(|line| writeln!(out, "{line}")),
         })
     }

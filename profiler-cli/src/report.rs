@@ -30,6 +30,7 @@ use self::read::Content;
 ///   Tensor      self_cpu_time_total, cpu_time_total, cpu_time, self_device_time_total,
 ///               device_time_total, device_time, self_cpu_memory_usage, cpu_memory_usage,
 ///               self_device_memory_usage, device_memory_usage, count, flops
+///   lines       file (functions in the order of the source), time (the longest total last)
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -42,7 +43,7 @@ pub struct Arguments {
     /// How many rows: a number such as 10, a share such as 0.1 or 10%, or all
     #[arg(long, value_name = "N")]
     pub limit: Option<Limit>,
-    /// Only rows whose name matches (Simple: actions; Advanced: file:line(function))
+    /// Only what matches (Simple: actions; Advanced: file:line(function); lines: functions)
     ///
     /// A regular expression that may match anywhere in the name. --limit counts the rows that are
     /// left.
@@ -62,8 +63,15 @@ pub struct Arguments {
     /// By default detailed if bytes or CPU time were measured, else as Lightning does.
     #[arg(long, value_name = "LAYOUT", value_enum)]
     pub layout: Option<Layout>,
+    /// Lines: what times are printed in, in seconds, such as 1e-3 for milliseconds
+    #[arg(long, value_name = "SECONDS")]
+    pub unit: Option<f64>,
+    /// Lines: leave functions out that never ran
+    #[arg(long)]
+    pub skip_zero: bool,
     /// Print the report as JSON, whole
-    #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout"])]
+    #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout",
+        "unit", "skip_zero"])]
     pub json: bool,
 }
 
@@ -110,6 +118,9 @@ pub(crate) fn header(report: &Report) -> Option<&ReportHeader> {
         Report::Simple(report) => Some(&report.header),
         Report::Advanced(report) => Some(&report.header),
         Report::Tensor(report) => Some(&report.header),
+        Report::Memory(report) => Some(&report.header),
+        Report::Lines(report) => Some(&report.header),
+        Report::Samples(report) => Some(&report.header),
         _ => None,
     }
 }

@@ -181,9 +181,7 @@ fn own() {
 
 fn own(attributes: &str, count: &str) -> String {
     let line = OWN.lines().position(|line| line.contains("line!()")).expect("is there") + 1;
-    OWN.replace("ATTRIBUTES", attributes)
-        .replace("COUNT", count)
-        .replace("LINE", &line.to_string())
+    OWN.replace("ATTRIBUTES", attributes).replace("COUNT", count).replace("LINE", &line.to_string())
 }
 
 #[test]

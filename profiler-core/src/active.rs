@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::action::{Action, Callsite};
+use crate::allocation::uncounted;
 use crate::hook::OpStart;
 use crate::profiler::{Interest, Profiler};
 
@@ -66,7 +67,8 @@ pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let mut activations = Activations::lock();
     activations.last_generation += 1;
     let generation = activations.last_generation;
-    activations.stack.push(Activation { generation, interest, profiler });
+    // An allocation here must not be told to the active profiler, which would wait for the lock.
+    uncounted(|| activations.stack.push(Activation { generation, interest, profiler }));
     activations.publish();
     drop(activations);
     crate::hook::announce();
@@ -76,7 +78,7 @@ pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
 /// Asks all activated profilers again what they want.
 pub(crate) fn refresh() {
     // Asked outside of the lock: a profiler may open scopes itself.
-    let asked: Vec<_> = Activations::lock().stack.clone();
+    let asked: Vec<_> = uncounted(|| Activations::lock().stack.clone());
     let answers: Vec<_> =
         asked.iter().map(|entry| (entry.generation, entry.profiler.interest())).collect();
     let mut activations = Activations::lock();
@@ -262,11 +264,11 @@ pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Optio
 #[cold]
 #[inline(never)]
 fn see(seen: &RefCell<Vec<Activation>>, generation: u64) -> bool {
-    let (found, alive) = {
+    let (found, alive) = uncounted(|| {
         let activations = Activations::lock();
         let found = activations.stack.iter().find(|entry| entry.generation == generation).cloned();
         (found, activations.stack.iter().map(|entry| entry.generation).collect::<Vec<_>>())
-    };
+    });
     let Some(found) = found else { return false };
     let Ok(mut references) = seen.try_borrow_mut() else { return false };
     let (kept, gone): (Vec<_>, Vec<_>) = references

@@ -26,6 +26,7 @@
 //! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profile`] on functions or the layer of the feature `tracing` |
 //! | see where code goes that nothing instruments | the feature `sampling`: [`AdvancedProfiler`]'s `sampled`, `sampler::Sampler` |
 //! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
+//! | see what every action allocates, and who allocated what is alive | [`allocation::AllocationProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
 //! | let a user choose by name | [`IntoProfiler`] |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |

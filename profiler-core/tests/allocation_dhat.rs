@@ -103,9 +103,22 @@ fn compare(before: &Tallies, live_before: i64) -> (i64, i64) {
 /// Without a test harness, whose own thread would allocate meanwhile.
 fn main() {
     let _counting = Counting::start();
+    a_short_peak();
     one_thread();
     many_threads();
     println!("dhat and the tracking allocator agree");
+}
+
+/// A block that is gone before the thread tells the others of it.
+fn a_short_peak() {
+    let (before, live_before) = (process_tallies(), live_bytes());
+    let (profiler, _) = in_dhat(|| dhat::Profiler::builder().testing().build());
+    let kept = std::hint::black_box(vec![0_u8; 1_000]);
+    drop(std::hint::black_box(vec![0_u8; FLUSH_BYTES as usize / 2]));
+    let (ours, dhats) = compare(&before, live_before);
+    assert_eq!((ours, dhats), (1_000 + FLUSH_BYTES as i64 / 2, 1_000 + FLUSH_BYTES as i64 / 2));
+    drop(kept);
+    in_dhat(|| drop(profiler));
 }
 
 fn one_thread() {

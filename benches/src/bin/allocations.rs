@@ -188,6 +188,8 @@ fn main() -> ExitCode {
             println!("{name:26} {median:8.2} ns");
         }
     }
-    println!("\nbudget: off at most {OFF_BUDGET} ns more than the system's allocator, on one thread");
+    println!(
+        "\nbudget: off at most {OFF_BUDGET} ns more than the system's allocator, on one thread"
+    );
     if options.check && !is_within_budget { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::stacks::{Stacks, ThreadStacks};
+use super::stacks::{Stacks, ThreadStacks, Unit};
 use super::trace::{Edge, Trace, Track};
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
@@ -94,7 +94,7 @@ impl File {
             let (file, line) = frame.place.clone().unzip();
             Frame { name: frame.name.clone(), file, line }
         });
-        let profiles = stacks.threads.iter().map(sampled);
+        let profiles = stacks.threads.iter().map(|thread| sampled(thread, stacks.unit));
         Self::new(name, frames.collect(), profiles.collect())
     }
 }
@@ -113,15 +113,18 @@ fn evented(track: &Track, end_value: u64) -> Profile {
     }
 }
 
-fn sampled(thread: &ThreadStacks) -> Profile {
-    let with_time = || thread.stacks.iter().filter(|stack| stack.nanoseconds > 0);
-    let weights: Vec<u64> = with_time().map(|stack| stack.nanoseconds).collect();
+fn sampled(thread: &ThreadStacks, unit: Unit) -> Profile {
+    let with_value = || thread.stacks.iter().filter(|stack| stack.value > 0);
+    let weights: Vec<u64> = with_value().map(|stack| stack.value).collect();
     Profile::Sampled {
         name: thread.thread.clone(),
-        unit: "nanoseconds",
+        unit: match unit {
+            Unit::Nanoseconds => "nanoseconds",
+            Unit::Bytes => "bytes",
+        },
         start_value: 0,
         end_value: weights.iter().sum(),
-        samples: with_time().map(|stack| stack.frames.clone()).collect(),
+        samples: with_value().map(|stack| stack.frames.clone()).collect(),
         weights,
     }
 }

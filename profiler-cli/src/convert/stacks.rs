@@ -1,8 +1,11 @@
-//! Stacks and the time that each has itself: what flame graphs are drawn from.
+//! Stacks and the time or memory that each has itself: what flame graphs are drawn from.
 
 use std::collections::{BTreeMap, HashMap};
 
-use profiler_core::report::advanced::{AdvancedReport, CallTreeNode, FunctionKey};
+use profiler_core::report::AdvancedReport;
+use profiler_core::report::advanced::{CallTreeNode, FunctionKey};
+use profiler_core::report::memory::{MemoryTree, PathMemory};
+use profiler_core::report::samples::{Samples, StackNode};
 use profiler_core::trace::flame::frame_name;
 
 use super::trace::{Edge, Trace, Track};
@@ -15,12 +18,37 @@ pub(crate) struct Frame {
     pub(crate) place: Option<(String, u32)>,
 }
 
-/// A stack by its frames, the outermost first, and its own time.
+/// A stack by its frames, the outermost first, and what it has itself.
 #[derive(Debug)]
 pub(crate) struct Stack {
     /// In [`Stacks::frames`].
     pub(crate) frames: Vec<u32>,
-    pub(crate) nanoseconds: u64,
+    pub(crate) value: u64,
+}
+
+/// What values are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Unit {
+    #[default]
+    Nanoseconds,
+    Bytes,
+}
+
+impl Unit {
+    /// What one of a value in folded stacks is.
+    pub(crate) const fn of_folded(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "us",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    fn folded(self, value: u64) -> u64 {
+        match self {
+            Self::Nanoseconds => (value + 500) / 1000,
+            Self::Bytes => value,
+        }
+    }
 }
 
 /// The stacks of one thread, what is around something before it.
@@ -33,6 +61,7 @@ pub(crate) struct ThreadStacks {
 /// The stacks of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
+    pub(crate) unit: Unit,
     pub(crate) frames: Vec<Frame>,
     pub(crate) threads: Vec<ThreadStacks>,
     ids: HashMap<Frame, u32>,
@@ -54,9 +83,47 @@ impl Stacks {
     fn walk(&mut self, node: &CallTreeNode, around: &mut Vec<u32>, stacks: &mut Vec<Stack>) {
         let frame = self.frame(frame_of(&node.function));
         around.push(frame);
-        let nanoseconds = (node.calls.self_seconds.max(0.0) * 1e9).round() as u64;
-        stacks.push(Stack { frames: around.clone(), nanoseconds });
+        stacks.push(Stack { frames: around.clone(), value: nanoseconds(node.calls.self_seconds) });
         node.children.iter().for_each(|child| self.walk(child, around, stacks));
+        around.pop();
+    }
+
+    /// What was sampled, by the work that it stands for. Stacks of all threads are together.
+    pub(crate) fn of_samples(samples: &Samples) -> Self {
+        let mut all = Self::default();
+        let mut stacks: Vec<Stack> = Vec::with_capacity(samples.stacks.len());
+        for node in &samples.stacks {
+            // Parents stand before what is below them.
+            let above = node.parent.and_then(|parent| stacks.get(parent as usize));
+            let around = above.map_or_else(Vec::new, |above| above.frames.clone());
+            let frame = all.frame(frame_of_sample(samples, node));
+            let seconds = node.working_ticks as f64 * samples.seconds_per_tick;
+            let frames = around.into_iter().chain([frame]).collect();
+            stacks.push(Stack { frames, value: nanoseconds(seconds) });
+        }
+        all.threads.push(ThreadStacks { thread: "all threads".to_owned(), stacks });
+        all
+    }
+
+    /// Who allocated what, in bytes.
+    pub(crate) fn of_memory(tree: &MemoryTree) -> Self {
+        let mut all = Self { unit: Unit::Bytes, ..Self::default() };
+        let mut stacks = Vec::new();
+        if tree.blocks.own_bytes > 0 {
+            let frame = all.frame(plain("(outside of any action)".to_owned()));
+            stacks.push(Stack { frames: vec![frame], value: tree.blocks.own_bytes });
+        }
+        let mut around = Vec::new();
+        let paths = &tree.blocks.inside;
+        paths.iter().for_each(|path| all.walk_memory(path, &mut around, &mut stacks));
+        all.threads.push(ThreadStacks { thread: "all threads".to_owned(), stacks });
+        all
+    }
+
+    fn walk_memory(&mut self, path: &PathMemory, around: &mut Vec<u32>, stacks: &mut Vec<Stack>) {
+        around.push(self.frame(plain(path.action.clone())));
+        stacks.push(Stack { frames: around.clone(), value: path.own_bytes });
+        path.inside.iter().for_each(|inner| self.walk_memory(inner, around, stacks));
         around.pop();
     }
 
@@ -87,7 +154,7 @@ impl Stacks {
             match edge {
                 Edge::Open(slice) => {
                     let name = name_of_step(&trace.names[slice.name as usize]);
-                    let frame = self.frame(Frame { name: name.to_owned(), place: None });
+                    let frame = self.frame(plain(name.to_owned()));
                     open.push(nodes.below(open.last().copied(), frame));
                 }
                 Edge::Close(_) => drop(open.pop()),
@@ -106,8 +173,8 @@ impl Stacks {
         id
     }
 
-    /// Folded stacks, `outermost;…;innermost microseconds`, in alphabetical order, those without time
-    /// left out. Threads are put together, or `by_thread` are the outermost frames.
+    /// Folded stacks, `outermost;…;innermost value`, in alphabetical order, those without a value left
+    /// out; times are in microseconds. Threads are put together, or `by_thread` are the outermost frames.
     pub(crate) fn folded(&self, by_thread: bool) -> Vec<String> {
         let names: Vec<String> = self.frames.iter().map(folded_name).collect();
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
@@ -116,13 +183,13 @@ impl Stacks {
                 let frames = stack.frames.iter().map(|frame| names[*frame as usize].clone());
                 let thread = by_thread.then(|| frame_name(thread));
                 let frames: Vec<String> = thread.into_iter().chain(frames).collect();
-                *sums.entry(frames.join(";")).or_default() += stack.nanoseconds;
+                *sums.entry(frames.join(";")).or_default() += stack.value;
             }
         }
-        let lines = sums.into_iter().map(|(stack, time)| (stack, (time + 500) / 1000));
+        let lines = sums.into_iter().map(|(stack, value)| (stack, self.unit.folded(value)));
         let mut lines: Vec<String> = lines
-            .filter(|(_, microseconds)| *microseconds > 0)
-            .map(|(stack, microseconds)| format!("{stack} {microseconds}"))
+            .filter(|(_, value)| *value > 0)
+            .map(|(stack, value)| format!("{stack} {value}"))
             .collect();
         lines.sort_unstable();
         lines
@@ -141,14 +208,34 @@ impl Nodes {
         *self.ids.entry((parent, frame)).or_insert_with(|| {
             let around = parent.map_or(&[][..], |parent| &self.stacks[parent].frames);
             let frames = around.iter().copied().chain([frame]).collect();
-            self.stacks.push(Stack { frames, nanoseconds: 0 });
+            self.stacks.push(Stack { frames, value: 0 });
             self.stacks.len() - 1
         })
     }
 
     fn add(&mut self, node: usize, nanoseconds: u64) {
-        self.stacks[node].nanoseconds += nanoseconds;
+        self.stacks[node].value += nanoseconds;
     }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds.max(0.0) * 1e9).round() as u64
+}
+
+fn plain(name: String) -> Frame {
+    Frame { name, place: None }
+}
+
+fn frame_of_sample(samples: &Samples, node: &StackNode) -> Frame {
+    if let Some(action) = &node.action {
+        return match node.sub_stage {
+            Some(stage) => plain(format!("[{stage:?}]{action}")),
+            None => plain(action.clone()),
+        };
+    }
+    let function = node.function.and_then(|function| samples.functions.get(function as usize));
+    let Some(function) = function else { return plain(String::new()) };
+    Frame { name: function.name.clone(), place: function.file.clone().zip(function.line) }
 }
 
 fn frame_of(function: &FunctionKey) -> Frame {

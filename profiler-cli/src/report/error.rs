@@ -70,6 +70,12 @@ pub enum Error {
     /// A column that the report of a Tensor profiler does not have.
     #[error(transparent)]
     OpKey(#[from] tensor::UnknownSortKey),
+    /// The tables of lines have no such order.
+    #[error("lines cannot be sorted by {key:?}: use one of \"file\", \"time\"")]
+    LinesKey {
+        /// What was asked for.
+        key: String,
+    },
     /// An option that says nothing to a report of this kind.
     #[error("{option} is not for {what}: {instead}")]
     NotForThis {

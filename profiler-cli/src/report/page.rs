@@ -2,11 +2,13 @@
 
 use profiler_core::Report;
 use profiler_core::advanced::LineCountRestriction;
+use profiler_core::report::lines_text::LinesOptions;
 use profiler_core::report::pstats::{self, PstatsOptions, Restriction};
 use profiler_core::report::rows::Rows;
 use profiler_core::report::tensor::{SortKey, TableOptions};
 use profiler_core::report::{
-    AdvancedReport, SimpleReport, TensorReport, detailed, lightning, tensor_page,
+    AdvancedReport, LinesReport, SimpleReport, TensorReport, detailed, lightning, lines_memory,
+    lines_text, memory, samples_page, tensor_page,
 };
 
 use super::group::describe;
@@ -27,6 +29,15 @@ pub(super) fn of(report: &Report, arguments: &Arguments) -> Result<String, Error
         Report::Simple(report) => simple(report, arguments),
         Report::Advanced(report) => advanced(report, arguments),
         Report::Tensor(report) => tensor(report, arguments),
+        Report::Lines(report) => lines(report, arguments),
+        Report::Memory(report) => {
+            refuse_all("the report of memory", arguments)?;
+            Ok(memory::paint(report))
+        }
+        Report::Samples(report) => {
+            refuse_all("samples", arguments)?;
+            Ok(samples_page::paint(report))
+        }
         _ => Err(Error::NotForThis {
             option: "mlprof report",
             what: "a report of this kind".to_owned(),
@@ -110,6 +121,51 @@ fn tensor(report: &TensorReport, arguments: &Arguments) -> Result<String, Error>
         ..TableOptions::default()
     };
     Ok(tensor_page::paint(report, &options))
+}
+
+fn lines(report: &LinesReport, arguments: &Arguments) -> Result<String, Error> {
+    let what = "the report of a line profiler";
+    refuse("--limit", arguments.limit.is_some(), what, "use --filter")?;
+    refuse("--group-by", arguments.group_by.is_some(), what, "it has a table per function")?;
+    refuse("--action", arguments.action.is_some(), what, "use --filter")?;
+    refuse("--layout", arguments.layout.is_some(), what, "it has one layout")?;
+    let sort = match arguments.sort.as_deref().map(str::trim) {
+        None | Some("file") => false,
+        Some("time") => true,
+        Some(key) => return Err(Error::LinesKey { key: key.to_owned() }),
+    };
+    let mut report = report.clone();
+    if let Some(filter) = &arguments.filter {
+        report.functions.retain(|function| filter.is_match(&function.name));
+    }
+    let own = LinesOptions::default();
+    let options = LinesOptions {
+        unit: arguments.unit.unwrap_or(own.unit),
+        skip_zero: arguments.skip_zero,
+        sort,
+        ..own
+    };
+    let mut text = lines_text::paint(&report, &options);
+    let has_memory = report.functions.iter().any(|function| {
+        function.entry_memory.is_some() || function.lines.iter().any(|line| line.memory.is_some())
+    });
+    if has_memory {
+        text.push('\n');
+        // With the decimals that memory_profiler has.
+        text.push_str(&lines_memory::paint(&report, 1));
+    }
+    Ok(text)
+}
+
+/// For reports that are printed in one way.
+fn refuse_all(what: &str, arguments: &Arguments) -> Result<(), Error> {
+    let instead = "it is printed in one way";
+    refuse("--sort", arguments.sort.is_some(), what, instead)?;
+    refuse("--limit", arguments.limit.is_some(), what, instead)?;
+    refuse("--filter", arguments.filter.is_some(), what, instead)?;
+    refuse("--action", arguments.action.is_some(), what, instead)?;
+    refuse("--group-by", arguments.group_by.is_some(), what, instead)?;
+    refuse("--layout", arguments.layout.is_some(), what, instead)
 }
 
 fn restriction(arguments: &Arguments) -> LineCountRestriction {

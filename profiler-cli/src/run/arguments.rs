@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use profiler_core::spliced::{AdvancedSettings, RunSettings, TensorSettings};
+use profiler_core::spliced::{
+    AdvancedSettings, LinesSettings, RunSettings, SamplesSettings, TensorSettings,
+};
 use profiler_core::tensor::{GroupBy, Schedule};
 
 use super::Error;
@@ -17,6 +19,9 @@ Examples:
   mlprof run --ops candle -- cargo run --release
   mlprof run --functions 'my_model::*' --except 'my_model::data::*' -- cargo run --release
   mlprof run --ops burn-flex,burn-autodiff -- cargo run --release -- --epochs 1
+  mlprof run --lines 'my_model::net::Net::forward' -- cargo run --release
+  mlprof run --memory 'my_model::data::load' -- cargo test --release
+  mlprof run --sample 1000 -- cargo run --release
 
 A pattern is the path of a function, `my_model::net::Net::forward`, with `*` for anything within a
 name and `**` for any number of modules; `my_model::*` are all functions of a crate.")]
@@ -28,6 +33,16 @@ pub struct Arguments {
     /// Count and time the functions that match: calls, own time, time with what they call.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub functions: Vec<String>,
+    /// Count and time each line of the functions that match, as line_profiler does.
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub lines: Vec<String>,
+    /// Measure the memory that each line of the functions that match takes, as memory_profiler does,
+    /// and what the functions allocate, free and keep.
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub memory: Vec<String>,
+    /// Look so many times a second at what each thread is doing, whatever it is written in.
+    #[arg(long, value_name = "HZ")]
+    pub sample: Option<u32>,
     /// Leave these functions out.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub except: Vec<String>,
@@ -59,6 +74,19 @@ pub struct Arguments {
     /// Functions: write a .prof file per action, which Python's pstats and snakeviz open.
     #[arg(long)]
     pub dump_stats: bool,
+    /// Lines: print times in this unit, in seconds (1e-6 if nothing is said).
+    #[arg(long, value_name = "SECONDS")]
+    pub unit: Option<f64>,
+    /// Lines: do not print functions that never ran.
+    #[arg(long)]
+    pub skip_zero: bool,
+    /// Lines: write the results again and again while the program runs.
+    #[arg(long, value_name = "SECONDS")]
+    pub output_interval: Option<f64>,
+    /// Samples: compile everything with frame pointers and walk stacks by them: cheaper, but blind
+    /// where libraries have none.
+    #[arg(long)]
+    pub frame_pointers: bool,
     /// The command to run, usually `cargo run --release`.
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -71,8 +99,11 @@ impl Arguments {
         for ops in &self.ops {
             builder = builder.ops(ops)?;
         }
+        // Their calls, too, so that the report of memory can tell them apart.
+        builder = builder.lines(&self.lines)?.memory(&self.memory)?.functions(&self.memory)?;
         let selection = builder.except(&self.except)?.build();
-        if selection.is_empty() { Err(Error::Nothing) } else { Ok(selection) }
+        let is_nothing = selection.is_empty() && self.sample.is_none();
+        if is_nothing { Err(Error::Nothing) } else { Ok(selection) }
     }
 
     /// What is measured in the processes of the program.
@@ -93,9 +124,23 @@ impl Arguments {
             flame: self.flame,
             ..TensorSettings::default()
         });
-        let advanced = (!self.functions.is_empty())
-            .then_some(AdvancedSettings { line_count: self.line_count, dump_stats: self.dump_stats });
+        let advanced = (!self.functions.is_empty()).then_some(AdvancedSettings {
+            line_count: self.line_count,
+            dump_stats: self.dump_stats,
+        });
+        let lines = (!self.lines.is_empty() || !self.memory.is_empty()).then(|| LinesSettings {
+            time: !self.lines.is_empty(),
+            memory: !self.memory.is_empty(),
+            unit_seconds: self.unit,
+            skip_zero: self.skip_zero,
+            output_interval_seconds: self.output_interval,
+        });
+        let samples =
+            self.sample.map(|hz| SamplesSettings { hz, frame_pointers: self.frame_pointers });
         Ok(RunSettings {
+            lines,
+            samples,
+            allocations: !self.memory.is_empty(),
             directory,
             prints: !self.quiet,
             frameworks: frameworks.collect(),

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use super::plan::Plan;
 use super::record::CrateRecord;
 use super::say;
-use crate::splice::near_misses;
+use crate::splice::{Pattern, near_misses};
 
 /// The records that belong to this plan; others are of crates that were not compiled this time.
-fn current<'a>(plan: &'a Plan, records: &'a [CrateRecord]) -> impl Iterator<Item = &'a CrateRecord> {
+fn current<'a>(
+    plan: &'a Plan,
+    records: &'a [CrateRecord],
+) -> impl Iterator<Item = &'a CrateRecord> {
     let is_current = |record: &&CrateRecord| {
         [false, true].iter().any(|is_program| {
             record.fingerprint == plan.fingerprint(&record.crate_name, *is_program)
@@ -31,7 +34,9 @@ pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
         say(&format!("warning: the pattern `{}` matches no function", pattern.text()));
         let crates: BTreeSet<_> = current.iter().map(|record| record.crate_name.as_str()).collect();
         if !crates.iter().any(|name| pattern.concerns(name)) {
-            let names = near_misses(pattern, crates.iter().copied());
+            let first = pattern.text().split("::").next().unwrap_or_default().parse::<Pattern>();
+            let names = first.map(|first| near_misses(&first, crates.iter().copied()));
+            let names = names.unwrap_or_default();
             match names.as_slice() {
                 [] => say("  no crate of that name was compiled"),
                 names => say(&format!(

@@ -56,8 +56,7 @@ pub enum Error {
     },
 }
 
-const TARGET_HINT: &str =
-    "\nbuild output of programs with hooks goes to a folder of its own; name another one in \
+const TARGET_HINT: &str = "\nbuild output of programs with hooks goes to a folder of its own; name another one in \
      CARGO_TARGET_DIR";
 
 /// Runs the command; its exit status.
@@ -71,17 +70,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let folder = target.join("mlprof-state");
     let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };
     let runtime = runtime::install(&folder).map_err(in_target)?;
+    let settings = arguments.settings(&selection)?;
     let plan = Plan {
         selection,
-        tracks_allocations: false,
-        frame_pointers: false,
+        tracks_allocations: settings.measures_memory(),
+        frame_pointers: arguments.frame_pointers,
         runtime,
         folder: folder.clone(),
         chained_wrapper: chained::wrapper(),
     };
     let session = folder.join(format!("run-{}", std::process::id()));
     std::fs::create_dir_all(&session).map_err(in_target)?;
-    let settings = arguments.settings(&plan.selection)?;
     let results = results::Results::begin(&settings.directory).map_err(|error| Error::Folder {
         path: settings.directory.clone(),
         error,

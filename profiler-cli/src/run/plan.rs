@@ -53,8 +53,11 @@ impl Plan {
 
     /// Changes when a crate has to be compiled anew because other hooks go into it.
     pub fn fingerprint(&self, crate_name: &str, is_program: bool) -> u64 {
-        let mut fingerprint =
-            if self.selection.concerns(crate_name) { self.selection.fingerprint(crate_name) } else { 0 };
+        let mut fingerprint = if self.selection.concerns(crate_name) {
+            self.selection.fingerprint(crate_name)
+        } else {
+            0
+        };
         if is_program {
             // A runtime of another version has another path.
             let runtime = self.runtime.as_os_str().as_encoded_bytes();
@@ -62,8 +65,8 @@ impl Plan {
                 (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
             });
         }
-        let settings = u64::from(self.tracks_allocations && is_program)
-            | u64::from(self.frame_pointers) << 1;
+        let settings =
+            u64::from(self.tracks_allocations && is_program) | u64::from(self.frame_pointers) << 1;
         fingerprint.wrapping_add(settings.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }

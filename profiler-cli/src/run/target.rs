@@ -172,10 +172,14 @@ mod tests {
         let after = plan(&["one::f", "two::g"]);
         assert_eq!(forget_changed(target.path(), &after).expect("removed"), ["two"]);
         let is_known = |name: &str| {
-            ["release", "x86_64-unknown-linux-gnu/debug"]
-                .map(|profile| target.path().join(profile).join(format!(".fingerprint/{name}-0a")).exists())
+            ["release", "x86_64-unknown-linux-gnu/debug"].map(|profile| {
+                target.path().join(profile).join(format!(".fingerprint/{name}-0a")).exists()
+            })
         };
-        assert_eq!([is_known("one"), is_known("two"), is_known("three")], [[true; 2], [false; 2], [true; 2]]);
+        assert_eq!(
+            [is_known("one"), is_known("two"), is_known("three")],
+            [[true; 2], [false; 2], [true; 2]]
+        );
         assert_eq!(forget_changed(target.path(), &after).expect("removed"), [""; 0]);
     }
 }

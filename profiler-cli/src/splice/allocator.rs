@@ -80,8 +80,7 @@ impl Allocators {
 
     /// The system's allocator, for when the program has no other.
     fn system(&self) -> Option<String> {
-        let conditions: Option<Vec<&str>> =
-            self.conditions.iter().map(Option::as_deref).collect();
+        let conditions: Option<Vec<&str>> = self.conditions.iter().map(Option::as_deref).collect();
         let condition = match &conditions?[..] {
             [] => String::new(),
             others => format!("#[cfg(not(any({})))]", others.join(", ")),
@@ -182,9 +181,7 @@ impl Search<'_> {
 
     /// `static NAME : TYPE = VALUE ;`
     fn tokens_of_static(&mut self, tokens: &[TokenTree]) {
-        let sign = |sign: char| move |token: &TokenTree| {
-            matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign)
-        };
+        let sign = |sign: char| move |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign);
         let Some(equals) = tokens.iter().position(sign('=')) else { return };
         let Some(end) = tokens.iter().position(sign(';')) else { return };
         let (Some(allocator), Some(value)) = (tokens.get(3..equals), tokens.get(equals + 1..end))
@@ -269,7 +266,8 @@ mod tests {
 
     #[test]
     fn type_and_value_are_wrapped_where_they_stand() {
-        let text = "#[global_allocator]\npub static A: jem::Alloc<u8>\n  = jem::Alloc::<u8>::new(\n);\n";
+        let text =
+            "#[global_allocator]\npub static A: jem::Alloc<u8>\n  = jem::Alloc::<u8>::new(\n);\n";
         let (result, found) = wrapped(text);
         let expected = "#[global_allocator]\npub static A: \
                         crate::__mlprof_allocator::Tracking<jem::Alloc<u8>>\n  = \
@@ -292,7 +290,8 @@ mod tests {
 
     #[test]
     fn conditions_are_turned_around() {
-        let text = "#[cfg(unix)] mod m { #[cfg(feature = \"jem\")] #[global_allocator] static A: J = J; }
+        let text =
+            "#[cfg(unix)] mod m { #[cfg(feature = \"jem\")] #[global_allocator] static A: J = J; }
             #[cfg_attr(all(a, b), global_allocator)] static B: M = M;";
         let (_, found) = wrapped(text);
         assert_eq!(found.wrapped, 2);
@@ -314,7 +313,8 @@ mod tests {
 
     #[test]
     fn in_calls_of_macros_but_not_in_their_definitions() {
-        let text = "cfg_if! { if #[cfg(a)] { #[global_allocator] pub(crate) static A: m::J<u8> = m::J; } }
+        let text =
+            "cfg_if! { if #[cfg(a)] { #[global_allocator] pub(crate) static A: m::J<u8> = m::J; } }
             macro_rules! own { () => { #[global_allocator] static A: J = J; } }
             other! { #[inline] static B: J = J; }";
         let (result, found) = wrapped(text);

@@ -160,7 +160,10 @@ mod tests {
         assert_eq!(owner("#[inline] #[cfg(unix)] /** x */ #[clippy::msrv = \"1\"]"), None);
         assert_eq!(owner("#[cfg_attr(feature = \"t\", tracing::instrument(skip(x)))]"), None);
         assert_eq!(owner("#[cube]"), Some("cube".to_owned()));
-        assert_eq!(owner("#[cfg_attr(not(x), inline, a::cube(launch))]"), Some("a::cube".to_owned()));
+        assert_eq!(
+            owner("#[cfg_attr(not(x), inline, a::cube(launch))]"),
+            Some("a::cube".to_owned())
+        );
         assert_eq!(owner("#[unsafe(no_mangle)]"), None);
         assert!(has(&attributes("#[unsafe(naked)]"), "naked"));
         assert!(has(&attributes("#[cfg_attr(x, track_caller)]"), "track_caller"));

@@ -36,8 +36,7 @@ pub(super) fn splice(
     if !selection.concerns(crate_name) {
         return Ok(result);
     }
-    let crate_path =
-        FunctionPath { segments: vec![crate_name.to_owned()], implemented: None };
+    let crate_path = FunctionPath { segments: vec![crate_name.to_owned()], implemented: None };
     let mut modules = vec![Module {
         file: root.to_owned(),
         folder: Folder::of_owner(root),
@@ -109,8 +108,9 @@ fn finish(
 ) {
     let (Some(place), false) = (root_place, result.spliced.is_empty()) else { return };
     let rules: Vec<_> = selection.rules_of(crate_name).collect();
+    let has_lines = result.spliced.iter().any(|function| function.kind.is_of_lines());
     if let Some(root) = sources.first_mut() {
-        root.edits.insert(place, super::template::root_text(&rules));
+        root.edits.insert(place, super::template::root_text(&rules, has_lines));
     }
     for source in sources.into_iter().filter(|source| !source.edits.is_empty()) {
         let text = source.edits.apply(&source.text);

@@ -88,26 +88,24 @@ impl Function<'_> {
         }
     }
 
-    /// Why it cannot have a hook, if so. `owner` is an attribute around it, or its own.
-    pub fn obstacle(&self, owner: Option<&str>) -> Option<String> {
-        if let Some(owner) = owner {
-            return Some(if owner == "naked" {
-                "a naked function is nothing but its assembly".to_owned()
-            } else {
-                format!("`#[{owner}]` may do with its body what it likes")
-            });
+    /// Why it cannot have a hook, if so; `around` if that is because of what is around it.
+    pub fn obstacle(&self, around: Option<&str>) -> Option<String> {
+        if around.is_some() {
+            return around.map(str::to_owned);
         }
         if let Some(signature) = self.signature {
             if signature.constness.is_some() {
                 return Some("a `const fn` may run in the compiler".to_owned());
             }
             let abi = signature.abi.as_ref().map(|abi| abi.name.as_ref().map(syn::LitStr::value));
-            if abi.is_some_and(|abi| abi.is_none_or(|abi| abi != "Rust" && abi != "rust-call")) {
+            if abi.is_some_and(|abi| abi.is_none_or(|abi| abi != "Rust")) {
                 return Some("an `extern` function is called by foreign code".to_owned());
             }
         }
         if self.is_async && super::attributes::has(self.attributes, "track_caller") {
-            return Some("an `async fn` with `#[track_caller]` would see another caller".to_owned());
+            return Some(
+                "an `async fn` with `#[track_caller]` would see another caller".to_owned(),
+            );
         }
         None
     }

@@ -44,7 +44,7 @@ impl Hook {
 
     /// The statement for a function that a macro makes.
     pub fn made_statement(&self, made: &Made, arguments: &[String]) -> Result<String, String> {
-        self.with(&made.name, "::core::line!()", made.only.as_ref(), arguments)
+        self.with(&made.name, "crate::__mlprof::__core::line!()", made.only.as_ref(), arguments)
     }
 
     fn with(

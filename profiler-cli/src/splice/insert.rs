@@ -1,57 +1,70 @@
 //! Where in a function its hooks stand.
 
+use profiler_core::lines::DeclaredFunction;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{AttrStyle, Block, Type};
 
-use super::edit::Edits;
+use super::crawl::Source;
 use super::function::{Body, Function};
 use super::hook::Hook;
+use super::lines::{LineFunction, splice_lines};
+use super::path::FunctionPath;
 
-/// Puts the hooks into a function. Nothing is inserted if it cannot be.
+/// Puts the hooks into a function. Nothing is inserted if it cannot be. Returns what the line profiler
+/// can be told of it, if its lines are marked.
 pub(super) fn insert(
-    source: &str,
-    edits: &mut Edits,
+    source: &mut Source,
     function: &Function<'_>,
+    path: &FunctionPath,
     hooks: &[Hook],
-) -> Result<(), String> {
+) -> Result<Option<DeclaredFunction>, String> {
+    let (of_lines, hooks): (Vec<&Hook>, Vec<&Hook>) =
+        hooks.iter().partition(|hook| hook.kind.is_of_lines());
+    let (before, after) = around(function, &hooks)?;
+    let range = function.body_range();
+    let Body::Block(block) = function.body else {
+        if !of_lines.is_empty() {
+            return Err(CLOSURE.to_owned());
+        }
+        source.edits.insert(range.start, format!("{{{before} "));
+        source.edits.close(range.end, format!("{after} }}"));
+        return Ok(None);
+    };
+    let start = first_place(&source.text, function, block);
+    if function.signature.is_none() && !of_lines.is_empty() {
+        return Err(CLOSURE.to_owned());
+    }
+    source.edits.insert(start, format!("{before} "));
+    let mut lines = None;
+    if let Some(signature) = function.signature.filter(|_| !of_lines.is_empty()) {
+        let file = std::path::absolute(&source.path).unwrap_or_else(|_| source.path.clone());
+        let (name, file) = (&path.to_string(), file.as_path());
+        let marked = LineFunction { name, file, signature, block, start };
+        lines = Some(splice_lines(&mut source.edits, &marked, &source.text)?);
+    }
+    if !after.is_empty() {
+        source.edits.insert(range.end, after);
+    }
+    Ok(lines)
+}
+
+const CLOSURE: &str = "the lines of a closure are lines of the function around it";
+
+/// What stands before and after the statements of a function.
+fn around(function: &Function<'_>, hooks: &[&Hook]) -> Result<(String, String), String> {
     let line = function.line();
     if function.is_async {
         let returns = hint(function);
         let all = hooks.iter().map(|hook| hook.around_async(line, returns.clone()));
         let (before, after): (Vec<_>, Vec<_>) = all.unzip();
-        return put(source, edits, function, &before.concat(), &after.concat());
+        return Ok((before.concat(), after.concat()));
     }
     let arguments = function.arguments();
     let statements: Result<Vec<_>, String> =
         hooks.iter().map(|hook| hook.statement(line, &arguments)).collect();
-    put(source, edits, function, &statements?.concat(), "")
-}
-
-/// Puts text around the statements of a function.
-fn put(
-    source: &str,
-    edits: &mut Edits,
-    function: &Function<'_>,
-    before: &str,
-    after: &str,
-) -> Result<(), String> {
-    let range = function.body_range();
-    match function.body {
-        Body::Block(block) => {
-            let start = first_place(source, function, block);
-            edits.insert(start, format!("{before} "));
-            if !after.is_empty() {
-                edits.insert(range.end, after);
-            }
-        }
-        Body::Expression(_) => {
-            edits.insert(range.start, format!("{{{before} "));
-            edits.close(range.end, format!("{after} }}"));
-        }
-    }
-    Ok(())
+    Ok((statements?.concat(), String::new()))
 }
 
 /// Behind the brace, and behind attributes of the body.

@@ -18,6 +18,7 @@
 //! before, all temporaries live as long as they did, and types are inferred as before.
 
 mod chain;
+mod expressions;
 mod walk;
 
 use std::path::Path;
@@ -29,7 +30,7 @@ use syn::{Block, Signature};
 use super::edit::Edits;
 
 /// The part of the root's module that frames are made of. It uses `wanted` of that module.
-pub(crate) const TEMPLATE: &str = include_str!("lines/template.rs");
+pub const TEMPLATE: &str = include_str!("lines/template.rs");
 
 /// A function whose lines are profiled.
 #[derive(Clone, Copy)]

@@ -32,7 +32,9 @@ pub use error::{PatternError, SelectError};
 pub use near::near_misses;
 pub use pattern::Pattern;
 pub use presets::{PRESETS, Preset};
-pub use result::{FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFile, SplicedFunction, Unread};
+pub use result::{
+    FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFile, SplicedFunction, Unread,
+};
 pub use rules::{CrateRules, FunctionRule, RuleFile, TensorRule};
 pub use selection::{Selection, SelectionBuilder};
 

@@ -42,7 +42,8 @@ mod tests {
 
     #[test]
     fn type_names_become_words_as_ops_are_written() {
-        let names = ["Matmul", "MaxPool2D", "Log1P", "AdaptiveAvgPool1D", "SGD", "Atan2", "IntoInt"];
+        let names =
+            ["Matmul", "MaxPool2D", "Log1P", "AdaptiveAvgPool1D", "SGD", "Atan2", "IntoInt"];
         let words =
             ["matmul", "max_pool2d", "log1p", "adaptive_avg_pool1d", "sgd", "atan2", "into_int"];
         assert_eq!(names.map(snake_case), words);

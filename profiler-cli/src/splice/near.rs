@@ -1,5 +1,6 @@
 //! What somebody may have meant whose pattern matches nothing.
 
+use super::path::FunctionPath;
 use super::pattern::Pattern;
 
 /// How many are worth reading.
@@ -17,14 +18,15 @@ pub fn near_misses<'seen>(
         .map(|name| name.trim_matches('*'))
         .filter(|name| !name.is_empty())
         .collect();
-    let mut near: Vec<(f64, &str)> = seen
+    let mut near: Vec<(f64, String)> = seen
         .into_iter()
-        .map(|path| (likeness(&wanted, path), path))
+        .map(|path| FunctionPath::parse(path).to_string())
+        .map(|path| (likeness(&wanted, &path), path))
         .filter(|(likeness, _)| *likeness > ENOUGH)
         .collect();
-    near.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
+    near.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
     near.dedup_by(|one, other| one.1 == other.1);
-    near.into_iter().take(MOST).map(|(_, path)| path.to_owned()).collect()
+    near.into_iter().take(MOST).map(|(_, path)| path).collect()
 }
 
 const ENOUGH: f64 = 0.7;

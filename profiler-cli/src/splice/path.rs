@@ -35,10 +35,59 @@ impl FunctionPath {
         Some((*place, format!("<{} as {name}>", self.segments[*place])))
     }
 
+    /// With `<Type as Trait>` for a method of a trait's implementation: all that is known of it.
+    pub fn full(&self) -> String {
+        let mut names: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        let qualified = self.qualified();
+        if let Some((place, qualified)) = &qualified {
+            names[*place] = qualified;
+        }
+        names.join("::")
+    }
+
+    /// Of what [`full`](Self::full) gave.
+    pub fn parse(text: &str) -> Self {
+        let (mut segments, mut implemented) = (split(text), None);
+        for (place, name) in segments.iter_mut().enumerate() {
+            let both = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
+            if let Some((of, by)) = both.and_then(|both| both.split_once(" as ")) {
+                implemented = Some((place, by.to_owned()));
+                *name = of.to_owned();
+            }
+        }
+        Self { segments, implemented }
+    }
+
     /// The function's own name.
     pub fn name(&self) -> &str {
         self.segments.last().map_or("", String::as_str)
     }
+}
+
+/// The names of a path: what stands between `::`, but not within `<…>`.
+pub(super) fn split(path: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut depth = 0_usize;
+    let mut rest = path;
+    while let Some(character) = rest.chars().next() {
+        if depth == 0
+            && let Some(after) = rest.strip_prefix("::")
+        {
+            names.push(String::new());
+            rest = after;
+            continue;
+        }
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if let Some(name) = names.last_mut() {
+            name.push(character);
+        }
+        rest = &rest[character.len_utf8()..];
+    }
+    names
 }
 
 impl std::fmt::Display for FunctionPath {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::error::PatternError;
-use super::path::FunctionPath;
+use super::path::{FunctionPath, split};
 
 /// A pattern of function paths.
 ///
@@ -47,8 +47,7 @@ impl Pattern {
     /// Whether the path of a function, written as [`SplicedCrate::seen`](super::SplicedCrate) has
     /// it, matches.
     pub fn matches_text(&self, path: &str) -> bool {
-        let names = split(path);
-        is_match(&self.segments, &names.iter().map(String::as_str).collect::<Vec<_>>())
+        self.matches(&FunctionPath::parse(path))
     }
 
     pub(super) fn matches(&self, path: &FunctionPath) -> bool {
@@ -94,34 +93,10 @@ pub(super) fn glob(pattern: &str, name: &str) -> bool {
             let starts = name.char_indices().map(|(place, _)| place).chain([name.len()]);
             starts.into_iter().any(|start| glob(rest, &name[start..]))
         }
-        _ => name_letters
-            .next()
-            .is_some_and(|letter| (first == '?' || first == letter) && glob(rest, name_letters.as_str())),
+        _ => name_letters.next().is_some_and(|letter| {
+            (first == '?' || first == letter) && glob(rest, name_letters.as_str())
+        }),
     }
-}
-
-/// The names of a path: what stands between `::`, but not within `<…>`.
-fn split(path: &str) -> Vec<String> {
-    let mut names = vec![String::new()];
-    let mut depth = 0_usize;
-    let mut rest = path;
-    while let Some(character) = rest.chars().next() {
-        if depth == 0 && let Some(after) = rest.strip_prefix("::") {
-            names.push(String::new());
-            rest = after;
-            continue;
-        }
-        match character {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if let Some(name) = names.last_mut() {
-            name.push(character);
-        }
-        rest = &rest[character.len_utf8()..];
-    }
-    names
 }
 
 /// A name as paths have it: without type parameters, and without `r#`.
@@ -163,9 +138,7 @@ impl FromStr for Pattern {
             return Err(error("does not begin with the name of a crate"));
         }
         *first = first.replace('-', "_");
-        if segments.len() == 1 {
-            segments.push(ANY.to_owned());
-        } else if segments.last().is_some_and(|last| last == "*") {
+        if segments.len() == 1 || segments.last().is_some_and(|last| last == "*") {
             segments.push(ANY.to_owned());
         }
         Ok(Self { text: text.to_owned(), segments })
@@ -233,7 +206,12 @@ mod tests {
             segments: ["a", "net", "Net", "forward"].map(str::to_owned).to_vec(),
             implemented: Some((2, "Module".to_owned())),
         };
-        let finds = |pattern: &str| pattern.parse::<Pattern>().expect("a pattern").matches(&path);
+        assert_eq!(FunctionPath::parse(&path.full()), path);
+        let finds = |pattern: &str| {
+            let pattern = pattern.parse::<Pattern>().expect("a pattern");
+            assert_eq!(pattern.matches(&path), pattern.matches_text(&path.full()));
+            pattern.matches(&path)
+        };
         assert!(finds("a::net::Net::forward"));
         assert!(finds("a::net::Module::forward"));
         assert!(finds("a::net::<Net as Module>::forward"));

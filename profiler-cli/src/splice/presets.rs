@@ -52,6 +52,5 @@ pub(super) fn preset(name: &str) -> Result<RuleFile, SelectError> {
 pub(super) fn read(path: &Path) -> Result<RuleFile, SelectError> {
     let text = std::fs::read_to_string(path)
         .map_err(|reason| SelectError::Unreadable { path: path.to_owned(), reason })?;
-    RuleFile::parse(&text)
-        .map_err(|reason| SelectError::Rules { path: path.to_owned(), reason })
+    RuleFile::parse(&text).map_err(|reason| SelectError::Rules { path: path.to_owned(), reason })
 }

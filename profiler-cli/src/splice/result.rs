@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use profiler_core::lines::DeclaredFunction;
 use serde::{Deserialize, Serialize};
 
 /// A crate with hooks in it.
@@ -11,12 +12,16 @@ pub struct SplicedCrate {
     pub files: Vec<SplicedFile>,
     /// The functions that have hooks.
     pub spliced: Vec<SplicedFunction>,
+    /// What the line profiler can be told in advance of those whose lines are marked.
+    pub lines: Vec<DeclaredFunction>,
     /// The functions that were selected and have none.
     pub left_out: Vec<LeftOut>,
     /// The files that stay as they are because they could not be read.
     pub unread: Vec<Unread>,
     /// The paths of all functions with a body, selected or not, in the order in which they were
-    /// read. Those made by macros are in it as far as their names are known.
+    /// read: what [`Pattern::matches_text`](super::Pattern::matches_text) and
+    /// [`near_misses`](super::near_misses) take. Those of traits' implementations have
+    /// `<Type as Trait>`; those made by macros are in it as far as their names are known.
     pub seen: Vec<String>,
 }
 
@@ -76,6 +81,11 @@ impl HookKind {
             Self::Action => 3,
             Self::Step => 4,
         }
+    }
+
+    /// Whether its lines are marked; the same marks serve time and memory.
+    pub(crate) const fn is_of_lines(self) -> bool {
+        matches!(self, Self::Lines | Self::Memory)
     }
 
     /// Whether it is an op, so that its inputs are of interest.

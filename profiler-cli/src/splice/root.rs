@@ -1,8 +1,8 @@
 //! The root file of a crate: where what all hooks need is put.
 
 use proc_macro2::TokenTree;
-use syn::{AttrStyle, File, Meta};
 use syn::spanned::Spanned;
+use syn::{AttrStyle, File, Meta};
 
 use super::edit::Edits;
 
@@ -67,9 +67,11 @@ mod tests {
         let file: File = syn::parse_str(text).expect("a file");
         let mut edits = Edits::default();
         allow_unsafe(&file, &mut edits);
-        let expected =
-            "#![/*forbid*/deny(unsafe_code, warnings)]\n#![cfg_attr(a, /*forbid*/deny(x))]\nfn f() {}";
+        let expected = "#![/*forbid*/deny(unsafe_code, warnings)]\n#![cfg_attr(a, /*forbid*/deny(x))]\nfn f() {}";
         assert_eq!(edits.apply(text), expected);
         assert_eq!(place(text, &file), text.find("fn f"));
+        let text = "//! Of the file.\n\n/// Of the item.\n#[inline] fn f() {}";
+        let file: File = syn::parse_str(text).expect("a file");
+        assert_eq!(place(text, &file), text.find("/// Of"));
     }
 }

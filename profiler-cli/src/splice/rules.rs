@@ -178,7 +178,9 @@ impl RuleFile {
             }
             for tensor in &of_crate.tensors {
                 if tensor.name.is_some() == tensor.bound.is_some() {
-                    return Err(format!("crate `{name}`: a tensor has either a `type` or a `bound`"));
+                    return Err(format!(
+                        "crate `{name}`: a tensor has either a `type` or a `bound`"
+                    ));
                 }
             }
             for rule in &of_crate.rules {
@@ -212,7 +214,9 @@ impl FunctionRule {
             return Err("only ops have `inputs`".to_owned());
         }
         if self.inputs.is_some() && of_crate.tensors.is_empty() {
-            return Err("`inputs` are given, but no [[crate.tensor]] says what tensors are".to_owned());
+            return Err(
+                "`inputs` are given, but no [[crate.tensor]] says what tensors are".to_owned()
+            );
         }
         Ok(())
     }
@@ -223,9 +227,10 @@ impl FunctionRule {
         !is_inner
             && (found.is_public || !self.public)
             && !self.except.iter().any(|name| glob(name, found.path.name()))
-            && self.returns.as_ref().is_none_or(|types| {
-                types.iter().any(|one| without_blanks(one) == found.returns)
-            })
+            && self
+                .returns
+                .as_ref()
+                .is_none_or(|types| types.iter().any(|one| without_blanks(one) == found.returns))
             && self.functions.iter().any(|pattern| pattern.matches(found.path))
     }
 }

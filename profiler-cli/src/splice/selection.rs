@@ -109,8 +109,7 @@ impl Selection {
                 },
             }));
         }
-        for (patterns, kind) in [(&self.lines, HookKind::Lines), (&self.memory, HookKind::Memory)]
-        {
+        for (patterns, kind) in [(&self.lines, HookKind::Lines), (&self.memory, HookKind::Memory)] {
             if is_chosen(patterns) {
                 hooks.push(Hook::function(found.path, kind));
             }

@@ -83,7 +83,7 @@ impl<'w> Walk<'w> {
         let mut context = self.context.clone();
         context.path = context.path.join(name);
         if context.obstacle.is_none() {
-            context.obstacle = attributes::owner_of_body(attributes);
+            context.obstacle = attributes::owner_of_body(attributes).map(|owner| owned(&owner));
         }
         context
     }
@@ -92,7 +92,7 @@ impl<'w> Walk<'w> {
         let name = plain(&function.name.to_string());
         let inner = self.below(&name, function.attributes);
         let path = inner.path.clone();
-        self.result.seen.push(path.to_string());
+        self.result.seen.push(path.full());
         let found = Found {
             path: &path,
             kind: function.kind,
@@ -102,30 +102,26 @@ impl<'w> Walk<'w> {
         let hooks = self.selection.hooks(&found);
         if !hooks.is_empty() {
             let is_naked = attributes::has(function.attributes, "naked");
-            let owner = if is_naked { Some("naked") } else { inner.obstacle.as_deref() };
-            let done = match function.obstacle(owner) {
+            let obstacle = if is_naked { Some(NAKED) } else { inner.obstacle.as_deref() };
+            let done = match function.obstacle(obstacle) {
                 Some(reason) => Err(reason),
-                None => {
-                    insert::insert(&self.source.text, &mut self.source.edits, function, &hooks)
-                }
+                None => insert::insert(self.source, function, &path, &hooks),
             };
+            let (path, file) = (path.to_string(), self.source.path.clone());
+            let line = function.line();
             match done {
-                Ok(()) => self.result.spliced.extend(hooks.into_iter().map(|hook| {
-                    SplicedFunction {
-                        path: path.to_string(),
+                Ok(lines) => {
+                    self.result.lines.extend(lines);
+                    self.result.spliced.extend(hooks.into_iter().map(|hook| SplicedFunction {
+                        path: path.clone(),
                         name: hook.name,
                         kind: hook.kind,
                         function: function.kind,
-                        file: self.source.path.clone(),
-                        line: function.line(),
-                    }
-                })),
-                Err(reason) => self.result.left_out.push(LeftOut {
-                    path: path.to_string(),
-                    file: self.source.path.clone(),
-                    line: function.line(),
-                    reason,
-                }),
+                        file: file.clone(),
+                        line,
+                    }));
+                }
+                Err(reason) => self.result.left_out.push(LeftOut { path, file, line, reason }),
             }
         }
         let inner = Context { is_inner: true, is_of_trait: false, ..inner };
@@ -196,7 +192,8 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         let implemented = item.trait_.as_ref().and_then(|(path, _)| path.segments.last());
         let implemented = implemented.map(|segment| plain(&segment.ident.to_string()));
         if implemented.as_deref() == Some("GlobalAlloc") {
-            context.obstacle = Some("global_allocator".to_owned());
+            context.obstacle =
+                Some("an allocator is what hooks themselves allocate with".to_owned());
         }
         context.is_of_trait = implemented.is_some();
         context.is_inner = false;
@@ -286,6 +283,13 @@ impl<'ast> Visit<'ast> for Walk<'_> {
     fn visit_macro(&mut self, item: &'ast Macro) {
         self.macros.call(item, &self.context);
     }
+}
+
+const NAKED: &str = "a naked function is nothing but its assembly";
+
+/// Why nothing below an attribute can have a hook.
+pub(super) fn owned(attribute: &str) -> String {
+    format!("`#[{attribute}]` may do with its body what it likes")
 }
 
 /// Without parentheses and references around it.

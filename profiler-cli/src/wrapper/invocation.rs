@@ -91,6 +91,11 @@ impl Invocation {
         self.source.is_some() && self.crate_name().is_some_and(|name| name != "___")
     }
 
+    /// Whether cargo says how loud lints may be, as it does for crates that are not the user's.
+    pub fn caps_lints(&self) -> bool {
+        self.values("--cap-lints").next().is_some()
+    }
+
     /// Whether it runs inside the compiler.
     pub fn is_proc_macro(&self) -> bool {
         self.values("--crate-type").any(|kind| kind == "proc-macro")
@@ -161,12 +166,15 @@ mod tests {
         assert_eq!(library.dep_info(), Some("/t/deps/candle_core-f00.d".into()));
         assert!(library.compiles() && !library.links() && !library.is_program());
         let other = library.with(Some(Path::new("/o/lib.rs")), &["--cap-lints=warn".into()]);
-        assert!(other.contains(&"/o/lib.rs".into()) && other.ends_with(&["--cap-lints=warn".into()]));
+        assert!(
+            other.contains(&"/o/lib.rs".into()) && other.ends_with(&["--cap-lints=warn".into()])
+        );
     }
 
     #[test]
     fn programs_tests_and_helpers_of_the_build_are_told_apart() {
-        let program = invocation("--crate-name app --crate-type bin --emit=dep-info,link src/main.rs");
+        let program =
+            invocation("--crate-name app --crate-type bin --emit=dep-info,link src/main.rs");
         assert!(program.is_program() && program.links());
         let test = invocation("--crate-name app --test --emit=dep-info,link src/lib.rs");
         assert!(test.is_program());

@@ -18,7 +18,12 @@ impl Messages {
     /// # Errors
     ///
     /// Those of the streams.
-    pub fn read(&mut self, from: impl io::Read, overlay: &str, to: &mut impl Write) -> io::Result<()> {
+    pub fn read(
+        &mut self,
+        from: impl io::Read,
+        overlay: &str,
+        to: &mut impl Write,
+    ) -> io::Result<()> {
         for line in io::BufReader::new(from).lines() {
             let line = line?.replace(overlay, "");
             if line.starts_with(r#"{"$message_type":"artifact""#) {

@@ -125,9 +125,8 @@ impl Wrapper {
         prepared: &Prepared,
         record: &mut CrateRecord,
     ) -> io::Result<Option<ExitStatus>> {
-        let mut command = self.command(
-            &self.invocation.with(Some(&prepared.source), &prepared.more),
-        );
+        let mut command =
+            self.command(&self.invocation.with(Some(&prepared.source), &prepared.more));
         command.current_dir(&prepared.directory).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let mut messages = Messages::default();
@@ -177,16 +176,18 @@ impl Wrapper {
         if files.is_empty() {
             return Ok(None);
         }
-        let package = std::env::var_os("CARGO_MANIFEST_DIR").map_or(directory.clone(), PathBuf::from);
+        let package =
+            std::env::var_os("CARGO_MANIFEST_DIR").map_or(directory.clone(), PathBuf::from);
         // Cargo compiles members from the workspace's folder, and others from their own.
         let top = if package.starts_with(&directory) { &directory } else { &package };
         let name = format!("{}{}", record.crate_name, invocation.extra_filename());
         let folder = self.plan.folder.join("overlay").join(name);
         let overlay = Overlay::make(&folder, top, &files)?;
         let mut more = self.additions();
-        // What the hooks need must not fail a crate that forbids it, and what cargo has capped stays
-        // capped.
-        more.push("--cap-lints=warn".into());
+        // What the hooks need must not fail a crate that forbids it.
+        if !invocation.caps_lints() {
+            more.push("--cap-lints=warn".into());
+        }
         let mut remap = OsString::from("--remap-path-prefix=");
         remap.push(overlay.path_of(top));
         remap.push("=");

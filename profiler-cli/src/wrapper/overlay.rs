@@ -94,7 +94,10 @@ mod tests {
                 std::fs::read_to_string(overlay.path_of(&package).join(path)).expect("there")
             };
             assert_eq!(read("src/net/mod.rs"), "changed");
-            assert_eq!([read("src/lib.rs"), read("data/x.txt"), read("../README.md")], ["a", "c", "r"]);
+            assert_eq!(
+                [read("src/lib.rs"), read("data/x.txt"), read("../README.md")],
+                ["a", "c", "r"]
+            );
         }
         let original = std::fs::read_to_string(package.join("src/net/mod.rs")).expect("there");
         assert_eq!(original, "b");

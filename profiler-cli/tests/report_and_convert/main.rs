@@ -2,6 +2,7 @@
 
 mod convert;
 mod errors;
+mod kinds;
 mod report;
 mod runs;
 mod traces;

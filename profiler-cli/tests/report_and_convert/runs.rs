@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use profiler_core::hook::{
@@ -140,6 +140,9 @@ fn relu() {
 
 /// Actions with functions inside, on two threads.
 pub fn advanced() -> Report {
+    // Functions are seen by whatever profiler is active, whichever test called them.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let profiler = Arc::new(AdvancedProfiler::new());
     let active = profiler_core::activate(profiler.clone());
     profiler.setup(Stage::Fit, &RunContext::default());
@@ -229,7 +232,7 @@ pub fn tensor(folder: &Folder) -> Recorded {
 /// The same with further settings.
 pub fn tensor_by(folder: &Folder, set: impl FnOnce(TensorProfiler) -> TensorProfiler) -> Recorded {
     let trace = folder.path().join("run.pt.trace.json.gz");
-    let (path, place) = (trace.clone(), Arc::new(std::sync::Mutex::new(String::new())));
+    let (path, place) = (trace.clone(), Arc::new(Mutex::new(String::new())));
     let folded = place.clone();
     let export = move |cycle: &Cycle| {
         cycle.export_chrome_trace(&path).expect("written");

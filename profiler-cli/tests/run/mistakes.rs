@@ -58,7 +58,10 @@ fn folders_that_cannot_be_written_are_named() {
     let run: Finished =
         command.env("CARGO_TARGET_DIR", shop.path("file")).output().expect("it runs").into();
     assert_eq!(run.code, Some(2), "{run:?}");
-    assert!(run.stderr.contains("file/mlprof") && run.stderr.contains("CARGO_TARGET_DIR"), "{run:?}");
+    assert!(
+        run.stderr.contains("file/mlprof") && run.stderr.contains("CARGO_TARGET_DIR"),
+        "{run:?}"
+    );
     let run = shop.mlprof("--functions counting::leaf --output file/x", "cargo run");
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.stderr.contains("file/x") && run.stderr.contains("--output"), "{run:?}");
@@ -78,7 +81,7 @@ fn after_ctrl_c_there_is_a_report() {
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    lines.find(|line| line.as_ref().is_ok_and(|line| line == "waiting")).expect("it waits");
+    assert!(lines.any(|line| line.is_ok_and(|line| line == "waiting")));
     let group = format!("-{}", child.id());
     let sent = shop.run("kill", &["-INT", "--", &group]);
     assert_eq!(sent.code, Some(0), "{sent:?}");

@@ -54,18 +54,27 @@ impl Fixture {
         libraries: &[&str],
         selection: &Selection,
     ) -> Self {
-        let folder = TempDir::new().expect("a folder");
-        let plain = folder.path().join("plain");
-        let spliced = folder.path().join("spliced");
-        copy(&fixtures().join(name), &plain);
-        copy(&plain, &spliced);
-        let result = SplicedCrate::default();
-        let mut fixture = Self { name, edition, folder, plain, spliced, result };
+        let mut fixture = Self::copied(name, edition);
         for library in libraries {
             fixture.build(library, "rlib", selection);
         }
         fixture.build("main.rs", "bin", selection);
         fixture
+    }
+
+    /// A fixture's `main.rs`, compiled but not linked.
+    pub fn checked(name: &'static str, edition: &'static str, selection: &Selection) -> Self {
+        let mut fixture = Self::copied(name, edition);
+        fixture.build("main.rs", "rlib", selection);
+        fixture
+    }
+
+    fn copied(name: &'static str, edition: &'static str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let (plain, spliced) = (folder.path().join("plain"), folder.path().join("spliced"));
+        copy(&fixtures().join(name), &plain);
+        copy(&plain, &spliced);
+        Self { name, edition, folder, plain, spliced, result: SplicedCrate::default() }
     }
 
     fn build(&mut self, root: &str, crate_type: &str, selection: &Selection) {
@@ -75,16 +84,24 @@ impl Fixture {
             let relative = file.path.strip_prefix(&self.plain).expect("a file of the fixture");
             std::fs::write(self.spliced.join(relative), &file.text).expect("the overlay");
         }
-        for folder in [&self.plain, &self.spliced] {
+        let warnings = [&self.plain, &self.spliced].map(|folder| {
             let mut rustc = rustc(self.edition);
             rustc.current_dir(folder).args(["--crate-name", self.name, "--crate-type", crate_type]);
-            rustc.args(["--cap-lints", "warn", "-g", "-L", ".", root]);
+            rustc.args(["--cap-lints", "warn", "-g", "-C"]).arg(format!("metadata={root}"));
+            let library = format!("lib{}.rlib", self.name);
+            if crate_type == "bin" && folder.join(&library).exists() {
+                rustc.arg("--extern").arg(format!("{}={library}", self.name));
+            }
             if crate_type == "bin" && folder == &self.spliced {
                 rustc.arg(format!("-Clink-arg={}", STUB.1.display()));
             }
-            let warnings = compiled(&mut rustc);
-            assert!(!warnings.contains("mlprof"), "{warnings}");
-        }
+            rustc.arg(root);
+            compiled(&mut rustc)
+        });
+        let [before, after] = warnings
+            .each_ref()
+            .map(|text| text.lines().filter(|line| line.starts_with("warning")).count());
+        assert!(after <= before, "{}", warnings[1]);
     }
 
     /// Runs both; what they print is the same. What the spliced one recorded, a line per site and
@@ -119,7 +136,8 @@ impl Fixture {
 fn without_numbers(text: &str) -> String {
     let lines = text.lines().map(|line| match (line.find(" ("), line.find(") panicked at ")) {
         (Some(start), Some(end)) => {
-            let place = line.trim_end_matches(':').rsplit_once(':').map_or(line, |(place, _)| place);
+            let place =
+                line.trim_end_matches(':').rsplit_once(':').map_or(line, |(place, _)| place);
             format!("{}{}", &line[..start], &place[end..])
         }
         _ => line.to_owned(),

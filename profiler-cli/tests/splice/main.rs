@@ -2,4 +2,6 @@
 
 mod fixture;
 mod functions;
+mod left_out;
+mod ops;
 mod presets;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use profiler_cli::splice::{PRESETS, Selection, SelectionBuilder, SplicedCrate, splice_crate};
+use profiler_cli::splice::{PRESETS, SelectionBuilder, SplicedCrate, splice_crate};
 use serde_json::Value;
 
 /// What cargo knows about the packages that the workspace is built from.
@@ -27,7 +27,8 @@ static METADATA: LazyLock<Value> = LazyLock::new(|| {
 /// The root file of a library.
 fn root_of(crate_name: &str) -> PathBuf {
     let packages = METADATA["packages"].as_array().expect("packages");
-    let targets = packages.iter().flat_map(|package| package["targets"].as_array().expect("targets"));
+    let targets =
+        packages.iter().flat_map(|package| package["targets"].as_array().expect("targets"));
     let mut roots = targets
         .filter(|target| target["kind"][0] == "lib")
         .filter(|target| target["name"].as_str().expect("a name").replace('-', "_") == crate_name)
@@ -35,25 +36,31 @@ fn root_of(crate_name: &str) -> PathBuf {
     roots.next().unwrap_or_else(|| panic!("the workspace does not use {crate_name}"))
 }
 
-fn selection(preset: &str) -> Selection {
-    SelectionBuilder::default().ops(preset).expect("a preset").build()
+/// A framework's crate with the hooks of a preset.
+struct Crate {
+    name: String,
+    spliced: SplicedCrate,
 }
 
-fn spliced(preset: &str) -> Vec<(String, SplicedCrate)> {
-    let selection = selection(preset);
+/// All presets, with the crates that they are about.
+static SPLICED: LazyLock<Vec<(&str, Vec<Crate>)>> =
+    LazyLock::new(|| PRESETS.iter().map(|preset| (preset.name, spliced(preset.name))).collect());
+
+fn spliced(preset: &str) -> Vec<Crate> {
+    let selection = SelectionBuilder::default().ops(preset).expect("a preset").build();
     let crates = selection.rule_files().iter().flat_map(|file| &file.crates);
     crates
         .map(|rules| {
             let spliced = splice_crate(&root_of(&rules.name), &rules.name, &selection);
-            (rules.name.clone(), spliced.expect("the root can be read"))
+            Crate { name: rules.name.clone(), spliced: spliced.expect("the root can be read") }
         })
         .collect()
 }
 
 /// A line per function: its crate, what it is measured as, and where it is, without modules.
-fn list(crates: &[(String, SplicedCrate)]) -> String {
+fn list(crates: &[Crate]) -> String {
     let mut lines = BTreeSet::new();
-    for (name, spliced) in crates {
+    for Crate { name, spliced } in crates {
         for function in &spliced.spliced {
             let kind = serde_json::to_value(function.kind).expect("JSON");
             let names: Vec<&str> = function.path.split("::").collect();
@@ -67,11 +74,10 @@ fn list(crates: &[(String, SplicedCrate)]) -> String {
 
 #[test]
 fn every_preset_chooses_the_functions_that_it_is_known_to_choose() {
-    for preset in PRESETS {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join(format!("tests/splice/golden/{}.txt", preset.name));
-        let crates = spliced(preset.name);
-        let list = list(&crates);
+    for (preset, crates) in &*SPLICED {
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/splice/golden/{preset}.txt"));
+        let list = list(crates);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&golden, &list).expect("the list can be written");
         }
@@ -82,16 +88,15 @@ fn every_preset_chooses_the_functions_that_it_is_known_to_choose() {
         let new: Vec<_> = list.difference(&known).collect();
         assert!(
             lost.is_empty() && new.is_empty(),
-            "{}: lost {lost:#?}, new {new:#?}; if that is right, run again with UPDATE_GOLDEN=1",
-            preset.name
+            "{preset}: lost {lost:#?}, new {new:#?}; if that is right, run again with UPDATE_GOLDEN=1"
         );
     }
 }
 
 #[test]
 fn every_file_of_the_frameworks_is_read_and_keeps_its_lines() {
-    for preset in PRESETS {
-        for (name, spliced) in spliced(preset.name) {
+    for (_, crates) in &*SPLICED {
+        for Crate { name, spliced } in crates {
             assert_eq!(spliced.unread, [], "{name}");
             assert!(!spliced.files.is_empty(), "{name}");
             for file in &spliced.files {
@@ -114,8 +119,8 @@ fn is_without(before: &str, after: &str) -> bool {
 
 #[test]
 fn no_op_of_a_preset_is_left_out() {
-    for preset in PRESETS {
-        for (name, spliced) in spliced(preset.name) {
+    for (_, crates) in &*SPLICED {
+        for Crate { name, spliced } in crates {
             assert_eq!(spliced.left_out, [], "{name}");
         }
     }

@@ -43,13 +43,14 @@ pub fn freed(address: usize, bytes: usize) {
         return;
     }
     thread::with(|thread| {
+        let is_uncounted = thread.is_uncounted();
         // What is known to be the program's counts even if the profiler frees it.
         let is_known = state & switch::BLOCKS != 0 && tracker::freed(address, bytes);
-        if !is_known && thread.is_uncounted() {
+        if is_uncounted && !is_known {
             return;
         }
         thread.free(bytes as u64);
-        if state & switch::EVENTS != 0 {
+        if state & switch::EVENTS != 0 && !is_uncounted {
             tell(thread, address, bytes, -1);
         }
     });

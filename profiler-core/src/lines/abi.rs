@@ -28,6 +28,13 @@ use super::registry::Function;
 use super::thread;
 use crate::spliced::Text;
 
+// The text in spliced crates has no other way of knowing.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(std::mem::offset_of!(LineFrame, thread) == 16 && size_of::<LineFrame>() == 32);
+    assert!(std::mem::offset_of!(LineSite, points) == 56 && size_of::<LineSite>() == 72);
+};
+
 /// What kind of frame [`enter`] opens. An async one may go on on another thread.
 pub mod frame_kind {
     /// A call of the function.
@@ -81,6 +88,36 @@ impl LineSite {
             let Self { first_line, last_line, source_hash, .. } = *self;
             DeclaredFunction { name, file, first_line, last_line, source_hash, points }
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl LineSite {
+    pub(super) fn for_tests(name: &str, file: &str, points: &[u32]) -> &'static Self {
+        let points = points.to_vec().leak();
+        Box::leak(Box::new(Self {
+            function: AtomicPtr::default(),
+            first_line: points[0],
+            last_line: points[points.len() - 1],
+            source_hash: 0,
+            name: Text::leaked(name),
+            file: Text::leaked(file),
+            points: points.as_ptr(),
+            point_count: points.len(),
+        }))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl LineFrame {
+    pub(super) fn for_tests() -> Self {
+        Self {
+            block: AtomicPtr::default(),
+            site: AtomicPtr::default(),
+            thread: AtomicU64::new(0),
+            outer: AtomicU32::new(0),
+            point: AtomicU32::new(0),
+        }
     }
 }
 

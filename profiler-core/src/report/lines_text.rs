@@ -50,7 +50,9 @@ pub fn paint(report: &LinesReport, options: &LinesOptions) -> String {
         paint_function(&mut text, function, *total, unit);
     }
     if options.summarize {
-        for (function, total) in &functions {
+        // There, functions that ran for no time are left out here too.
+        let shown = functions.iter().filter(|(_, total)| !options.skip_zero || *total > 0.0);
+        for (function, total) in shown {
             let (file, name) = (label::one_line(&function.file), label::one_line(&function.name));
             let seconds = total * NANOSECOND;
             let _ =

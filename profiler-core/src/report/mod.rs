@@ -44,6 +44,10 @@
 //!   `has_memory` and `rows`, each with the fields of [`KeyAverage`](tensor::KeyAverage); `modules`, a
 //!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `dropped`; `files`. Memory is in
 //!   **bytes** (fields that end in `_bytes`), operations are counted (`flops`).
+//! * Memory: each of `actions`, and of `threads[i].actions`, has the fields of
+//!   [`ActionMemory`](memory::ActionMemory); `process` those of
+//!   [`ProcessMemory`](memory::ProcessMemory); `peak`, `alive` and `copies` are trees, each a
+//!   [`MemoryTree`](memory::MemoryTree). In **bytes**.
 //! * Samples: instead of `actions`, `threads` and `open` the field `samples`, with the fields of
 //!   [`Samples`](samples::Samples); the Advanced report has the same field, `null` where nothing was
 //!   sampled. Ticks are counted; `seconds_per_tick` says what one stands for.

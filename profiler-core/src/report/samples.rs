@@ -37,8 +37,8 @@ impl SamplesReport {
 
 /// What sampling found, as an estimate.
 ///
-/// A *tick* is one expiry of a thread's timer. A sample whose thread could not be interrupted in time
-/// (it had no processor, or waited for a disk) stands for all ticks that have passed.
+/// A *tick* is one expiry of a thread's timer. A thread that cannot be interrupted when it comes (it
+/// is ready but has no processor, or waits for a disk) is *stalled*; its ticks count where it goes on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Samples {
     /// The rate that was asked for, in hertz.
@@ -131,10 +131,12 @@ impl Samples {
 pub struct SampleCounts {
     /// Samples of work.
     pub samples: u64,
-    /// Ticks of work: on a processor, or ready for one.
+    /// Ticks of work, on a processor.
     pub working_ticks: u64,
     /// Ticks of waiting: asleep in a system call.
     pub waiting_ticks: u64,
+    /// Ticks at which the thread was ready but had no processor, or waited for a disk.
+    pub stalled_ticks: u64,
 }
 
 /// What was sampled while an action was open, on the threads that had it open.
@@ -161,7 +163,7 @@ impl ActionSamples {
     /// The part of the action's work that `counts` is, 0 to 1, and its standard error.
     ///
     /// The error is that of so many independent samples, √(p (1 − p) / n), where samples that stand
-    /// for several ticks make n smaller.
+    /// for several ticks (at rates that the handler cannot keep up with) make n smaller.
     pub fn share(&self, counts: &SampleCounts) -> (f64, f64) {
         if self.all.working_ticks == 0 {
             return (0.0, 0.0);
@@ -208,6 +210,8 @@ pub struct ThreadSamples {
     pub working_ticks: u64,
     /// Ticks of waiting.
     pub waiting_ticks: u64,
+    /// Ticks of standing ready without a processor, or waiting for a disk.
+    pub stalled_ticks: u64,
 }
 
 /// A place in the tree of stacks: an action, or a function below.

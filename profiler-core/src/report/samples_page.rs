@@ -6,11 +6,11 @@ use super::advanced::ActionProfile;
 use super::label::{one_line, shown};
 use super::lightning::title;
 use super::number::{duration, grouped, share};
-use super::samples::{ActionSamples, SampledCode, Samples, SamplesReport};
+use super::samples::{ActionSamples, SampledCode, SampledFunction, Samples, SamplesReport};
 use super::table::Table;
 
-/// Functions with less of an action's work than this are left out of its table, by themselves and
-/// with what they called; JSON has them all.
+/// Functions with less of an action's work than this are left out of its table, as are those that
+/// only called, and all of the time (`main`); JSON has them all.
 const LEAST_SHARE: f64 = 0.005;
 
 /// The most rows of one table.
@@ -104,16 +104,21 @@ pub fn heading(samples: &Samples) -> String {
 pub fn table(samples: &Samples, action: &ActionSamples) -> String {
     let seconds = |ticks: u64| duration(ticks as f64 * samples.seconds_per_tick);
     let mut text = format!(
-        "{} samples, {} of work and {} of waiting on all threads; shares of work, ± one standard \
-         error\n",
+        "{} samples of work: {}; {} of waiting, {} without a processor; shares of work, ± one \
+         standard error\n",
         grouped(action.all.samples),
         seconds(action.all.working_ticks),
         seconds(action.all.waiting_ticks),
+        seconds(action.all.stalled_ticks),
     );
     let waited = action.all.waiting_ticks as f64;
-    let is_shown = |row: &&super::samples::SampledFunction| {
-        action.share(&row.total).0 >= LEAST_SHARE && action.all.working_ticks > 0
-            || waited > 0.0 && row.own.waiting_ticks as f64 >= 0.05 * waited
+    let is_shown = |row: &&SampledFunction| {
+        let is_everywhere = row.own.working_ticks == 0
+            && row.own.waiting_ticks == 0
+            && row.total.working_ticks == action.all.working_ticks;
+        let is_large = action.share(&row.total).0 >= LEAST_SHARE && action.all.working_ticks > 0;
+        let waits = waited > 0.0 && row.own.waiting_ticks as f64 >= 0.05 * waited;
+        (is_large || waits) && !is_everywhere
     };
     let rows: Vec<_> = action.functions.iter().filter(is_shown).collect();
     let mut table = Table::new(["Self %", "±", "Total %", "±", "Waiting", "Function"]);
@@ -165,14 +170,16 @@ fn paint_threads(text: &mut String, samples: &Samples) {
         return;
     }
     text.push_str("\nThreads\n");
-    let mut table = Table::new(["Work", "Waiting", "Working %", "Threads", "Name"]);
+    let mut table = Table::new(["Work", "Waiting", "No processor", "Working %", "Threads", "Name"]);
     for thread in samples.threads.iter().take(MOST_THREADS) {
         let seconds = |ticks: u64| ticks as f64 * samples.seconds_per_tick;
         let (work, waiting) = (seconds(thread.working_ticks), seconds(thread.waiting_ticks));
+        let stalled = seconds(thread.stalled_ticks);
         table.row([
             duration(work),
             duration(waiting),
-            share(work, work + waiting).trim_end_matches(" %").to_owned(),
+            duration(stalled),
+            share(work, work + waiting + stalled).trim_end_matches(" %").to_owned(),
             grouped(thread.threads),
             shown(&thread.thread),
         ]);

@@ -22,9 +22,9 @@
 //! reports give the standard error of every share.
 //!
 //! A sample is of **waiting** if its thread was asleep in a system call that can be interrupted (a
-//! lock, a channel, `sleep`, a socket), and of **work** otherwise. Work includes being ready to run
-//! while other threads have all processors, page faults, and waits that cannot be interrupted, as
-//! for a disk.
+//! lock, a channel, `sleep`, a socket), and of **work** otherwise. Where several ticks had passed
+//! before the thread could be interrupted, or one long ago, it was **stalled** at those: ready
+//! while other threads had all processors, or waiting for a disk. Shares are of work.
 //!
 //! # How
 //!
@@ -33,7 +33,9 @@
 //!   records no action may not be seen.
 //! * *The handler* allocates nothing, takes no lock and calls nothing that does. It runs on the
 //!   thread's own stack, not on an alternate one, which programs make as small as their own
-//!   handlers need; where less than 64 kB of stack are left, only the current function is noted.
+//!   handlers need; where less than 64 kB of stack are left, only the current function is noted. A
+//!   handler of the program's that works for long on an alternate stack needs room for a second
+//!   signal there, about 4 kB, as for every other signal.
 //! * *Stacks* are walked by unwinding tables, which compilers write for all code; in code without
 //!   any by frame pointers. A frame-pointer chain alone is cheaper
 //!   ([`SamplerSettings::frame_pointers`]), but leaves out callers, or all of a stack, wherever a
@@ -97,6 +99,12 @@ impl SamplerSettings {
     pub fn frame_pointers(mut self, frame_pointers: bool) -> Self {
         self.frame_pointers = frame_pointers;
         self
+    }
+
+    /// From one tick to the next, in nanoseconds.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux samples"))]
+    fn period(self) -> u64 {
+        1_000_000_000 / u64::from(self.hz)
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::settings::{LinesSettings, RunSettings, SamplesSettings};
+#[cfg(feature = "sampling")]
+use super::settings::SamplesSettings;
+use super::settings::{LinesSettings, RunSettings};
 use super::sink::{self, wanted};
 use crate::lines::{LineProfiler, PeriodicWriter};
 use crate::report::{lines_memory, lines_text};

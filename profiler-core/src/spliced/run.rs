@@ -9,6 +9,7 @@ use super::beside::Beside;
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
 use super::{signals, sink};
 use crate::advanced::LineCountRestriction;
+use crate::allocation::AllocationProfiler;
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, activate};
@@ -100,6 +101,10 @@ fn make(settings: &RunSettings) -> Result<Vec<Arc<dyn Profiler>>, InvalidSchedul
     }
     if let Some(advanced) = &settings.advanced {
         parts.push(Arc::new(make_advanced(advanced, output(settings, "functions"))));
+    }
+    if settings.allocations {
+        let output = output(settings, "memory");
+        parts.push(Arc::new(AllocationProfiler::new().output_to(output)));
     }
     Ok(parts)
 }
@@ -211,18 +216,18 @@ fn finish() {
 fn deliver(profiler: &dyn Profiler) -> bool {
     let is_in_a_stage = profiler.output().is_some_and(|output| output.stage().is_some());
     let report = profiler.report();
-    let is_reported = match &report {
-        Some(Report::Simple(report)) => report.header.stage.is_some(),
-        Some(Report::Advanced(report)) => report.header.stage.is_some(),
-        Some(Report::Tensor(report)) => report.header.stage.is_some(),
-        _ => false,
+    let (stage, is_empty) = match &report {
+        Some(Report::Simple(report)) => (report.header.stage, report.actions.is_empty()),
+        Some(Report::Advanced(report)) => (report.header.stage, report.actions.is_empty()),
+        Some(Report::Memory(report)) => (report.header.stage, report.actions.is_empty()),
+        // What is not over is not in it yet.
+        Some(Report::Tensor(report)) => (report.header.stage, false),
+        _ => (None, true),
     };
-    if is_reported && !is_in_a_stage {
+    if stage.is_some() && !is_in_a_stage {
         return true; // at the end of its stage
     }
-    if let Some(Report::Advanced(report)) = &report
-        && report.actions.is_empty()
-    {
+    if is_empty {
         return false;
     }
     profiler.describe();

@@ -63,6 +63,13 @@ pub(crate) struct Text {
 }
 
 impl Text {
+    /// For tests.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn leaked(text: &str) -> Self {
+        let text = text.to_owned().leak();
+        Self { start: text.as_ptr(), length: text.len() }
+    }
+
     /// # Safety
     ///
     /// `start` must point to `length` bytes that do not change while the answer is used.

@@ -28,6 +28,7 @@ mod writer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::allocation::uncounted;
 use crate::clock::Clock;
 use crate::hook::{self, DeviceEvent, MemoryChange, MemoryLabel, OpStart};
 use crate::{
@@ -141,7 +142,7 @@ impl TensorProfiler {
     fn number(&self) -> Option<u64> {
         match self.recording.load(Ordering::Relaxed) {
             NOT_RECORDING => None,
-            NOT_BEGUN => self.begin(),
+            NOT_BEGUN => uncounted(|| self.begin()),
             number => Some(number),
         }
     }
@@ -156,6 +157,8 @@ impl TensorProfiler {
     }
 }
 
+/// What may hold a lock of the profiler's is [`uncounted`]: an allocation there would be told to the
+/// profiler itself.
 impl Profiler for TensorProfiler {
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };
@@ -209,41 +212,43 @@ impl Profiler for TensorProfiler {
     }
 
     fn note(&self, text: &str) {
-        let mut control = self.control();
-        let notes = &mut control.top().notes;
-        if notes.iter().all(|known| known != text) {
-            notes.push(text.to_owned());
-        }
+        uncounted(|| {
+            let mut control = self.control();
+            let notes = &mut control.top().notes;
+            if notes.iter().all(|known| known != text) {
+                notes.push(text.to_owned());
+            }
+        });
     }
 
     fn step(&self) {
-        self.next_step();
+        uncounted(|| self.next_step());
     }
 
     fn pause(&self) {
-        self.pause_steps();
+        uncounted(|| self.pause_steps());
     }
 
     fn resume(&self) {
-        self.resume_steps();
+        uncounted(|| self.resume_steps());
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.output.setup(stage, run);
-        self.begin_stage(stage, run);
+        uncounted(|| self.begin_stage(stage, run));
     }
 
     fn teardown(&self, stage: Option<Stage>) {
-        self.end_stage(stage);
+        uncounted(|| self.end_stage(stage));
         self.output.teardown(stage);
     }
 
     fn summary(&self) -> String {
-        self.paint_report()
+        uncounted(|| self.paint_report())
     }
 
     fn report(&self) -> Option<Report> {
-        Some(Report::Tensor(self.snapshot()))
+        Some(Report::Tensor(uncounted(|| self.snapshot())))
     }
 
     fn output(&self) -> Option<&Output> {
@@ -251,7 +256,7 @@ impl Profiler for TensorProfiler {
     }
 
     fn describe(&self) {
-        self.finish_stage();
+        uncounted(|| self.finish_stage());
         crate::output::deliver(Some(&self.output), &self.summary());
         crate::output::deliver_json(Some(&self.output), || self.report());
         self.teardown(None);

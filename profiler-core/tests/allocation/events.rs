@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use profiler_core::hook::{OpScope, OpStart};
-use profiler_core::{Action, Profiler, Report, TensorProfiler, activate};
+use profiler_core::tensor::Schedule;
+use profiler_core::{
+    Action, Profiler, ProfilerExt, Report, RunContext, Stage, TensorProfiler, activate,
+};
 
 use crate::turn;
 
@@ -40,4 +43,28 @@ fn ops_have_memory() {
     assert_eq!(memory("test::keeps"), 100_000);
     assert_eq!(memory("test::passes"), 0);
     assert_eq!(memory("test::frees"), -100_000);
+}
+
+/// The profiler is active and also called directly, as trainers do: what it allocates with its own
+/// locks held must not come back to it.
+#[test]
+fn a_profiler_that_is_called_directly_does_not_wait_for_itself() {
+    let _turn = turn();
+    let schedule = Schedule::new().wait(1).warmup(1).active(2);
+    let profiler = TensorProfiler::new().schedule(schedule).expect("a schedule");
+    let profiler = Arc::new(profiler.profile_memory(true));
+    let mut guards = Vec::new();
+    for stage in 0..40 {
+        profiler.setup(Stage::Fit, &RunContext::default());
+        guards.push(activate(profiler.clone()));
+        for step in 0..8 {
+            profiler.note(&format!("{stage}, {step}: {}", "a long note ".repeat(200)));
+            let _scope = profiler.profile(Action::new(&format!("step {step}")));
+            drop(vec![0_u8; 5_000]);
+            profiler.step();
+        }
+        assert!(profiler.report().is_some());
+        assert!(!profiler.summary().is_empty());
+        profiler.teardown(Some(Stage::Fit));
+    }
 }

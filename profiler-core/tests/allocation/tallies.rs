@@ -155,7 +155,7 @@ fn a_panic_frees_what_it_unwinds() {
     let _turn = crate::turn();
     let run = || {
         let _block = Box::new([0_u8; 64]);
-        let _vector = vec![0_u8; 128];
+        let _vector = black_box(vec![0_u8; 128]);
         std::panic::resume_unwind(Box::new(7_u64));
     };
     let (count, caught) = counted(|| std::panic::catch_unwind(run));

@@ -90,6 +90,7 @@ pub fn function(samples: &Samples, action: &ActionSamples, function: &str) -> [S
                 sum.samples += counts.samples;
                 sum.working_ticks += counts.working_ticks;
                 sum.waiting_ticks += counts.waiting_ticks;
+                sum.stalled_ticks += counts.stalled_ticks;
             }
         }
     }

@@ -111,3 +111,22 @@ fn padding_may_differ_from_side_to_side() {
     assert_eq!(convolution(&[2, 0, 0, 0]), Some(2 * 9 * 8 * 6));
     assert_eq!(convolution(&[1, 2, 0, 1]), Some(2 * 9 * 9 * 7));
 }
+
+#[test]
+fn one_number_may_stand_for_all_dimensions() {
+    // candle's convolutions: input, weight, no bias, stride, padding, dilation, groups.
+    let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
+    let one = |value: i64| TensorShape::Integers(vec![value]);
+    let mut inputs = vec![tensor(&[16, 3, 28, 28]), tensor(&[4, 3, 3, 3]), TensorShape::NotATensor];
+    inputs.extend([one(2), one(1), one(1), one(1)]);
+    let expected = 2 * 16 * (14 * 14) * (4 * 3 * 3 * 3);
+    assert_eq!(flops("candle::conv2d", &inputs), Some(expected));
+    // A transposed one multiplies its weight once per place of its input.
+    let mut inputs = vec![tensor(&[16, 4, 14, 14]), tensor(&[4, 3, 3, 3]), TensorShape::NotATensor];
+    inputs.extend([one(2), one(1), one(1), one(1)]);
+    assert_eq!(flops("candle::conv_transpose2d", &inputs), Some(expected));
+    // No op of its own: what it calls is counted.
+    let matrices = [tensor(&[2, 3, 4]), tensor(&[4, 5])];
+    assert_eq!(flops("candle::broadcast_matmul", &matrices), None);
+    assert_eq!(flops("burn::conv2d_backward", &matrices), None);
+}

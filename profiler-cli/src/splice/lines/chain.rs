@@ -3,7 +3,8 @@
 use syn::Expr;
 use syn::spanned::Spanned;
 
-use super::walk::{Walker, attributes_of, is_computed, line_of};
+use super::expressions::{attributes_of, is_computed};
+use super::walk::{Walker, line_of};
 
 /// What comes behind a link of a chain is on a line of its own.
 struct Wrap<'e> {

@@ -6,6 +6,8 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Attribute, BinOp, Block, Expr, ExprClosure, ExprIf, ExprMatch, Label, Stmt};
 
+use super::expressions::{attributes_of, is_assignment, is_computed};
+
 /// What kinds of frames there are, as profiler-core's `lines::abi::frame_kind` has them.
 pub(super) const CALL: u32 = 0;
 const CLOSURE: u32 = 1;
@@ -121,7 +123,7 @@ impl Walker<'_> {
     fn statement(&mut self, statement: &Stmt) {
         match statement {
             Stmt::Local(local) => {
-                self.begin(&local.attrs, statement.span(), local.let_token.span);
+                self.begin(&local.attrs, statement.span(), line_of(local.let_token.span));
                 if let Some(init) = &local.init {
                     self.expression(&init.expr);
                     if let Some((_, diverge)) = &init.diverge {
@@ -131,29 +133,30 @@ impl Walker<'_> {
             }
             Stmt::Item(_) => {}
             Stmt::Expr(expression, _) => {
-                let attributes = attributes_of(expression);
-                let begins = attributes.last().map_or(expression.span(), |last| {
-                    self.after_attribute(last).unwrap_or(expression.span())
-                });
-                self.begin(attributes, expression.span(), begins);
+                let (attributes, span) = (attributes_of(expression), expression.span());
+                let line = match attributes.last() {
+                    Some(last) => self.line_after(last.span().byte_range().end),
+                    None => line_of(span),
+                };
+                self.begin(attributes, span, line);
                 self.expression(expression);
             }
             Stmt::Macro(call) => {
-                self.begin(&call.attrs, statement.span(), call.mac.path.span());
+                self.begin(&call.attrs, statement.span(), line_of(call.mac.path.span()));
             }
         }
     }
 
-    /// No span is known of what follows an attribute: only that it is there.
-    fn after_attribute(&self, attribute: &Attribute) -> Option<Span> {
-        // The attribute's own last line: what it belongs to stands there or below, and a line that
-        // only an attribute is on is never marked twice.
-        Some(attribute.bracket_token.span.close())
+    /// The line of what stands behind an attribute.
+    fn line_after(&self, offset: usize) -> u32 {
+        let (before, behind) = self.source.split_at_checked(offset).unwrap_or((self.source, ""));
+        let blanks = behind.len() - behind.trim_start().len();
+        let lines = |text: &str| text.matches('\n').count() as u32;
+        1 + lines(before) + lines(&behind[..blanks])
     }
 
     /// A statement begins: the mark goes before its attributes, and is there when it is.
-    fn begin(&mut self, attributes: &[Attribute], span: Span, begins: Span) {
-        let line = line_of(begins);
+    fn begin(&mut self, attributes: &[Attribute], span: Span, line: u32) {
         if self.is_marked(line) {
             return;
         }
@@ -190,7 +193,9 @@ impl Walker<'_> {
                 self.repeated(of.label.as_ref(), Some(header), &of.body);
             }
             Expr::Continue(of) => {
-                if let Some(header) = self.header(of.label.as_ref().map(|label| label.ident.to_string())) {
+                if let Some(header) =
+                    self.header(of.label.as_ref().map(|label| label.ident.to_string()))
+                {
                     self.around(of.span(), format!("{{ __mlprof_lines.at({header}); "), " }");
                 }
             }
@@ -230,7 +235,11 @@ impl Walker<'_> {
                 self.expression(&of.func);
                 self.arguments(of.args.iter());
             }
-            Expr::MethodCall(_) | Expr::Try(_) | Expr::Await(_) | Expr::Field(_) | Expr::Index(_) => {
+            Expr::MethodCall(_)
+            | Expr::Try(_)
+            | Expr::Await(_)
+            | Expr::Field(_)
+            | Expr::Index(_) => {
                 self.chain(expression);
             }
             // Nothing is computed, nothing is known of it, or it is computed by the compiler.
@@ -413,66 +422,5 @@ impl Walker<'_> {
             }
         }
         self.expression(value);
-    }
-}
-
-fn is_assignment(op: &BinOp) -> bool {
-    use BinOp::{
-        AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, DivAssign, MulAssign, RemAssign,
-        ShlAssign, ShrAssign, SubAssign,
-    };
-    matches!(
-        op,
-        AddAssign(_) | SubAssign(_) | MulAssign(_) | DivAssign(_) | RemAssign(_) | BitXorAssign(_)
-            | BitAndAssign(_) | BitOrAssign(_) | ShlAssign(_) | ShrAssign(_)
-    )
-}
-
-/// Whether an expression is a value that something had to be done for, and no place: it can be handed
-/// through a function.
-pub(super) fn is_computed(expression: &Expr) -> bool {
-    match expression {
-        Expr::MethodCall(_) | Expr::Try(_) | Expr::Await(_) => true,
-        // A constructor does nothing; and what it borrows may live longer than a statement.
-        Expr::Call(of) => match &*of.func {
-            Expr::Path(path) => path.path.segments.last().is_some_and(|name| {
-                let name = name.ident.to_string();
-                !name.trim_start_matches("r#").starts_with(char::is_uppercase)
-            }),
-            _ => true,
-        },
-        Expr::Macro(of) => {
-            of.mac.path.segments.last().is_some_and(|name| name.ident == "vec" || name.ident == "format")
-        }
-        _ => false,
-    }
-}
-
-/// The attributes before an expression.
-pub(super) fn attributes_of(expression: &Expr) -> &[Attribute] {
-    match expression {
-        Expr::Array(of) => &of.attrs,
-        Expr::Assign(of) => &of.attrs,
-        Expr::Async(of) => &of.attrs,
-        Expr::Await(of) => &of.attrs,
-        Expr::Binary(of) => &of.attrs,
-        Expr::Block(of) => &of.attrs,
-        Expr::Break(of) => &of.attrs,
-        Expr::Call(of) => &of.attrs,
-        Expr::Closure(of) => &of.attrs,
-        Expr::Continue(of) => &of.attrs,
-        Expr::ForLoop(of) => &of.attrs,
-        Expr::If(of) => &of.attrs,
-        Expr::Loop(of) => &of.attrs,
-        Expr::Macro(of) => &of.attrs,
-        Expr::Match(of) => &of.attrs,
-        Expr::MethodCall(of) => &of.attrs,
-        Expr::Return(of) => &of.attrs,
-        Expr::Struct(of) => &of.attrs,
-        Expr::Try(of) => &of.attrs,
-        Expr::Tuple(of) => &of.attrs,
-        Expr::Unsafe(of) => &of.attrs,
-        Expr::While(of) => &of.attrs,
-        _ => &[],
     }
 }

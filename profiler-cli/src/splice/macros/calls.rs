@@ -114,7 +114,8 @@ fn skip_repeated<'m, 'c>(
 ) -> Option<(&'m [TokenTree], &'c [TokenTree])> {
     let repeated: Vec<_> = repeated.into_iter().collect();
     // Behind the group stands the operator, before which there may be a separator.
-    let is_operator = |token: &TokenTree| ['*', '+', '?'].iter().any(|one| is_punctuation(Some(token), *one));
+    let is_operator =
+        |token: &TokenTree| ['*', '+', '?'].iter().any(|one| is_punctuation(Some(token), *one));
     let operator = rest.iter().take(2).position(is_operator)?;
     let rest = &rest[operator + 1..];
     if is_punctuation(repeated.first(), '#') && repeated.len() == 2 {
@@ -172,7 +173,10 @@ mod tests {
             pairs(&[("a", "f"), ("t", "B"), ("v", "pub")])
         );
         assert_eq!(values("$a:ident $(,)?", "exp,"), pairs(&[("a", "exp")]));
-        assert_eq!(values("[$a:ident] ($b:expr)", "[x] (1 + 2)"), pairs(&[("a", "x"), ("b", "1+2")]));
+        assert_eq!(
+            values("[$a:ident] ($b:expr)", "[x] (1 + 2)"),
+            pairs(&[("a", "x"), ("b", "1+2")])
+        );
         assert_eq!(values("$a:ident, $b:ident", "exp"), None);
         assert_eq!(values("unary $a:ident", "binary f"), None);
         assert_eq!(values("$($a:ident),*", "a, b"), pairs(&[("unknown", "")]));

@@ -18,8 +18,11 @@ use super::hook::{Hook, Inputs, Made};
 use super::path::FunctionPath;
 use super::result::{FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
-use super::walk::{Context, plain};
+use super::walk::{Context, owned, plain};
 use scan::{MadeFunction, Part};
+
+/// Where the compiler's own macros are found.
+const CORE: &str = "crate::__mlprof::__core::";
 
 /// The macros of a crate, and all calls of macros.
 #[derive(Default)]
@@ -101,7 +104,7 @@ pub(super) fn splice(
         for rule in &definition.rules {
             for function in &rule.functions {
                 let made = all_made(selection, calls, rule, function);
-                result.seen.extend(made.iter().map(|one| one.path.to_string()));
+                result.seen.extend(made.iter().map(|one| one.path.full()));
                 if made.iter().all(|one| one.hooks.is_empty()) {
                     continue;
                 }
@@ -190,12 +193,15 @@ fn obstacle(definition: &Definition, function: &MadeFunction) -> Option<String> 
     if definition.is_exported {
         return Some("an exported macro makes it, also in other crates".to_owned());
     }
-    if let Some(owner) = definition.context.obstacle.as_ref().or(function.attribute.as_ref()) {
-        return Some(format!("`#[{owner}]` may do with its body what it likes"));
+    if let Some(obstacle) = &definition.context.obstacle {
+        return Some(obstacle.clone());
     }
-    function.qualifier.map(|qualifier| {
-        format!("it is {qualifier} that a macro makes, into which no hook is put")
-    })
+    if let Some(attribute) = &function.attribute {
+        return Some(owned(attribute));
+    }
+    function
+        .qualifier
+        .map(|qualifier| format!("it is {qualifier} that a macro makes, into which no hook is put"))
 }
 
 /// The statements that a function in a macro begins with: one for each kind of hook that any of its
@@ -217,11 +223,7 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<String, String> {
             .iter()
             .filter_map(|one| one.hooks.iter().find(is_it).map(|hook| (one, hook)))
             .collect();
-        let only = if chosen.len() == made.len() {
-            None
-        } else {
-            Some(only(&chosen, function)?)
-        };
+        let only = if chosen.len() == made.len() { None } else { Some(only(&chosen, function)?) };
         let name = name(&chosen, kind, function)?;
         let hook = Hook { kind, name: String::new(), inputs: inputs.clone() };
         text += &hook.made_statement(&Made { name, only }, &function.arguments)?;
@@ -240,7 +242,7 @@ fn only(
     let mut names = names.ok_or_else(unknown)?;
     names.sort();
     names.dedup();
-    Ok((format!("::core::stringify!(${fragment})"), names))
+    Ok((format!("{CORE}stringify!(${fragment})"), names))
 }
 
 /// An expression for the name of the function that a call makes.
@@ -263,13 +265,15 @@ fn name(
         };
         if chosen.iter().all(|(one, hook)| fits(one, hook)) {
             return Ok(format!(
-                "::core::concat!({before:?}, ::core::stringify!(${fragment}), {after:?})"
+                "{CORE}concat!({before:?}, {CORE}stringify!(${fragment}), {after:?})"
             ));
         }
     }
     if kind != HookKind::Function {
-        return Err("a macro makes it, and its name cannot be put together from the macro's".to_owned());
+        return Err(
+            "a macro makes it, and its name cannot be put together from the macro's".to_owned()
+        );
     }
     let parts: String = function.path.iter().map(Part::expression).collect();
-    Ok(format!("::core::concat!(::core::module_path!(){parts})"))
+    Ok(format!("{CORE}concat!({CORE}module_path!(){parts})"))
 }

@@ -41,7 +41,7 @@ impl Part {
     pub fn expression(&self) -> String {
         match self {
             Self::Name(name) => format!(", {:?}", format!("::{name}")),
-            Self::Fragment(name) => format!(", \"::\", ::core::stringify!(${name})"),
+            Self::Fragment(name) => format!(", \"::\", {}stringify!(${name})", super::CORE),
         }
     }
 }
@@ -51,7 +51,8 @@ pub(super) fn rules(tokens: TokenStream) -> Vec<Rule> {
     let tokens: Vec<_> = tokens.into_iter().collect();
     let mut rules = Vec::new();
     for window in tokens.windows(4) {
-        if let [TokenTree::Group(matcher), TokenTree::Punct(one), TokenTree::Punct(two), body] = window
+        if let [TokenTree::Group(matcher), TokenTree::Punct(one), TokenTree::Punct(two), body] =
+            window
             && (one.as_char(), two.as_char()) == ('=', '>')
             && let TokenTree::Group(body) = body
         {
@@ -118,7 +119,9 @@ fn scan(tokens: TokenStream, around: &Around, functions: &mut Vec<MadeFunction>)
                     && let Some(block) = group(tokens.get(body), Delimiter::Brace)
                 {
                     let mut inner = around.clone();
-                    inner.path.extend(word(tokens.get(place + 1)).map(|name| Part::Name(plain(&name))));
+                    inner
+                        .path
+                        .extend(word(tokens.get(place + 1)).map(|name| Part::Name(plain(&name))));
                     inner.attribute = inner.attribute.or(unknown_attribute(&tokens[..place]));
                     scan(block.stream(), &inner, functions);
                     place = body + 1;
@@ -155,15 +158,16 @@ fn implementation(
         .find(|next| group(tokens.get(*next), Delimiter::Brace).is_some())?;
     let block = group(tokens.get(body), Delimiter::Brace)?;
     let head = &tokens[place + 1..body];
-    let is_word = |token: &TokenTree, name: &str| matches!(token, TokenTree::Ident(word) if word == name);
+    let is_word =
+        |token: &TokenTree, name: &str| matches!(token, TokenTree::Ident(word) if word == name);
     let head = match head.iter().position(|token| is_word(token, "where")) {
         Some(end) => &head[..end],
         None => head,
     };
     // Not that of `for<'a>`.
-    let split = (0..head.len()).rev().find(|place| {
-        is_word(&head[*place], "for") && !is_punctuation(head.get(place + 1), '<')
-    });
+    let split = (0..head.len())
+        .rev()
+        .find(|place| is_word(&head[*place], "for") && !is_punctuation(head.get(place + 1), '<'));
     let of = split.map_or(head, |split| &head[split + 1..]);
     let mut inner = around.clone();
     inner.path.push(last_name(of)?);
@@ -293,12 +297,13 @@ fn unknown_attribute(mut tokens: &[TokenTree]) -> Option<String> {
 }
 
 fn returns(tokens: &[TokenTree]) -> String {
-    let arrow = tokens.windows(2).position(|two| {
-        is_punctuation(two.first(), '-') && is_punctuation(two.get(1), '>')
-    });
+    let arrow = tokens
+        .windows(2)
+        .position(|two| is_punctuation(two.first(), '-') && is_punctuation(two.get(1), '>'));
     let Some(arrow) = arrow else { return String::new() };
     let tokens = &tokens[arrow + 2..];
-    let end = tokens.iter().position(|token| matches!(token, TokenTree::Ident(word) if word == "where"));
+    let end =
+        tokens.iter().position(|token| matches!(token, TokenTree::Ident(word) if word == "where"));
     let of: TokenStream = tokens[..end.unwrap_or(tokens.len())].iter().cloned().collect();
     super::super::rules::without_blanks(&of.to_string())
 }

@@ -2,11 +2,13 @@
 // begins with. Comments and line breaks are taken out of it, for it has to fit on a line that exists.
 //
 // It compiles in every edition since 2015 and without std; full paths everywhere, since the crate may
-// have names of its own or no prelude.
+// have names of its own or no prelude. `::core::` is replaced by what `__core` stands for.
 
 #[allow(warnings, unsafe_code, clippy::all, clippy::pedantic, clippy::restriction)]
 #[doc(hidden)]
 mod __mlprof {
+    pub extern crate core as __core;
+
     // The same text is in profiler-core's spliced/: what a spliced function tells of itself.
     #[repr(C)]
     pub struct Site {
@@ -152,7 +154,9 @@ mod __mlprof {
         loop {}
     }
     /*TENSORS*/
+    /*LINES*/
 }
+/*MODULE ENDS*/
 
 #[allow(unused_macros)]
 macro_rules! __mlprof_site {

@@ -25,9 +25,12 @@ use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage}
 /// [`LEAST_BYTES`](super::LEAST_BYTES) and more, unless [told otherwise](Self::blocks_from): the
 /// report says how much that is of all.
 ///
-/// *Cost*: some 3 ns for each allocation and each free, 15 to 50 ns for a block whose origin is
+/// *Cost*: some 5 ns for each allocation and each free, some 20 ns more for a block whose origin is
 /// remembered, and some 100 ns for the start and stop of an action. *Memory*: at most 6 MB for 262,144
-/// blocks, and 2.6 MB for 65,536 call paths; what does not fit is counted and reported.
+/// blocks, and 4 MB for 65,536 call paths; what does not fit is counted and reported.
+///
+/// *Stages*: actions are of the running stage; the peak, what is alive and the totals of the process
+/// are of the outermost running stage.
 ///
 /// *One at a time*: a second profiler of this kind counts, too, but does not know who allocated
 /// what; its report says so.

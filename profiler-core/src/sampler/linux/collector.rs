@@ -15,15 +15,13 @@ use crate::sampler::{SamplerError, SamplerSettings, scopes};
 /// much goes to the end of the handler and to waiting again.
 const STILL_IDLE_NANOSECONDS: u64 = 50_000;
 
-/// A thread is idle after waiting for so many ticks in a row.
-const IDLE_AFTER: u32 = 20;
-
 /// What is known of one thread's samples. Weights in ticks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) threads: u64,
     pub(super) working: u64,
     pub(super) waiting: u64,
+    pub(super) stalled: u64,
 }
 
 struct Member {
@@ -49,12 +47,12 @@ pub(super) struct Collector {
     members: HashMap<i32, Member>,
     /// Threads that are not to be sampled: the collector's own.
     left_out: Option<i32>,
-    pub(super) libraries: Libraries,
+    libraries: Libraries,
     /// Worlds that handlers may still look at, and the slots where they may.
     retired: Vec<(*mut World, Vec<&'static Slot>)>,
     /// The session that a recorder is in.
     running: u64,
-    pub(super) totals: Totals,
+    totals: Totals,
     ended: HashMap<String, Tally>,
     record: Vec<u64>,
     last_offset: u64,
@@ -86,6 +84,19 @@ pub(super) struct Totals {
     pub(super) processor_stopped: u64,
 }
 
+/// What a report is made of.
+pub(super) struct Found {
+    pub(super) hz: u32,
+    pub(super) totals: Totals,
+    /// By name.
+    pub(super) threads: Vec<(String, Tally)>,
+    pub(super) libraries: Libraries,
+    /// How long was sampled.
+    pub(super) nanoseconds: u64,
+    /// Processor time of the process meanwhile, in nanoseconds.
+    pub(super) processor: u64,
+}
+
 impl Collector {
     pub(super) fn new(settings: SamplerSettings) -> Result<Self, SamplerError> {
         let mut libraries = Libraries::default();
@@ -112,10 +123,6 @@ impl Collector {
         collector.publish_world();
         collector.signal = Some(Signal::take()?);
         Ok(collector)
-    }
-
-    fn period(&self) -> u64 {
-        1_000_000_000 / u64::from(self.settings.hz)
     }
 
     /// Enough for the deepest samples of two rounds at 1,000 Hz.
@@ -145,9 +152,7 @@ impl Collector {
     }
 
     fn publish_world(&mut self) {
-        let hz = self.settings.hz;
-        let idle_after = IDLE_AFTER.max(hz / 50);
-        let world = self.libraries.world(self.settings.frame_pointers, idle_after);
+        let world = self.libraries.world(self.settings);
         let before = WORLD.swap(Box::into_raw(Box::new(world)), Ordering::SeqCst);
         self.retire(before);
     }
@@ -231,7 +236,7 @@ impl Collector {
                 member.slot.scopes.store(address.cast_mut(), Ordering::Relaxed);
             }
         });
-        let period = self.period();
+        let period = self.settings.period();
         for member in self.members.values().filter(|member| !member.has_begun()) {
             // Timers that expire at the same moment would get into each other's way.
             self.last_offset = self.last_offset.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -254,27 +259,27 @@ impl Collector {
         ended.threads += 1;
         ended.working += member.tally.working;
         ended.waiting += member.tally.waiting;
+        ended.stalled += member.tally.stalled;
     }
 
     /// Takes what was sampled.
-    pub(super) fn drain(&mut self) {
+    fn drain(&mut self) {
         let mut members = std::mem::take(&mut self.members);
         members.values_mut().for_each(|member| self.take_samples(member));
         self.members = members;
     }
 
     fn take_samples(&mut self, member: &mut Member) {
-        while member.slot.ring.take(&mut self.record) {
+        let written = member.slot.ring.written();
+        while member.slot.ring.take(written, &mut self.record) {
             let Some(added) = self.totals.tree.add(&self.record, self.running) else { continue };
             self.totals.samples += 1;
-            self.totals.ticks += added.ticks;
+            self.totals.ticks += added.working + added.waiting + added.stalled;
             self.totals.cost += added.cost;
             member.place = Some(added.node);
-            if added.waits {
-                member.tally.waiting += added.ticks;
-            } else {
-                member.tally.working += added.ticks;
-            }
+            member.tally.working += added.working;
+            member.tally.waiting += added.waiting;
+            member.tally.stalled += added.stalled;
         }
         let dropped = member.slot.ring.dropped();
         self.totals.dropped += dropped - member.dropped_before;
@@ -282,7 +287,7 @@ impl Collector {
     }
 
     fn look_after_idle_threads(&mut self) {
-        let (now, period) = (timer::monotonic(), self.period());
+        let (now, period) = (timer::monotonic(), self.settings.period());
         let Totals { tree, unsampled, .. } = &mut self.totals;
         for member in self.members.values_mut() {
             if !member.slot.is_idle.load(Ordering::Acquire) {
@@ -308,7 +313,7 @@ impl Collector {
     }
 
     /// Threads by name, those of one name together.
-    pub(super) fn tallies(&self) -> Vec<(String, Tally)> {
+    fn tallies(&self) -> Vec<(String, Tally)> {
         let mut tallies = self.ended.clone();
         for member in self.members.values() {
             // A thread may have got its name after its first sample.
@@ -318,6 +323,7 @@ impl Collector {
             tally.threads += member.tally.threads;
             tally.working += member.tally.working;
             tally.waiting += member.tally.waiting;
+            tally.stalled += member.tally.stalled;
         }
         tallies.into_iter().collect()
     }
@@ -349,12 +355,27 @@ impl Collector {
         self.retired.is_empty()
     }
 
-    pub(super) fn settings(&self) -> SamplerSettings {
-        self.settings
+    /// The signal that interrupts threads, while there is one.
+    pub(super) fn signal(&self) -> Option<libc::c_int> {
+        self.signal.as_ref().map(|signal| signal.number)
+    }
+
+    /// All that a report is made of, as it is now.
+    pub(super) fn found(&mut self) -> Found {
+        self.drain();
+        let (nanoseconds, processor) = self.spans();
+        Found {
+            hz: self.settings.hz,
+            totals: self.totals.clone(),
+            threads: self.tallies(),
+            libraries: self.libraries.clone(),
+            nanoseconds,
+            processor,
+        }
     }
 
     /// How long was sampled, in nanoseconds, and how much processor time the process used.
-    pub(super) fn spans(&self) -> (u64, u64) {
+    fn spans(&self) -> (u64, u64) {
         let totals = &self.totals;
         let (now, used) = match totals.stopped {
             Some(stopped) => (stopped, totals.processor_stopped),

@@ -10,7 +10,7 @@ use framehop::Unwinder;
 
 use super::registers::{Registers, SYSTEM_CALL, code_address, thread_pointer};
 use super::ring::Writing;
-use super::slot::Slot;
+use super::slot::{Slot, UnwindCache};
 use super::timer;
 use super::world::World;
 use crate::clock::counter;
@@ -27,14 +27,35 @@ const MOST_FRAMES: u64 = 128;
 /// Less of a stack than this below the handler is not enough to unwind on.
 const ROOM_TO_UNWIND: usize = 64 << 10;
 
-/// A sample's first words: lengths and flags; ticks and cost; session.
-pub(super) const HEAD: usize = 3;
+/// A sample's first words: lengths and flags; ticks that were in time and cost; ticks that were
+/// late; session.
+pub(super) const HEAD: usize = 4;
 /// The thread waited.
 pub(super) const WAITS: u64 = 1 << 48;
 /// There were more frames than are kept, or the way out was not found.
 pub(super) const CUT: u64 = 1 << 49;
 /// Nothing but the current function was noted.
 pub(super) const NO_STACK: u64 = 1 << 50;
+
+/// What a sample stands for.
+#[derive(Clone, Copy)]
+struct Ticks {
+    in_time: u64,
+    /// The thread could not be interrupted when they came.
+    late: u64,
+}
+
+impl Ticks {
+    /// A tick that came a good while ago, though no other has come since, is late, too.
+    fn or_late(self, nanoseconds: u64, period: u64) -> Self {
+        /// Longer than an interrupt takes to become a signal.
+        const IN_TIME: u64 = 20_000;
+        match nanoseconds > IN_TIME.max(period / 8) {
+            true => Self { in_time: 0, late: self.late + self.in_time },
+            false => self,
+        }
+    }
+}
 
 /// What the system tells of an expired timer. The first members of `siginfo_t`.
 #[repr(C)]
@@ -69,10 +90,21 @@ pub(super) unsafe extern "C" fn on_signal(
     {
         slot.inside.fetch_add(1, Ordering::SeqCst);
         if slot.generation.load(Ordering::SeqCst) == generation {
-            let ticks = 1 + u64::from(signal.overrun.max(0).unsigned_abs());
-            // SAFETY: the generation is right and `inside` counted, so this is the handler of the
-            // slot's thread, and the world that is read now stays.
-            unsafe { sample(slot, ticks, &Registers::of(context), started) };
+            let missed = u64::from(signal.overrun.max(0).unsigned_abs());
+            if missed > 0 || leaves_time_to_work(slot, started) {
+                // Had the thread been running when the first of several ticks came, it would have
+                // been interrupted there: all of them came while it had no processor.
+                let late = if missed == 0 { 0 } else { 1 + missed };
+                let ticks = Ticks { in_time: u64::from(missed == 0), late };
+                // SAFETY: the generation is right and `inside` counted, so this is the handler of
+                // the slot's thread, and the world that is read now stays.
+                unsafe { sample(slot, ticks, &Registers::of(context), started) };
+                let finished = counter();
+                slot.finished.store(finished, Ordering::Relaxed);
+                note_cost(slot, finished.wrapping_sub(started));
+            } else {
+                slot.passed_over.fetch_add(1, Ordering::Relaxed);
+            }
         }
         slot.inside.fetch_sub(1, Ordering::SeqCst);
     }
@@ -80,13 +112,29 @@ pub(super) unsafe extern "C" fn on_signal(
     unsafe { *errno = error };
 }
 
+/// Whether the thread had twice as long for itself as the last sample took: at a high rate and with
+/// a slow processor it would otherwise come to nothing else.
+fn leaves_time_to_work(slot: &Slot, now: u64) -> bool {
+    let rest = now.wrapping_sub(slot.finished.load(Ordering::Relaxed));
+    rest >= 2 * slot.cost.load(Ordering::Relaxed)
+}
+
+/// Follows slowly what gets longer: mostly that is a handler that lost its processor for a while.
+fn note_cost(slot: &Slot, measured: u64) {
+    let known = slot.cost.load(Ordering::Relaxed);
+    slot.cost.store(measured.min(known + known / 8 + 1000), Ordering::Relaxed);
+}
+
 /// # Safety
 ///
 /// Only in the handler of the slot's thread, with `inside` counted.
-unsafe fn sample(slot: &Slot, ticks: u64, registers: &Registers, started: u64) {
+unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64) {
     // SAFETY: worlds are freed only when no handler is inside any slot.
     let Some(world) = (unsafe { WORLD.load(Ordering::SeqCst).as_ref() }) else { return };
     let waits = is_interrupted_wait(registers, world);
+    let remaining = timer::remaining(slot.timer.load(Ordering::Relaxed)).min(world.period);
+    let mut ticks = ticks.or_late(world.period - remaining, world.period);
+    ticks.in_time += slot.passed_over.swap(0, Ordering::Relaxed);
     let mut writing = slot.ring.begin();
     for _ in 0..HEAD {
         writing.push(0);
@@ -97,13 +145,16 @@ unsafe fn sample(slot: &Slot, ticks: u64, registers: &Registers, started: u64) {
     let flags = unsafe { write_stack(slot, world, registers, &mut writing) };
     let length = writing.length();
     writing.set(0, length | scopes << 16 | flags | if waits { WAITS } else { 0 });
-    writing.set(2, session);
+    writing.set(2, ticks.late);
+    writing.set(3, session);
     let cost = counter().wrapping_sub(started).min(u64::from(u32::MAX));
-    writing.set(1, ticks.min(u64::from(u32::MAX)) | cost << 32);
+    writing.set(1, ticks.in_time.min(u64::from(u32::MAX)) | cost << 32);
     if !writing.finish() {
-        slot.ring.drop_ticks(ticks);
+        slot.ring.drop_ticks(ticks.in_time + ticks.late);
     }
-    note_waiting(slot, world, waits);
+    if !note_waiting(slot, world, waits) {
+        change_phase(slot, world, remaining);
+    }
 }
 
 /// Whether the signal ended a wait in a system call: the call is about to be made again, or says
@@ -122,15 +173,34 @@ fn is_interrupted_wait(registers: &Registers, world: &World) -> bool {
     is_call(at) || is_interrupted && is_call(at.wrapping_sub(SYSTEM_CALL.len()))
 }
 
-/// Stops the timer of a thread that only waits: until it runs again it is where it was.
-fn note_waiting(slot: &Slot, world: &World, waits: bool) {
+/// Stops the timer of a thread that only waits, and says so: until it runs again it is where it was.
+fn note_waiting(slot: &Slot, world: &World, waits: bool) -> bool {
     let count = if waits { slot.waits.load(Ordering::Relaxed) + 1 } else { 0 };
     slot.waits.store(count, Ordering::Relaxed);
-    if count >= world.idle_after {
+    let is_idle = count >= world.idle_after;
+    if is_idle {
         slot.waits.store(0, Ordering::Relaxed);
         timer::stop(slot.timer.load(Ordering::Relaxed));
         slot.idle_since.store(timer::own_processor_time(), Ordering::Relaxed);
         slot.is_idle.store(true, Ordering::Release);
+    }
+    is_idle
+}
+
+/// Every so many samples the time to the next one is chosen at random. Else a loop that takes a
+/// whole number of ticks, as loops of a few milliseconds may, would always be hit at the same places.
+const SAMPLES_IN_PHASE: u64 = 4;
+
+fn change_phase(slot: &Slot, world: &World, remaining: u64) {
+    // A linear congruential generator, of which the upper bits are good.
+    let number = slot.random.load(Ordering::Relaxed);
+    let next = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+    slot.random.store(next, Ordering::Relaxed);
+    if (next >> 60) % SAMPLES_IN_PHASE == 0 {
+        let timer = slot.timer.load(Ordering::Relaxed);
+        // On average what it is anyway. That is less than a period where the sample came late, which
+        // some places in the program make likelier than others.
+        timer::run(timer, (next >> 28 & 0xffff_ffff) * 2 * remaining >> 32, world.period);
     }
 }
 
@@ -193,7 +263,18 @@ unsafe fn write_stack(
     }
     // SAFETY: the cell is this handler's alone, by the slot's invariant.
     let cache = unsafe { &mut *slot.cache.get() };
-    let mut read = read;
+    unwind(world, registers, cache, read, writing)
+}
+
+/// In a function of its own: it takes some kilobytes of stack, which an alternate stack may not have.
+#[inline(never)]
+fn unwind(
+    world: &World,
+    registers: &Registers,
+    cache: &mut UnwindCache,
+    mut read: impl FnMut(u64) -> Result<u64, ()>,
+    writing: &mut Writing<'_>,
+) -> u64 {
     let instruction = registers.instruction as u64;
     let mut frames =
         world.tables.iter_frames(instruction, registers.for_unwinding(), cache, &mut read);

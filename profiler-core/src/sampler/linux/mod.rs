@@ -88,7 +88,8 @@ impl Engine {
             let builder = std::thread::Builder::new().name("mlprof-sampler".to_owned());
             builder.spawn(move || running.run())
         };
-        match without_signals(spawn) {
+        // Signals are the program's: the thread handles none.
+        match blocking(Signals::All, spawn) {
             Ok(thread) => Ok(Self { shared, process, thread: Mutex::new(Some(thread)) }),
             Err(source) => {
                 shared.collector().stop();
@@ -103,8 +104,11 @@ impl Engine {
             return Samples::of_forked_child();
         }
         let mut collector = self.shared.collector();
-        collector.drain();
-        summarize::summarize(&collector, of)
+        let found = collector.found();
+        // The report is not sampled while it is made, which at a high rate would take for ever.
+        let signals = collector.signal().map_or(Signals::None, Signals::One);
+        drop(collector);
+        blocking(signals, || summarize::summarize(found, of))
     }
 
     pub(super) fn enter_session(&self, current: u64, alive: &[u64]) {
@@ -154,17 +158,29 @@ impl Drop for Engine {
     }
 }
 
-/// Calls `spawn` so that the thread that it makes handles no signals: they are the program's.
-fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
-    // SAFETY: plain structures, for which all-zero is valid.
-    let (mut all, mut before) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+/// Signals that wait until later.
+enum Signals {
+    None,
+    One(libc::c_int),
+    All,
+}
+
+/// Calls `work` with signals kept from the calling thread, and from those that it starts.
+fn blocking<T>(signals: Signals, work: impl FnOnce() -> T) -> T {
+    // SAFETY: plain structures, for which all-zero is valid: the empty set.
+    let (mut blocked, mut before): (libc::sigset_t, libc::sigset_t) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: all are good during the calls.
     unsafe {
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        match signals {
+            Signals::None => {}
+            Signals::One(signal) => drop(libc::sigaddset(&raw mut blocked, signal)),
+            Signals::All => drop(libc::sigfillset(&raw mut blocked)),
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, &raw mut before);
     }
-    let spawned = spawn();
+    let result = work();
     // SAFETY: as above; `before` was filled.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    spawned
+    result
 }

@@ -55,12 +55,17 @@ impl Ring {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// Up to where there is something to take now. What is written meanwhile comes the next time:
+    /// a reader may be slower than the writer, who may even be a handler on the reader's thread.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
     /// Takes one record, whose first word says its length in the low 16 bits, into `record`; false
-    /// if there is none. Only the reader may call this.
-    pub(super) fn take(&self, record: &mut Vec<u64>) -> bool {
+    /// if there is none before `written`. Only the reader may call this.
+    pub(super) fn take(&self, written: u64, record: &mut Vec<u64>) -> bool {
         record.clear();
         let read = self.read.load(Ordering::Relaxed);
-        let written = self.written.load(Ordering::Acquire);
         if read == written {
             return false;
         }
@@ -123,11 +128,12 @@ mod tests {
         for round in 0..100 {
             assert!(write(&ring, 7, round) && write(&ring, 5, round + 1), "{round}");
             assert!(!write(&ring, 5, 9), "17 words do not fit");
-            assert!(ring.take(&mut record));
+            let written = ring.written();
+            assert!(ring.take(written, &mut record));
             assert_eq!(record, [7, round, round, round, round, round, round]);
-            assert!(ring.take(&mut record));
+            assert!(ring.take(written, &mut record));
             assert_eq!(record, [5, round + 1, round + 1, round + 1, round + 1]);
-            assert!(!ring.take(&mut record));
+            assert!(!ring.take(written, &mut record));
         }
     }
 
@@ -147,7 +153,8 @@ mod tests {
             let mut is_over = false;
             while !is_over {
                 is_over = writer.is_finished();
-                while ring.take(&mut record) {
+                let written = ring.written();
+                while ring.take(written, &mut record) {
                     let value = record[1];
                     assert_eq!(record.len() as u64, 2 + value % 9);
                     assert!(record[1..].iter().all(|word| *word == value));

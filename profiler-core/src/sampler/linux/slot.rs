@@ -41,6 +41,13 @@ pub(super) struct Slot {
     pub(super) is_main: AtomicBool,
     /// Null for a thread that never recorded anything.
     pub(super) scopes: AtomicPtr<OpenScopes>,
+    /// When the last sample was finished and about how long one takes, by the processor's counter,
+    /// and the ticks that were passed over since. The handler's.
+    pub(super) finished: AtomicU64,
+    pub(super) cost: AtomicU64,
+    pub(super) passed_over: AtomicU64,
+    /// For the moments of samples. The handler's.
+    pub(super) random: AtomicU64,
     /// How many samples of waiting came one after the other.
     pub(super) waits: AtomicU32,
     /// The handler has stopped the timer, since the thread only waits. The collector starts it again.
@@ -68,6 +75,10 @@ impl Slot {
             stack_high: AtomicUsize::new(0),
             is_main: AtomicBool::new(false),
             scopes: AtomicPtr::new(ptr::null_mut()),
+            finished: AtomicU64::new(0),
+            cost: AtomicU64::new(0),
+            passed_over: AtomicU64::new(0),
+            random: AtomicU64::new(u64::from(index)),
             waits: AtomicU32::new(0),
             is_idle: AtomicBool::new(false),
             idle_since: AtomicU64::new(0),
@@ -131,10 +142,13 @@ impl Slots {
         };
         // What a stale record would be: written after the last reading.
         let mut record = Vec::new();
-        while slot.ring.take(&mut record) {}
+        let written = slot.ring.written();
+        while slot.ring.take(written, &mut record) {}
         slot.stack_low.store(0, Ordering::Relaxed);
         slot.stack_high.store(0, Ordering::Relaxed);
         slot.scopes.store(ptr::null_mut(), Ordering::Relaxed);
+        slot.cost.store(0, Ordering::Relaxed);
+        slot.passed_over.store(0, Ordering::Relaxed);
         slot.waits.store(0, Ordering::Relaxed);
         slot.is_idle.store(false, Ordering::Relaxed);
         slot.has_begun.store(false, Ordering::Relaxed);

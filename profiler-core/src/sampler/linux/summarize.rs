@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::collector::Collector;
+use super::collector::{Found, Totals};
 use super::symbols::{Frame, Function, Symbols};
 use super::tree::{Key, NodeId, Tree, Weights};
 use crate::Stage;
@@ -16,20 +16,20 @@ use crate::sampler::ReportedSessions;
 /// Stands for callers that are not known.
 const CUT: &str = "(callers not known)";
 
-pub(super) fn summarize(collector: &Collector, of: Option<&ReportedSessions>) -> Samples {
-    let totals = &collector.totals;
-    let (nanoseconds, processor) = collector.spans();
-    let hz = f64::from(collector.settings().hz);
-    let mut summary = Summary::new(Symbols::new(&collector.libraries));
+pub(super) fn summarize(found: Found, of: Option<&ReportedSessions>) -> Samples {
+    let totals = &found.totals;
+    let hz = f64::from(found.hz);
+    let mut summary = Summary::new(Symbols::new(&found.libraries));
     summary.add_tree(&totals.tree, of);
-    let mut threads: Vec<ThreadSamples> = collector
-        .tallies()
+    let mut threads: Vec<ThreadSamples> = found
+        .threads
         .into_iter()
         .map(|(thread, tally)| ThreadSamples {
             thread,
             threads: tally.threads,
             working_ticks: tally.working,
             waiting_ticks: tally.waiting,
+            stalled_ticks: tally.stalled,
         })
         .collect();
     threads.sort_by(|a, b| {
@@ -40,23 +40,22 @@ pub(super) fn summarize(collector: &Collector, of: Option<&ReportedSessions>) ->
     Samples {
         asked_hz: hz,
         reached_hz: hz * in_time,
-        seconds: nanoseconds as f64 * 1e-9,
+        seconds: found.nanoseconds as f64 * 1e-9,
         seconds_per_tick: 1.0 / hz,
         samples: totals.samples,
         dropped_ticks: totals.dropped,
         handler_seconds: Rate::now().seconds(totals.cost),
-        processor_seconds: processor as f64 * 1e-9,
+        processor_seconds: found.processor as f64 * 1e-9,
         unsampled_processor_seconds: totals.unsampled as f64 * 1e-9,
         actions,
         threads,
         functions,
         stacks,
-        notes: notes(collector),
+        notes: notes(totals),
     }
 }
 
-fn notes(collector: &Collector) -> Vec<String> {
-    let totals = &collector.totals;
+fn notes(totals: &Totals) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |count: u64, text: &str| {
         if count > 0 {
@@ -288,5 +287,6 @@ fn counts(weights: &Weights) -> SampleCounts {
         samples: weights.samples,
         working_ticks: weights.working,
         waiting_ticks: weights.waiting,
+        stalled_ticks: weights.stalled,
     }
 }

@@ -108,6 +108,14 @@ pub(super) fn run(timer: libc::timer_t, first: u64, period: u64) {
     set(timer, first.max(1), period);
 }
 
+/// Nanoseconds to the next expiry. Also for the handler.
+pub(super) fn remaining(timer: libc::timer_t) -> u64 {
+    let mut times = libc::itimerspec { it_interval: span(0), it_value: span(0) };
+    // SAFETY: `times` is good during the call; async-signal-safe.
+    unsafe { libc::timer_gettime(timer, &raw mut times) };
+    times.it_value.tv_sec as u64 * 1_000_000_000 + times.it_value.tv_nsec as u64
+}
+
 /// Also for the handler.
 pub(super) fn stop(timer: libc::timer_t) {
     set(timer, 0, 0);

@@ -7,12 +7,13 @@ use crate::Action;
 
 pub(super) type NodeId = u32;
 
-/// Samples that ended at one place. Weights are in ticks: a sample whose thread could not be
-/// interrupted in time stands for several.
+/// Samples that ended at one place. Weights are in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Weights {
     pub(super) working: u64,
     pub(super) waiting: u64,
+    /// Came while the thread could not be interrupted.
+    pub(super) stalled: u64,
     /// Samples of work, and their weights squared, for the standard error.
     pub(super) samples: u64,
     pub(super) squares: u64,
@@ -22,6 +23,7 @@ impl Weights {
     pub(super) fn add(&mut self, other: &Self) {
         self.working += other.working;
         self.waiting += other.waiting;
+        self.stalled += other.stalled;
         self.samples += other.samples;
         self.squares += other.squares;
     }
@@ -65,8 +67,9 @@ pub(super) struct Tree {
 /// What the collector has to know of a record that was added.
 pub(super) struct Added {
     pub(super) node: NodeId,
-    pub(super) waits: bool,
-    pub(super) ticks: u64,
+    pub(super) working: u64,
+    pub(super) waiting: u64,
+    pub(super) stalled: u64,
     /// Ticks of the processor's counter that the handler took.
     pub(super) cost: u64,
 }
@@ -88,7 +91,7 @@ impl Tree {
 
     /// Adds a sample, as the handler wrote it; `None` if it is broken.
     pub(super) fn add(&mut self, record: &[u64], running: u64) -> Option<Added> {
-        let [lengths, ticks_and_cost, own] = *record.first_chunk::<HEAD>()?;
+        let [lengths, ticks_and_cost, late, own] = *record.first_chunk::<HEAD>()?;
         let scopes = (lengths >> 16 & 0xffff_ffff) as usize;
         let (scope_words, code) = record[HEAD..].split_at_checked(scopes.div_ceil(2))?;
         let halves = scope_words.iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]);
@@ -115,15 +118,13 @@ impl Tree {
         }
         let (ticks, cost) = (ticks_and_cost & 0xffff_ffff, ticks_and_cost >> 32);
         let waits = lengths & WAITS != 0;
-        let weights = &mut self.nodes[place as usize].weights;
-        if waits {
-            weights.waiting += ticks;
-        } else {
-            weights.working += ticks;
-            weights.samples += 1;
-            weights.squares += ticks * ticks;
-        }
-        Some(Added { node: place, waits, ticks, cost })
+        // Late or not, who waits waits.
+        let (working, waiting, stalled) =
+            if waits { (0, ticks + late, 0) } else { (ticks, 0, late) };
+        let samples = u64::from(working > 0);
+        let added = Weights { working, waiting, stalled, samples, squares: working * working };
+        self.nodes[place as usize].weights.add(&added);
+        Some(Added { node: place, working, waiting, stalled, cost })
     }
 
     /// Counts more waiting at a place.
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     fn record(flags: u64, ticks: u64, own: u64, scopes: &[Action], code: &[u64]) -> Vec<u64> {
-        let mut record = vec![0, ticks | 5 << 32, own];
+        let mut record = vec![0, ticks | 5 << 32, 2, own];
         for pair in scopes.chunks(2) {
             let number = |at: usize| pair.get(at).map_or(0, |action| u64::from(action.number()));
             record.push(number(0) | number(1) << 32);
@@ -193,7 +194,7 @@ mod tests {
         let mut tree = Tree::default();
         let scopes = [outer, outer, op, inner];
         let added = tree.add(&record(0, 1, 7, &scopes, &[30, 20, 10]), 9).expect("whole");
-        assert_eq!((added.waits, added.ticks, added.cost), (false, 1, 5));
+        assert_eq!((added.working, added.waiting, added.stalled, added.cost), (1, 0, 2, 5));
         assert_eq!(
             path(&tree, added.node),
             [
@@ -208,10 +209,13 @@ mod tests {
         let again = tree.add(&record(0, 3, 7, &scopes, &[30, 20, 10]), 9).expect("whole");
         assert_eq!(again.node, added.node);
         let weights = tree.nodes[again.node as usize].weights;
-        assert_eq!(weights, Weights { working: 4, waiting: 0, samples: 2, squares: 10 });
+        assert_eq!(
+            weights,
+            Weights { working: 4, waiting: 0, stalled: 4, samples: 2, squares: 10 }
+        );
         let waits = tree.add(&record(WAITS | CUT, 2, 0, &[], &[30]), 9).expect("whole");
         tree.add_waiting(waits.node, 5);
-        assert_eq!(tree.nodes[waits.node as usize].weights.waiting, 7);
+        assert_eq!(tree.nodes[waits.node as usize].weights.waiting, 9, "two of them were late");
         assert_eq!(path(&tree, waits.node)[1], Key::Cut);
         assert!(tree.add(&[3, 1], 9).is_none(), "too short");
         assert!(tree.add(&record(0, 1, 7, &scopes, &[])[..4], 9).is_none(), "cut off");

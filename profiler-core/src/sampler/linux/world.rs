@@ -4,10 +4,16 @@ use std::ffi::{CStr, CString, OsStr};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
 };
+
+use crate::sampler::SamplerSettings;
+
+/// A thread is idle after waiting for so many ticks in a row, and for 20 ms.
+const IDLE_AFTER: u32 = 20;
 
 pub(super) type Tables = UnwinderNative<&'static [u8], MustNotAllocateDuringUnwind>;
 
@@ -22,6 +28,8 @@ pub(super) struct World {
     main_stack: Range<usize>,
     pub(super) walks_frame_pointers: bool,
     pub(super) idle_after: u32,
+    /// Of timers, in nanoseconds.
+    pub(super) period: u64,
 }
 
 /// The first stack's neighbours are kept this far away from it, at least.
@@ -59,8 +67,10 @@ pub(super) struct Library {
     handle: *mut libc::c_void,
 }
 
-// SAFETY: the handle is only passed to `dlclose`, which any thread may call.
+// SAFETY: the handle is only passed to `dlclose`, once and by any thread.
 unsafe impl Send for Library {}
+// SAFETY: as above; nothing else can change.
+unsafe impl Sync for Library {}
 
 #[derive(Clone)]
 struct Unwinding {
@@ -77,10 +87,10 @@ impl Drop for Library {
     }
 }
 
-/// All libraries that are loaded, and what changes when one more is.
-#[derive(Default)]
+/// All libraries that are loaded, and what changes when one more is. A copy keeps them, too.
+#[derive(Default, Clone)]
 pub(super) struct Libraries {
-    pub(super) libraries: Vec<Library>,
+    pub(super) libraries: Vec<Arc<Library>>,
     changes: (u64, u64),
 }
 
@@ -142,17 +152,18 @@ impl Libraries {
         for listed in listing.listed {
             let is_known = self.libraries.iter().any(|known| known.is(&listed));
             if !is_known && let Some(library) = Library::keep(&listed) {
-                self.libraries.push(library);
+                self.libraries.push(Arc::new(library));
             }
         }
     }
 
     pub(super) fn around(&self, address: usize) -> Option<&Library> {
-        self.libraries.iter().find(|library| library.range.contains(&address))
+        let mut libraries = self.libraries.iter();
+        libraries.find(|library| library.range.contains(&address)).map(Arc::as_ref)
     }
 
     /// The world with these libraries.
-    pub(super) fn world(&self, walks_frame_pointers: bool, idle_after: u32) -> World {
+    pub(super) fn world(&self, settings: SamplerSettings) -> World {
         let mut tables = Tables::new();
         for library in &self.libraries {
             tables.add_module(library.module());
@@ -161,7 +172,15 @@ impl Libraries {
             self.libraries.iter().flat_map(|library| library.code.iter().cloned()).collect();
         code.sort_by_key(|range| range.start);
         let (writable, main_stack) = mappings();
-        World { tables, code, writable, main_stack, walks_frame_pointers, idle_after }
+        World {
+            tables,
+            code,
+            writable,
+            main_stack,
+            walks_frame_pointers: settings.frame_pointers,
+            idle_after: IDLE_AFTER.max(settings.hz / 50),
+            period: settings.period(),
+        }
     }
 }
 
@@ -313,7 +332,7 @@ mod tests {
         let here = mappings as fn() -> _ as usize;
         let own = libraries.around(here).expect("this function is in a library");
         assert!(own.unwinding.is_some(), "{:?}", own.path);
-        let world = libraries.world(false, 20);
+        let world = libraries.world(SamplerSettings::new(1000));
         assert!(world.is_code(here..here + 2) && !world.is_code(16..18));
         let local = 0_u8;
         let on_stack = &raw const local as usize;

@@ -57,23 +57,20 @@ fn shares(settings: SamplerSettings) {
             ("burn_medium", &truth.medium),
             ("burn_large", &truth.large),
         ] {
-            // The main thread, outside, waits.
-            let [own, total] = function(&samples, found, function_name);
-            assert_eq!(own.working_ticks, total.working_ticks, "it calls nothing");
-            assert_share(&samples, name, &own, truth.share(sum));
+            // With what is inlined into it. The main thread, outside, waits.
+            let [_, total] = function(&samples, found, function_name);
+            assert_share(&samples, name, &total, truth.share(sum));
         }
         if walks_tables {
             let [own, total] = function(&samples, found, "calls_large");
             assert!(own.working_ticks * 20 < total.working_ticks, "{own:?} {total:?}");
             assert_share(&samples, name, &total, truth.share(&truth.large));
-            let [_, total] = function(&samples, found, "shares");
-            let _ = total; // the closure's name is the compiler's
         }
     }
     // All processor time of the process was seen, but for the sampler's own and the first moments.
     let (work, clock) = (samples.working_seconds(), samples.processor_seconds);
     println!("{work} s of work, {clock} s of processor time");
-    assert!(work > 0.8 * clock, "{work} of {clock} s");
+    assert!((0.8..1.2).contains(&(work / clock)), "{work} of {clock} s");
     let text = profiler_core::Profiler::summary(&profiler);
     assert!(text.contains("Samples in: known_shares"), "{text}");
     println!("{text}");
@@ -176,14 +173,14 @@ pub fn deep_recursion() {
         std::thread::scope(|threads| {
             let recursion = builder.spawn_scoped(threads, || {
                 let _action = profiler.profile("recursion");
-                black_box(recurses(200_000));
+                black_box(recurses(100_000));
             });
             recursion.expect("a thread").join().expect("no overflow");
         });
     });
     let recursion = action(&samples, "recursion");
     let [own, total] = function(&samples, recursion, "recurses");
-    let [burnt, _] = function(&samples, recursion, "burn_large");
+    let [_, burnt] = function(&samples, recursion, "burn_large");
     let all = recursion.all.working_ticks;
     println!("{all} ticks; recurses: {own:?} {total:?}; burn_large: {burnt:?}");
     assert!(burnt.working_ticks * 2 > all);

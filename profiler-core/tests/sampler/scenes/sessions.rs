@@ -113,7 +113,7 @@ pub fn text_and_json() {
     let report: SamplesReport = sampler.stop();
     let text = profiler_core::report::samples_page::paint(&report);
     println!("{text}");
-    for part in ["Samples in: inner", "burn_small (work.rs:", "1000 Hz asked", "Threads\n", "main"]
+    for part in ["Samples in: inner", "arithmetic (work.rs:", "1000 Hz asked", "Threads\n", "main"]
     {
         assert!(text.contains(part), "{part:?}");
     }

@@ -1,0 +1,140 @@
+//! What one stack sample costs, by unwinding tables and by frame pointers, and what sampling costs a
+//! program.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use benches::settings;
+use profiler_core::sampler::{Sampler, SamplerError, SamplerSettings};
+
+const USAGE: &str = "\
+Measures what one stack sample costs, and how much slower a program is that is sampled.
+
+Usage: sampler [--hz N] [--rounds N] [--seconds N]
+
+  --hz N       the rate of the slowdown [1000]
+  --rounds N   how often each is measured; medians are shown [11]
+  --seconds N  how long one measurement of the cost takes [0.5]
+";
+
+struct Settings {
+    hz: u32,
+    rounds: usize,
+    seconds: f64,
+}
+
+fn options() -> Result<Option<Settings>, lexopt::Error> {
+    use lexopt::prelude::*;
+
+    let mut settings = Settings { hz: 1000, rounds: 11, seconds: 0.5 };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("hz") => settings.hz = parser.value()?.parse()?,
+            Long("rounds") => settings.rounds = parser.value()?.parse::<usize>()?.max(1),
+            Long("seconds") => settings.seconds = parser.value()?.parse()?,
+            Long("help") | Short('h') => return Ok(None),
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    Ok(Some(settings))
+}
+
+/// A fixed amount of work at the given depth of the stack.
+#[inline(never)]
+fn work(depth: u32, rounds: u64) -> u64 {
+    let below = if depth == 0 {
+        (0..rounds).fold(1_u64, |value, _| black_box(value.wrapping_mul(6_364_136_223_846_793_005)))
+    } else {
+        work(depth - 1, rounds)
+    };
+    black_box(below).wrapping_add(1)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Seconds that the handler takes for a sample of a stack of about this depth.
+fn handler_cost(
+    depth: u32,
+    frame_pointers: bool,
+    settings: &Settings,
+) -> Result<f64, SamplerError> {
+    let mut costs = Vec::new();
+    for _ in 0..settings.rounds {
+        let rate = SamplerSettings::new(2000).frame_pointers(frame_pointers);
+        let sampler = Sampler::start(rate)?;
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs_f64(settings.seconds) {
+            work(depth, 100_000);
+        }
+        let samples = sampler.stop().samples;
+        costs.push(samples.handler_seconds / samples.samples.max(1) as f64);
+    }
+    Ok(median(costs))
+}
+
+/// The calling thread's processor time for the same work, in seconds.
+fn processor_seconds() -> f64 {
+    let started = processor_time();
+    for _ in 0..100 {
+        work(20, 2_000_000);
+    }
+    processor_time() - started
+}
+
+fn processor_time() -> f64 {
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|text| text.split(' ').next()?.parse::<f64>().ok())
+        .map_or(f64::NAN, |nanoseconds| nanoseconds * 1e-9)
+}
+
+/// Unsampled and sampled runs take turns: how much slower, as a part, and seconds per sample.
+fn slowdown(frame_pointers: bool, settings: &Settings) -> Result<(f64, f64), SamplerError> {
+    let (mut ratios, mut per_sample) = (Vec::new(), Vec::new());
+    for _ in 0..settings.rounds {
+        let alone = processor_seconds();
+        let rate = SamplerSettings::new(settings.hz).frame_pointers(frame_pointers);
+        let sampler = Sampler::start(rate)?;
+        let sampled = processor_seconds();
+        let samples = sampler.stop().samples.samples;
+        ratios.push(sampled / alone - 1.0);
+        per_sample.push((sampled - alone) / samples.max(1) as f64);
+    }
+    Ok((median(ratios), median(per_sample)))
+}
+
+fn measure(settings: &Settings) -> Result<(), SamplerError> {
+    for (walk, frame_pointers) in [("unwinding tables", false), ("frame pointers", true)] {
+        for depth in [10, 40] {
+            let cost = handler_cost(depth, frame_pointers, settings)?;
+            println!("handler, {walk:<16} {depth} frames + main  {:8.0} ns", cost * 1e9);
+        }
+        let (slower, per_sample) = slowdown(frame_pointers, settings)?;
+        println!(
+            "at {} Hz, {walk:<16} {:+.2} % processor time, {:.0} ns per sample with the kernel's part",
+            settings.hz,
+            100.0 * slower,
+            per_sample * 1e9
+        );
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let settings = match settings(options(), USAGE) {
+        Ok(settings) => settings,
+        Err(code) => return code,
+    };
+    match measure(&settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Reports of samples, memory and lines: given values, whose text and stacks are known.
+
+use profiler_core::Report;
+use profiler_core::report::lines::{FunctionLines, LineMemory, LineStatistics};
+use profiler_core::report::lines_text::LinesOptions;
+use profiler_core::report::memory::{MemoryTree, PathMemory};
+use profiler_core::report::samples::{SampledCode, Samples, StackNode};
+use profiler_core::report::{
+    LinesReport, MemoryReport, ReportHeader, SamplesReport, lines_memory, lines_text, memory,
+    samples_page,
+};
+use serde_json::Value;
+
+use crate::runs::{Folder, advanced, printed, refused, simple, text};
+
+fn header() -> ReportHeader {
+    match simple() {
+        Report::Simple(report) => report.header,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn samples() -> Samples {
+    let node = |parent, action: Option<&str>, function, working_ticks| StackNode {
+        parent,
+        action: action.map(str::to_owned),
+        sub_stage: None,
+        function,
+        working_ticks,
+        waiting_ticks: 1_000,
+    };
+    let code = |name: &str, file: Option<&str>, line| SampledCode {
+        name: name.to_owned(),
+        library: "program".to_owned(),
+        file: file.map(str::to_owned),
+        line,
+    };
+    Samples {
+        asked_hz: 1000.0,
+        reached_hz: 1000.0,
+        seconds: 1.0,
+        seconds_per_tick: 0.001,
+        samples: 12,
+        functions: vec![
+            code("model::forward", Some("src/model.rs"), Some(7)),
+            code("sgemm", None, None),
+        ],
+        stacks: vec![
+            node(None, Some("training_step"), None, 1),
+            node(Some(0), None, Some(0), 4),
+            node(Some(1), None, Some(1), 7),
+            node(Some(0), None, Some(1), 0),
+        ],
+        ..Samples::default()
+    }
+}
+
+fn memory_report() -> MemoryReport {
+    let path = |action: &str, own_bytes, inside| PathMemory {
+        action: action.to_owned(),
+        own_bytes,
+        inside,
+        ..PathMemory::default()
+    };
+    let tree = |blocks| MemoryTree { blocks, ..MemoryTree::default() };
+    let inner =
+        vec![path("load", 4_096, vec![]), path("forward", 0, vec![path("relu", 10, vec![])])];
+    MemoryReport {
+        header: header(),
+        process: Default::default(),
+        actions: Vec::new(),
+        threads: Vec::new(),
+        peak: tree(path("", 5, vec![path("epoch", 100, inner)])),
+        alive: tree(path("", 0, vec![path("leak", 7, vec![])])),
+        copies: MemoryTree::default(),
+        open: Vec::new(),
+    }
+}
+
+fn lines() -> LinesReport {
+    let line = |line, hits, seconds, increment_bytes| LineStatistics {
+        line,
+        hits,
+        seconds,
+        memory: Some(LineMemory { max_bytes: 1 << 20, increment_bytes, occurrences: hits }),
+    };
+    let function = |name: &str, first_line, lines| FunctionLines {
+        name: name.to_owned(),
+        file: "/src/model.rs".to_owned(),
+        first_line,
+        last_line: first_line + 1,
+        calls: 3,
+        total_seconds: 0.5,
+        entry_memory: None,
+        lines,
+        source: Some(vec!["fn f() {".to_owned(), "    g();".to_owned()]),
+    };
+    let functions = vec![
+        function("model::slow", 1, vec![line(2, 3, 0.5, 1 << 20)]),
+        function("model::quick", 5, vec![line(6, 3, 0.25, 0)]),
+        function("model::never", 9, vec![]),
+    ];
+    LinesReport { header: header(), functions }
+}
+
+#[test]
+fn each_kind_is_printed_as_its_profiler_does() {
+    let folder = Folder::new();
+    let samples = SamplesReport { header: header(), samples: samples() };
+    let file = folder.report("samples.json", &Report::Samples(samples.clone()));
+    assert_eq!(printed(&["report", text(&file)]), samples_page::paint(&samples));
+    let error = refused(&["report", text(&file), "--sort", "self"]);
+    assert!(error.contains("--sort is not for samples"), "{error}");
+
+    let report = memory_report();
+    let file = folder.report("memory.json", &Report::Memory(report.clone()));
+    assert_eq!(printed(&["report", text(&file)]), memory::paint(&report));
+
+    let mut report = lines();
+    let file = folder.report("lines.json", &Report::Lines(report.clone()));
+    let both = |report: &LinesReport, options: &LinesOptions| {
+        format!("{}\n{}", lines_text::paint(report, options), lines_memory::paint(report, 1))
+    };
+    assert_eq!(printed(&["report", text(&file)]), both(&report, &LinesOptions::default()));
+    let options = LinesOptions { unit: 1e-3, skip_zero: true, sort: true, ..Default::default() };
+    let arguments = ["report", text(&file), "--sort", "time", "--unit", "1e-3", "--skip-zero"];
+    let sorted = printed(&arguments);
+    assert_eq!(sorted, both(&report, &options));
+    assert!(sorted.find("model::quick") < sorted.find("model::slow"), "{sorted}");
+    let chosen = printed(&[&arguments[..], &["--filter", "::q"]].concat());
+    report.functions.retain(|function| function.name == "model::quick");
+    assert_eq!(chosen, both(&report, &options));
+    let error = refused(&["report", text(&file), "--sort", "hits"]);
+    assert!(error.contains("lines cannot be sorted by \"hits\": use one of \"file\", \"time\""));
+    let error = refused(&["convert", text(&file), "--to", "svg"]);
+    assert!(
+        error.contains("it holds sums per line") && error.contains("converted to json"),
+        "{error}"
+    );
+}
+
+#[test]
+fn samples_are_stacks_of_the_time_they_stand_for() {
+    let folder = Folder::new();
+    let folded = "training_step 1000\n\
+                  training_step;model::forward (src/model.rs:7) 4000\n\
+                  training_step;model::forward (src/model.rs:7);sgemm 7000\n";
+    let samples = samples();
+    let alone = SamplesReport { header: header(), samples: samples.clone() };
+    let alone = folder.report("samples.json", &Report::Samples(alone));
+    assert_eq!(printed(&["convert", text(&alone), "--to", "folded", "-o", "-"]), folded);
+    let json = printed(&["convert", text(&alone), "--to", "speedscope", "-o", "-"]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        json["profiles"][0]["weights"],
+        serde_json::json!([1_000_000, 4_000_000, 7_000_000])
+    );
+    let error = refused(&["convert", text(&alone), "--to", "prof"]);
+    assert!(error.contains("it can be converted to folded, svg, speedscope, json"), "{error}");
+
+    // Beside the exact calls of an Advanced profiler.
+    let Report::Advanced(mut report) = advanced() else { panic!("an Advanced report") };
+    let without = folder.report("without.json", &Report::Advanced(report.clone()));
+    let error = refused(&["convert", text(&without), "--to", "folded", "--samples"]);
+    assert!(error.contains("nothing was sampled"), "{error}");
+    report.samples = Some(samples);
+    let both = folder.report("both.json", &Report::Advanced(report));
+    let convert = |more: &[&str]| {
+        printed(&[&["convert", text(&both), "--to", "folded", "-o", "-"], more].concat())
+    };
+    assert_eq!(convert(&["--samples"]), folded);
+    assert!(convert(&[]).contains("forward (") && !convert(&[]).contains("sgemm"));
+}
+
+#[test]
+fn memory_is_stacks_of_bytes() {
+    let folder = Folder::new();
+    let file = folder.report("memory.json", &Report::Memory(memory_report()));
+    let convert = |format: &str, blocks: &str| {
+        printed(&["convert", text(&file), "--to", format, "--memory", blocks, "-o", "-"])
+    };
+    let peak = "(outside of any action) 5\nepoch 100\nepoch;forward;relu 10\nepoch;load 4096\n";
+    assert_eq!(convert("folded", "peak"), peak);
+    assert_eq!(convert("folded", "alive"), "leak 7\n");
+    let json: Value = serde_json::from_str(&convert("speedscope", "peak")).expect("JSON");
+    let profile = &json["profiles"][0];
+    assert_eq!((&profile["unit"], &profile["endValue"]), (&"bytes".into(), &4_211.into()));
+    let svg = convert("svg", "peak");
+    assert!(
+        svg.contains("memory at its peak: fit, ") && svg.contains("load (4,096 bytes"),
+        "{svg}"
+    );
+    let error = refused(&["convert", text(&file), "--to", "svg", "--memory", "copies"]);
+    assert!(error.contains("there is nothing in it"), "{error}");
+}

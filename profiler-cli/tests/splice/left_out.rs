@@ -1,0 +1,93 @@
+//! What cannot have a hook says why, and does no harm to the rest.
+
+use std::path::PathBuf;
+
+use profiler_cli::splice::{SelectionBuilder, SplicedCrate, splice_crate};
+use tempfile::TempDir;
+
+/// Splices all of a crate of one file.
+fn spliced(text: &str) -> (TempDir, PathBuf, SplicedCrate) {
+    let folder = TempDir::new().expect("a folder");
+    let root = folder.path().join("lib.rs");
+    std::fs::write(&root, text).expect("a file");
+    let selection = SelectionBuilder::default().functions(["it"]).expect("a pattern").build();
+    let spliced = splice_crate(&root, "it", &selection).expect("the root is there");
+    (folder, root, spliced)
+}
+
+fn reasons(text: &str) -> Vec<String> {
+    let (_folder, _, spliced) = spliced(text);
+    assert!(spliced.files.is_empty() || !spliced.spliced.is_empty());
+    let left_out = spliced.left_out.iter();
+    left_out.map(|one| format!("{}: {}", &one.path["it::".len()..], one.reason)).collect()
+}
+
+#[test]
+fn bodies_that_belong_to_attributes_stay_as_they_are() {
+    let owned = "`#[cube]` may do with its body what it likes";
+    assert_eq!(
+        reasons("#[cube] fn f() { fn g() {} }"),
+        [format!("f: {owned}"), format!("f::g: {owned}")]
+    );
+    assert_eq!(reasons("#[cube] impl T { fn f() {} }"), [format!("T::f: {owned}")]);
+    assert_eq!(reasons("#[cube] mod m { fn f() {} }"), [format!("m::f: {owned}")]);
+    assert_eq!(reasons("#[inline] #[cfg_attr(x, tracing::instrument)] fn f() {}"), [""; 0]);
+    assert_eq!(reasons("#[async_trait] impl A for B { async fn f(&self) {} }"), [""; 0]);
+    let text = "#[unsafe(naked)] fn f() { asm() }";
+    assert_eq!(reasons(text), ["f: a naked function is nothing but its assembly"]);
+    let text = "unsafe impl GlobalAlloc for A { unsafe fn alloc(&self, l: L) -> *mut u8 { x() } }";
+    assert_eq!(reasons(text), ["A::alloc: an allocator is what hooks themselves allocate with"]);
+    let text = "#[track_caller] async fn f() {} #[track_caller] fn g() {}";
+    assert_eq!(reasons(text), ["f: an `async fn` with `#[track_caller]` would see another caller"]);
+}
+
+#[test]
+fn macros_that_others_use_stay_as_they_are() {
+    let made = "macro_rules! m { ($f:ident) => { pub fn $f() {} } } m!(f);";
+    assert_eq!(reasons(made), [""; 0]);
+    let exported = format!("#[macro_export] {made}");
+    assert_eq!(reasons(&exported), ["f: an exported macro makes it, also in other crates"]);
+    let text = "macro_rules! m { ($f:ident) => { const fn $f() {} } } m!(f);";
+    let expected = ["f: it is a `const fn` that a macro makes, into which no hook is put"];
+    assert_eq!(reasons(text), expected);
+    // Nobody calls it: there is no function.
+    assert_eq!(reasons("macro_rules! m { ($f:ident) => { const fn $f() {} } }"), [""; 0]);
+}
+
+#[test]
+fn items_under_conditions_are_found() {
+    let (_folder, _, spliced) = spliced(
+        "cfg_if::cfg_if! { if #[cfg(unix)] { fn u() {} mod m { fn v() {} } } else { fn w() {} } }",
+    );
+    assert_eq!(spliced.seen, ["it::u", "it::m::v", "it::w"]);
+    assert_eq!(spliced.spliced.len(), 3);
+}
+
+#[test]
+fn a_crate_that_cannot_be_parsed_stays_as_it_is() {
+    let (_folder, root, result) = spliced("fn f() {");
+    assert!(result.files.is_empty() && result.spliced.is_empty());
+    assert_eq!(result.unread[0].path, root);
+    let (folder, _, _) = spliced("mod broken; mod missing; fn f() {}");
+    std::fs::write(folder.path().join("broken.rs"), "\nfn {").expect("a file");
+    let selection = SelectionBuilder::default().functions(["it"]).expect("a pattern").build();
+    let result = splice_crate(&folder.path().join("lib.rs"), "it", &selection).expect("a crate");
+    assert_eq!(result.unread.len(), 1);
+    assert!(result.unread[0].reason.starts_with("line 2: "), "{}", result.unread[0].reason);
+    assert_eq!(result.spliced.len(), 1);
+    assert!(splice_crate(&folder.path().join("no.rs"), "it", &selection).is_err());
+}
+
+#[test]
+fn a_crate_that_is_not_selected_is_not_even_read() {
+    let selection = SelectionBuilder::default().functions(["other"]).expect("a pattern").build();
+    let result = splice_crate("/no/such/file.rs".as_ref(), "it", &selection).expect("nothing");
+    assert_eq!(result, SplicedCrate::default());
+}
+
+#[test]
+fn methods_of_traits_are_seen_with_type_and_trait() {
+    let (_folder, _, spliced) = spliced("impl a::Tr<u8> for b::Ty<u8> { fn f() {} }");
+    assert_eq!(spliced.seen, ["it::<Ty as Tr>::f"]);
+    assert_eq!(spliced.spliced[0].name, "it::Ty::f");
+}

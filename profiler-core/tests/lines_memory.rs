@@ -1,0 +1,124 @@
+//! Memory at the ends of lines, to the byte. One test: what the process has is measured.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+use profiler_core::allocation::TrackingAllocator;
+use profiler_core::lines::LineProfiler;
+use profiler_core::lines::abi::{self, LineFrame, LineSite, frame_kind};
+use profiler_core::report::lines::{FunctionLines, LineMemory};
+
+#[global_allocator]
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
+
+/// What spliced code has in place of [`LineSite`].
+#[repr(C)]
+struct Site {
+    function: AtomicPtr<()>,
+    lines: [u32; 2],
+    source_hash: u64,
+    name: (*const u8, usize),
+    file: (*const u8, usize),
+    points: (*const u32, usize),
+}
+
+/// In place of [`LineFrame`].
+#[repr(C)]
+#[derive(Default)]
+struct Frame {
+    block: AtomicPtr<()>,
+    site: AtomicPtr<()>,
+    thread: AtomicU64,
+    points: [AtomicU32; 2],
+}
+
+struct Call(Frame);
+
+impl Call {
+    fn of(site: &'static Site) -> Self {
+        let call = Self(Frame::default());
+        // SAFETY: both have the layout of what they stand for, and the site lives for ever.
+        unsafe { abi::enter(std::ptr::from_ref(site).cast(), call.frame(), frame_kind::CALL) };
+        call
+    }
+
+    fn frame(&self) -> *const LineFrame {
+        std::ptr::from_ref(&self.0).cast()
+    }
+
+    fn at(&self, point: u32) {
+        // SAFETY: the frame was entered.
+        unsafe { abi::at(self.frame(), point) };
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // SAFETY: the frame was entered.
+        unsafe { abi::leave(self.frame()) };
+    }
+}
+
+fn site() -> &'static Site {
+    assert_eq!(size_of::<Site>(), size_of::<LineSite>());
+    assert_eq!(size_of::<Frame>(), size_of::<LineFrame>());
+    static POINTS: [u32; 3] = [11, 12, 13];
+    let text = |text: &'static str| (text.as_ptr(), text.len());
+    Box::leak(Box::new(Site {
+        function: AtomicPtr::default(),
+        lines: [10, 14],
+        source_hash: 0,
+        name: text("load"),
+        file: text("/nowhere.rs"),
+        points: (POINTS.as_ptr(), POINTS.len()),
+    }))
+}
+
+const BLOCK: usize = 1 << 20;
+
+/// Its lines: keeps 1 MiB; allocates and frees another; frees the first.
+fn load(site: &'static Site) {
+    let call = Call::of(site);
+    call.at(0);
+    let kept = std::hint::black_box(vec![1_u8; BLOCK]);
+    call.at(1);
+    drop(std::hint::black_box(vec![1_u8; BLOCK]));
+    call.at(2);
+    drop(kept);
+}
+
+fn function(profiler: &LineProfiler) -> FunctionLines {
+    let report = profiler.report();
+    report.functions.into_iter().find(|function| function.name == "load").expect("load has run")
+}
+
+#[test]
+fn increments_and_the_highest_levels() {
+    let site = site();
+    load(site); // before anybody wants to know
+    let profiler = LineProfiler::with_memory();
+    let before = function(&profiler);
+    assert_eq!((before.entry_memory, before.lines[0].memory), (None, None));
+    for _ in 0..3 {
+        load(site);
+    }
+    let found = function(&profiler);
+    assert_eq!(found.lines.iter().map(|line| line.hits).collect::<Vec<_>>(), [4, 4, 4]);
+    let memory: Vec<LineMemory> = found.lines.iter().filter_map(|line| line.memory).collect();
+    let size = BLOCK as i64;
+    let increments: Vec<_> = memory.iter().map(|line| line.increment_bytes).collect();
+    assert_eq!(increments, [3 * size, 0, -3 * size]);
+    assert!(memory.iter().all(|line| line.occurrences == 3), "{memory:?}");
+    let entry = found.entry_memory.expect("counted");
+    assert_eq!(entry.occurrences, 3);
+    // Other threads of the test program have next to nothing.
+    let around = |level: i64, expected: i64| (level - expected).abs() < size / 4;
+    assert!(around(memory[0].max_bytes, entry.max_bytes + size), "{found:?}");
+    assert!(around(memory[1].max_bytes, entry.max_bytes + size), "{found:?}");
+    assert!(around(memory[2].max_bytes, entry.max_bytes), "{found:?}");
+    let notes = profiler.report().header.notes;
+    assert!(notes.iter().all(|note| !note.contains("memory")), "{notes:?}");
+    drop(profiler);
+    load(site);
+    let after = function(&LineProfiler::new());
+    assert_eq!((after.lines[0].hits, after.lines[0].memory), (5, Some(memory[0])));
+}
