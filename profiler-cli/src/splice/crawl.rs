@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::allocator::{self, Allocators};
 use super::edit::Edits;
 use super::files::Folder;
 use super::macros;
@@ -27,15 +28,28 @@ pub(super) struct Source {
     pub edits: Edits,
 }
 
+/// What is done about the allocator of a crate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllocatorHooks {
+    /// Nothing.
+    None,
+    /// If it has one, that is wrapped.
+    Wrapped,
+    /// It is a program, which gets one if it has none; its large copies are told, too.
+    Program,
+}
+
 pub(super) fn splice(
     root: &Path,
     crate_name: &str,
     selection: &Selection,
+    hooks: AllocatorHooks,
 ) -> io::Result<SplicedCrate> {
     let mut result = SplicedCrate::default();
-    if !selection.concerns(crate_name) {
+    if !selection.concerns(crate_name) && hooks == AllocatorHooks::None {
         return Ok(result);
     }
+    let mut allocators = Allocators::default();
     let crate_path = FunctionPath { segments: vec![crate_name.to_owned()], implemented: None };
     let mut modules = vec![Module {
         file: root.to_owned(),
@@ -76,6 +90,9 @@ pub(super) fn splice(
             root_place = root::place(&source.text, &parsed);
             root::allow_unsafe(&parsed, &mut source.edits);
         }
+        if hooks != AllocatorHooks::None && allocator::may_have_allocator(&source.text) {
+            allocators.add(allocator::wrap(&parsed, &[], &mut source.edits));
+        }
         let number = sources.len();
         let mut walk = Walk::new(
             selection,
@@ -94,23 +111,41 @@ pub(super) fn splice(
         sources.push(source);
     }
     macros::splice(selection, &found, &mut sources, &mut result);
-    finish(crate_name, selection, root_place, sources, &mut result);
+    let mut needed = hooks_text(crate_name, selection, &result);
+    needed += &allocator_text(&allocators, hooks);
+    finish(needed, root_place, sources, &mut result);
     Ok(result)
 }
 
-/// Makes the new texts, if there is a hook and a place for what hooks need.
+/// What the hooks of functions need at the root.
+fn hooks_text(crate_name: &str, selection: &Selection, result: &SplicedCrate) -> String {
+    if result.spliced.is_empty() {
+        return String::new();
+    }
+    let rules: Vec<_> = selection.rules_of(crate_name).collect();
+    let has_lines = result.spliced.iter().any(|function| function.kind.is_of_lines());
+    super::template::root_text(&rules, has_lines)
+}
+
+/// What tracked allocators need at the root.
+fn allocator_text(allocators: &Allocators, hooks: AllocatorHooks) -> String {
+    match hooks {
+        AllocatorHooks::None => String::new(),
+        AllocatorHooks::Wrapped => allocators.root_text(false),
+        AllocatorHooks::Program => allocators.root_text(true) + &allocator::copies_text(),
+    }
+}
+
+/// Makes the new texts, if anything is needed at the root and there is a place for it.
 fn finish(
-    crate_name: &str,
-    selection: &Selection,
+    needed: String,
     root_place: Option<usize>,
     mut sources: Vec<Source>,
     result: &mut SplicedCrate,
 ) {
-    let (Some(place), false) = (root_place, result.spliced.is_empty()) else { return };
-    let rules: Vec<_> = selection.rules_of(crate_name).collect();
-    let has_lines = result.spliced.iter().any(|function| function.kind.is_of_lines());
+    let (Some(place), false) = (root_place, needed.is_empty()) else { return };
     if let Some(root) = sources.first_mut() {
-        root.edits.insert(place, super::template::root_text(&rules, has_lines));
+        root.edits.insert(place, needed);
     }
     for source in sources.into_iter().filter(|source| !source.edits.is_empty()) {
         let text = source.edits.apply(&source.text);

@@ -28,6 +28,7 @@ mod selection;
 mod template;
 mod walk;
 
+pub use crawl::AllocatorHooks;
 pub use error::{PatternError, SelectError};
 pub use near::near_misses;
 pub use pattern::Pattern;
@@ -56,5 +57,19 @@ pub fn splice_crate(
     crate_name: &str,
     selection: &Selection,
 ) -> io::Result<SplicedCrate> {
-    crawl::splice(root, crate_name, selection)
+    crawl::splice(root, crate_name, selection, AllocatorHooks::None)
+}
+
+/// The same, with hooks in its allocator.
+///
+/// # Errors
+///
+/// As [`splice_crate`].
+pub fn splice_crate_and_allocator(
+    root: &Path,
+    crate_name: &str,
+    selection: &Selection,
+    allocator: AllocatorHooks,
+) -> io::Result<SplicedCrate> {
+    crawl::splice(root, crate_name, selection, allocator)
 }

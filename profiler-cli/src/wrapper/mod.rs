@@ -17,7 +17,7 @@ use overlay::Overlay;
 
 use crate::run::plan::{PLAN_VARIABLE, Plan};
 use crate::run::record::CrateRecord;
-use crate::splice::{self, SplicedCrate};
+use crate::splice::{self, AllocatorHooks, SplicedCrate};
 
 /// Whether this process was started by cargo in place of rustc: `arguments` are those after its own
 /// name.
@@ -93,8 +93,9 @@ impl Wrapper {
             package: std::env::var("CARGO_PKG_NAME").unwrap_or_default(),
             ..CrateRecord::default()
         };
-        let is_program = self.invocation.is_program();
-        record.fingerprint = self.plan.fingerprint(&record.crate_name, is_program);
+        let has_allocator = self.allocator_hooks()[0] != AllocatorHooks::None;
+        let has_additions = self.invocation.is_program() || has_allocator;
+        record.fingerprint = self.plan.fingerprint(&record.crate_name, has_additions);
         let status = self.compile(&mut record)?;
         if status.success() {
             record.write(&self.plan.records(), self.invocation.extra_filename())?;
@@ -102,29 +103,55 @@ impl Wrapper {
         Ok(status)
     }
 
-    fn compile(&self, record: &mut CrateRecord) -> io::Result<ExitStatus> {
-        match self.prepare(record) {
-            Ok(Some(prepared)) => {
-                if let Some(status) = self.compile_spliced(&prepared, record)? {
-                    return Ok(status);
-                }
-            }
-            Ok(None) => {}
-            Err(error) => {
-                record.unspliced = Some(error.to_string());
-                say(&format!("warning: {} is built without hooks: {error}", record.package));
-            }
+    /// What is tried, one after the other: which crate of a program has its allocator is not known
+    /// before the compiler says so.
+    fn allocator_hooks(&self) -> Vec<AllocatorHooks> {
+        let folder = self.invocation.source().and_then(Path::parent);
+        if !self.plan.tracks_allocations || self.invocation.is_build_script() {
+            vec![AllocatorHooks::None]
+        } else if self.invocation.is_program() {
+            vec![AllocatorHooks::Program, AllocatorHooks::Wrapped]
+        } else if folder.is_some_and(|folder| mentions_allocator(folder, 0)) {
+            vec![AllocatorHooks::Wrapped]
+        } else {
+            vec![AllocatorHooks::None]
         }
-        self.command(&self.invocation.with(None, &self.additions())).status()
     }
 
-    /// Compiles the text with hooks; `None` if that is not possible and the original is to be
-    /// compiled.
+    fn compile(&self, record: &mut CrateRecord) -> io::Result<ExitStatus> {
+        let mut failure = None;
+        for hooks in self.allocator_hooks() {
+            let prepared = match self.prepare(record, hooks) {
+                Ok(Some(prepared)) => prepared,
+                Ok(None) => break,
+                Err(error) => {
+                    failure = Some(error.to_string());
+                    break;
+                }
+            };
+            match self.compile_spliced(&prepared, record)? {
+                Ok(status) => return Ok(status),
+                Err(error) => failure = Some(error),
+            }
+        }
+        // Whose fault it is shows when the original is compiled.
+        let status = self.command(&self.invocation.with(None, &self.additions())).status()?;
+        if let Some(failure) = failure.filter(|_| status.success()) {
+            let first = failure.lines().take(8).collect::<Vec<_>>().join("\n  ");
+            say(&format!("warning: {} is built without hooks:\n  {first}", record.package));
+            record.spliced.clear();
+            record.unspliced = Some(failure);
+        }
+        Ok(status)
+    }
+
+    /// Compiles the text with hooks. What the compiler says is handed on if that ends the matter;
+    /// else its first error is the answer, and something else may be tried.
     fn compile_spliced(
         &self,
         prepared: &Prepared,
-        record: &mut CrateRecord,
-    ) -> io::Result<Option<ExitStatus>> {
+        record: &CrateRecord,
+    ) -> io::Result<Result<ExitStatus, String>> {
         let mut command =
             self.command(&self.invocation.with(Some(&prepared.source), &prepared.more));
         command.current_dir(&prepared.directory).stderr(Stdio::piped());
@@ -138,40 +165,35 @@ impl Wrapper {
         if status.success() {
             messages.hand_on(&mut io::stderr())?;
             self.rewrite_dep_info(&folder);
-            say(&format!("spliced {}: {}", record.package, summary(record)));
-            return Ok(Some(status));
-        }
-        if messages.has_artifact() {
+            if !record.spliced.is_empty() {
+                say(&format!("spliced {}: {}", record.package, summary(record)));
+            }
+        } else if messages.has_artifact() {
             // Cargo builds on it already.
             messages.hand_on(&mut io::stderr())?;
-            return Ok(Some(status));
+        } else {
+            return Ok(Err(messages.first_error().unwrap_or_else(|| status.to_string())));
         }
-        // Whose fault it is shows when the original is compiled.
-        let error = messages.first_error().unwrap_or_else(|| status.to_string());
-        let original = self.command(&self.invocation.with(None, &self.additions())).status()?;
-        if original.success() {
-            let first = error.lines().take(8).collect::<Vec<_>>().join("\n  ");
-            say(&format!(
-                "warning: {} does not compile with hooks in it, and is built without them:\n  {first}",
-                record.package
-            ));
-            record.spliced.clear();
-            record.unspliced = Some(error);
-        }
-        Ok(Some(original))
+        Ok(Ok(status))
     }
 
     /// Puts hooks into the crate, if anything of it is selected.
-    fn prepare(&self, record: &mut CrateRecord) -> io::Result<Option<Prepared>> {
+    fn prepare(
+        &self,
+        record: &mut CrateRecord,
+        hooks: AllocatorHooks,
+    ) -> io::Result<Option<Prepared>> {
         let invocation = &self.invocation;
-        let is_selected = self.plan.selection.concerns(&record.crate_name);
+        let selection = &self.plan.selection;
+        let is_selected = selection.concerns(&record.crate_name) || hooks != AllocatorHooks::None;
         if !is_selected || invocation.is_proc_macro() || invocation.is_build_script() {
             return Ok(None);
         }
         let Some(source) = invocation.source() else { return Ok(None) };
         let directory = std::env::current_dir()?;
         let root = directory.join(source);
-        let spliced = splice::splice_crate(&root, &record.crate_name, &self.plan.selection)?;
+        let name = &record.crate_name;
+        let spliced = splice::splice_crate_and_allocator(&root, name, selection, hooks)?;
         let files = note(spliced, record);
         if files.is_empty() {
             return Ok(None);
@@ -244,6 +266,21 @@ impl Wrapper {
             let _ = std::fs::write(&path, rewritten);
         }
     }
+}
+
+/// Whether a source file in the folder, or not far below it, mentions an allocator.
+fn mentions_allocator(folder: &Path, depth: usize) -> bool {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.filter_map(Result::ok).any(|entry| {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            return depth < 8 && mentions_allocator(&path, depth + 1);
+        }
+        path.extension() == Some(OsStr::new("rs"))
+            && std::fs::read_to_string(path)
+                .is_ok_and(|text| splice::allocator::may_have_allocator(&text))
+    })
 }
 
 /// Keeps what is to be known of a crate; its changed files.

@@ -67,6 +67,9 @@ fn the_programs_own_functions_tests_and_child_processes_are_measured() {
     let run = shop.mlprof("--functions counting::*,tools::*", "cargo test --workspace");
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stdout.contains("fibonacci_of_ten ... ok"), "{run:?}");
-    assert!(run.stdout.contains("tools/src/lib.rs - documented"), "doctests are linked, too: {run:?}");
+    assert!(
+        run.stdout.contains("tools/src/lib.rs - documented"),
+        "doctests are linked, too: {run:?}"
+    );
     assert_eq!(shop.calls().get("counting::fibonacci"), Some(&fibonacci_calls(10)), "{run:?}");
 }

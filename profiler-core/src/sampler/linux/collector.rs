@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::handler::WORLD;
 use super::slot::{Slot, Slots};
+use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
 use super::tree::{NodeId, Tree};
 use super::world::{Libraries, World};
@@ -409,19 +410,4 @@ impl Member {
             self.name = now;
         }
     }
-}
-
-/// All threads of the process.
-fn threads() -> Option<Vec<i32>> {
-    let entries = std::fs::read_dir("/proc/self/task").ok()?.collect::<Result<Vec<_>, _>>().ok()?;
-    Some(entries.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
-}
-
-/// The name of a thread as the system keeps it, 15 bytes; empty if the thread is gone.
-fn name_of(thread: i32) -> String {
-    if thread == std::process::id().cast_signed() {
-        return "main".to_owned();
-    }
-    let name = std::fs::read(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
-    String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()
 }

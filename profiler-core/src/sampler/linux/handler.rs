@@ -196,11 +196,12 @@ fn change_phase(slot: &Slot, world: &World, remaining: u64) {
     let number = slot.random.load(Ordering::Relaxed);
     let next = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
     slot.random.store(next, Ordering::Relaxed);
-    if (next >> 60) % SAMPLES_IN_PHASE == 0 {
+    if (next >> 60).is_multiple_of(SAMPLES_IN_PHASE) {
         let timer = slot.timer.load(Ordering::Relaxed);
         // On average what it is anyway. That is less than a period where the sample came late, which
         // some places in the program make likelier than others.
-        timer::run(timer, (next >> 28 & 0xffff_ffff) * 2 * remaining >> 32, world.period);
+        let part = (next >> 28) & 0xffff_ffff; // of 2^32
+        timer::run(timer, (part * 2 * remaining) >> 32, world.period);
     }
 }
 
@@ -246,13 +247,12 @@ unsafe fn write_stack(
     let read = |address: u64| {
         let address = address as usize;
         let is_stack = address >= registers.stack && address <= high - size_of::<u64>();
+        if !is_stack || !address.is_multiple_of(align_of::<u64>()) {
+            return Err(());
+        }
         // SAFETY: between the stack pointer and the end of this thread's own stack; the thread does
         // nothing else meanwhile.
-        if is_stack && address % align_of::<u64>() == 0 {
-            Ok(unsafe { *(address as *const u64) })
-        } else {
-            Err(())
-        }
+        Ok(unsafe { *(address as *const u64) })
     };
     if world.walks_frame_pointers {
         return write_frame_pointers(registers, high, read, writing);

@@ -7,6 +7,7 @@ mod ring;
 mod slot;
 mod summarize;
 mod symbols;
+mod threads;
 mod timer;
 mod tree;
 mod world;
