@@ -1,8 +1,8 @@
 //! What mlprof costs, beside its peers.
 //!
-//! Two programs: `scopes` measures the time that one scope costs ([`harness`] has the method,
-//! [`subjects`] what is compared), `memory` shows that a profiler's memory does not depend on the
-//! number of calls.
+//! `scopes` measures the time that one scope costs ([`harness`] has the method, [`subjects`] what is
+//! compared), `memory` shows that a profiler's memory does not depend on the number of calls, and
+//! `sampler` measures what one stack sample costs.
 
 pub mod budget;
 pub mod conditions;

@@ -92,6 +92,12 @@ impl Run {
         self
     }
 
+    /// Adds arguments behind a `--`, if there are any.
+    #[must_use]
+    pub fn arg_list(self, arguments: &[&str]) -> Self {
+        if arguments.is_empty() { self } else { self.args(["--"]).args(arguments) }
+    }
+
     /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {

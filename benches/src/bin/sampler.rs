@@ -47,7 +47,9 @@ fn work(depth: u32, rounds: u64) -> u64 {
     let below = if depth == 0 {
         (0..rounds).fold(1_u64, |value, _| black_box(value.wrapping_mul(6_364_136_223_846_793_005)))
     } else {
-        work(depth - 1, rounds)
+        // Through a pointer, so that the compiler makes no loop of it.
+        let next: fn(u32, u64) -> u64 = black_box(work);
+        next(depth - 1, rounds)
     };
     black_box(below).wrapping_add(1)
 }
@@ -81,7 +83,7 @@ fn handler_cost(
 fn processor_seconds() -> f64 {
     let started = processor_time();
     for _ in 0..100 {
-        work(20, 2_000_000);
+        work(20, 1_000_000);
     }
     processor_time() - started
 }
@@ -96,12 +98,16 @@ fn processor_time() -> f64 {
 /// Unsampled and sampled runs take turns: how much slower, as a part, and seconds per sample.
 fn slowdown(frame_pointers: bool, settings: &Settings) -> Result<(f64, f64), SamplerError> {
     let (mut ratios, mut per_sample) = (Vec::new(), Vec::new());
-    for _ in 0..settings.rounds {
-        let alone = processor_seconds();
+    for round in 0..settings.rounds * 4 {
+        // The first of two is slower on some machines: they take turns there, too.
+        let mut alone = if round % 2 == 0 { processor_seconds() } else { 0.0 };
         let rate = SamplerSettings::new(settings.hz).frame_pointers(frame_pointers);
         let sampler = Sampler::start(rate)?;
         let sampled = processor_seconds();
         let samples = sampler.stop().samples.samples;
+        if round % 2 == 1 {
+            alone = processor_seconds();
+        }
         ratios.push(sampled / alone - 1.0);
         per_sample.push((sampled - alone) / samples.max(1) as f64);
     }

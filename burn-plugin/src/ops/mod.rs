@@ -114,7 +114,7 @@ pub fn install(device: &Device) -> bool {
 /// [`install`] for all of `devices`, with a note in the report for those whose ops are not seen.
 pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
     for device in devices {
-        if install(device) {
+        if install(device) || profiler_core::spliced::has_ops_of("burn") {
             continue;
         }
         let device = device.clone().inner();
@@ -124,8 +124,8 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
             ),
             false => format!(
                 "no ops of {device:?}: burn tells of the ops of CubeCL devices only (wgpu, CUDA, \
-                 ROCm, Metal, …); here they need `mlprof run`, which is still to come. Actions and \
-                 modules are shown"
+                 ROCm, Metal, …); here they need `mlprof run --ops burn-flex,burn-autodiff`. \
+                 Actions and modules are shown"
             ),
         });
     }

@@ -29,8 +29,8 @@ mod site;
 #[cfg(target_os = "linux")]
 mod registration;
 
-pub use run::profiler_of_run;
-pub(crate) use run::{has_ops_of, with_run};
+pub(crate) use run::with_run;
+pub use run::{has_ops_of, profiler_of_run};
 pub use settings::{
     AdvancedSettings, LinesSettings, RUN_VARIABLE, RunSettings, SamplesSettings, SettingsError,
     TensorSettings,

@@ -157,7 +157,7 @@ pub fn profiler_of_run() -> Option<Arc<dyn Profiler>> {
 }
 
 /// Whether `mlprof run` has put hooks into the ops of this framework.
-pub(crate) fn has_ops_of(framework: &str) -> bool {
+pub fn has_ops_of(framework: &str) -> bool {
     lock().as_ref().is_some_and(|run| run.frameworks.iter().any(|known| known == framework))
 }
 

@@ -148,7 +148,7 @@ mod tests {
         let settings = RunSettings {
             directory: "results".into(),
             tensor: Some(TensorSettings {
-                schedule: Some("active=1".into()),
+                schedule: Some(Schedule::new().active(1)),
                 ..Default::default()
             }),
             ..Default::default()

@@ -12,6 +12,15 @@ use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
 
 use crate::work::{action, burn_large, burn_small, function, processor_time};
 
+/// Ends threads that go on until they are told, also where a check fails.
+struct Ends<'flag>(&'flag AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What waits is interrupted thousands of times, and yet returns what it should.
 pub fn system_calls() {
     let sampler = Sampler::start(5000).expect("nothing else samples");
@@ -221,6 +230,7 @@ pub fn fork() {
                 burn_small(10_000);
             }
         });
+        let _ends = Ends(&is_over);
         for _ in 0..30 {
             // SAFETY: the child only does what a child of a program with threads may do: its
             // allocator's locks are in order, and it starts no threads.
@@ -234,7 +244,6 @@ pub fn fork() {
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:x}");
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     let samples = profiler.snapshot().samples.expect("it is sampled");
     assert!(action(&samples, "goes_on").all.samples > 20);
@@ -298,6 +307,7 @@ pub fn start_and_stop() {
                 }
             });
         }
+        let _ends = Ends(&is_over);
         for round in 0..100 {
             let sampler = Sampler::start(20_000).expect("the last one has stopped");
             std::thread::sleep(Duration::from_millis(round % 5));
@@ -311,6 +321,5 @@ pub fn start_and_stop() {
             });
             assert_eq!(taken.count(), 0);
         }
-        is_over.store(true, Ordering::Relaxed);
     });
 }

@@ -1,0 +1,33 @@
+//! How many operations candle itself remembers of a forward pass: a count of its own, beside the ops
+//! that `mlprof run --ops candle` sees.
+//!
+//! `cargo run --release -p candle-digits --bin candle-tracked-nodes`
+
+use std::error::Error;
+
+use candle_core::{DType, Device, Var};
+use candle_digits::{Batch, DigitNet};
+use candle_nn::VarMap;
+use candle_plugin::prelude::*;
+use digits::{Splits, splits};
+
+const SEED: u64 = 42;
+const BATCH_SIZE: usize = 64;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let vars = VarMap::new();
+    let net = DigitNet::new(&seeded_var_builder(&vars, SEED, DType::F32, &Device::Cpu))?;
+    let Splits { train, .. } = splits(SEED)?;
+    let batch = Batch::new(&train[..BATCH_SIZE])?;
+    // A variable, too, so that candle remembers everything that is done with it.
+    let batch = Batch { images: Var::from_tensor(&batch.images)?.into_inner(), ..batch };
+    let loss = {
+        let _scope = profile!("counted_forward");
+        net.loss(&batch)?
+    };
+    let nodes = loss.sorted_nodes().into_iter().filter(|node| !node.is_variable()).count();
+    println!("{nodes} tracked nodes");
+    let _scope = profile!("counted_backward");
+    loss.backward()?;
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! `mlprof run` on the examples: ops of frameworks that give no hook.
+
+mod burn;
+mod candle;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use profiler_core::Report;
+use profiler_core::report::TensorReport;
+use profiler_core::report::tensor::KeyAverage;
+use tests::program::{self, Finished, Run};
+use tests::target_directory;
+
+/// The folder of the workspace.
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Runs an example under `mlprof run`. `cargo` are the options of `cargo run`, `arguments` those of
+/// the program. Results go to `results`.
+fn run(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Finished {
+    let mlprof = program::build("profiler-cli", "mlprof");
+    let common = ["run".as_ref(), "--output".as_ref(), results.as_os_str()];
+    let options: Vec<_> =
+        common.into_iter().chain(options.iter().map(|one| one.as_ref())).collect();
+    {
+        // Builds wait for each other, and take as long as they take.
+        static BUILDING: Mutex<()> = Mutex::new(());
+        let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let build = Command::new(&mlprof)
+            .args(&options)
+            .args(["--", "cargo", "build", "--release"])
+            .args(cargo)
+            .current_dir(workspace())
+            .env("CARGO_TARGET_DIR", target_directory())
+            .stdin(Stdio::null())
+            .output()
+            .expect("mlprof runs");
+        let said = String::from_utf8_lossy(&build.stderr);
+        assert!(build.status.success(), "{said}");
+        assert!(!said.contains("warning: candle") && !said.contains("warning: burn"), "{said}");
+    }
+    Run::of(&mlprof, &workspace())
+        .args(&options)
+        .args(["--", "cargo", "run", "--release"])
+        .args(cargo)
+        .arg_list(arguments)
+        .env("CARGO_TARGET_DIR", target_directory())
+        .succeed()
+}
+
+/// The one file in `results` that begins and ends so.
+fn file(results: &Path, beginning: &str, ending: &str) -> PathBuf {
+    let names: Vec<PathBuf> = std::fs::read_dir(results)
+        .expect("results")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(beginning) && name.ends_with(ending)
+        })
+        .collect();
+    assert_eq!(names.len(), 1, "{beginning}*{ending}: {names:?}");
+    names[0].clone()
+}
+
+/// The report of ops in `results` of the stage and program that `beginning` says.
+fn report(results: &Path, beginning: &str) -> TensorReport {
+    let json = std::fs::read_to_string(file(results, beginning, "-ops.json")).expect("a report");
+    match Report::from_json(&json).expect("a report") {
+        Report::Tensor(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The rows of one op.
+fn rows<'a>(report: &'a TensorReport, name: &str) -> Vec<&'a KeyAverage> {
+    report.key_averages.rows.iter().filter(|row| row.name == name).collect()
+}
+
+/// How often it ran per recorded step.
+fn calls_per_step(report: &TensorReport, name: &str) -> f64 {
+    let calls: u64 = rows(report, name).iter().map(|row| row.calls).sum();
+    calls as f64 / report.recorded_steps as f64
+}
