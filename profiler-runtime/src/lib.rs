@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use profiler_core::lines::abi::{self, LineFrame, LineSite};
+use profiler_core::lines::abi::{LineFrame, LineSite};
 use profiler_core::spliced::{SINK_VERSION, Sink, Site, sink};
 
 /// What hooks look at before they call anything; see [`profiler_core::spliced::wanted`].
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn mlprof_close(site: *const Site, opened: u64) {
     }
 }
 
-/// See [`abi::enter`].
+/// See [`profiler_core::lines::abi::enter`].
 ///
 /// # Safety
 ///
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn mlprof_lines_enter(
     }
 }
 
-/// See [`abi::at`].
+/// See [`profiler_core::lines::abi::at`].
 ///
 /// # Safety
 ///
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn mlprof_lines_at(frame: *const LineFrame, point: u32) {
     }
 }
 
-/// See [`abi::back`].
+/// See [`profiler_core::lines::abi::back`].
 ///
 /// # Safety
 ///
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn mlprof_lines_back(frame: *const LineFrame, point: u32) 
     }
 }
 
-/// See [`abi::leave`].
+/// See [`profiler_core::lines::abi::leave`].
 ///
 /// # Safety
 ///
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn mlprof_lines_leave(frame: *const LineFrame) {
     }
 }
 
-/// See [`abi::suspend`].
+/// See [`profiler_core::lines::abi::suspend`].
 ///
 /// # Safety
 ///
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn mlprof_lines_suspend(frame: *const LineFrame) {
     }
 }
 
-/// See [`abi::resume`].
+/// See [`profiler_core::lines::abi::resume`].
 ///
 /// # Safety
 ///

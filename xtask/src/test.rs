@@ -29,6 +29,8 @@ pub fn run() -> Result<(), String> {
             .env("RUSTFLAGS", "--cfg loom")
             .must_run_tests(),
         Step::cargo("this tool", "test -p xtask"),
+        // Optimised, as the end-to-end tests build it: it reads whole frameworks.
+        Step::cargo("the command mlprof", "test --release -p profiler-cli"),
         Step::cargo("benchmarks", "test --release -p benches"),
         Step::cargo("candle plugin", "test --release -p candle-plugin --all-features"),
         Step::cargo(

@@ -128,7 +128,7 @@ impl Arguments {
             line_count: self.line_count,
             dump_stats: self.dump_stats,
         });
-        let lines = (!self.lines.is_empty() || !self.memory.is_empty()).then(|| LinesSettings {
+        let lines = (!self.lines.is_empty() || !self.memory.is_empty()).then_some(LinesSettings {
             time: !self.lines.is_empty(),
             memory: !self.memory.is_empty(),
             unit_seconds: self.unit,

@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_selection_survives_the_way_to_another_process() {
-        let all = PRESET_NAMES.iter().copied().collect::<Vec<_>>();
+        let all = PRESET_NAMES.to_vec();
         let before = selection(&["a::**::<* as T>::f"], &all);
         let text = serde_json::to_string(&before).expect("JSON");
         let after: Selection = serde_json::from_str(&text).expect("the same");

@@ -157,8 +157,8 @@ impl TensorProfiler {
     }
 }
 
-/// What may hold a lock of the profiler's is [`uncounted`]: an allocation there would be told to the
-/// profiler itself.
+// What may hold a lock of the profiler's is `uncounted`: an allocation there would be told to the
+// profiler itself.
 impl Profiler for TensorProfiler {
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };

@@ -10,6 +10,7 @@ use candle_digits::{Batch, DigitNet};
 use candle_nn::VarMap;
 use candle_plugin::prelude::*;
 use digits::{Splits, splits};
+use profiler_core::profile;
 
 const SEED: u64 = 42;
 const BATCH_SIZE: usize = 64;

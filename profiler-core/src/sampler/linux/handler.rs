@@ -91,7 +91,7 @@ pub(super) unsafe extern "C" fn on_signal(
         slot.inside.fetch_add(1, Ordering::SeqCst);
         if slot.generation.load(Ordering::SeqCst) == generation {
             let missed = u64::from(signal.overrun.max(0).unsigned_abs());
-            if missed > 0 || leaves_time_to_work(slot, started) {
+            if leaves_time_to_work(slot, started) {
                 // Had the thread been running when the first of several ticks came, it would have
                 // been interrupted there: all of them came while it had no processor.
                 let late = if missed == 0 { 0 } else { 1 + missed };
@@ -103,7 +103,7 @@ pub(super) unsafe extern "C" fn on_signal(
                 slot.finished.store(finished, Ordering::Relaxed);
                 note_cost(slot, finished.wrapping_sub(started));
             } else {
-                slot.passed_over.fetch_add(1, Ordering::Relaxed);
+                slot.passed_over.fetch_add(1 + missed, Ordering::Relaxed);
             }
         }
         slot.inside.fetch_sub(1, Ordering::SeqCst);
@@ -112,11 +112,11 @@ pub(super) unsafe extern "C" fn on_signal(
     unsafe { *errno = error };
 }
 
-/// Whether the thread had twice as long for itself as the last sample took: at a high rate and with
-/// a slow processor it would otherwise come to nothing else.
+/// Whether the thread had half as long for itself as a sample takes: at a high rate and with a slow
+/// processor it would otherwise come to nothing else.
 fn leaves_time_to_work(slot: &Slot, now: u64) -> bool {
     let rest = now.wrapping_sub(slot.finished.load(Ordering::Relaxed));
-    rest >= 2 * slot.cost.load(Ordering::Relaxed)
+    2 * rest >= slot.cost.load(Ordering::Relaxed)
 }
 
 /// Follows slowly what gets longer: mostly that is a handler that lost its processor for a while.
