@@ -1,8 +1,9 @@
 //! What mlprof costs, beside its peers.
 //!
 //! `scopes` measures the time that one scope costs ([`harness`] has the method, [`subjects`] what is
-//! compared), `memory` shows that a profiler's memory does not depend on the number of calls, and
-//! `sampler` measures what one stack sample costs.
+//! compared), `memory` shows that a profiler's memory does not depend on the number of calls,
+//! `tensor` what ten million ops cost, `allocations` what counting an allocation costs, and `sampler`
+//! what one stack sample costs.
 
 pub mod budget;
 pub mod conditions;

@@ -5,6 +5,8 @@ mod shop;
 
 #[path = "run/functions.rs"]
 mod functions;
+#[path = "run/measures.rs"]
+mod measures;
 #[path = "run/mistakes.rs"]
 mod mistakes;
 #[path = "run/unchanged.rs"]

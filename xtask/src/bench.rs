@@ -7,9 +7,10 @@ mod python;
 use crate::run::run as run_program;
 use crate::steps::cargo;
 
-/// All that there are: three programs of the package `benches`, the overhead on the digits, and
-/// what it costs to record libtorch's ops.
-pub const PROGRAMS: [&str; 5] = ["scopes", "memory", "tensor", "digits", "tch"];
+/// All that there are: the programs of the package `benches`, the overhead on the digits, and what it
+/// costs to record libtorch's ops.
+pub const PROGRAMS: [&str; 7] =
+    ["scopes", "memory", "tensor", "allocations", "sampler", "digits", "tch"];
 
 /// Runs one with the arguments that are meant for it.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {

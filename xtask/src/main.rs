@@ -25,13 +25,15 @@ Usage: cargo xtask <command>
   bench scopes [...]    what one scope costs, beside peers (--json FILE, --check, --help)
   bench memory [...]    what the profilers keep in memory after many calls
   bench tensor [...]    ten million ops in one window: memory, the table over them, their trace
+  bench allocations     what counting an allocation costs, beside dhat
+  bench sampler         what one stack sample costs, and a program that is sampled
   bench digits [--only NAME]... [--rounds N] [--clock cpu]
                         what profiling costs a training step with candle, tch and Python's Lightning
                         (all of them, or NAME: candle, tch, python, burn); Python's torch is 3 GB
                         to download, 6 GB to keep
   bench tch [...]       what recording libtorch's ops costs, beside torch's own profiler in the same
                         process, and how their numbers agree (--json FILE, --help)
-  bench <name> --lto    scopes, memory or tensor, built with link-time optimisation
+  bench <name> --lto    one of the above but digits and tch, built with link-time optimisation
 
 libtorch is the one that LIBTORCH names, else Python's PyTorch if LIBTORCH_USE_PYTORCH is set, else
 a CPU-only one that is made of PyPI's torch, once (Linux; up to 0.9 GB to download, 0.5 GB to keep).

@@ -35,8 +35,11 @@ pub enum AllocatorHooks {
     None,
     /// If it has one, that is wrapped.
     Wrapped,
-    /// It is a program, which gets one if it has none; its large copies are told, too.
-    Program,
+    /// It is a program, whose large copies are told, too.
+    Program {
+        /// It gets an allocator if it has none. Not if another crate of the program has one.
+        adds: bool,
+    },
 }
 
 pub(super) fn splice(
@@ -132,7 +135,7 @@ fn allocator_text(allocators: &Allocators, hooks: AllocatorHooks) -> String {
     match hooks {
         AllocatorHooks::None => String::new(),
         AllocatorHooks::Wrapped => allocators.root_text(false),
-        AllocatorHooks::Program => allocators.root_text(true) + &allocator::copies_text(),
+        AllocatorHooks::Program { adds } => allocators.root_text(adds) + &allocator::copies_text(),
     }
 }
 

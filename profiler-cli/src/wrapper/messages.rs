@@ -27,7 +27,8 @@ impl Messages {
         for line in io::BufReader::new(from).lines() {
             let line = line?.replace(overlay, "");
             if line.starts_with(r#"{"$message_type":"artifact""#) {
-                self.has_artifact = true;
+                // The list of source files is there before the first error is.
+                self.has_artifact |= !line.contains(r#""emit":"dep-info""#);
                 writeln!(to, "{line}")?;
                 to.flush()?;
             } else {
@@ -68,6 +69,14 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_sources_is_no_way_back() {
+        let said = r#"{"$message_type":"artifact","artifact":"/t/a.d","emit":"dep-info"}"#;
+        let (mut messages, mut out) = (Messages::default(), Vec::new());
+        messages.read(said.as_bytes(), "/o", &mut out).expect("memory");
+        assert!(!messages.has_artifact() && !out.is_empty());
+    }
 
     #[test]
     fn artifacts_go_on_at_once_and_all_else_when_asked() {

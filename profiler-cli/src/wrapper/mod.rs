@@ -110,7 +110,7 @@ impl Wrapper {
         if !self.plan.tracks_allocations || self.invocation.is_build_script() {
             vec![AllocatorHooks::None]
         } else if self.invocation.is_program() {
-            vec![AllocatorHooks::Program, AllocatorHooks::Wrapped]
+            [true, false].map(|adds| AllocatorHooks::Program { adds }).to_vec()
         } else if folder.is_some_and(|folder| mentions_allocator(folder, 0)) {
             vec![AllocatorHooks::Wrapped]
         } else {

@@ -43,6 +43,13 @@ fn main() {
             let status = std::process::Command::new(own).status().expect("it runs");
             assert!(status.success());
         }
+        Some("load") => println!("{}", counting::load().len()),
+        Some("spin") => {
+            let end = std::time::Instant::now() + std::time::Duration::from_millis(700);
+            while std::time::Instant::now() < end {
+                counting::spin(100_000);
+            }
+        }
         Some("wait") => {
             println!("waiting");
             std::thread::sleep(std::time::Duration::from_secs(60));

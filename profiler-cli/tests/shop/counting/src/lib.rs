@@ -63,6 +63,24 @@ pub const fn constant(n: u64) -> u64 {
     n + 1
 }
 
+/// Allocates a known number of bytes, and keeps half of them.
+pub fn load() -> Vec<u8> {
+    let kept = vec![1_u8; 1_000_000];
+    let freed = vec![2_u8; 1_000_000];
+    let both = kept.clone();
+    drop((freed, both));
+    kept
+}
+
+/// Keeps its thread busy.
+pub fn spin(rounds: u64) -> u64 {
+    let mut sum = 0_u64;
+    for round in 0..rounds {
+        sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(round));
+    }
+    sum
+}
+
 macro_rules! make {
     ($name:ident, $factor:expr) => {
         /// Made by a macro.

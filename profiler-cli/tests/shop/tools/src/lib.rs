@@ -18,3 +18,7 @@ pub fn panic_here() -> ! {
 pub fn documented(n: u32) -> u32 {
     n + 1
 }
+
+/// A library may have the allocator of all programs that use it.
+#[global_allocator]
+static ALLOCATOR: std::alloc::System = std::alloc::System;
