@@ -1,21 +1,131 @@
 //! burn's flex device, which has no hook for its ops.
 
-use tempfile::tempdir;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::{calls_per_step, report, rows, run};
+use profiler_core::report::TensorReport;
+use profiler_core::{ActionKind, Report};
+use tempfile::tempdir;
+use tests::program::Run;
+use tests::target_directory;
+
+use crate::{calls_per_step, report, rows, run, workspace};
+
+/// Steps whose ops are compared; the first ones tune kernels.
+const SCHEDULE: &str = "wait=2,warmup=1,active=3,repeat=1";
+
+fn flex(results: &Path) -> TensorReport {
+    let options = ["--ops", "burn-flex,burn-autodiff", "--group-by-shapes", "--schedule", SCHEDULE];
+    let finished = run(&options, &["-p", "burn-digits"], &["--epochs", "1"], results);
+    // The program was given no profiler: it trains as ever, and its loop tells of its steps.
+    assert!(finished.stdout.contains("FIT Profiler Report"), "{finished:?}");
+    report(results, "fit-burn-digits-")
+}
 
 #[test]
 fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let results = tempdir().expect("a folder");
-    let options = ["--ops", "burn-flex,burn-autodiff", "--group-by-shapes"];
-    let finished = run(&options, &["-p", "burn-digits"], &["--epochs", "1"], results.path());
-    assert!(finished.stdout.contains("FIT Profiler Report"), "{finished:?}");
-    let fit = report(results.path(), "fit-burn-digits-");
+    let fit = flex(results.path());
     assert_eq!(fit.recorded_steps, 3);
-    println!(
-        "{:#?}",
-        fit.key_averages.rows.iter().map(|row| (&row.name, row.calls)).collect::<Vec<_>>()
-    );
-    assert_eq!(calls_per_step(&fit, "burn::conv2d"), 2.0);
-    assert!(rows(&fit, "burn::matmul").iter().all(|row| row.flops > 0));
+    assert!(!fit.header.notes.iter().any(|note| note.contains("no ops of")), "{fit:?}");
+    // Two layers of matrix products: one forward and two backward. The gradients of a convolution
+    // are convolutions on this device: of the weights one each, and of the input of the second.
+    let expected = [
+        ("matmul", 6.0),
+        ("conv2d", 4.0),
+        ("conv_transpose2d", 1.0),
+        ("conv2d_weight_backward", 2.0),
+        ("conv2d_x_backward", 1.0),
+        ("matmul_backward", 2.0),
+        ("backward", 1.0),
+    ];
+    for (name, calls) in expected {
+        assert_eq!(calls_per_step(&fit, &format!("burn::{name}")), calls, "{name}: {fit:#?}");
+    }
+    let matmul = rows(&fit, "burn::matmul");
+    assert!(matmul.iter().all(|row| row.flops > 0 && row.input_shapes.is_some()), "{matmul:#?}");
+}
+
+/// Ops per step by name, without what stands before each.
+fn ops(report: &TensorReport) -> BTreeMap<String, f64> {
+    let rows = report.key_averages.rows.iter();
+    let ops = rows.filter(|row| row.kind == ActionKind::Op && !row.is_on_device);
+    let names = ops.filter_map(|row| row.name.strip_prefix("burn::"));
+    // Blocks of fused ops stand beside the ops that are in them.
+    let names = names.filter(|name| !name.starts_with("fused["));
+    names.map(|name| (name.to_owned(), calls_per_step(report, &format!("burn::{name}")))).collect()
+}
+
+/// The same program on a device of CubeCL, whose framework tells of each op that it is given.
+fn cubecl(folder: &Path) -> TensorReport {
+    // As the tests of burn on a GPU build it.
+    let build = ["build", "--profile", "wgpu", "-p", "burn-digits", "--features", "wgpu"];
+    let status = Command::new(env!("CARGO"))
+        .args(build)
+        .args(["--bin", "burn-digits", "--target-dir"])
+        .arg(target_directory())
+        .current_dir(workspace())
+        .stdin(Stdio::null())
+        .status();
+    assert!(status.expect("cargo runs").success());
+    let options = ["--device", "wgpu", "--epochs", "1", "--json", "report.json"];
+    let profiler = ["--profiler", "tensor", "--names-only", "--schedule", SCHEDULE];
+    Run::of(&target_directory().join("wgpu/burn-digits"), folder)
+        .args(options)
+        .args(profiler)
+        .succeed();
+    let json = std::fs::read_to_string(folder.join("report.json")).expect("reports");
+    let reports: Vec<Report> = serde_json::from_str(&json).expect("reports");
+    let fit = reports.into_iter().find_map(|report| match report {
+        Report::Tensor(report) if report.header.stage == Some(profiler_core::Stage::Fit) => {
+            Some(report)
+        }
+        _ => None,
+    });
+    fit.expect("the report of the training")
+}
+
+/// Two ways to see the ops of one model that have nothing in common: hooks in the functions of one
+/// backend, and an observer of the other.
+#[test]
+fn ops_are_as_many_as_a_device_that_tells_of_them_is_given() {
+    let results = tempdir().expect("a folder");
+    let (flex, cubecl) = (ops(&flex(results.path())), ops(&cubecl(results.path())));
+    let here = |name: &str| flex.get(name).copied().unwrap_or(0.0);
+    let there = |name: &str| cubecl.get(name).copied().unwrap_or(0.0);
+    // What is a node of the gradient's graph here is `{op}_backward` and called beside the op.
+    let node = |name: &str| here(name) / 2.0;
+
+    // A device of CubeCL is given one op for the gradient of a convolution's weights and one for
+    // that of its input. Flex computes them by a convolution and by a transposed one.
+    assert_eq!(here("conv2d"), there("conv2d") + there("conv2d_weight_backward"));
+    assert_eq!(here("conv_transpose2d"), there("conv2d_x_backward"));
+    // CubeCL's `relu` and its gradient are a comparison and a mask each, its `neg` a product.
+    assert_eq!(there("lower_equal_elem"), here("relu") + node("relu_backward"));
+    assert_eq!(there("mask_fill"), there("lower_equal_elem"));
+    assert_eq!(there("mul_scalar"), here("mul_scalar") + here("neg"));
+    // Flex changes shapes where CubeCL's kernels read with strides, and sums in its own gradients of
+    // convolutions. The mean is a metric's, which is computed beside the steps.
+    for name in ["reshape", "swap_dims", "sum_dim"] {
+        assert!(here(name) >= there(name), "{name}: {flex:#?} {cubecl:#?}");
+    }
+    let explained = [
+        "conv2d",
+        "lower_equal_elem",
+        "mask_fill",
+        "mul_scalar",
+        "reshape",
+        "swap_dims",
+        "sum_dim",
+        "mean",
+    ];
+    let mut same = 0;
+    for (name, calls) in &cubecl {
+        if !explained.contains(&name.as_str()) {
+            assert_eq!(here(name), *calls, "{name}: {flex:#?} {cubecl:#?}");
+            same += 1;
+        }
+    }
+    assert!(same > 20, "{flex:#?} {cubecl:#?}");
 }

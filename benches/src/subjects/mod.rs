@@ -4,6 +4,7 @@ mod floor;
 mod mutex_hashmap;
 mod ours;
 mod peers;
+mod spliced;
 
 use crate::harness::Subject;
 
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(ours::Advanced::new()),
         Box::new(ours::Tensor::ops()),
         Box::new(ours::Tensor::ops_with_shapes()),
+        Box::new(spliced::Spliced::new()),
         Box::new(peers::Hotpath::new()),
         Box::new(peers::Tracing::new()),
         Box::new(peers::Fastrace::new()),
