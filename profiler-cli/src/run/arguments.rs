@@ -65,6 +65,9 @@ pub struct Arguments {
     /// Ops: a row for each list of input shapes.
     #[arg(long)]
     pub group_by_shapes: bool,
+    /// Ops: record allocations, and write what memory was used over time.
+    #[arg(long)]
+    pub profile_memory: bool,
     /// Ops: write flame graphs.
     #[arg(long)]
     pub flame: bool,
@@ -122,7 +125,7 @@ impl Arguments {
                 GroupBy::name()
             },
             flame: self.flame,
-            ..TensorSettings::default()
+            memory: self.profile_memory,
         });
         let advanced = (!self.functions.is_empty()).then_some(AdvancedSettings {
             line_count: self.line_count,

@@ -30,6 +30,11 @@ pub enum Error {
          `mlprof run --help`"
     )]
     Nothing,
+    /// The system is not Linux.
+    #[error(
+        "`mlprof run` works on Linux only so far; `mlprof report` and `mlprof convert` work everywhere"
+    )]
+    System,
     /// What was named cannot be.
     #[error(transparent)]
     Select(#[from] SelectError),
@@ -65,6 +70,9 @@ const TARGET_HINT: &str = "\nbuild output of programs with hooks goes to a folde
 ///
 /// [`Error`], if it was not run. What goes wrong afterwards is said on standard error.
 pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
+    if !cfg!(target_os = "linux") {
+        return Err(Error::System);
+    }
     let selection = arguments.selection()?;
     let target = target::directory(&arguments.command);
     let folder = target.join("mlprof-state");
