@@ -74,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
         return Err(Error::System);
     }
     let selection = arguments.selection()?;
-    let target = target::directory(&arguments.command);
+    let target = target::directory(&arguments.command, &arguments.ops);
     let folder = target.join("mlprof-state");
     let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };
     let runtime = runtime::install(&folder).map_err(in_target)?;

@@ -8,15 +8,28 @@ use std::process::{Command, Stdio};
 use super::plan::Plan;
 use super::record::CrateRecord;
 
-/// The folder of build output of its own: `mlprof` in the one that cargo would use.
-pub fn directory(command: &[OsString]) -> PathBuf {
+/// The folder of build output of its own: `mlprof` in the one that cargo would use, and in it one for
+/// each set of presets, so that going from one framework to another builds neither anew.
+pub fn directory(command: &[OsString], presets: &[String]) -> PathBuf {
     let own = option(command, "--target-dir")
         .map(PathBuf::from)
         .or_else(|| non_empty("CARGO_TARGET_DIR"))
         .or_else(|| non_empty("CARGO_BUILD_TARGET_DIR"))
         .or_else(|| ask_cargo(command));
-    let own = own.unwrap_or_else(|| PathBuf::from("target")).join("mlprof");
+    let own = own.unwrap_or_else(|| PathBuf::from("target")).join("mlprof").join(name(presets));
     std::path::absolute(&own).unwrap_or(own)
+}
+
+/// The presets as the name of a folder; rule files by their own names.
+fn name(presets: &[String]) -> String {
+    let stem = |preset: &String| {
+        let stem = Path::new(preset).file_stem().unwrap_or_default().to_string_lossy();
+        stem.chars().map(|one| if one.is_alphanumeric() { one } else { '-' }).collect::<String>()
+    };
+    match presets {
+        [] => "functions".to_owned(),
+        presets => presets.iter().map(stem).collect::<Vec<_>>().join("+"),
+    }
 }
 
 /// The command with `--target-dir`, which would be stronger than the environment, turned to `folder`.
@@ -136,11 +149,12 @@ mod tests {
     #[test]
     fn the_target_directory_of_the_command_comes_first_and_is_replaced() {
         let command = words("cargo run --target-dir /t --release -- --target-dir /mine");
-        assert_eq!(directory(&command), Path::new("/t/mlprof"));
+        assert_eq!(directory(&command, &[]), Path::new("/t/mlprof/functions"));
         let expected = words("cargo run --target-dir /o --release -- --target-dir /mine");
         assert_eq!(redirected(&command, Path::new("/o")), expected);
         let command = words("cargo test --target-dir=/t");
-        assert_eq!(directory(&command), Path::new("/t/mlprof"));
+        let presets = ["burn-flex".to_owned(), "./rules/my own.toml".to_owned()];
+        assert_eq!(directory(&command, &presets), Path::new("/t/mlprof/burn-flex+my-own"));
         assert_eq!(redirected(&command, Path::new("/o")), words("cargo test --target-dir=/o"));
     }
 
