@@ -61,7 +61,6 @@ print(json.dumps(collections.Counter(e["name"] for e in leaves)))
 
 /// candle remembers each operation that has a gradient: as many as there are ops without ops inside.
 #[test]
-#[ignore = "not compared yet: takes a second build of candle"]
 fn as_many_ops_are_seen_as_candle_itself_remembers() {
     let results = tempdir().expect("a folder");
     let cargo = ["-p", "candle-digits", "--bin", "candle-tracked-nodes"];
