@@ -28,3 +28,16 @@ pub fn settings<T>(asked: Result<Option<T>, lexopt::Error>, usage: &str) -> Resu
         }
     }
 }
+
+/// The numbers of a list such as `1,2,8`.
+///
+/// # Errors
+///
+/// A list with something else in it, or with 0.
+pub fn thread_counts(list: &str) -> Result<Vec<usize>, String> {
+    let counts: Result<Vec<usize>, _> = list.split(',').map(str::parse).collect();
+    counts
+        .ok()
+        .filter(|counts| counts.iter().all(|count| *count > 0))
+        .ok_or_else(|| format!("--threads {list}: expected numbers such as 1,2,8"))
+}

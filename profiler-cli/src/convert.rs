@@ -130,17 +130,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             let is_only = reports.len() == 1;
             let mut outputs = Vec::new();
             for report in &reports {
-                let stage = if is_only { None } else { stage_of(report) };
+                let stage = if is_only { None } else { report.header().stage };
                 outputs.extend(of_report(report, stage, arguments)?);
             }
             outputs
         }
     };
     outputs::write(outputs, arguments)
-}
-
-fn stage_of(report: &Report) -> Option<Stage> {
-    crate::report::header(report).and_then(|header| header.stage)
 }
 
 fn of_trace(trace: &Trace, arguments: &Arguments) -> Result<Output, Error> {
@@ -264,7 +260,7 @@ fn of_stacks(
     arguments: &Arguments,
 ) -> Result<Output, Error> {
     let (stem, name) = (Stem::of_stage(stage), arguments.file.display());
-    let title = match stage_of(report) {
+    let title = match report.header().stage {
         Some(stage) => format!("{title}: {}, {name}", stage.as_str()),
         None => format!("{title}: {name}"),
     };

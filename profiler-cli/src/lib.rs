@@ -2,8 +2,10 @@
 
 pub mod command;
 pub mod convert;
+mod fingerprint;
 pub mod report;
 pub mod run;
 pub mod runtime;
 pub mod splice;
+mod voice;
 pub mod wrapper;

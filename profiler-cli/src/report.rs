@@ -10,8 +10,6 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 
 use anstyle::Style;
-use profiler_core::Report;
-use profiler_core::report::ReportHeader;
 use regex::Regex;
 
 pub use self::error::Error;
@@ -110,19 +108,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         text.push_str(&page::of(report, arguments)?);
     }
     print(&text, arguments.json)
-}
-
-/// What every report begins with.
-pub(crate) fn header(report: &Report) -> Option<&ReportHeader> {
-    match report {
-        Report::Simple(report) => Some(&report.header),
-        Report::Advanced(report) => Some(&report.header),
-        Report::Tensor(report) => Some(&report.header),
-        Report::Memory(report) => Some(&report.header),
-        Report::Lines(report) => Some(&report.header),
-        Report::Samples(report) => Some(&report.header),
-        _ => None,
-    }
 }
 
 /// Headings are bold on a terminal.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::fingerprint::Fingerprint;
+
 static LIBRARY: &[u8] = include_bytes!(env!("MLPROF_RUNTIME_LIBRARY"));
 
 /// Puts the library into `folder`, if it is not there yet; where it is. Each version has a name of
@@ -12,9 +14,7 @@ static LIBRARY: &[u8] = include_bytes!(env!("MLPROF_RUNTIME_LIBRARY"));
 ///
 /// Those of the file system.
 pub fn install(folder: &Path) -> io::Result<PathBuf> {
-    let hash = LIBRARY.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let hash = Fingerprint::default().with(LIBRARY).number();
     let path = folder.join(format!("libmlprof_runtime-{hash:016x}.so"));
     let is_there = std::fs::metadata(&path).is_ok_and(|there| there.len() == LIBRARY.len() as u64);
     if !is_there {

@@ -16,6 +16,8 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::forking::apart_from_forks;
+
 /// What an [`Action`] stands for. Decides which profilers want it (see
 /// [`Interest`](crate::Interest)) and how reports show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -127,6 +129,10 @@ impl Action {
     }
 
     fn intern(entry: Entry<'_>) -> Self {
+        apart_from_forks(|| Self::intern_now(entry))
+    }
+
+    fn intern_now(entry: Entry<'_>) -> Self {
         let known = {
             let interner = INTERNER.read().unwrap_or_else(PoisonError::into_inner);
             // Shortening the map's lifetime lets a borrowed name be looked up without a copy.
@@ -142,7 +148,9 @@ impl Action {
     }
 
     fn entry(self) -> Entry<'static> {
-        INTERNER.read().unwrap_or_else(PoisonError::into_inner).entries[self.index()]
+        apart_from_forks(|| {
+            INTERNER.read().unwrap_or_else(PoisonError::into_inner).entries[self.index()]
+        })
     }
 
     /// The name.

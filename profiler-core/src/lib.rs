@@ -42,6 +42,7 @@ mod active;
 pub mod advanced;
 pub mod allocation;
 mod clock;
+mod forking;
 pub mod future;
 pub mod hook;
 pub mod interrupt;

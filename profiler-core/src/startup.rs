@@ -40,6 +40,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::forking::apart_from_forks;
+
 /// The row of the whole start-up. Its self time is what came after [the part before
 /// `main`](PROCESS_STARTUP_BEFORE_MAIN).
 pub const PROCESS_STARTUP: &str = "process_startup";
@@ -86,7 +88,12 @@ pub fn process_startup() -> Option<ProcessStartup> {
 /// Ends start-up now, if no action has ended it before. For profilers of your own, at their first
 /// `start`; ours do it themselves. *Cost*: some 50 µs the first time, then a load.
 pub fn note_first_action() {
-    FIRST_ACTION.get_or_init(|| Noted { process: std::process::id(), startup: measure() });
+    if FIRST_ACTION.get().is_some() {
+        return;
+    }
+    apart_from_forks(|| {
+        FIRST_ACTION.get_or_init(|| Noted { process: std::process::id(), startup: measure() })
+    });
 }
 
 /// The start-up for the one report of the process that shows it. For the calling thread's session,

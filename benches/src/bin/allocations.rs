@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use benches::conditions::Conditions;
 use benches::harness::{self, Plan, Subject, time};
-use benches::settings;
+use benches::{settings, thread_counts};
 use profiler_core::ProfilerExt;
 use profiler_core::allocation::{AllocationProfiler, Counting, TrackingAllocator};
 
@@ -136,14 +136,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("threads") => {
-                let list = parser.value()?.string()?;
-                let counts: Result<Vec<usize>, _> = list.split(',').map(str::parse).collect();
-                options.threads = counts
-                    .ok()
-                    .filter(|counts| counts.iter().all(|count| *count > 0))
-                    .ok_or_else(|| format!("--threads {list}: expected numbers such as 1,2,8"))?;
-            }
+            Long("threads") => options.threads = thread_counts(&parser.value()?.string()?)?,
             Long("rounds") => options.plan.rounds = parser.value()?.parse::<usize>()?.max(1),
             Long("check") => options.check = true,
             Long("help") | Short('h') => return Ok(None),

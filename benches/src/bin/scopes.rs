@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use benches::conditions::Conditions;
 use benches::harness::{self, Plan};
 use benches::results::{Figure, figures, table};
-use benches::settings;
 use benches::subjects;
+use benches::{settings, thread_counts};
 
 const USAGE: &str = "\
 Measures what one scope costs, beside the floor and peers.
@@ -40,14 +40,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
     while let Some(argument) = parser.next()? {
         match argument {
             Long("json") => options.json = Some(parser.value()?.into()),
-            Long("threads") => {
-                let list = parser.value()?.string()?;
-                let counts: Result<Vec<usize>, _> = list.split(',').map(str::parse).collect();
-                options.threads = counts
-                    .ok()
-                    .filter(|counts| counts.iter().all(|count| *count > 0))
-                    .ok_or_else(|| format!("--threads {list}: expected numbers such as 1,2,8"))?;
-            }
+            Long("threads") => options.threads = thread_counts(&parser.value()?.string()?)?,
             Long("rounds") => options.plan.rounds = parser.value()?.parse::<usize>()?.max(1),
             Long("check") => options.check = true,
             Long("help") | Short('h') => return Ok(None),

@@ -6,6 +6,8 @@ mod ours;
 mod peers;
 mod spliced;
 
+use profiler_core::hook::{DType, InputsBuilder};
+
 use crate::harness::Subject;
 
 /// All subjects, in the order of the table.
@@ -26,4 +28,13 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(peers::Puffin::new()),
         Box::new(mutex_hashmap::MutexHashMap::default()),
     ]
+}
+
+/// Input, weight and bias of one of several linear layers.
+fn inputs_of_linear(index: usize) -> InputsBuilder {
+    let mut inputs = InputsBuilder::new();
+    inputs.tensor(DType::Float32, &[32, 64 + index as i64]);
+    inputs.tensor(DType::Float32, &[64 + index as i64, 128]);
+    inputs.tensor(DType::Float32, &[128]);
+    inputs
 }

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use profiler_core::action::SourceLocation;
-use profiler_core::hook::{DType, InputsBuilder, OpStart};
+use profiler_core::hook::{InputsBuilder, OpStart};
 use profiler_core::{
     Action, ActionKind, Activated, AdvancedProfiler, Profiler, ProfilerExt, RunContext,
     SimpleProfiler, Stage, TensorProfiler, activate, active, profile,
 };
 
+use super::inputs_of_linear;
 use crate::harness::{Subject, time, work};
 
 /// As a model or a plugin holds it: the compiler must not know which profiler it is.
@@ -176,14 +177,7 @@ impl Tensor {
 
     /// With the shapes of three inputs, given anew for every op.
     pub fn ops_with_shapes() -> Self {
-        let inputs = |index: usize| {
-            let mut inputs = InputsBuilder::new();
-            inputs.tensor(DType::Float32, &[32, 64 + index as i64]);
-            inputs.tensor(DType::Float32, &[64 + index as i64, 128]);
-            inputs.tensor(DType::Float32, &[128]);
-            inputs
-        };
-        Self::named("tensor_op_shapes", Some(std::array::from_fn(inputs)))
+        Self::named("tensor_op_shapes", Some(std::array::from_fn(inputs_of_linear)))
     }
 
     fn named(name: &'static str, inputs: Option<[InputsBuilder; 8]>) -> Self {

@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use profiler_core::hook::{DType, InputsBuilder};
+use profiler_core::hook::InputsBuilder;
 use profiler_core::spliced::{Sink, sink};
 use profiler_core::{Activated, Profiler, RunContext, Stage, TensorProfiler, activate};
 
+use super::inputs_of_linear;
 use crate::harness::{Subject, time, work};
 
 /// As it stands in spliced crates.
@@ -40,13 +41,6 @@ pub struct Spliced {
 impl Spliced {
     /// With a profiler of its own.
     pub fn new() -> Self {
-        let inputs = |index: usize| {
-            let mut inputs = InputsBuilder::new();
-            inputs.tensor(DType::Float32, &[32, 64 + index as i64]);
-            inputs.tensor(DType::Float32, &[64 + index as i64, 128]);
-            inputs.tensor(DType::Float32, &[128]);
-            inputs
-        };
         const NAMES: [&[u8; 9]; 8] = [
             b"aten::op0",
             b"aten::op1",
@@ -71,7 +65,7 @@ impl Spliced {
             // The compiler must not know the functions.
             sink: black_box(sink()),
             sites: Box::leak(Box::new(std::array::from_fn(site))),
-            inputs: std::array::from_fn(inputs),
+            inputs: std::array::from_fn(inputs_of_linear),
             activated: Mutex::default(),
         }
     }

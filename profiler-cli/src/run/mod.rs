@@ -8,7 +8,7 @@ pub mod record;
 mod results;
 mod target;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -20,6 +20,7 @@ use record::CrateRecord;
 
 use crate::runtime;
 use crate::splice::SelectError;
+use crate::voice::say;
 
 /// Why a command was not run.
 #[derive(Debug, thiserror::Error)]
@@ -151,9 +152,4 @@ fn outlive_signals() -> Vec<signal_hook::SigId> {
     let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
     let register = |signal| signal_hook::flag::register(signal, flag.clone());
     signals.into_iter().filter_map(|signal| register(signal).ok()).collect()
-}
-
-fn say(text: &str) {
-    // If nobody listens, there is nobody to tell.
-    let _ = writeln!(io::stderr(), "mlprof: {text}");
 }

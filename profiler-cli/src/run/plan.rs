@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::fingerprint::Fingerprint;
 use crate::splice::Selection;
 
 /// Names the file of a [`Plan`], for processes that cargo starts as its compiler.
@@ -61,9 +62,7 @@ impl Plan {
         if is_program {
             // A runtime of another version has another path.
             let runtime = self.runtime.as_os_str().as_encoded_bytes();
-            fingerprint = runtime.iter().fold(fingerprint ^ 1, |hash, byte| {
-                (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-            });
+            fingerprint = Fingerprint::continued(fingerprint ^ 1).with(runtime).number();
         }
         let settings =
             u64::from(self.tracks_allocations && is_program) | u64::from(self.frame_pointers) << 1;

@@ -13,6 +13,7 @@ use super::presets;
 use super::result::HookKind;
 use super::rules::{CrateRules, RuleFile};
 use super::template;
+use crate::fingerprint::Fingerprint;
 
 /// Changes with every change of what is spliced that the template's text does not show.
 const VERSION: u32 = 1;
@@ -46,7 +47,7 @@ impl Selection {
     /// A number that changes when what is selected of this crate changes, or what is put into it.
     /// The same in every process.
     pub fn fingerprint(&self, crate_name: &str) -> u64 {
-        let mut hash = Fnv::default();
+        let mut hash = Fingerprint::default();
         hash.add(&VERSION.to_le_bytes());
         hash.add(template::TEXTS.concat().as_bytes());
         let lists = [&self.functions, &self.lines, &self.memory, &self.except];
@@ -62,7 +63,7 @@ impl Selection {
             let parts = (&file.framework, &file.dtypes, rules);
             hash.add(&serde_json::to_vec(&parts).unwrap_or_default());
         }
-        hash.0
+        hash.number()
     }
 
     /// All patterns that choose functions, to say which of them matched nothing.
@@ -222,23 +223,6 @@ fn add<P: AsRef<str>>(
         patterns.push(pattern.as_ref().parse::<Pattern>()?);
     }
     Ok(())
-}
-
-/// FNV-1a: the hashers of the standard library promise nothing about other versions of it.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
 }
 
 #[cfg(test)]

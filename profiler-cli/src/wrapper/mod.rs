@@ -7,7 +7,7 @@ mod overlay;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -18,6 +18,7 @@ use overlay::Overlay;
 use crate::run::plan::{PLAN_VARIABLE, Plan};
 use crate::run::record::CrateRecord;
 use crate::splice::{self, AllocatorHooks, SplicedCrate};
+use crate::voice::say;
 
 /// Whether this process was started by cargo in place of rustc: `arguments` are those after its own
 /// name.
@@ -93,10 +94,11 @@ impl Wrapper {
             package: std::env::var("CARGO_PKG_NAME").unwrap_or_default(),
             ..CrateRecord::default()
         };
-        let has_allocator = self.allocator_hooks()[0] != AllocatorHooks::None;
+        let allocator_hooks = self.allocator_hooks();
+        let has_allocator = allocator_hooks[0] != AllocatorHooks::None;
         let has_additions = self.invocation.is_program() || has_allocator;
         record.fingerprint = self.plan.fingerprint(&record.crate_name, has_additions);
-        let status = self.compile(&mut record)?;
+        let status = self.compile(&mut record, &allocator_hooks)?;
         if status.success() {
             record.write(&self.plan.records(), self.invocation.extra_filename())?;
         }
@@ -118,9 +120,13 @@ impl Wrapper {
         }
     }
 
-    fn compile(&self, record: &mut CrateRecord) -> io::Result<ExitStatus> {
+    fn compile(
+        &self,
+        record: &mut CrateRecord,
+        allocator_hooks: &[AllocatorHooks],
+    ) -> io::Result<ExitStatus> {
         let mut failure = None;
-        for hooks in self.allocator_hooks() {
+        for &hooks in allocator_hooks {
             let prepared = match self.prepare(record, hooks) {
                 Ok(Some(prepared)) => prepared,
                 Ok(None) => break,
@@ -301,10 +307,4 @@ fn summary(record: &CrateRecord) -> String {
         0 => functions,
         left_out => format!("{functions}, {left_out} left out (see --explain)"),
     }
-}
-
-/// A line for the user; cargo hands on what is no message of the compiler.
-fn say(text: &str) {
-    // If nobody listens, there is nobody to tell.
-    let _ = writeln!(io::stderr(), "mlprof: {text}");
 }

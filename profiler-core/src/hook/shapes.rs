@@ -8,6 +8,8 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::forking::apart_from_forks;
+
 /// The type of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -241,6 +243,10 @@ fn decode(rest: &mut &[i64]) -> Option<TensorShape> {
 }
 
 fn intern(words: &[i64]) -> ShapeList {
+    apart_from_forks(|| intern_now(words))
+}
+
+fn intern_now(words: &[i64]) -> ShapeList {
     let known = LISTS.read().unwrap_or_else(PoisonError::into_inner).numbers.get(words).copied();
     if let Some(number) = known {
         return ShapeList(number);
@@ -289,10 +295,12 @@ impl ShapeCache {
     fn look_up(slot: &mut (&'static [i64], u32), words: &[i64]) -> ShapeList {
         let list = intern(words);
         let index = (list.0 as usize).checked_sub(1);
-        let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(words) = index.and_then(|index| lists.entries.get(index)) {
-            *slot = (words, list.0);
-        }
+        apart_from_forks(|| {
+            let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(words) = index.and_then(|index| lists.entries.get(index)) {
+                *slot = (words, list.0);
+            }
+        });
         list
     }
 }

@@ -24,6 +24,7 @@ use self::attach::{ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::stack::Stack;
 use crate::clock::{Clock, Rate};
+use crate::forking::{self, apart_from_forks};
 use crate::startup::{self, ProcessStartup};
 use crate::{Action, NeverStarted, Stage};
 
@@ -120,6 +121,7 @@ impl<T: Table> Recorder<T> {
     }
 
     fn with_role(is_the_users: bool) -> Self {
+        forking::watch();
         let clock = Clock::new();
         let sessions =
             Sessions { running: vec![Session::new(None, clock.ticks())], finished: None };
@@ -196,6 +198,10 @@ impl<T: Table> Recorder<T> {
 
     /// Makes this thread's table of the running session its current one.
     fn attach(&self) -> Option<Arc<ThreadTable<T>>> {
+        apart_from_forks(|| self.attach_now())
+    }
+
+    fn attach_now(&self) -> Option<Arc<ThreadTable<T>>> {
         // A session can end between reading its number and registering with it; the number read
         // after that is good unless stages come and go without end.
         let attached = (0..16).find_map(|_| {

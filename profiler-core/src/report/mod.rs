@@ -119,6 +119,18 @@ pub enum Report {
 }
 
 impl Report {
+    /// What every report begins with.
+    pub fn header(&self) -> &ReportHeader {
+        match self {
+            Self::Simple(report) => &report.header,
+            Self::Advanced(report) => &report.header,
+            Self::Tensor(report) => &report.header,
+            Self::Memory(report) => &report.header,
+            Self::Lines(report) => &report.header,
+            Self::Samples(report) => &report.header,
+        }
+    }
+
     /// The report as indented JSON, laid out as the [module](self) says.
     ///
     /// # Errors

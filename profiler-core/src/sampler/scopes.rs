@@ -8,9 +8,11 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
+use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
+
+use crate::forking::apart_from_forks;
 
 /// Tells the numbers of the open actions of the table that the pointer points to, outermost first.
 pub(crate) type Tell = unsafe fn(table: *const (), tell: &mut dyn FnMut(u32));
@@ -98,68 +100,40 @@ unsafe impl Send for Address {}
 
 static ANNOUNCED: Mutex<Option<Announced>> = Mutex::new(None);
 
-/// The process that used the lock last.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-
-/// `None` in a forked child whose parent held the lock at that moment: there it is never released,
-/// and nothing is sampled.
-fn announced() -> Option<MutexGuard<'static, Option<Announced>>> {
-    let process = std::process::id();
-    loop {
-        let guard = match ANNOUNCED.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if is_other(PROCESS.load(Ordering::Relaxed), process) => {
-                return None;
-            }
-            Err(TryLockError::WouldBlock) => {
-                std::thread::yield_now();
-                continue;
-            }
-        };
-        PROCESS.store(process, Ordering::Relaxed);
-        return Some(guard);
-    }
-}
-
-fn is_other(known: u32, process: u32) -> bool {
-    known != 0 && known != process
+fn with_announced<T>(use_them: impl FnOnce(&mut Announced) -> T) -> T {
+    apart_from_forks(|| {
+        let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+        use_them(announced.get_or_insert_default())
+    })
 }
 
 fn announce() {
     let address = OPEN.with(|open| Address(ptr::from_ref(open)));
-    let Some(mut announced) = announced() else { return };
-    let announced = announced.get_or_insert_default();
-    announced.threads.insert(this_thread(), address);
-    if let Some(listener) = &announced.listener {
-        listener.unpark();
-    }
+    with_announced(|announced| {
+        announced.threads.insert(this_thread(), address);
+        if let Some(listener) = &announced.listener {
+            listener.unpark();
+        }
+    });
 }
 
 /// The thread ends: its memory goes when it is gone.
 pub(crate) fn withdraw_thread() {
     withdraw_table();
-    if IS_ANNOUNCED.replace(false)
-        && let Some(mut announced) = announced()
-        && let Some(announced) = &mut *announced
-    {
-        announced.threads.remove(&this_thread());
+    if IS_ANNOUNCED.replace(false) {
+        with_announced(|announced| announced.threads.remove(&this_thread()));
     }
 }
 
 /// Hands out the addresses of all threads that announced themselves. Each is good as long as its
 /// thread lives.
 pub(crate) fn with_addresses(use_addresses: impl FnOnce(&HashMap<i32, Address>)) {
-    if let Some(mut announced) = announced() {
-        use_addresses(&announced.get_or_insert_default().threads);
-    }
+    with_announced(|announced| use_addresses(&announced.threads));
 }
 
 /// Who is woken when a thread announces itself; `None`: nobody any more.
 pub(crate) fn listen(listener: Option<Thread>) {
-    if let Some(mut announced) = announced() {
-        announced.get_or_insert_default().listener = listener;
-    }
+    with_announced(|announced| announced.listener = listener);
 }
 
 #[cfg(target_os = "linux")]

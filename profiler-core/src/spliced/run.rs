@@ -215,18 +215,19 @@ fn finish() {
 /// Has a profiler report what it has not reported; false if it never had anything.
 fn deliver(profiler: &dyn Profiler) -> bool {
     let is_in_a_stage = profiler.output().is_some_and(|output| output.stage().is_some());
-    let report = profiler.report();
-    let (stage, is_empty) = match &report {
-        Some(Report::Simple(report)) => (report.header.stage, report.actions.is_empty()),
-        Some(Report::Advanced(report)) => (report.header.stage, report.actions.is_empty()),
-        Some(Report::Memory(report)) => (report.header.stage, report.actions.is_empty()),
-        // What is not over is not in it yet.
-        Some(Report::Tensor(report)) => (report.header.stage, false),
-        _ => (None, true),
-    };
-    if stage.is_some() && !is_in_a_stage {
+    let Some(report) = profiler.report() else { return false };
+    if report.header().stage.is_some() && !is_in_a_stage {
         return true; // at the end of its stage
     }
+    let is_empty = match &report {
+        Report::Simple(report) => report.actions.is_empty(),
+        Report::Advanced(report) => report.actions.is_empty(),
+        Report::Memory(report) => report.actions.is_empty(),
+        // What is not over is not in it yet.
+        Report::Tensor(_) => false,
+        // They are delivered beside the profilers.
+        Report::Lines(_) | Report::Samples(_) => true,
+    };
     if is_empty {
         return false;
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::action::SourceLocation;
+use crate::forking::apart_from_forks;
 use crate::{Action, ActionKind};
 
 /// What a spliced function is to a profiler.
@@ -120,13 +121,15 @@ impl Site {
 /// The one copy of a file's name. There are as many as files with spliced functions.
 fn interned(text: String) -> &'static str {
     static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = texts.get(text.as_str()) {
-        return known;
-    }
-    let text: &'static str = text.leak();
-    texts.insert(text);
-    text
+    apart_from_forks(|| {
+        let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = texts.get(text.as_str()) {
+            return *known;
+        }
+        let text: &'static str = text.leak();
+        texts.insert(text);
+        text
+    })
 }
 
 #[cfg(all(test, not(loom)))]

@@ -111,6 +111,7 @@ impl Default for TensorProfiler {
 impl TensorProfiler {
     /// Shapes but no memory, the [default schedule](Schedule::default), a report on the console.
     pub fn new() -> Self {
+        crate::forking::watch();
         Self {
             recording: AtomicU64::new(NOT_BEGUN),
             step: AtomicU64::new(0),

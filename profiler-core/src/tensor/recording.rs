@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
+use crate::forking::apart_from_forks;
 use crate::hook::{ContextTable, DeviceEvent, MemoryLabel, Timestamp};
 use crate::recorder::ThreadName;
 use crate::sync::Tally;
@@ -88,7 +89,7 @@ impl Recording {
             memory: Log::new(self.memory.memory.clone()),
             open: Tally::new(0),
         });
-        lock(&self.tracks).push(track.clone());
+        apart_from_forks(|| lock(&self.tracks).push(track.clone()));
         track
     }
 

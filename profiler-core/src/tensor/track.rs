@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent};
+use crate::forking::apart_from_forks;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Tally};
 
 /// How many events a chunk has room for.
@@ -82,7 +83,7 @@ impl<const WORDS: usize> Pool<WORDS> {
     }
 
     fn take(&self) -> Arc<Chunk<WORDS>> {
-        let used = self.chunks().pop();
+        let used = apart_from_forks(|| self.chunks().pop());
         used.unwrap_or_else(|| Arc::new(Chunk::new()))
     }
 

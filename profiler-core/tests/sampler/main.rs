@@ -29,7 +29,7 @@ fn main() {
     let program = std::env::current_exe().expect("the path of this program");
     let mut failed = Vec::new();
     for (name, _) in scenes::ALL.iter().filter(|(name, _)| is_chosen(name)) {
-        let played = std::process::Command::new(&program).env(SCENE, name).status();
+        let played = play(std::process::Command::new(&program).env(SCENE, name));
         let is_right = played.as_ref().is_ok_and(std::process::ExitStatus::success);
         println!("sampler: {name}: {}", if is_right { "ok" } else { "FAILED" });
         if !is_right {
@@ -37,4 +37,23 @@ fn main() {
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// Runs a scene to its end, and ends it if it hangs.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn play(scene: &mut std::process::Command) -> std::io::Result<std::process::ExitStatus> {
+    use std::time::{Duration, Instant};
+
+    const LONGEST: Duration = Duration::from_secs(300);
+    let mut scene = scene.spawn()?;
+    let start = Instant::now();
+    while start.elapsed() < LONGEST {
+        if let Some(status) = scene.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    scene.kill()?;
+    scene.wait()?;
+    Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "it hung"))
 }

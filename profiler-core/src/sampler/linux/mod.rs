@@ -60,6 +60,7 @@ impl Shared {
 
 impl Engine {
     pub(super) fn start(settings: SamplerSettings) -> Result<Self, SamplerError> {
+        crate::forking::watch();
         let process = std::process::id();
         let other = RUNNING.load(Ordering::Relaxed);
         // The sampler of a parent does not run here.

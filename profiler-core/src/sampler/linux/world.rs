@@ -10,6 +10,7 @@ use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
 };
 
+use crate::forking::apart_from_forks;
 use crate::sampler::SamplerSettings;
 
 /// A thread is idle after waiting for so many ticks in a row, and for 20 ms.
@@ -135,7 +136,10 @@ unsafe extern "C" fn list(
 fn listing(only_changes: bool) -> Listing {
     let mut listing = Listing { only_changes, ..Listing::default() };
     // SAFETY: `list` takes what it is given here, and both outlive the call.
-    unsafe { libc::dl_iterate_phdr(Some(list), (&raw mut listing).cast()) };
+    // A forked child would find the loader's lock as it was.
+    apart_from_forks(|| unsafe {
+        libc::dl_iterate_phdr(Some(list), (&raw mut listing).cast());
+    });
     listing
 }
 

@@ -1,0 +1,33 @@
+//! Numbers that change when what they are made of changes.
+
+/// FNV-1a: the hashers of the standard library promise nothing about other versions of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    /// Goes on from a number that was one.
+    pub(crate) fn continued(number: u64) -> Self {
+        Self(number)
+    }
+
+    pub(crate) fn with(mut self, bytes: &[u8]) -> Self {
+        self.add(bytes);
+        self
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
