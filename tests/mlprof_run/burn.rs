@@ -89,7 +89,6 @@ fn cubecl(folder: &Path) -> TensorReport {
 /// Two ways to see the ops of one model that have nothing in common: hooks in the functions of one
 /// backend, and an observer of the other.
 #[test]
-#[ignore = "compared by hand so far: takes burn on a second device"]
 fn ops_are_as_many_as_a_device_that_tells_of_them_is_given() {
     let results = tempdir().expect("a folder");
     let (flex, cubecl) = (ops(&flex(results.path())), ops(&cubecl(results.path())));
