@@ -110,7 +110,7 @@ pub mod prelude {
     pub use profiler_core::prelude::*;
 }
 
-/// The examples of the front page, run as tests.
+/// The examples of the front page, run as tests; that for candle in candle-plugin.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct FrontPage;

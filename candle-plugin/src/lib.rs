@@ -115,3 +115,17 @@ pub mod prelude {
         Trainer, TrainerState,
     };
 }
+
+/// The front page's example for candle, run as a test here: there it stands beside one for burn.
+#[cfg(doctest)]
+#[doc = include_str!("front_page.md")]
+struct FrontPage;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_front_page_has_the_example_that_runs_as_a_test_here() {
+        let page = include_str!("../../README.md").replace("```rust,ignore\n", "```rust\n");
+        assert!(page.contains(include_str!("front_page.md")));
+    }
+}

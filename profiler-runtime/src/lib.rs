@@ -5,6 +5,7 @@
 //! before `main`, the copy that the program itself is built with, if it is.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use profiler_core::lines::abi::{LineFrame, LineSite};
 use profiler_core::spliced::{SINK_VERSION, Sink, Site, sink};
@@ -41,6 +42,10 @@ pub extern "C" fn mlprof_register(sink: &'static Sink) {
     if let Some(before) = unsafe { before.as_ref() } {
         (before.end)();
     }
+    for site in DECLARED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // SAFETY: by the contract of `mlprof_lines_declare`.
+        unsafe { (sink.lines.declare)(site.0) };
+    }
     (sink.begin)(&MLPROF_WANTED);
 }
 
@@ -68,6 +73,29 @@ pub unsafe extern "C" fn mlprof_close(site: *const Site, opened: u64) {
     if let Some(sink) = current() {
         // SAFETY: by the contract of this function.
         unsafe { (sink.close)(site, opened) };
+    }
+}
+
+/// Functions whose lines are profiled, for sinks that register later.
+static DECLARED: Mutex<Vec<DeclaredSite>> = Mutex::new(Vec::new());
+
+#[derive(Clone, Copy)]
+struct DeclaredSite(*const LineSite);
+
+// SAFETY: sites may be used by any thread, and live for ever.
+unsafe impl Send for DeclaredSite {}
+
+/// See [`profiler_core::lines::abi::declare`].
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_lines_declare(site: *const LineSite) {
+    DECLARED.lock().unwrap_or_else(PoisonError::into_inner).push(DeclaredSite(site));
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.lines.declare)(site) };
     }
 }
 

@@ -43,8 +43,12 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     for (name, calls) in expected {
         assert_eq!(calls_per_step(&fit, &format!("burn::{name}")), calls, "{name}: {fit:#?}");
     }
-    let matmul = rows(&fit, "burn::matmul");
-    assert!(matmul.iter().all(|row| row.flops > 0 && row.input_shapes.is_some()), "{matmul:#?}");
+    // A layer's product counts where it is called `linear`, its two gradients' as products.
+    let layers: u64 = [[512, 64], [64, 10]].iter().map(|[from, to]| 2 * 32 * from * to).sum();
+    let flops = |name: &str| rows(&fit, name).iter().map(|row| row.flops).sum::<u64>();
+    assert_eq!(flops("burn::linear"), layers * fit.recorded_steps, "{fit:#?}");
+    assert_eq!(flops("burn::matmul"), 2 * layers * fit.recorded_steps, "{fit:#?}");
+    assert!(rows(&fit, "burn::matmul").iter().all(|row| row.input_shapes.is_some()), "{fit:#?}");
 }
 
 /// Ops per step by name, without what stands before each.
@@ -106,7 +110,7 @@ fn ops_are_as_many_as_a_device_that_tells_of_them_is_given() {
     assert_eq!(there("mask_fill"), there("lower_equal_elem"));
     assert_eq!(there("mul_scalar"), here("mul_scalar") + here("neg"));
     // Flex changes shapes where CubeCL's kernels read with strides, and sums in its own gradients of
-    // convolutions. The mean is a metric's, which is computed beside the steps.
+    // convolutions.
     for name in ["reshape", "swap_dims", "sum_dim"] {
         assert!(here(name) >= there(name), "{name}: {flex:#?} {cubecl:#?}");
     }
@@ -118,14 +122,15 @@ fn ops_are_as_many_as_a_device_that_tells_of_them_is_given() {
         "reshape",
         "swap_dims",
         "sum_dim",
-        "mean",
     ];
+    // Another thread computes them beside the steps, so that one step may have none and another two.
+    let of_metrics = ["argmax", "equal", "int", "mean", "sum"];
     let mut same = 0;
     for (name, calls) in &cubecl {
-        if !explained.contains(&name.as_str()) {
+        if !explained.iter().chain(&of_metrics).any(|known| known == name) {
             assert_eq!(here(name), *calls, "{name}: {flex:#?} {cubecl:#?}");
             same += 1;
         }
     }
-    assert!(same > 20, "{flex:#?} {cubecl:#?}");
+    assert!(same >= 20, "{flex:#?} {cubecl:#?}");
 }

@@ -6,7 +6,7 @@ use tests::python;
 
 use crate::{calls_per_step, file, report, rows, run};
 
-/// Of a batch of 64.
+/// Of batches of 32.
 #[test]
 fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let results = tempdir().expect("a folder");
@@ -30,7 +30,7 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
         .filter_map(|row| row.input_shapes.as_ref())
         .map(|inputs| inputs.iter().filter_map(dimensions).collect())
         .collect();
-    let forward = vec![vec![64, 16, 8, 8], vec![32, 16, 3, 3]];
+    let forward = vec![vec![32, 16, 8, 8], vec![32, 16, 3, 3]];
     assert!(shapes.contains(&forward), "{shapes:?}");
     assert!(rows(&fit, "candle::matmul").iter().all(|row| row.flops > 0), "{fit:?}");
     // The test stage has no backward pass.

@@ -149,6 +149,7 @@ impl Arguments {
             frameworks: frameworks.collect(),
             tensor,
             advanced,
+            environment: super::changed_variables(),
         })
     }
 }

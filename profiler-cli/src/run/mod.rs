@@ -8,6 +8,8 @@ pub mod record;
 mod results;
 mod target;
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -128,15 +130,24 @@ fn call(
     let failed = |error| Error::Command { program: program.to_string_lossy().into_owned(), error };
     let own = std::env::current_exe().map_err(failed)?;
     let _signals = outlive_signals();
+    let flags = documentation_flags(&plan.runtime);
+    let build: [&OsStr; 4] =
+        [own.as_os_str(), target.as_os_str(), flags.as_ref(), plan_file.as_os_str()];
     Command::new(program)
         .args(rest)
-        .env("RUSTC_WRAPPER", own)
-        .env("CARGO_TARGET_DIR", target)
-        .env("RUSTDOCFLAGS", documentation_flags(&plan.runtime))
-        .env(PLAN_VARIABLE, plan_file)
+        .envs(BUILD_VARIABLES.into_iter().zip(build))
         .env(RUN_VARIABLE, run_file)
         .status()
         .map_err(failed)
+}
+
+/// What is set for cargo, in the order of the values in [`call`].
+const BUILD_VARIABLES: [&str; 4] =
+    ["RUSTC_WRAPPER", "CARGO_TARGET_DIR", "RUSTDOCFLAGS", PLAN_VARIABLE];
+
+/// As they were before, for the program.
+fn changed_variables() -> BTreeMap<String, Option<OsString>> {
+    BUILD_VARIABLES.iter().map(|name| ((*name).to_owned(), std::env::var_os(name))).collect()
 }
 
 /// Examples in documentation are linked by rustdoc, which asks no wrapper.

@@ -1,6 +1,5 @@
 //! Where in a function its hooks stand.
 
-use profiler_core::lines::DeclaredFunction;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
@@ -12,14 +11,13 @@ use super::hook::Hook;
 use super::lines::{LineFunction, splice_lines};
 use super::path::FunctionPath;
 
-/// Puts the hooks into a function. Nothing is inserted if it cannot be. Returns what the line profiler
-/// can be told of it, if its lines are marked.
+/// Puts the hooks into a function. Nothing is inserted if it cannot be.
 pub(super) fn insert(
     source: &mut Source,
     function: &Function<'_>,
     path: &FunctionPath,
     hooks: &[Hook],
-) -> Result<Option<DeclaredFunction>, String> {
+) -> Result<(), String> {
     let (of_lines, hooks): (Vec<&Hook>, Vec<&Hook>) =
         hooks.iter().partition(|hook| hook.kind.is_of_lines());
     let (before, after) = around(function, &hooks)?;
@@ -30,24 +28,23 @@ pub(super) fn insert(
         }
         source.edits.insert(range.start, format!("{{{before} "));
         source.edits.close(range.end, format!("{after} }}"));
-        return Ok(None);
+        return Ok(());
     };
     let start = first_place(&source.text, function, block);
     if function.signature.is_none() && !of_lines.is_empty() {
         return Err(CLOSURE.to_owned());
     }
     source.edits.insert(start, format!("{before} "));
-    let mut lines = None;
     if let Some(signature) = function.signature.filter(|_| !of_lines.is_empty()) {
         let file = std::path::absolute(&source.path).unwrap_or_else(|_| source.path.clone());
         let (name, file) = (&path.to_string(), file.as_path());
         let marked = LineFunction { name, file, signature, block, start };
-        lines = Some(splice_lines(&mut source.edits, &marked, &source.text)?);
+        splice_lines(&mut source.edits, &marked, &source.text)?;
     }
     if !after.is_empty() {
         source.edits.insert(range.end, after);
     }
-    Ok(lines)
+    Ok(())
 }
 
 const CLOSURE: &str = "the lines of a closure are lines of the function around it";

@@ -23,7 +23,7 @@ mod walk;
 
 use std::path::Path;
 
-use profiler_core::lines::{DeclaredFunction, source_hash};
+use profiler_core::lines::source_hash;
 use syn::spanned::Spanned;
 use syn::{Block, Signature};
 
@@ -31,6 +31,13 @@ use super::edit::Edits;
 
 /// The part of the root's module that frames are made of. It uses `wanted` of that module.
 pub const TEMPLATE: &str = include_str!("lines/template.rs");
+
+/// Calls `LineSite::declare` when the program, or the library that the function is in, is loaded. It
+/// stands in the function and so is there under the same conditions; a static is compiled also where
+/// a generic function is not.
+const DECLARATION: &str = "#[cfg(target_os = \"linux\")] #[used] #[allow(unsafe_code)] \
+     #[unsafe(link_section = \".init_array\")] static __MLPROF_DECLARED: extern \"C\" fn() = \
+     { extern \"C\" fn declare() { __MLPROF_LINES.declare() } declare };";
 
 /// A function whose lines are profiled.
 #[derive(Clone, Copy)]
@@ -47,8 +54,8 @@ pub struct LineFunction<'a> {
     pub start: usize,
 }
 
-/// Marks the lines of `function` in `source`, the text that it was parsed from. Returns what the
-/// profiler can be told of it in advance.
+/// Marks the lines of `function` in `source`, the text that it was parsed from. On Linux the program
+/// tells of the function when it is loaded, so that it is known also if it never runs.
 ///
 /// # Errors
 ///
@@ -57,7 +64,7 @@ pub fn splice_lines(
     edits: &mut Edits,
     function: &LineFunction<'_>,
     source: &str,
-) -> Result<DeclaredFunction, String> {
+) -> Result<(), String> {
     let LineFunction { name, signature, block, .. } = *function;
     if signature.constness.is_some() {
         return Err("a `const fn` may run in the compiler".to_owned());
@@ -74,7 +81,7 @@ pub fn splice_lines(
         function.start,
         format!(
             " static __MLPROF_LINES: crate::__mlprof::LineSite = crate::__mlprof::LineSite::new(\
-             {name:?}, {file:?}, {first_line}, {last_line}, {source_hash}, &{points:?});{}",
+             {name:?}, {file:?}, {first_line}, {last_line}, {source_hash}, &{points:?}); {DECLARATION}{}",
             walk::frame(kind)
         ),
     );
@@ -84,12 +91,5 @@ pub fn splice_lines(
             walk::Insertion::After(offset, text) => edits.close(offset, text),
         }
     }
-    Ok(DeclaredFunction {
-        name: name.to_owned(),
-        file,
-        first_line: first_line as u32,
-        last_line: last_line as u32,
-        source_hash,
-        points,
-    })
+    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use profiler_core::lines::DeclaredFunction;
 use serde::{Deserialize, Serialize};
 
 /// A crate with hooks in it.
@@ -12,8 +11,6 @@ pub struct SplicedCrate {
     pub files: Vec<SplicedFile>,
     /// The functions that have hooks.
     pub spliced: Vec<SplicedFunction>,
-    /// What the line profiler can be told in advance of those whose lines are marked.
-    pub lines: Vec<DeclaredFunction>,
     /// The functions that were selected and have none.
     pub left_out: Vec<LeftOut>,
     /// The files that stay as they are because they could not be read.

@@ -110,8 +110,7 @@ impl<'w> Walk<'w> {
             let (path, file) = (path.to_string(), self.source.path.clone());
             let line = function.line();
             match done {
-                Ok(lines) => {
-                    self.result.lines.extend(lines);
+                Ok(()) => {
                     self.result.spliced.extend(hooks.into_iter().map(|hook| SplicedFunction {
                         path: path.clone(),
                         name: hook.name,

@@ -40,6 +40,43 @@ fn every_line_is_counted_and_the_table_is_printed() {
     assert_eq!(inside.expect("the line").1.hits, calls * 100_000);
 }
 
+#[test]
+fn functions_that_never_ran_are_shown_unless_they_are_not_wanted() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--lines counting::**", "cargo run");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let never_ran = ["counting::load", "counting::never_called", "counting::spin"];
+    for name in never_ran {
+        assert!(run.stdout.contains(&format!("Function: {name} at line")), "{name}: {run:?}");
+        assert_eq!(lines(&shop, name), BTreeMap::new());
+    }
+    assert!(!lines(&shop, "counting::leaf").is_empty());
+    // What is not compiled is not there, nor is what cannot have a hook.
+    for name in ["counting::tests::fibonacci_of_ten", "counting::constant"] {
+        assert!(!run.stdout.contains(name), "{run:?}");
+    }
+    let run = shop.mlprof("--lines counting::** --skip-zero", "cargo run");
+    assert!(run.stdout.contains("Function: counting::leaf at line"), "{run:?}");
+    for name in never_ran {
+        assert!(!run.stdout.contains(name), "{name}: {run:?}");
+    }
+}
+
+#[test]
+fn lines_are_written_while_the_program_runs() {
+    let shop = Shop::open();
+    let options = "--lines counting::leaf --output-interval 0.05";
+    let ended = shop.end_while_waiting(options, "-KILL", || {
+        let has_lines = || shop.path("mlprof-results").is_dir() && !shop.reports().is_empty();
+        while !has_lines() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    });
+    assert_eq!(ended.code, None, "it was killed: {ended:?}");
+    let leaf = lines(&shop, "counting::leaf");
+    assert_eq!(leaf.values().map(|line| line.hits).collect::<Vec<_>>(), [100]);
+}
+
 /// The allocator is that of a library: nothing may be added to the program.
 #[test]
 fn memory_is_that_of_the_lines_and_functions_that_allocate_it() {

@@ -1,8 +1,5 @@
 //! What users get wrong, and what goes wrong for them.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-
 use super::shop::{Finished, MLPROF, Shop, arguments};
 
 #[test]
@@ -75,18 +72,7 @@ fn after_ctrl_c_there_is_a_report() {
     let shop = Shop::open();
     let built = shop.mlprof("--functions counting::leaf", "cargo build");
     assert_eq!(built.code, Some(0), "{built:?}");
-    let words = arguments("--functions counting::leaf", "cargo run -- wait");
-    let mut command = shop.command(MLPROF, &words);
-    // As a terminal does: the signal goes to all of them.
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
-    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    assert!(lines.any(|line| line.is_ok_and(|line| line == "waiting")));
-    let group = format!("-{}", child.id());
-    let sent = shop.run("kill", &["-INT", "--", &group]);
-    assert_eq!(sent.code, Some(0), "{sent:?}");
-    let rest: Vec<String> = lines.map_while(Result::ok).collect();
-    let status = child.wait().expect("it ends");
-    assert!(!status.success());
-    assert_eq!(shop.calls().get("counting::leaf"), Some(&100), "{rest:?}");
+    let ended = shop.end_while_waiting("--functions counting::leaf", "-INT", || {});
+    assert_ne!(ended.code, Some(0));
+    assert_eq!(shop.calls().get("counting::leaf"), Some(&100), "{ended:?}");
 }

@@ -1,6 +1,7 @@
 //! The program that is profiled, in a folder of its own.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -71,6 +72,28 @@ impl Shop {
     /// `mlprof run` with these options and this command.
     pub fn mlprof(&self, options: &str, command: &str) -> Finished {
         self.run(MLPROF, &arguments(options, command))
+    }
+
+    /// `mlprof run` of the program until it waits, which is told by `wait_for` being called; then all
+    /// processes get a signal, as from a terminal.
+    pub fn end_while_waiting(
+        &self,
+        options: &str,
+        signal: &str,
+        wait_for: impl FnOnce(),
+    ) -> Finished {
+        let mut command = self.command(MLPROF, &arguments(options, "cargo run -- wait"));
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("runs");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line == "waiting")));
+        wait_for();
+        let group = format!("-{}", child.id());
+        let sent = self.run("kill", &[signal, "--", &group]);
+        assert_eq!(sent.code, Some(0), "{sent:?}");
+        let rest: Vec<String> = lines.map_while(Result::ok).collect();
+        let status = child.wait().expect("it ends");
+        Finished { code: status.code(), stdout: rest.join("\n"), stderr: String::new() }
     }
 
     /// The reports in the folder of results, by the names of their files.

@@ -61,3 +61,12 @@ fn a_wrapper_that_was_set_before_still_compiles() {
     assert!(std::fs::read_to_string(log).expect("a log").contains("--crate-name counting"));
     assert_eq!(shop.calls().get("counting::leaf"), Some(&100));
 }
+
+#[test]
+fn the_program_has_the_environment_that_it_would_have() {
+    let shop = Shop::open();
+    let before = shop.run("cargo", &["run", "--", "environment"]);
+    assert!(before.stdout.contains("CARGO_TARGET_DIR=Some("), "{before:?}");
+    let run = shop.mlprof("--functions counting::leaf --quiet", "cargo run -- environment");
+    assert_eq!((run.code, &run.stdout), (Some(0), &before.stdout), "{run:?}");
+}

@@ -1,6 +1,6 @@
 //! Functions of all shapes are called as often as they are known to be called.
 
-use profiler_cli::splice::{FunctionKind, Selection, SelectionBuilder};
+use profiler_cli::splice::{FunctionKind, HookKind, Selection, SelectionBuilder};
 
 use crate::fixture::Fixture;
 
@@ -107,11 +107,13 @@ fn lines_are_marked_together_with_calls() {
         .and_then(|builder| builder.memory(["awkward::main"]))
         .map_or(selection, SelectionBuilder::build);
     let fixture = Fixture::checked("awkward", "2024", &selection);
-    let lines: Vec<_> = fixture.result.lines.iter().map(|one| one.name.as_str()).collect();
-    assert_eq!(lines.iter().filter(|name| **name == "awkward::main").count(), 1);
-    assert!(lines.contains(&"awkward::waits") && lines.contains(&"awkward::Square::sides"));
-    let main = fixture.result.lines.iter().find(|one| one.name == "awkward::main");
-    assert!(main.is_some_and(|main| main.points.len() > 20 && main.file.ends_with("main.rs")));
+    let spliced = fixture.result.spliced.iter();
+    let of_lines: Vec<_> =
+        spliced.filter(|one| one.kind == HookKind::Lines).map(|one| one.path.as_str()).collect();
+    assert_eq!(of_lines.iter().filter(|path| **path == "awkward::main").count(), 1);
+    assert!(of_lines.contains(&"awkward::waits") && of_lines.contains(&"awkward::Square::sides"));
+    let text = fixture.text("main.rs").expect("the root");
+    assert!(text.matches("__MLPROF_LINES.at(").count() + text.matches(".at(").count() > 20);
 }
 
 #[test]

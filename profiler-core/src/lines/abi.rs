@@ -6,6 +6,7 @@
 //!
 //! | when | what is called |
 //! |---|---|
+//! | the program, or the library that the function is in, is loaded | [`declare`] |
 //! | the function, or a closure or an async block in it, begins | [`enter`] |
 //! | a line begins | [`at`] |
 //! | something goes on that began before another line | [`back`] |
@@ -78,16 +79,18 @@ impl LineSite {
 
     #[cold]
     fn register(&self) -> Option<&'static Function> {
-        super::registry::register(&self.function, || {
-            // SAFETY: sites are made by spliced code from literals and a static array; all is copied,
-            // for the library that the site is in may be unloaded.
-            let (name, file, points) = unsafe {
-                let points = std::slice::from_raw_parts(self.points, self.point_count);
-                (self.name.read(), self.file.read(), points.to_vec())
-            };
-            let Self { first_line, last_line, source_hash, .. } = *self;
-            DeclaredFunction { name, file, first_line, last_line, source_hash, points }
-        })
+        super::registry::register(&self.function, || self.declared())
+    }
+
+    fn declared(&self) -> DeclaredFunction {
+        // SAFETY: sites are made by spliced code from literals and a static array; all is copied, for
+        // the library that the site is in may be unloaded.
+        let (name, file, points) = unsafe {
+            let points = std::slice::from_raw_parts(self.points, self.point_count);
+            (self.name.read(), self.file.read(), points.to_vec())
+        };
+        let Self { first_line, last_line, source_hash, .. } = *self;
+        DeclaredFunction { name, file, first_line, last_line, source_hash, points }
     }
 }
 
@@ -174,6 +177,19 @@ impl LineFrame {
         self.thread.store(thread, Relaxed);
         Some(block)
     }
+}
+
+/// There is a function whose lines are profiled: reports show it also if it never runs.
+///
+/// # Safety
+///
+/// `site` points to a site that lives for ever.
+pub unsafe extern "C" fn declare(site: *const LineSite) {
+    // No panic may leave a function that C calls.
+    let _ = catch_unwind(|| {
+        // SAFETY: by the contract of this function.
+        super::registry::declare(|| unsafe { &*site }.declared());
+    });
 }
 
 /// A call begins.

@@ -31,8 +31,6 @@ mod writer;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use std::sync::{Mutex, PoisonError};
-
 use serde::{Deserialize, Serialize};
 
 pub use writer::PeriodicWriter;
@@ -75,7 +73,6 @@ pub fn source_hash<'text>(lines: impl IntoIterator<Item = &'text str>) -> u64 {
 pub struct LineProfiler {
     started: u64,
     counting: Option<Counting>,
-    declared: Mutex<Vec<DeclaredFunction>>,
 }
 
 impl Default for LineProfiler {
@@ -87,7 +84,7 @@ impl Default for LineProfiler {
 impl LineProfiler {
     /// Hits and times.
     pub fn new() -> Self {
-        Self { started: block::now(), counting: None, declared: Mutex::default() }
+        Self { started: block::now(), counting: None }
     }
 
     /// Hits, times and memory, as long as this profiler lives. Memory is what a
@@ -102,15 +99,10 @@ impl LineProfiler {
         profiler
     }
 
-    /// Has the report show these functions even if they never ran.
-    pub fn declare(&self, functions: impl IntoIterator<Item = DeclaredFunction>) {
-        self.declared.lock().unwrap_or_else(PoisonError::into_inner).extend(functions);
-    }
-
-    /// What was recorded so far, by all threads, also while they run.
+    /// What was recorded so far, by all threads, also while they run. On Linux functions that never
+    /// ran are in it without lines.
     pub fn report(&self) -> LinesReport {
-        let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        summarize::report(self.started, &declared, self.counting.is_some())
+        summarize::report(self.started, self.counting.is_some())
     }
 }
 

@@ -26,6 +26,8 @@ struct Blocks {
 }
 
 static FUNCTIONS: Mutex<Vec<&'static Function>> = Mutex::new(Vec::new());
+/// Functions that are shown even if they never ran.
+static DECLARED: Mutex<Vec<DeclaredFunction>> = Mutex::new(Vec::new());
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -62,6 +64,14 @@ pub(super) fn register(
     });
     IS_REGISTERING.set(false);
     Some(function)
+}
+
+pub(super) fn declare(function: impl FnOnce() -> DeclaredFunction) {
+    uncounted(|| lock(&DECLARED).push(function()));
+}
+
+pub(super) fn declared() -> Vec<DeclaredFunction> {
+    lock(&DECLARED).clone()
 }
 
 pub(super) fn all() -> Vec<&'static Function> {

@@ -21,14 +21,10 @@ struct Sum {
     lines: BTreeMap<u32, LineSnapshot>,
 }
 
-pub(super) fn report(
-    started: u64,
-    declared: &[DeclaredFunction],
-    with_memory: bool,
-) -> LinesReport {
+pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
     let rate = Rate::now();
     let ended = now();
-    let sums = sums(declared, ended);
+    let sums = sums(ended);
     let mut notes = notes(with_memory);
     let mut sources = Sources::default();
     let hits = sums.values().flat_map(|sum| sum.lines.values()).map(|line| line.hits).sum();
@@ -71,11 +67,12 @@ fn notes(with_memory: bool) -> Vec<String> {
     notes
 }
 
-fn sums(declared: &[DeclaredFunction], now: u64) -> BTreeMap<Key, Sum> {
+fn sums(now: u64) -> BTreeMap<Key, Sum> {
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
     let key = |of: &DeclaredFunction| (of.file.clone(), of.first_line, of.name.clone());
-    for function in declared {
-        sums.entry(key(function)).or_default().declared = Some(function.clone());
+    for function in registry::declared() {
+        let key = key(&function);
+        sums.entry(key).or_default().declared = Some(function);
     }
     for function in registry::all() {
         let sum = sums.entry(key(&function.declared)).or_default();

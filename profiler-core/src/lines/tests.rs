@@ -246,12 +246,14 @@ fn sources_are_read_and_compared() {
     let profiler = LineProfiler::new();
     let hash = source_hash(["fn two() {", "}"]);
     let missing = declared("missing", "/nowhere/net.rs", hash);
-    profiler.declare([
+    for function in [
         declared("two", &file, hash),
         declared("changed", &file, hash + 1),
         missing.clone(),
         DeclaredFunction { name: "as well".to_owned(), ..missing },
-    ]);
+    ] {
+        registry::declare(|| function);
+    }
     let report = profiler.report();
     let source = |name: &str| {
         let found = report.functions.iter().find(|function| function.name == name);

@@ -43,6 +43,7 @@ pub(super) fn start() {
         Ok(settings) => settings,
         Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
     };
+    restore_environment(&settings);
     let parts = match make(&settings) {
         Ok(parts) => parts,
         Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
@@ -66,6 +67,22 @@ pub(super) fn start() {
     });
     at_exit();
     signals::watch(finish);
+}
+
+/// What `mlprof run` told cargo is not meant for the program.
+fn restore_environment(settings: &RunSettings) {
+    for (name, value) in &settings.environment {
+        if std::env::var_os(name) == *value {
+            continue; // another copy of this crate was here before
+        }
+        // SAFETY: this is before `main`, when there are no other threads yet.
+        unsafe {
+            match value {
+                Some(value) => std::env::set_var(name, value),
+                None => std::env::remove_var(name),
+            }
+        }
+    }
 }
 
 /// Whether this process is a build script, or a compiler that has loaded a procedural macro: it was

@@ -1,5 +1,7 @@
 //! What `mlprof run` asks of a process.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,9 @@ pub struct RunSettings {
     pub allocations: bool,
     /// Samples of stacks.
     pub samples: Option<SamplesSettings>,
+    /// Variables of the environment as they were before `mlprof run` set them for the build; `None`
+    /// for one that was not there. The process gets them back.
+    pub environment: BTreeMap<String, Option<OsString>>,
 }
 
 /// Of lines.
@@ -151,6 +156,10 @@ mod tests {
                 schedule: Some(Schedule::new().active(1)),
                 ..Default::default()
             }),
+            environment: BTreeMap::from([
+                ("CARGO_TARGET_DIR".to_owned(), Some("/tmp/a b".into())),
+                ("RUSTC_WRAPPER".to_owned(), None),
+            ]),
             ..Default::default()
         };
         settings.write(&path).expect("written");

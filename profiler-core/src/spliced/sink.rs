@@ -13,7 +13,7 @@ use crate::lines::abi::{self, LineFrame, LineSite};
 use crate::{Action, Interest, allocation};
 
 /// The version of [`Sink`] and [`Site`]: a runtime and a program that disagree do not work together.
-pub const SINK_VERSION: u32 = 1;
+pub const SINK_VERSION: u32 = 2;
 
 /// The bits of the word that spliced code looks at before it calls anything. The low ones are those
 /// of [`Interest`].
@@ -51,6 +51,8 @@ pub struct Sink {
 #[repr(C)]
 #[derive(Debug)]
 pub struct LinesSink {
+    /// [`abi::declare`].
+    pub declare: unsafe extern "C" fn(site: *const LineSite),
     /// [`abi::enter`].
     pub enter: unsafe extern "C" fn(site: *const LineSite, frame: *const LineFrame, kind: u32),
     /// [`abi::at`].
@@ -88,6 +90,7 @@ pub fn sink() -> &'static Sink {
         open,
         close,
         lines: LinesSink {
+            declare: abi::declare,
             enter: abi::enter,
             at: abi::at,
             back: abi::back,

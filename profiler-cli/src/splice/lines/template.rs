@@ -41,6 +41,12 @@
                 point_count: points.len(),
             }
         }
+
+        // Before anything runs: that there is this function, whether or not it will be called.
+        pub fn declare(&'static self) {
+            // SAFETY: a static site.
+            unsafe { mlprof_lines_declare(self) }
+        }
     }
 
     // One call of a function, or of a closure or async block in it. Atomic so that a future that has
@@ -55,6 +61,7 @@
     }
 
     unsafe extern "C" {
+        fn mlprof_lines_declare(site: *const LineSite);
         fn mlprof_lines_enter(site: *const LineSite, frame: *const Lines, kind: u32);
         fn mlprof_lines_at(frame: *const Lines, point: u32);
         fn mlprof_lines_back(frame: *const Lines, point: u32);

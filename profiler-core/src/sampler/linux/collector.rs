@@ -5,38 +5,17 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::handler::WORLD;
+use super::member::{Member, Tally};
 use super::slot::{Slot, Slots};
 use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
-use super::tree::{NodeId, Tree};
+use super::tree::Tree;
 use super::world::{Libraries, World};
 use crate::sampler::{SamplerError, SamplerSettings, scopes};
 
 /// A thread that has used no more processor time than this since it became idle still waits: that
 /// much goes to the end of the handler and to waiting again.
 const STILL_IDLE_NANOSECONDS: u64 = 50_000;
-
-/// What is known of one thread's samples. Weights in ticks.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
-    pub(super) threads: u64,
-    pub(super) working: u64,
-    pub(super) waiting: u64,
-    pub(super) stalled: u64,
-}
-
-struct Member {
-    slot: &'static Slot,
-    thread: i32,
-    name: String,
-    tally: Tally,
-    /// Where the last sample was.
-    place: Option<NodeId>,
-    /// Until when the thread is known to have waited since it became idle; nanoseconds.
-    idle_until: Option<u64>,
-    dropped_before: u64,
-    is_present: bool,
-}
 
 /// Threads that have ended are kept apart by name up to this many names.
 const MOST_NAMES: usize = 256;
@@ -391,23 +370,6 @@ impl Drop for Collector {
         if !self.is_at_rest() {
             // A handler may still be at work with the tables of libraries.
             std::mem::forget(std::mem::take(&mut self.libraries));
-        }
-    }
-}
-
-impl Member {
-    fn timer(&self) -> libc::timer_t {
-        self.slot.timer.load(Ordering::Relaxed)
-    }
-
-    fn has_begun(&self) -> bool {
-        self.slot.has_begun.load(Ordering::Relaxed)
-    }
-
-    fn refresh_name(&mut self) {
-        let now = name_of(self.thread);
-        if !now.is_empty() {
-            self.name = now;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod collector;
 mod handler;
+mod member;
 mod registers;
 mod ring;
 mod slot;

@@ -43,6 +43,11 @@ fn main() {
             let status = std::process::Command::new(own).status().expect("it runs");
             assert!(status.success());
         }
+        Some("environment") => {
+            for name in ["RUSTC_WRAPPER", "CARGO_TARGET_DIR", "RUSTDOCFLAGS", "MLPROF_PLAN"] {
+                println!("{name}={:?}", std::env::var_os(name));
+            }
+        }
         Some("load") => println!("{}", counting::load().len()),
         Some("spin") => {
             let end = std::time::Instant::now() + std::time::Duration::from_millis(700);
