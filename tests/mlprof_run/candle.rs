@@ -1,5 +1,6 @@
 //! candle, which has no hook for its ops.
 
+use profiler_core::Stage;
 use profiler_core::hook::TensorShape;
 use tempfile::tempdir;
 use tests::python;
@@ -37,6 +38,9 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let test = report(results.path(), "test-candle-digits-");
     assert_eq!(calls_per_step(&test, "candle::conv2d"), 2.0);
     assert!(rows(&test, "candle::backward").is_empty());
+    // What runs after the last stage is no part of its report.
+    let outside = report(results.path(), "candle-digits-");
+    assert_eq!((outside.header.stage, test.header.stage), (None, Some(Stage::Test)));
 }
 
 fn dimensions(shape: &TensorShape) -> Option<Vec<i64>> {

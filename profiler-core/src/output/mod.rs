@@ -128,6 +128,16 @@ impl Output {
         state.running_with_report().or(state.reported)
     }
 
+    /// Whether a stage that has a report of its own runs.
+    pub(crate) fn is_in_a_stage(&self) -> bool {
+        self.state().running_with_report().is_some()
+    }
+
+    /// What is reported from here on was recorded outside of any stage, unless one runs.
+    pub(crate) fn leave_stages(&self) {
+        self.state().reported = None;
+    }
+
     /// Rank, world size and directory that [`setup`](Self::setup) gave last; those of the
     /// environment before.
     pub fn run(&self) -> RunContext {

@@ -231,7 +231,7 @@ fn finish() {
 
 /// Has a profiler report what it has not reported; false if it never had anything.
 fn deliver(profiler: &dyn Profiler) -> bool {
-    let is_in_a_stage = profiler.output().is_some_and(|output| output.stage().is_some());
+    let is_in_a_stage = profiler.output().is_some_and(Output::is_in_a_stage);
     let Some(report) = profiler.report() else { return false };
     if report.header().stage.is_some() && !is_in_a_stage {
         return true; // at the end of its stage
@@ -247,6 +247,10 @@ fn deliver(profiler: &dyn Profiler) -> bool {
     };
     if is_empty {
         return false;
+    }
+    // After the last stage: its file is not that of what came later.
+    if let Some(output) = profiler.output().filter(|_| report.header().stage.is_none()) {
+        output.leave_stages();
     }
     profiler.describe();
     true
