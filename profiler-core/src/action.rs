@@ -284,14 +284,16 @@ fn find_literal(name: &'static str) -> Action {
         return action;
     }
     let action = Action::new(name);
-    // The lock makes this the only writer of any slot.
-    let _writer = INTERNER.write().unwrap_or_else(PoisonError::into_inner);
-    let is_there = slots.clone().any(|slot| slot.action_of(key).is_some());
-    let empty = slots.find(|slot| slot.key.load(Ordering::Relaxed) == 0);
-    if let Some(slot) = empty.filter(|_| !is_there) {
-        slot.action.store(action.number(), Ordering::Relaxed);
-        slot.key.store(key, Ordering::Release);
-    }
+    apart_from_forks(|| {
+        // The lock makes this the only writer of any slot.
+        let _writer = INTERNER.write().unwrap_or_else(PoisonError::into_inner);
+        let is_there = slots.clone().any(|slot| slot.action_of(key).is_some());
+        let empty = slots.find(|slot| slot.key.load(Ordering::Relaxed) == 0);
+        if let Some(slot) = empty.filter(|_| !is_there) {
+            slot.action.store(action.number(), Ordering::Relaxed);
+            slot.key.store(key, Ordering::Release);
+        }
+    });
     action
 }
 
