@@ -48,6 +48,7 @@ pub mod hook;
 pub mod interrupt;
 pub mod lines;
 pub mod names;
+pub mod nvtx;
 pub mod output;
 mod pass_through;
 pub mod prelude;

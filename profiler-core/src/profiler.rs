@@ -3,11 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{BitOr, BitOrAssign};
+use std::sync::Arc;
 
 use crate::action::Action;
 use crate::hook::{DeviceEvent, MemoryChange, MemoryLabel, OpStart};
 use crate::output::Output;
 use crate::report::Report;
+use crate::several::Several;
 use crate::{RunContext, Stage};
 
 /// Receives what hooks measure: the one door between hooks and reports.
@@ -269,6 +271,24 @@ pub trait ProfilerExt: Profiler {
         let action = action.into();
         self.start(action);
         Scope { profiler: self, action, stays_on_its_thread: PhantomData }
+    }
+
+    /// This profiler, and ranges for tools such as Nsight Systems besides: see [`nvtx`](crate::nvtx).
+    ///
+    /// ```
+    /// use profiler_core::{IntoProfiler, ProfilerExt, SimpleProfiler};
+    ///
+    /// let profiler = SimpleProfiler::new().emit_nvtx(); // goes into .profiler(…) of a trainer
+    /// drop(profiler.profile("load_data"));
+    /// assert!(profiler.summary().contains("load_data"));
+    /// ```
+    ///
+    /// *Cost*: that of this profiler, of [`NvtxProfiler`](crate::nvtx::NvtxProfiler), and some 20 ns.
+    fn emit_nvtx(self) -> Arc<dyn Profiler>
+    where
+        Self: Sized + 'static,
+    {
+        Several::both(Arc::new(crate::nvtx::NvtxProfiler::new()), Arc::new(self))
     }
 
     /// Hands on what `iterable` yields and measures every `next`, the last (which finds the end)

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::nvtx::NvtxProfiler;
 use crate::spliced::with_run;
 use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler, TensorProfiler};
 
 /// The names that a profiler can be selected by, in any mixture of upper and lower case. `"pytorch"`
 /// is Lightning's name for what is `"tensor"` here.
-pub const PROFILER_NAMES: [&str; 5] = ["simple", "advanced", "tensor", "pytorch", "none"];
+pub const PROFILER_NAMES: [&str; 6] = ["simple", "advanced", "tensor", "pytorch", "nvtx", "none"];
 
 /// No profiler has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +32,7 @@ pub struct UnknownProfiler {
 /// SimpleProfiler::new().dirpath("logs").filename("run").into_profiler()?;
 /// None.into_profiler()?;
 /// let error = "smiple".into_profiler().err().expect("a typo");
-/// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "none""#));
+/// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "nvtx", "none""#));
 /// # Ok::<(), profiler_core::UnknownProfiler>(())
 /// ```
 pub trait IntoProfiler {
@@ -67,6 +68,7 @@ impl IntoProfiler for &str {
             "simple" => SimpleProfiler::new().into_profiler(),
             "advanced" => AdvancedProfiler::new().into_profiler(),
             "tensor" | "pytorch" => TensorProfiler::new().into_profiler(),
+            "nvtx" => NvtxProfiler::new().into_profiler(),
             "none" => PassThroughProfiler.into_profiler(),
             _ => Err(UnknownProfiler { name: self.to_owned() }),
         }
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no profiler named \"smiple\": use one of \"simple\", \"advanced\", \
-             \"tensor\", \"pytorch\", \"none\", None, or a profiler of your own"
+             \"tensor\", \"pytorch\", \"nvtx\", \"none\", None, or a profiler of your own"
         );
     }
 }

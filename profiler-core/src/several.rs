@@ -24,6 +24,11 @@ impl Several {
         }
     }
 
+    /// What comes first hears first of starts and last of stops.
+    pub(crate) fn both(first: Arc<dyn Profiler>, second: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+        Arc::new(Self { parts: vec![first, second] })
+    }
+
     fn interested(&self, interest: Interest) -> impl Iterator<Item = &Arc<dyn Profiler>> {
         self.parts.iter().filter(move |part| part.interest().contains(interest))
     }
@@ -45,10 +50,12 @@ impl Profiler for Several {
 
     /// Fails if no part has started it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
-        let parts = self.interested(interest_in(action.kind()));
+        let interest = interest_in(action.kind());
         let mut stopped = Ok(());
         let mut is_stopped = false;
-        for part in parts {
+        // The last one to hear of the start is the first one to hear of the end.
+        let parts = self.parts.iter().rev();
+        for part in parts.filter(|part| part.interest().contains(interest)) {
             match part.stop(action) {
                 Ok(()) => is_stopped = true,
                 Err(error) => stopped = Err(error),
