@@ -15,7 +15,7 @@ use profiler_core::{IntoProfiler, Report, TensorProfiler};
 /// Which profiler, and where its reports go. Flatten it into a program's own options.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ProfilerOptions {
-    /// "simple", "advanced", "tensor" or "none".
+    /// "simple", "advanced", "tensor", "nvtx" or "none".
     #[arg(long, default_value = "none", value_name = "NAME")]
     pub profiler: String,
     /// Simple: self time, first call, quantiles and a row per thread.
