@@ -29,7 +29,10 @@ impl Several {
         Arc::new(Self { parts: vec![first, second] })
     }
 
-    fn interested(&self, interest: Interest) -> impl Iterator<Item = &Arc<dyn Profiler>> {
+    fn interested(
+        &self,
+        interest: Interest,
+    ) -> impl DoubleEndedIterator<Item = &Arc<dyn Profiler>> {
         self.parts.iter().filter(move |part| part.interest().contains(interest))
     }
 }
@@ -50,12 +53,10 @@ impl Profiler for Several {
 
     /// Fails if no part has started it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
-        let interest = interest_in(action.kind());
         let mut stopped = Ok(());
         let mut is_stopped = false;
         // The last one to hear of the start is the first one to hear of the end.
-        let parts = self.parts.iter().rev();
-        for part in parts.filter(|part| part.interest().contains(interest)) {
+        for part in self.interested(interest_in(action.kind())).rev() {
             match part.stop(action) {
                 Ok(()) => is_stopped = true,
                 Err(error) => stopped = Err(error),

@@ -132,5 +132,5 @@ fn ops_are_as_many_as_a_device_that_tells_of_them_is_given() {
             same += 1;
         }
     }
-    assert!(same >= 20, "{flex:#?} {cubecl:#?}");
+    assert!(same > 20, "{flex:#?} {cubecl:#?}");
 }

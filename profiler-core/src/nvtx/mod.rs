@@ -18,7 +18,7 @@
 //! | 5 `step` | training steps, as ranges that may overlap others | the step's number, from 0 |
 //!
 //! *Cost*: without a tool nothing is wanted, so that hooks stay off. With one: a thread-local
-//! look-up, two loads and the tool's own function; nothing is allocated for a name that was there
+//! look-up, a few loads and the tool's own function; nothing is allocated for a name that was there
 //! before. *How it fails*: if no tool listens, or it cannot be loaded, the report says so.
 
 mod capture;
@@ -31,7 +31,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use tool::NotAttached;
 
-use self::names::name_of;
+use self::names::range_of;
 use self::tool::Tool;
 use crate::hook::{self, OpStart};
 use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
@@ -107,20 +107,9 @@ impl Default for NvtxProfiler {
     }
 }
 
-const STEP: u32 = 5;
-
+/// Their numbers are those of [`names`].
 const CATEGORIES: [(u32, &std::ffi::CStr); 5] =
-    [(1, c"action"), (2, c"module"), (3, c"op"), (4, c"function"), (STEP, c"step")];
-
-fn category(kind: ActionKind) -> u32 {
-    match kind {
-        ActionKind::Action => 1,
-        ActionKind::Module => 2,
-        ActionKind::Op | ActionKind::Launch | ActionKind::Kernel => 3,
-        ActionKind::Function | ActionKind::Span => 4,
-        ActionKind::Step => STEP,
-    }
-}
+    [(1, c"action"), (2, c"module"), (3, c"op"), (4, c"function"), (5, c"step")];
 
 fn is_kept(schedule: &Schedule, step: u64) -> bool {
     matches!(schedule.phase(step), StepPhase::Record | StepPhase::RecordAndSave)
@@ -207,12 +196,19 @@ impl NvtxProfiler {
         }
     }
 
+    /// The schedule may have turned ranges on or off.
+    fn tell_hooks(&self) {
+        if self.schedule.is_some() {
+            hook::interest_changed();
+        }
+    }
+
     fn begin_step(&self, steps: &mut Steps) {
         if let Ok(tool) = self.tool
             && self.is_active.load(Ordering::Relaxed)
         {
             let action = Action::of_kind(ActionKind::Step, "ProfilerStep", None);
-            steps.range = Some(tool.start(STEP, name_of(action, tool), Some(steps.step)));
+            steps.range = Some(tool.start(range_of(action, tool), Some(steps.step)));
         }
     }
 
@@ -235,7 +231,7 @@ impl NvtxProfiler {
             });
             if is_pushed {
                 self.count(1);
-                tool.push(category(action.kind()), name_of(action, tool), payload);
+                tool.push(range_of(action, tool), payload);
             }
         });
     }
@@ -360,14 +356,5 @@ impl Profiler for NvtxProfiler {
         let no_tool = self.tool.as_ref().err().map(ToString::to_string);
         let notes = no_tool.iter().chain(&state.notes);
         notes.map(|note| format!("NVTX: {note}\n")).collect()
-    }
-}
-
-impl NvtxProfiler {
-    /// The schedule may have turned ranges on or off.
-    fn tell_hooks(&self) {
-        if self.schedule.is_some() {
-            hook::interest_changed();
-        }
     }
 }

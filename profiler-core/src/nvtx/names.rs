@@ -1,35 +1,53 @@
-//! Which name of the tool stands for which action.
+//! What the tool knows of actions.
 
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use super::tool::{Name, Tool};
-use crate::Action;
+use super::tool::{Name, Range, Tool};
+use crate::{Action, ActionKind};
 
 const CHUNK: usize = 4096;
 const CHUNKS: usize = 1024;
 
-type Chunk = Box<[AtomicPtr<std::ffi::c_void>]>;
+/// *Invariant*: the name is stored last; who finds it finds the category, too.
+struct Known {
+    name: AtomicPtr<c_void>,
+    category: AtomicU32,
+}
 
 /// By the numbers of actions, of which there are as many as names.
-static NAMES: [OnceLock<Chunk>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static KNOWN: [OnceLock<Box<[Known]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
-/// The name of an action. *Cost*: two loads for one that is known.
+/// The category that ranges of actions of this kind have.
+fn category(kind: ActionKind) -> u32 {
+    match kind {
+        ActionKind::Action => 1,
+        ActionKind::Module => 2,
+        ActionKind::Op | ActionKind::Launch | ActionKind::Kernel => 3,
+        ActionKind::Function | ActionKind::Span => 4,
+        ActionKind::Step => 5,
+    }
+}
+
+/// The range of an action. *Cost*: three loads for an action that was there before.
 #[inline]
-pub(super) fn name_of(action: Action, tool: &Tool) -> Name {
+pub(super) fn range_of(action: Action, tool: &Tool) -> Range {
     let number = action.number() as usize;
-    let Some(chunk) = NAMES.get(number / CHUNK) else {
-        return tool.name(action.name()); // one of more than four million names
+    let new = || Range { category: category(action.kind()), name: tool.name(action.name()) };
+    let Some(chunk) = KNOWN.get(number / CHUNK) else {
+        return new(); // one of more than four million names
     };
-    let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| AtomicPtr::new(ptr::null_mut())).collect());
-    let place = &chunk[number % CHUNK];
-    let known = place.load(Ordering::Acquire);
-    if !known.is_null() {
-        return Name(known);
+    let unknown = |_| Known { name: AtomicPtr::new(ptr::null_mut()), category: AtomicU32::new(0) };
+    let known = &chunk.get_or_init(|| (0..CHUNK).map(unknown).collect())[number % CHUNK];
+    let name = known.name.load(Ordering::Acquire);
+    if !name.is_null() {
+        return Range { category: known.category.load(Ordering::Relaxed), name: Name(name) };
     }
     // Two threads that come here at once get two names for one text, which tools allow.
-    let name = tool.name(action.name());
-    place.store(name.0, Ordering::Release);
-    name
+    let range = new();
+    known.category.store(range.category, Ordering::Relaxed);
+    known.name.store(range.name.0, Ordering::Release);
+    range
 }

@@ -208,6 +208,13 @@ unsafe impl Sync for Tool {}
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name(pub(super) *mut c_void);
 
+/// What kind of range, and what it is called.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    pub(super) category: u32,
+    pub(super) name: Name,
+}
+
 impl Tool {
     /// The tool that listens to this process. Looked for once.
     pub(super) fn get() -> Result<&'static Self, NotAttached> {
@@ -268,26 +275,26 @@ impl Tool {
         }
     }
 
-    fn attributes(&self, category: u32, name: Name, payload: Option<u64>) -> EventAttributes {
+    fn attributes(&self, range: Range, payload: Option<u64>) -> EventAttributes {
         EventAttributes {
             version: VERSION,
             size: size_of::<EventAttributes>() as u16,
-            category,
+            category: range.category,
             color_type: 0,
             color: 0,
             payload_type: if payload.is_some() { PAYLOAD_UNSIGNED_64 } else { PAYLOAD_NONE },
             reserved: 0,
             payload: payload.unwrap_or(0),
             message_type: if self.register.is_some() { MESSAGE_REGISTERED } else { MESSAGE_ASCII },
-            message: name.0,
+            message: range.name.0,
         }
     }
 
     /// A range begins on the calling thread, inside those that are open on it.
-    pub(super) fn push(&self, category: u32, name: Name, payload: Option<u64>) {
+    pub(super) fn push(&self, range: Range, payload: Option<u64>) {
         if let Some(push) = self.push {
             // SAFETY: the attributes are whole, and the name is this tool's.
-            unsafe { push(self.domain, &self.attributes(category, name, payload)) };
+            unsafe { push(self.domain, &self.attributes(range, payload)) };
         }
     }
 
@@ -300,10 +307,10 @@ impl Tool {
     }
 
     /// A range begins that may overlap others, and end on another thread.
-    pub(super) fn start(&self, category: u32, name: Name, payload: Option<u64>) -> u64 {
+    pub(super) fn start(&self, range: Range, payload: Option<u64>) -> u64 {
         self.start.map_or(0, |start| {
             // SAFETY: as for `push`.
-            unsafe { start(self.domain, &self.attributes(category, name, payload)) }
+            unsafe { start(self.domain, &self.attributes(range, payload)) }
         })
     }
 
