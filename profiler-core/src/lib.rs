@@ -42,6 +42,8 @@ mod active;
 pub mod advanced;
 pub mod allocation;
 mod clock;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod forking;
 pub mod future;
 pub mod hook;

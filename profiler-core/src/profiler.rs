@@ -6,7 +6,7 @@ use std::ops::{BitOr, BitOrAssign};
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::hook::{DeviceEvent, MemoryChange, MemoryLabel, OpStart};
+use crate::hook::{DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange};
 use crate::output::Output;
 use crate::report::Report;
 use crate::several::Several;
@@ -88,6 +88,14 @@ pub trait Profiler: Send + Sync {
     /// [`interest`](Self::interest) has [`Interest::DEVICE`], or [`Interest::OPS`] if it was not timed
     /// by the device; ignored by default.
     fn device_event(&self, _event: &DeviceEvent) {}
+
+    /// A thread has called a device's driver. Called by any thread, long after the call, while
+    /// [`interest`](Self::interest) has [`Interest::OPS`]; ignored by default.
+    fn driver_call(&self, _call: &DriverCall) {}
+
+    /// A thread has allocated or freed memory of a device. Called by any thread, long afterwards,
+    /// while [`interest`](Self::interest) has [`Interest::MEMORY`]; ignored by default.
+    fn past_memory(&self, _change: &PastMemoryChange) {}
 
     /// Something that a reader of the report must know, from a hook: what it cannot see, or how it
     /// came by its numbers. The same text is said once per report. Ignored by default.

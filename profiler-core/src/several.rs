@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::hook::{DeviceEvent, MemoryChange, MemoryLabel, OpStart};
+use crate::hook::{DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
 };
@@ -87,6 +87,14 @@ impl Profiler for Several {
 
     fn device_event(&self, event: &DeviceEvent) {
         self.interested(Interest::OPS).for_each(|part| part.device_event(event));
+    }
+
+    fn driver_call(&self, call: &DriverCall) {
+        self.interested(Interest::OPS).for_each(|part| part.driver_call(call));
+    }
+
+    fn past_memory(&self, change: &PastMemoryChange) {
+        self.interested(Interest::MEMORY).for_each(|part| part.past_memory(change));
     }
 
     fn note(&self, text: &str) {

@@ -128,17 +128,13 @@ impl Training<'_> {
         self.profiler.stop(action).expect("it was started");
         let start = self.busy_until.max(Instant::now()) + Duration::from_micros(20);
         self.busy_until = start + Duration::from_micros(KERNEL_US);
+        let kernel = Action::of_kind(ActionKind::Kernel, name, None);
+        let (start, end) = (Timestamp::at(start), Timestamp::at(self.busy_until));
         self.profiler.device_event(&DeviceEvent {
-            action: Action::of_kind(ActionKind::Kernel, name, None),
             activity,
-            start: Timestamp::at(start),
-            end: Timestamp::at(self.busy_until),
-            method: TimingMethod::Device,
-            device: 0,
-            stream: 0,
             correlation: self.correlation,
-            context: None,
             bytes: if activity == DeviceActivity::Copy { BATCH } else { 0 },
+            ..DeviceEvent::new(kernel, start, end)
         });
     }
 }

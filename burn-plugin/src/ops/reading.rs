@@ -45,18 +45,16 @@ impl Reading {
     /// Delivers the kernel with these times.
     pub(super) fn deliver(self, start: Instant, end: Instant, method: TimingMethod) {
         let from = Timestamp::at(start);
+        // The two conversions are not equally exact.
+        let to = if end > start { Timestamp::at(end).max(from) } else { from };
         hook::device_event(&DeviceEvent {
-            action: self.kernel,
             activity: self.activity,
-            start: from,
-            // The two conversions are not equally exact.
-            end: if end > start { Timestamp::at(end).max(from) } else { from },
             method,
             device: self.device,
             stream: self.stream,
             correlation: self.correlation,
             context: self.context,
-            bytes: 0,
+            ..DeviceEvent::new(self.kernel, from, to)
         });
     }
 

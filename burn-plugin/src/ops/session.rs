@@ -122,16 +122,11 @@ impl Session {
     pub(super) fn end_tuning(&self, device: u32, context: Option<Context>) {
         let Some(start) = lock(&self.tuning).take() else { return };
         hook::device_event(&DeviceEvent {
-            action: autotune(),
             activity: DeviceActivity::Tuning,
-            start,
-            end: Timestamp::now(),
             method: TimingMethod::Host,
             device,
-            stream: 0,
-            correlation: 0,
             context,
-            bytes: 0,
+            ..DeviceEvent::new(autotune(), start, Timestamp::now())
         });
     }
 

@@ -201,18 +201,10 @@ fn launch(profiler: &TensorProfiler) {
     profiler.start_op(&start_of_launch);
     spin(50);
     profiler.stop(launch).expect("it was started");
-    profiler.device_event(&DeviceEvent {
-        action: Action::of_kind(ActionKind::Kernel, "gemm", None),
-        activity: DeviceActivity::Kernel,
-        start: Timestamp::at(start + Duration::from_micros(20)),
-        end: Timestamp::at(start + Duration::from_micros(45)),
-        method: TimingMethod::Device,
-        device: 0,
-        stream: 0,
-        correlation: 7,
-        context: None,
-        bytes: 0,
-    });
+    let kernel = Action::of_kind(ActionKind::Kernel, "gemm", None);
+    let at = |after_us| Timestamp::at(start + Duration::from_micros(after_us));
+    profiler
+        .device_event(&DeviceEvent { correlation: 7, ..DeviceEvent::new(kernel, at(20), at(45)) });
 }
 
 /// What a Tensor profiler left.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Context, Timestamp};
+use super::{Context, KernelConfiguration, Timestamp};
 use crate::Action;
 
 /// What a device did.
@@ -16,8 +16,14 @@ pub enum DeviceActivity {
     Copy,
     /// Filled memory.
     Fill,
-    /// Compiled a kernel, or tried several to find the fastest: work that a warm step does not have.
+    /// Compiled a kernel, or tried several to find the fastest, or kept a measurement going: work
+    /// that a warm step does not have. Mostly the host's, for a device.
     Tuning,
+    /// Was waited for: by the host, or by one stream for another. No work of the device's.
+    Synchronization,
+    /// Ran what a program has marked as one region of a stream, from its first kernel to its last,
+    /// with the pauses between them. What ran in it has events of its own.
+    Region,
 }
 
 /// How the start and end of a device event were found out.
@@ -56,4 +62,55 @@ pub struct DeviceEvent {
     pub context: Option<Context>,
     /// How many bytes were copied or filled; 0 for a kernel.
     pub bytes: u64,
+    /// Which of the driver's contexts on the device; 0 if that is not known.
+    pub driver_context: u32,
+    /// How a kernel was launched, if that is known.
+    pub configuration: KernelConfiguration,
+}
+
+impl DeviceEvent {
+    /// A kernel on stream 0 of device 0, timed by the device, of which nothing else is known.
+    pub const fn new(action: Action, start: Timestamp, end: Timestamp) -> Self {
+        Self {
+            action,
+            activity: DeviceActivity::Kernel,
+            start,
+            end,
+            method: TimingMethod::Device,
+            device: 0,
+            stream: 0,
+            correlation: 0,
+            context: None,
+            bytes: 0,
+            driver_context: 0,
+            configuration: KernelConfiguration::NONE,
+        }
+    }
+}
+
+/// A call of a device's driver or runtime library (`cudaLaunchKernel`, `cuMemcpyDtoHAsync`,
+/// `cudaStreamSynchronize`), told of after it was made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DriverCall {
+    /// Its name, an action of kind [`Launch`](crate::ActionKind::Launch).
+    pub action: Action,
+    /// The thread that made it, by the number that the operating system knows the thread by.
+    pub thread: u64,
+    /// When it began. A call belongs to the scope of its thread that was open then.
+    pub start: Timestamp,
+    /// When it came back.
+    pub end: Timestamp,
+    /// What the [device events](DeviceEvent::correlation) that it led to have, too; 0: none.
+    pub correlation: u32,
+}
+
+/// Memory of a device that a thread allocated or freed, told of afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastMemoryChange {
+    /// When.
+    pub time: Timestamp,
+    /// The thread, by the number that the operating system knows it by.
+    pub thread: u64,
+    /// What.
+    pub change: super::MemoryChange,
 }

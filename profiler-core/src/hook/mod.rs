@@ -9,7 +9,8 @@
 //! | an op begins and ends | [`OpScope::open`], [`OpScope::close`] |
 //! | an op hands work to a device | the same with an [`OpStart::launch`] |
 //! | that work is known to have run | [`device_event`] |
-//! | memory is allocated or freed | [`memory`] |
+//! | a call that is known afterwards | [`driver_call`] |
+//! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
 //! | it becomes known what memory is for | [`label_memory`] |
 //! | a reader of the report must know something | [`note`] |
 //!
@@ -19,6 +20,7 @@
 
 mod context;
 mod device;
+mod kernel;
 mod memory;
 mod op;
 mod shapes;
@@ -27,7 +29,8 @@ mod timestamp;
 mod without_ops;
 
 pub use context::Context;
-pub use device::{DeviceActivity, DeviceEvent, TimingMethod};
+pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
+pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
 pub use op::{Direction, OpScope, OpStart};
 pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
@@ -61,6 +64,17 @@ pub fn device_event(event: &DeviceEvent) {
     let wanted =
         if event.method == TimingMethod::Device { Interest::DEVICE } else { Interest::OPS };
     with_active(wanted, |profiler| profiler.device_event(event));
+}
+
+/// Tells the active profiler of a call to a driver that was made before, if it records ops.
+pub fn driver_call(call: &DriverCall) {
+    with_active(Interest::OPS, |profiler| profiler.driver_call(call));
+}
+
+/// Tells the active profiler of memory of a device that was allocated or freed before, if it wants to
+/// know.
+pub fn past_memory(change: &PastMemoryChange) {
+    with_active(Interest::MEMORY, |profiler| profiler.past_memory(change));
 }
 
 /// Tells the active profiler what a reader of its report must know, if it records ops.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use profiler_core::hook::{
     Context, DType, DeviceActivity, DeviceEvent, Direction, InputsBuilder, MemoryChange,
-    MemoryDevice, OpStart, Source, Timestamp, TimingMethod, register,
+    MemoryDevice, OpStart, Source, Timestamp, register,
 };
 use profiler_core::report::Report;
 use profiler_core::report::tensor::{KeyAverage, KeyAverages, TableOptions};
@@ -45,18 +45,9 @@ fn allocate(profiler: &TensorProfiler, bytes: i64, device: MemoryDevice) {
 
 fn kernel(name: &str, correlation: u32, seconds: f64) -> DeviceEvent {
     let start = std::time::Instant::now();
-    DeviceEvent {
-        action: Action::of_kind(ActionKind::Kernel, name, None),
-        activity: DeviceActivity::Kernel,
-        start: Timestamp::at(start),
-        end: Timestamp::at(start + std::time::Duration::from_secs_f64(seconds)),
-        method: TimingMethod::Device,
-        device: 0,
-        stream: 1,
-        correlation,
-        context: None,
-        bytes: 0,
-    }
+    let action = Action::of_kind(ActionKind::Kernel, name, None);
+    let end = Timestamp::at(start + std::time::Duration::from_secs_f64(seconds));
+    DeviceEvent { stream: 1, correlation, ..DeviceEvent::new(action, Timestamp::at(start), end) }
 }
 
 /// A training step of a model with two layers; what is named `linear` has operations on one level.

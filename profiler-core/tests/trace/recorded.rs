@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use profiler_core::hook::{DeviceActivity, DeviceEvent, OpStart, Timestamp, TimingMethod};
+use profiler_core::hook::{DeviceEvent, OpStart, Timestamp};
 use profiler_core::tensor::Cycle;
 use profiler_core::{Action, ActionKind, Profiler, RunContext, Stage, TensorProfiler};
 
@@ -83,16 +83,7 @@ pub fn kernel(
 ) -> DeviceEvent {
     let offset = Duration::from_micros(after_us.unsigned_abs());
     let start = if after_us < 0 { from - offset } else { from + offset };
-    DeviceEvent {
-        action: Action::of_kind(ActionKind::Kernel, name, None),
-        activity: DeviceActivity::Kernel,
-        start: Timestamp::at(start),
-        end: Timestamp::at(start + Duration::from_micros(took_us)),
-        method: TimingMethod::Device,
-        device: 0,
-        stream: 0,
-        correlation,
-        context: None,
-        bytes: 0,
-    }
+    let action = Action::of_kind(ActionKind::Kernel, name, None);
+    let end = Timestamp::at(start + Duration::from_micros(took_us));
+    DeviceEvent { correlation, ..DeviceEvent::new(action, Timestamp::at(start), end) }
 }

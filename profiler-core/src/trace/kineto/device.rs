@@ -109,6 +109,8 @@ impl<W: Write> Writer<'_, W> {
             DeviceActivity::Copy => "gpu_memcpy",
             DeviceActivity::Fill => "gpu_memset",
             DeviceActivity::Tuning => "overhead",
+            DeviceActivity::Synchronization => "cuda_sync",
+            DeviceActivity::Region => "gpu_user_annotation",
         });
         self.json.raw("\",\"name\":\"");
         self.json.raw(self.names.escaped(event.action));

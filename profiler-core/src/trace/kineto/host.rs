@@ -234,9 +234,10 @@ fn known_name(action: Action, activity: Option<DeviceActivity>) -> Option<&'stat
     if KNOWN_LAUNCHES.contains(&action.name()) {
         return None;
     }
-    Some(match activity {
-        Some(DeviceActivity::Copy) => "cudaMemcpyAsync",
-        Some(DeviceActivity::Fill) => "cudaMemsetAsync",
-        Some(DeviceActivity::Kernel | DeviceActivity::Tuning) | None => "cudaLaunchKernel",
-    })
+    match activity {
+        Some(DeviceActivity::Copy) => Some("cudaMemcpyAsync"),
+        Some(DeviceActivity::Fill) => Some("cudaMemsetAsync"),
+        Some(DeviceActivity::Synchronization | DeviceActivity::Region) => None,
+        Some(DeviceActivity::Kernel | DeviceActivity::Tuning) | None => Some("cudaLaunchKernel"),
+    }
 }

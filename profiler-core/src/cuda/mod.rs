@@ -1,0 +1,1 @@
+//! NVIDIA's devices: what they did, as their own clock saw it.
