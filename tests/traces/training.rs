@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use profiler_core::hook::{
     DType, DeviceActivity, DeviceEvent, Direction, InputsBuilder, MemoryChange, MemoryDevice,
-    OpStart, Timestamp, TimingMethod,
+    OpStart, Timestamp,
 };
 use profiler_core::tensor::{Schedule, trace_handler};
 use profiler_core::{Action, ActionKind, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};

@@ -48,10 +48,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number that no other launch of the process has.
+/// A number that no other launch of the process has. CUDA's driver counts its calls from 1: ours are
+/// in the upper half.
 pub(super) fn next_correlation() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
-    LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    LAST.fetch_add(1, Ordering::Relaxed) | (1 << 31)
 }
 
 impl Session {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use profiler_core::hook::{
-    DType, DeviceActivity, DeviceEvent, InputsBuilder, OpStart, Timestamp, TimingMethod,
+    DType, DeviceEvent, InputsBuilder, OpStart, Timestamp,
 };
 use profiler_core::prelude::profile;
 use profiler_core::tensor::{Cycle, Schedule};

@@ -26,6 +26,14 @@ pub enum DeviceActivity {
     Region,
 }
 
+impl DeviceActivity {
+    /// Whether the device was busy with it: tuning is work of the host, waiting none, and what ran in a
+    /// region has events of its own.
+    pub const fn is_device_work(self) -> bool {
+        matches!(self, Self::Kernel | Self::Copy | Self::Fill)
+    }
+}
+
 /// How the start and end of a device event were found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,6 +41,8 @@ pub enum DeviceActivity {
 pub enum TimingMethod {
     /// By the device's own clock.
     Device,
+    /// By the device's own clock, as its driver wrote it down (CUPTI).
+    Driver,
     /// By the host's clock around a wait for the device: an upper bound.
     Host,
     /// Not at all: only that it was launched is known.

@@ -61,8 +61,8 @@ pub fn label_memory(label: &MemoryLabel) {
 /// device says little more than that an op launched it: whoever wants ops is told.
 #[inline]
 pub fn device_event(event: &DeviceEvent) {
-    let wanted =
-        if event.method == TimingMethod::Device { Interest::DEVICE } else { Interest::OPS };
+    let is_by_device = matches!(event.method, TimingMethod::Device | TimingMethod::Driver);
+    let wanted = if is_by_device { Interest::DEVICE } else { Interest::OPS };
     with_active(wanted, |profiler| profiler.device_event(event));
 }
 

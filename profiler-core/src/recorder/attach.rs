@@ -42,6 +42,11 @@ pub(crate) struct ThreadName {
 }
 
 impl ThreadName {
+    /// Of a thread of which only the operating system's number is known.
+    pub(crate) fn of_number(number: u64) -> Self {
+        Self { name: format!("thread {number}"), is_made_up: true }
+    }
+
     pub(crate) fn of_this_thread() -> Self {
         static UNNAMED: AtomicU64 = AtomicU64::new(0);
         thread_local! {

@@ -4,11 +4,15 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 
+use super::afterwards::{Afterwards, as_events};
 use super::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent};
-use super::recording::{Dropped, Recording};
+use super::merged::Merged;
+use super::pairs::pair;
+use super::recording::{Dropped, Recording, TrackLog};
 use super::track::LogSnapshot;
 use crate::clock::Rate;
 use crate::hook::{Context, DeviceEvent, MemoryLabel, OpenActions, Timestamp};
+use crate::recorder::ThreadName;
 use crate::{Action, RunContext, Stage};
 
 /// One cycle of a [`Schedule`](super::Schedule), recorded and over: what
@@ -38,6 +42,9 @@ pub struct Cycle {
     pub dropped: Dropped,
     /// Scopes of other threads that were open at the end; they are not among the events.
     pub open_elsewhere: u64,
+    /// Kernels that the driver told of, too, and that are shown as their framework saw them, because
+    /// the two did not count alike.
+    pub kernels_told_twice: u64,
     tracks: Vec<Track>,
     contexts: Vec<OpenActions>,
     rate: Rate,
@@ -51,28 +58,46 @@ pub struct Track {
     pub thread: u64,
     events: LogSnapshot<EVENT_WORDS>,
     memory: LogSnapshot<MEMORY_WORDS>,
+    /// Calls of drivers, in the order of their ends.
+    calls: Vec<Event>,
+    /// What drivers allocated and freed for the thread, in the order of time.
+    past_memory: Vec<MemoryEvent>,
 }
 
 impl Track {
+    fn new(log: &TrackLog, afterwards: Afterwards) -> Self {
+        let events = log.events.take();
+        let own = Merged::new(&events, &[], Event::from_words);
+        let calls = as_events(&afterwards.calls, own);
+        Self {
+            thread_name: log.name.name.clone(),
+            thread: log.thread,
+            memory: log.memory.take(),
+            past_memory: afterwards.memory,
+            events,
+            calls,
+        }
+    }
+
     /// The events in the order in which they ended, so that what is inside comes before what is
     /// around it.
     pub fn events(&self) -> impl DoubleEndedIterator<Item = Event> + '_ {
-        self.events.events()
+        Merged::new(&self.events, &self.calls, Event::from_words)
     }
 
     /// How many events there are.
     pub fn event_count(&self) -> usize {
-        self.events.len()
+        self.events.len() + self.calls.len()
     }
 
     /// What the thread allocated and freed, in that order.
     pub fn memory_events(&self) -> impl DoubleEndedIterator<Item = MemoryEvent> + '_ {
-        self.memory.events()
+        Merged::new(&self.memory, &self.past_memory, |words| Some(MemoryEvent::from_words(words)))
     }
 
     /// How many allocations and frees there are.
     pub fn memory_event_count(&self) -> usize {
-        self.memory.len()
+        self.memory.len() + self.past_memory.len()
     }
 }
 
@@ -88,17 +113,22 @@ pub(crate) struct CycleName {
 impl Cycle {
     /// Takes what was recorded out of `recording`.
     pub(crate) fn take(recording: &Recording, name: CycleName, ended: u64) -> Self {
-        let mut open_elsewhere = 0;
-        let tracks = recording.tracks().into_iter().map(|track| {
-            open_elsewhere += track.open.get();
-            Track {
-                thread_name: track.name.name.clone(),
-                thread: track.thread,
-                events: track.events.take(),
-                memory: track.memory.take(),
-            }
+        let mut afterwards = recording.take_afterwards();
+        let mut logs = recording.tracks();
+        let open_elsewhere = logs.iter().map(|log| log.open.get()).sum();
+        // Threads that called a driver and did nothing else.
+        let is_new = |thread: &u64| logs.iter().all(|log| log.thread != *thread);
+        let mut others: Vec<u64> = afterwards.keys().copied().filter(is_new).collect();
+        others.sort_unstable();
+        for thread in others {
+            logs.push(recording.register(ThreadName::of_number(thread), thread));
+        }
+        let tracks = logs.iter().map(|log| {
+            Track::new(log, afterwards.remove(&log.thread).unwrap_or_default())
         });
         let tracks = tracks.collect();
+        let mut device_events = recording.take_device_events();
+        let kernels_told_twice = pair(&mut device_events);
         let (memory_labels, memory_label_times) = recording.take_labels().into_iter().unzip();
         Self {
             number: name.number,
@@ -108,11 +138,12 @@ impl Cycle {
             run: name.run,
             started: Timestamp::from_ticks(recording.started),
             ended: Timestamp::from_ticks(ended),
-            device_events: recording.take_device_events(),
+            device_events,
             memory_labels,
             memory_label_times,
             dropped: recording.dropped(),
             open_elsewhere,
+            kernels_told_twice,
             tracks,
             contexts: recording.contexts.entries(),
             rate: Rate::now(),

@@ -8,12 +8,15 @@
 //! * A recording that is over becomes a [`Cycle`], which is read, never written. Its events go into
 //!   the stage's `profile`, from which tables are made, and to `export`, which writes the trace.
 
+mod afterwards;
 mod control;
 mod cycle;
 mod event;
 mod export;
 mod export_settings;
 mod flops;
+mod merged;
+mod pairs;
 mod phase;
 mod profile;
 mod recording;
@@ -30,7 +33,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::allocation::uncounted;
 use crate::clock::Clock;
-use crate::hook::{self, DeviceEvent, MemoryChange, MemoryLabel, OpStart};
+use crate::hook::{
+    self, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
 };
@@ -198,6 +203,18 @@ impl Profiler for TensorProfiler {
     fn device_event(&self, event: &DeviceEvent) {
         if let Some(recording) = self.current_recording() {
             recording.add_device_event(*event);
+        }
+    }
+
+    fn driver_call(&self, call: &DriverCall) {
+        if let Some(recording) = self.current_recording() {
+            recording.add_call(*call);
+        }
+    }
+
+    fn past_memory(&self, change: &PastMemoryChange) {
+        if let Some(recording) = self.current_recording() {
+            recording.add_past_memory(*change);
         }
     }
 

@@ -3,10 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustc_hash::FxHashMap;
+
+use super::afterwards::{Afterwards, by_thread};
 use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
 use crate::forking::apart_from_forks;
-use crate::hook::{ContextTable, DeviceEvent, MemoryLabel, Timestamp};
+use crate::hook::{
+    ContextTable, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange, TimingMethod, Timestamp,
+};
 use crate::recorder::ThreadName;
 use crate::sync::Tally;
 
@@ -44,8 +49,12 @@ pub(crate) struct Recording {
     is_over: AtomicBool,
     tracks: Mutex<Vec<Arc<TrackLog>>>,
     device: Mutex<Vec<DeviceEvent>>,
+    calls: Mutex<Vec<DriverCall>>,
+    past_memory: Mutex<Vec<PastMemoryChange>>,
     labels: Mutex<Vec<(MemoryLabel, Timestamp)>>,
     dropped_device: AtomicU64,
+    dropped_calls: AtomicU64,
+    dropped_past_memory: AtomicU64,
 }
 
 /// What one thread records into.
@@ -75,8 +84,12 @@ impl Recording {
             is_over: AtomicBool::new(false),
             tracks: Mutex::default(),
             device: Mutex::default(),
+            calls: Mutex::default(),
+            past_memory: Mutex::default(),
             labels: Mutex::default(),
             dropped_device: AtomicU64::new(0),
+            dropped_calls: AtomicU64::new(0),
+            dropped_past_memory: AtomicU64::new(0),
         }
     }
 
@@ -113,11 +126,33 @@ impl Recording {
         self.is_over.load(Ordering::Acquire)
     }
 
+    /// What was over before the recording began is not in it.
     pub(crate) fn add_device_event(&self, event: DeviceEvent) {
+        if event.method == TimingMethod::Driver && event.end.ticks() < self.started {
+            return;
+        }
+        self.add(&self.device, event, &self.dropped_device);
+    }
+
+    /// As above.
+    pub(crate) fn add_call(&self, call: DriverCall) {
+        if call.start.ticks() >= self.started {
+            self.add(&self.calls, call, &self.dropped_calls);
+        }
+    }
+
+    /// As above.
+    pub(crate) fn add_past_memory(&self, change: PastMemoryChange) {
+        if change.time.ticks() >= self.started {
+            self.add(&self.past_memory, change, &self.dropped_past_memory);
+        }
+    }
+
+    fn add<T>(&self, list: &Mutex<Vec<T>>, entry: T, dropped: &AtomicU64) {
         if self.budget.take(1) {
-            lock(&self.device).push(event);
+            lock(list).push(entry);
         } else {
-            self.dropped_device.fetch_add(1, Ordering::Relaxed);
+            dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -131,6 +166,11 @@ impl Recording {
         std::mem::take(&mut *lock(&self.device))
     }
 
+    pub(crate) fn take_afterwards(&self) -> FxHashMap<u64, Afterwards> {
+        let calls = std::mem::take(&mut *lock(&self.calls));
+        by_thread(calls, std::mem::take(&mut *lock(&self.past_memory)))
+    }
+
     pub(crate) fn take_labels(&self) -> Vec<(MemoryLabel, Timestamp)> {
         std::mem::take(&mut *lock(&self.labels))
     }
@@ -138,8 +178,10 @@ impl Recording {
     pub(crate) fn dropped(&self) -> Dropped {
         let tracks = self.tracks();
         Dropped {
-            events: tracks.iter().map(|track| track.events.dropped()).sum(),
-            memory: tracks.iter().map(|track| track.memory.dropped()).sum(),
+            events: tracks.iter().map(|track| track.events.dropped()).sum::<u64>()
+                + self.dropped_calls.load(Ordering::Relaxed),
+            memory: tracks.iter().map(|track| track.memory.dropped()).sum::<u64>()
+                + self.dropped_past_memory.load(Ordering::Relaxed),
             device: self.dropped_device.load(Ordering::Relaxed),
         }
     }

@@ -188,6 +188,12 @@ fn note_on_devices(profile: &Profile, notes: &mut Vec<String>) {
         totals.unattributed,
         "kernels have device time but no known op or action that caused them",
     );
+    note_count(
+        notes,
+        totals.told_twice,
+        "kernels that CUPTI told of are left out: the framework tells of them, too, and the two did \
+         not count alike; its own are shown",
+    );
 }
 
 /// Says how many of something there were, if there were any.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent};
 use crate::forking::apart_from_forks;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Tally};
 
@@ -192,24 +191,18 @@ impl<const WORDS: usize> LogSnapshot<WORDS> {
         self.chunks.iter().map(|(_, length)| length).sum()
     }
 
+    /// The record at a place, counted from 0. All chunks but the last one are full.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<[u64; WORDS]> {
+        let (chunk, length) = self.chunks.get(index / CHUNK)?;
+        (index % CHUNK < *length).then(|| chunk.get(index % CHUNK))
+    }
+
+    #[cfg(loom)]
     pub(crate) fn records(&self) -> impl DoubleEndedIterator<Item = [u64; WORDS]> + '_ {
         self.chunks
             .iter()
             .flat_map(|(chunk, length)| (0..*length).map(move |index| chunk.get(index)))
-    }
-}
-
-impl LogSnapshot<EVENT_WORDS> {
-    /// The events in the order in which they ended.
-    pub(crate) fn events(&self) -> impl DoubleEndedIterator<Item = Event> + '_ {
-        self.records().filter_map(Event::from_words)
-    }
-}
-
-impl LogSnapshot<MEMORY_WORDS> {
-    /// The changes in the order in which they happened.
-    pub(crate) fn events(&self) -> impl DoubleEndedIterator<Item = MemoryEvent> + '_ {
-        self.records().map(MemoryEvent::from_words)
     }
 }
 

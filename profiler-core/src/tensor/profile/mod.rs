@@ -55,6 +55,7 @@ pub(super) struct Totals {
     pub(super) not_timed: u64,
     /// Device events that nobody is known to have caused.
     pub(super) unattributed: u64,
+    pub(super) told_twice: u64,
 }
 
 impl Default for Profile {
@@ -105,6 +106,7 @@ impl Profile {
         totals.steps += steps;
         totals.events += cycle.event_count() as u64;
         totals.open_elsewhere += cycle.open_elsewhere;
+        totals.told_twice += cycle.kernels_told_twice;
         totals.dropped.events += cycle.dropped.events;
         totals.dropped.memory += cycle.dropped.memory;
         totals.dropped.device += cycle.dropped.device;
@@ -135,12 +137,16 @@ impl Profile {
 
     /// Device work belongs to what is around its launch, or to what was open where it was called.
     fn add_device_event(&mut self, event: &DeviceEvent, links: &Links) {
+        // Waiting is the host's, whose calls are in the table; a region's kernels are, too.
+        if matches!(event.activity, DeviceActivity::Synchronization | DeviceActivity::Region) {
+            return;
+        }
         let duration = match event.method {
             TimingMethod::None => 0,
             _ => event.end.ticks().saturating_sub(event.start.ticks()),
         };
         match event.method {
-            TimingMethod::Device => {}
+            TimingMethod::Device | TimingMethod::Driver => {}
             TimingMethod::Host => self.totals.timed_by_host += 1,
             TimingMethod::None => self.totals.not_timed += 1,
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{FlameGraph, NOWHERE, NodeId};
-use crate::hook::{Context, DeviceActivity, TimingMethod};
+use crate::hook::{Context, TimingMethod};
 use crate::tensor::{Cycle, Event, MemoryEvent, Track};
 use crate::trace::nest::Nest;
 use crate::trace::walk::{Recorded, backwards};
@@ -104,8 +104,7 @@ impl Collector<'_> {
 
     fn devices(&mut self) {
         for event in &self.cycle.device_events {
-            // Tuning is work of the host.
-            if event.method == TimingMethod::None || event.activity == DeviceActivity::Tuning {
+            if event.method == TimingMethod::None || !event.activity.is_device_work() {
                 continue;
             }
             let launch = self.launches.get(&event.correlation).copied();

@@ -238,6 +238,8 @@ fn known_name(action: Action, activity: Option<DeviceActivity>) -> Option<&'stat
         Some(DeviceActivity::Copy) => Some("cudaMemcpyAsync"),
         Some(DeviceActivity::Fill) => Some("cudaMemsetAsync"),
         Some(DeviceActivity::Synchronization | DeviceActivity::Region) => None,
-        Some(DeviceActivity::Kernel | DeviceActivity::Tuning) | None => Some("cudaLaunchKernel"),
+        Some(DeviceActivity::Kernel | DeviceActivity::Tuning) => Some("cudaLaunchKernel"),
+        // Most calls of a driver launch nothing.
+        None => None,
     }
 }
