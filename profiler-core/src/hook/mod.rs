@@ -11,6 +11,7 @@
 //! | that work is known to have run | [`device_event`] |
 //! | a call that is known afterwards | [`driver_call`] |
 //! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
+//! | it becomes known what a device is made of | [`describe_device`] |
 //! | it becomes known what memory is for | [`label_memory`] |
 //! | a reader of the report must know something | [`note`] |
 //!
@@ -19,6 +20,7 @@
 //! the wishes of the active profiler change.
 
 mod context;
+mod description;
 mod device;
 mod kernel;
 mod memory;
@@ -29,6 +31,7 @@ mod timestamp;
 mod without_ops;
 
 pub use context::Context;
+pub use description::{DeviceDescription, describe_device};
 pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
@@ -39,6 +42,7 @@ pub use timestamp::Timestamp;
 pub use without_ops::announce_without_ops;
 
 pub(crate) use context::{ContextTable, OpenActions};
+pub(crate) use description::{description, platform};
 pub(crate) use shapes::ShapeCache;
 pub(crate) use source::{announce, context_changed, flush, wants_context};
 

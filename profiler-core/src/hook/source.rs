@@ -20,7 +20,8 @@ pub trait Source: Send + Sync {
     /// device if need be. By default there is nothing.
     fn flush(&self) {}
 
-    /// Whether [`context_changed`](Self::context_changed) is to be called. Asked at registration.
+    /// Whether [`context_changed`](Self::context_changed) is to be called. Asked at registration and
+    /// after each change of wishes.
     fn wants_context(&self) -> bool {
         false
     }
@@ -90,6 +91,10 @@ pub fn interest_changed() {
 
 /// What the active profiler wants may have changed.
 pub(crate) fn announce() {
+    #[cfg(feature = "cuda")]
+    if crate::active::interest().contains(Interest::DEVICE) {
+        crate::cuda::install();
+    }
     let mut registry = Registry::lock();
     // Read under the lock: whoever comes last announces the latest.
     let interest = crate::active::interest();
@@ -99,6 +104,7 @@ pub(crate) fn announce() {
         for (_, source) in &registry.sources {
             source.interest_changed(interest);
         }
+        registry.publish();
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the report of the Tensor profiler shows.
 
 use super::{GroupBy, TensorProfiler};
+use crate::hook;
 use crate::report::tensor::{SortKey, TableOptions, UnknownSortKey};
 
 /// Rows of the table in the report, as Lightning's `PyTorchProfiler` has it.
@@ -12,7 +13,8 @@ pub(super) struct ReportSettings {
     /// `None`: self device time if there is device time, else self host time.
     pub(super) sort_by: Option<SortKey>,
     pub(super) row_limit: Option<usize>,
-    pub(super) device_name: String,
+    /// `None`: what the devices' hook calls them.
+    pub(super) device_name: Option<String>,
 }
 
 impl Default for ReportSettings {
@@ -21,12 +23,18 @@ impl Default for ReportSettings {
             group_by: GroupBy::name(),
             sort_by: None,
             row_limit: Some(ROWS),
-            device_name: "Device".to_owned(),
+            device_name: None,
         }
     }
 }
 
 impl ReportSettings {
+    /// What tables call the device.
+    pub(super) fn device_name(&self) -> String {
+        let name = self.device_name.clone().or_else(hook::platform);
+        name.unwrap_or_else(|| "Device".to_owned())
+    }
+
     /// How the table of the report is painted.
     pub(super) fn table_options(&self, has_device_time: bool) -> TableOptions {
         let by_self_time = match has_device_time {
@@ -95,7 +103,7 @@ impl TensorProfiler {
     /// torch's own `Self CUDA`, `CUDA total`, ….
     #[must_use]
     pub fn device_name(mut self, name: impl Into<String>) -> Self {
-        self.settings.report.device_name = name.into();
+        self.settings.report.device_name = Some(name.into());
         self
     }
 }

@@ -26,7 +26,7 @@ impl TensorProfiler {
         let settings = &self.settings;
         let (profile, rate) = (&run.profile, Rate::now());
         let mut key_averages = profile.key_averages(&settings.report.group_by);
-        key_averages.device_name.clone_from(&settings.report.device_name);
+        key_averages.device_name = settings.report.device_name();
         let elapsed = profile.ended().saturating_sub(profile.started);
         let totals = &profile.totals;
         TensorReport {
@@ -79,7 +79,7 @@ impl TensorProfiler {
         let control = self.control();
         let run = control.reported();
         let averages = run.map(|run| run.profile.key_averages(group_by));
-        let device_name = self.settings.report.device_name.clone();
+        let device_name = self.settings.report.device_name();
         KeyAverages { device_name, ..averages.unwrap_or_default() }
     }
 

@@ -157,8 +157,9 @@ impl Profile {
             return;
         }
         let launch = links.launches.get(&event.correlation).filter(|_| event.correlation != 0);
-        let parent = match (launch, event.context) {
-            (Some(launch), _) => self.tree.nodes[*launch as usize].key.parent,
+        let around = launch.map(|launch| self.tree.nodes[*launch as usize].key.parent);
+        let parent = match (around.filter(|parent| *parent != NOWHERE), event.context) {
+            (Some(parent), _) => parent,
             (None, Some(context)) => links.context(context),
             (None, None) => {
                 self.totals.unattributed += 1;

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
 use super::Writer;
+use crate::hook::{self, DeviceDescription};
 use crate::trace::host;
 
 impl<W: Write> Writer<'_, W> {
@@ -12,11 +13,14 @@ impl<W: Write> Writer<'_, W> {
     /// text, so there is a space.
     pub(super) fn header(&mut self) -> io::Result<()> {
         self.json.raw("{\n\"schemaVersion\":1,\n\"deviceProperties\":[");
-        for (number, device) in self.tracks.devices.iter().enumerate() {
+        for (number, device) in self.tracks.devices.clone().iter().enumerate() {
             self.json.raw(if number == 0 { "{\"id\":" } else { ",{\"id\":" });
             self.json.integer(*device);
             self.json.raw(",\"clock_shift_ns\":");
             self.json.integer(self.index.shifts.get(device).copied().unwrap_or(0));
+            if let Some(description) = hook::description(*device) {
+                self.device_properties(&description);
+            }
             self.json.raw("}");
         }
         let run = &self.cycle.run;
@@ -43,6 +47,30 @@ impl<W: Write> Writer<'_, W> {
         self.cycle_data();
         self.json.raw(",\n\"traceEvents\":[");
         self.json.hand_on_if_full()
+    }
+
+    /// In Kineto's words.
+    fn device_properties(&mut self, device: &DeviceDescription) {
+        self.json.raw(",\"name\":");
+        self.json.string(&device.name);
+        for (name, number) in [
+            ("totalGlobalMem", device.memory),
+            ("computeMajor", device.compute_capability.0.into()),
+            ("computeMinor", device.compute_capability.1.into()),
+            ("maxThreadsPerBlock", device.threads_per_block.into()),
+            ("maxThreadsPerMultiprocessor", device.threads_per_multiprocessor.into()),
+            ("regsPerBlock", device.registers_per_block.into()),
+            ("regsPerMultiprocessor", device.registers_per_multiprocessor.into()),
+            ("warpSize", device.warp_size.into()),
+            ("sharedMemPerBlock", device.shared_memory_per_block),
+            ("sharedMemPerMultiprocessor", device.shared_memory_per_multiprocessor),
+            ("numSms", device.multiprocessors.into()),
+        ] {
+            self.json.raw(",");
+            self.json.string(name);
+            self.json.raw(":");
+            self.json.integer(number);
+        }
     }
 
     /// Which cycle this is, and what is missing of it.

@@ -41,6 +41,7 @@ impl<W: Write> Writer<'_, W> {
             self.tracks.name(process, track.thread, track.thread_name.clone());
             let numbers = vec![track.thread];
             let mut thread = Thread { track, lanes: Lanes::new(), numbers };
+            self.annotations.begin_thread();
             let count = track.event_count() as u64;
             // From the last to the first: what is around something comes before it.
             for (number, event) in track.events().rev().enumerate() {
@@ -58,6 +59,9 @@ impl<W: Write> Writer<'_, W> {
         let (start, end) = (self.time(event.start), self.time(event.end));
         let lane = thread.lanes.place(start, end, usize::from(event.overlaps));
         let kind = self.names.kind(event.action);
+        if !self.cycle.device_events.is_empty() {
+            self.annotations.see(event, kind, start);
+        }
         self.separate()?;
         let Some(lane) = lane else {
             let slice = Slice { id, thread: thread.track.thread, start, end, op: 0 };

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::fragments::Names;
 use crate::ActionKind;
-use crate::hook::{DeviceEvent, Direction, ShapeList, TimingMethod};
+use crate::hook::{DeviceActivity, DeviceEvent, Direction, ShapeList, TimingMethod};
 use crate::tensor::{Cycle, Event};
 
 /// The arrows of a trace, and what is in it. Its memory depends on the number of backward ops and
@@ -57,7 +57,8 @@ impl Index {
         let has_memory = cycle.tracks().iter().any(|track| track.memory_event_count() > 0);
         let mut index = Self { has_memory, ..Self::default() };
         for (number, event) in cycle.device_events.iter().enumerate() {
-            if event.correlation != 0 {
+            let is_wait = event.activity == DeviceActivity::Synchronization;
+            if event.correlation != 0 && !is_wait {
                 let launch = Launch { device_event: number, start: None, external_id: 0 };
                 index.launches.entry(event.correlation).or_insert(launch);
             }

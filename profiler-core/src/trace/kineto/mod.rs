@@ -11,6 +11,8 @@
 //! | actions, modules, steps, functions, spans | `user_annotation` | the thread |
 //! | launches | `cuda_runtime` | the thread |
 //! | kernels, copies, fills | `kernel`, `gpu_memcpy`, `gpu_memset` | process = device, thread = stream |
+//! | actions as a stream saw them, from their first kernel to their last | `gpu_user_annotation` | the stream |
+//! | waiting for a device | `cuda_sync` | the stream |
 //! | compiling and tuning of kernels | `overhead` | a track of its own per device |
 //! | allocations and frees | `[memory]` instants | the thread |
 //! | launch → kernel | `ac2g` arrows | |
@@ -33,6 +35,7 @@
 //! **Time** is in microseconds after `baseTimeNanoseconds`, the beginning of a week of Unix time, so
 //! that traces of several processes can be laid over one another.
 
+mod annotations;
 mod device;
 mod fragments;
 mod header;
@@ -50,6 +53,7 @@ use crate::hook::Timestamp;
 use crate::output::write_whole;
 use crate::tensor::Cycle;
 use crate::trace::json::JsonWriter;
+use annotations::Annotations;
 use fragments::{Contexts, Names, Shapes};
 use index::Index;
 use tracks::Tracks;
@@ -75,6 +79,7 @@ pub fn write(cycle: &Cycle, name: &str, out: impl Write) -> io::Result<()> {
         names,
         shapes: Shapes::new(),
         contexts: Contexts::new(),
+        annotations: Annotations::default(),
         index,
         events: 0,
     };
@@ -100,6 +105,7 @@ struct Writer<'cycle, W> {
     names: Names,
     shapes: Shapes,
     contexts: Contexts,
+    annotations: Annotations,
     index: Index,
     /// How many were written.
     events: u64,

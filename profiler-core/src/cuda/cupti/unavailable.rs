@@ -1,0 +1,103 @@
+//! Why there is no device data, in words that say what to do.
+
+use std::path::PathBuf;
+
+use super::functions::Failure;
+use crate::cuda::library::VARIABLE;
+
+/// CUPTI cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unavailable {
+    /// There is no driver, so no device either.
+    #[error("{0}")]
+    NoDriver(String),
+    /// libcupti is in none of the places where it is looked for.
+    #[error(
+        "libcupti was not found: it comes with CUDA's toolkit and with Python's package \
+         nvidia-cuda-cupti; {VARIABLE} may name the file"
+    )]
+    NotFound,
+    /// It is there and cannot be used.
+    #[error("{} cannot be used: {1}", .0.display())]
+    Library(PathBuf, String),
+    /// Somebody else uses it.
+    #[error(
+        "{} is using CUPTI, which allows one user at a time: stop it, or profile without it",
+        .0.as_deref().unwrap_or(
+            "another tool (Nsight Systems, Nsight Compute, a debugger, torch's own profiler)"
+        )
+    )]
+    Claimed(Option<String>),
+    /// The driver does not allow it.
+    #[error(
+        "the driver allows profiling to administrators only ({0}): load it with \
+         NVreg_RestrictProfilingToAdminUsers=0, give a container the capability SYS_ADMIN, or run as \
+         root"
+    )]
+    NotPermitted(String),
+    /// The driver is older than the library.
+    #[error(
+        "libcupti (interface {version}) is newer than the driver ({name}): take the libcupti of the \
+         CUDA version that the driver knows; {VARIABLE} may name the file"
+    )]
+    TooNew {
+        /// Of its interface.
+        version: u32,
+        /// Of the error.
+        name: String,
+    },
+    /// A kind of device that CUPTI does not support.
+    #[error("CUPTI does not work here ({0})")]
+    NotSupported(String),
+    /// Anything else.
+    #[error("{function} fails with {name}")]
+    Failed {
+        /// Which function.
+        function: &'static str,
+        /// The name of the error.
+        name: String,
+    },
+}
+
+impl Unavailable {
+    /// What a failure means. `name` is the error's, `version` the library's.
+    pub(super) fn of_failure(failure: Failure, name: String, version: u32) -> Self {
+        match failure.code {
+            35 | 40 => Self::NotPermitted(name),
+            14 | 15 => Self::TooNew { version, name },
+            27 | 33 | 41..=45 => Self::NotSupported(name),
+            39 => Self::Claimed(None),
+            _ => Self::Failed { function: failure.function, name },
+        }
+    }
+
+    /// What the report says.
+    pub(super) fn note(&self) -> String {
+        format!("no kernels and copies of CUDA: {self}. What the host did is shown")
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_says_what_to_do() {
+        let say = |code| {
+            let failure = Failure { function: "cuptiActivityEnable", code };
+            Unavailable::of_failure(failure, "CUPTI_ERROR_X".to_owned(), 130_500).note()
+        };
+        for (code, part) in [
+            (35, "NVreg_RestrictProfilingToAdminUsers=0"),
+            (40, "NVreg_RestrictProfilingToAdminUsers=0"),
+            (15, "(interface 130500) is newer than the driver (CUPTI_ERROR_X)"),
+            (43, "CUPTI does not work here (CUPTI_ERROR_X)"),
+            (39, "another tool (Nsight Systems"),
+            (999, "cuptiActivityEnable fails with CUPTI_ERROR_X"),
+        ] {
+            assert!(say(code).contains(part), "{code}: {}", say(code));
+        }
+        let other = Unavailable::Claimed(Some("CUPTI for Kineto".to_owned()));
+        assert!(other.to_string().starts_with("CUPTI for Kineto is using CUPTI"));
+    }
+}
