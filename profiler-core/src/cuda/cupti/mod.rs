@@ -1,0 +1,3 @@
+//! What CUPTI, CUDA's interface for profilers, tells of a device's activity.
+
+mod records;
