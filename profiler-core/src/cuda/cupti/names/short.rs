@@ -1,0 +1,246 @@
+//! Names of kernels for tables: which function it is, and what tells it from others of the name.
+
+use super::demangled;
+
+/// So many characters a short name has at most.
+const LONGEST: usize = 80;
+/// Stands for what is left out.
+const CUT: &str = "…";
+/// Brackets with nothing in them but that.
+const CUT_GROUP: usize = 3;
+
+/// The kernel's name in at most 80 characters: a name of C++ without its return type and parameters,
+/// and with as many of its first template arguments as there is room for; brackets stay in pairs.
+/// Other names lose their end if they are longer. *Cost*: as [`demangled`]: ask once per name.
+pub(crate) fn short(name: &str) -> String {
+    let full = demangled(name);
+    if length(&full) <= LONGEST && !full.contains(['(', '<']) {
+        return full.into_owned();
+    }
+    let name = Brackets::new(&full);
+    let (start, end) = name.function();
+    if let Some(fitting) = name.fit(start, end, LONGEST) {
+        return fitting;
+    }
+    // The function's path is too long: its last parts matter more than its first.
+    let path = name.separators(start, end, b"::");
+    let fitting =
+        path.iter().find_map(|separator| name.fit(*separator, end, LONGEST - length(CUT)));
+    match fitting {
+        Some(fitting) => format!("{CUT}{fitting}"),
+        None => {
+            let last = path.last().map_or(start, |separator| separator + 2);
+            let plain = name.plain(last, end);
+            plain.chars().take(LONGEST - length(CUT)).chain(CUT.chars()).collect()
+        }
+    }
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A text whose brackets are known.
+struct Brackets<'a> {
+    text: &'a str,
+    /// For each byte that is an opening bracket where its closing one is; 0 for others, and for
+    /// brackets that have no other half.
+    closing: Vec<usize>,
+}
+
+/// Operators of C++ that look like brackets, the longer ones first.
+const OPERATORS: [&[u8]; 11] =
+    [b"<=>", b"<<=", b">>=", b"->*", b"<<", b">>", b"<=", b">=", b"->", b"()", b"[]"];
+
+/// How many bytes the operator at the start of this is long, if it looks like brackets: in a
+/// function's name.
+fn operator_length(text: &[u8]) -> usize {
+    let known = OPERATORS.iter().find(|operator| text.starts_with(operator));
+    match (known, text.first()) {
+        (Some(operator), _) => operator.len(),
+        (None, Some(b'<' | b'>')) => 1,
+        _ => 0,
+    }
+}
+
+impl<'a> Brackets<'a> {
+    fn new(text: &'a str) -> Self {
+        let bytes = text.as_bytes();
+        let mut closing = vec![0; bytes.len()];
+        let mut open: Vec<usize> = Vec::new();
+        let mut index = 0;
+        while index < bytes.len() {
+            let before = index.checked_sub(1).map_or(b' ', |before| bytes[before]);
+            if is_operator_word(bytes, index) {
+                index += b"operator".len();
+                index += operator_length(&bytes[index..]);
+                continue;
+            }
+            match bytes[index] {
+                b'(' | b'[' | b'{' => open.push(index),
+                // After a space it compares.
+                b'<' if before != b' ' => open.push(index),
+                b'>' if before != b'-' => {
+                    if let Some(start) = open.pop_if(|start| bytes[*start] == b'<') {
+                        closing[start] = index;
+                    }
+                }
+                close @ (b')' | b']' | b'}') => {
+                    // What else is open is no bracket.
+                    let start = open.iter().rposition(|start| opens(bytes[*start], close));
+                    if let Some(place) = start {
+                        closing[open[place]] = index;
+                        open.truncate(place);
+                    }
+                }
+                _ => {}
+            }
+            index += 1;
+        }
+        Self { text, closing }
+    }
+
+    /// Where the closing bracket is to the one at `index`.
+    fn close(&self, index: usize) -> Option<usize> {
+        Some(self.closing[index]).filter(|close| *close != 0)
+    }
+
+    /// From where to where a function's name goes, without return type and parameters; the whole
+    /// text if it is none.
+    fn function(&self) -> (usize, usize) {
+        let bytes = self.text.as_bytes();
+        let mut parameters = None;
+        let mut index = 0;
+        while index < bytes.len() {
+            let Some(close) = self.close(index) else {
+                index += 1;
+                continue;
+            };
+            let is_attached = index > 0 && bytes[index - 1] != b' ';
+            if bytes[index] == b'(' && is_attached && !bytes[close + 1..].starts_with(b"::") {
+                parameters = Some(index);
+            }
+            index = close + 1;
+        }
+        let Some(end) = parameters else { return (0, bytes.len()) };
+        let spaces = self.separators(0, end, b" ");
+        let of_return_type = |space: &&usize| {
+            let symbols = |character: char| character.is_ascii_punctuation() && character != '_';
+            !self.text[..**space].trim_end_matches(symbols).ends_with("operator")
+        };
+        (spaces.iter().rfind(of_return_type).map_or(0, |space| space + 1), end)
+    }
+
+    /// Where the separator is found between `start` and `end`, outside all brackets.
+    fn separators(&self, start: usize, end: usize, separator: &[u8]) -> Vec<usize> {
+        let bytes = self.text.as_bytes();
+        let mut found = Vec::new();
+        let mut index = start;
+        while index < end {
+            if bytes[index..end].starts_with(separator) {
+                found.push(index);
+            }
+            index = self.close(index).unwrap_or(index) + 1;
+        }
+        found
+    }
+
+    /// The text without what is in brackets.
+    fn plain(&self, start: usize, end: usize) -> String {
+        let mut plain = String::new();
+        let (mut index, mut from) = (start, start);
+        while index < end {
+            if let Some(close) = self.close(index) {
+                plain.push_str(&self.text[from..index]);
+                (index, from) = (close, close + 1);
+            }
+            index += 1;
+        }
+        plain.push_str(&self.text[from..end]);
+        plain
+    }
+
+    /// The outermost brackets between `start` and `end`: where each opens and closes.
+    fn groups(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let mut groups = Vec::new();
+        let mut index = start;
+        while index < end {
+            if let Some(close) = self.close(index) {
+                groups.push((index, close));
+                index = close;
+            }
+            index += 1;
+        }
+        groups
+    }
+
+    /// The text in at most `room` characters, by leaving out what is in brackets, the last of it
+    /// first. `None` if it does not fit even with nothing in them. Nests no deeper than there is
+    /// room for brackets.
+    fn fit(&self, start: usize, end: usize, room: usize) -> Option<String> {
+        let whole = &self.text[start..end];
+        let groups = self.groups(start, end);
+        if length(whole) <= room {
+            return Some(whole.to_owned());
+        }
+        let smallest = |group: &(usize, usize)| CUT_GROUP.min(group.1 + 1 - group.0);
+        let least = length(&self.plain(start, end)) + groups.iter().map(smallest).sum::<usize>();
+        let mut spare = room.checked_sub(least)?;
+        let mut text = String::new();
+        let mut from = start;
+        for group in groups {
+            let smallest = smallest(&group);
+            let fitting = self.fit_group(group, spare + smallest);
+            spare -= length(&fitting).saturating_sub(smallest).min(spare);
+            text.push_str(&self.text[from..group.0]);
+            text.push_str(&fitting);
+            from = group.1 + 1;
+        }
+        text.push_str(&self.text[from..end]);
+        Some(text)
+    }
+
+    /// Brackets with as many of the first things in them as fit into `room` characters, which are
+    /// three or more unless the whole is shorter.
+    fn fit_group(&self, (open, close): (usize, usize), room: usize) -> String {
+        if length(&self.text[open..=close]) <= room {
+            return self.text[open..=close].to_owned();
+        }
+        let mut text = self.text[open..=open].to_owned();
+        // For the closing bracket, and for what stands for the rest.
+        let mut spare = room.saturating_sub(length(&text) + 1 + length(CUT));
+        let mut start = open + 1;
+        for comma in self.separators(open + 1, close, b",") {
+            let rest = spare.checked_sub(", ".len());
+            let Some(argument) = rest.and_then(|room| self.fit(start, comma, room)) else { break };
+            spare -= length(&argument) + ", ".len();
+            text.push_str(&argument);
+            text.push_str(", ");
+            start = comma + 1;
+            start += usize::from(self.text[start..close].starts_with(' '));
+        }
+        // The last one, or the only one, in place of what stands for it.
+        let last_room = spare + length(CUT);
+        let is_last = self.separators(start, close, b",").is_empty();
+        let last = is_last.then(|| self.fit(start, close, last_room)).flatten();
+        text.push_str(last.as_deref().unwrap_or(CUT).trim_end());
+        text.push_str(&self.text[close..=close]);
+        text
+    }
+}
+
+/// Whether the word `operator` begins here.
+fn is_operator_word(bytes: &[u8], index: usize) -> bool {
+    const WORD: &[u8] = b"operator";
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    bytes[index..].starts_with(WORD)
+        && !index.checked_sub(1).and_then(|before| bytes.get(before)).is_some_and(is_part)
+        && !bytes.get(index + WORD.len()).is_some_and(is_part)
+}
+
+fn opens(open: u8, close: u8) -> bool {
+    matches!((open, close), (b'(', b')') | (b'[', b']') | (b'{', b'}'))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
