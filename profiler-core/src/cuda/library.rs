@@ -85,8 +85,11 @@ impl Surroundings {
     /// The folders of both layouts in each place where Python keeps packages.
     fn packages(&self) -> Vec<PathBuf> {
         let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"];
-        let mut prefixes: Vec<PathBuf> =
-            environments.iter().filter_map(|name| self.variable(name)).map(Path::to_owned).collect();
+        let mut prefixes: Vec<PathBuf> = environments
+            .iter()
+            .filter_map(|name| self.variable(name))
+            .map(Path::to_owned)
+            .collect();
         prefixes.extend(self.variable("HOME").map(|home| home.join(".local")));
         prefixes.extend(["usr/local", "usr"].map(|prefix| self.root.join(prefix)));
         let path = self.variable("PYTHONPATH").map(|path| std::env::split_paths(path).collect());
@@ -121,7 +124,8 @@ pub(super) fn loaded() -> Option<PathBuf> {
 }
 
 fn in_maps(maps: &str) -> Option<PathBuf> {
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|start| Path::new(&line[start..])));
+    let paths =
+        maps.lines().filter_map(|line| line.find('/').map(|start| Path::new(&line[start..])));
     let is_it = |path: &&Path| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.starts_with("libcupti.so") || name.starts_with("libcupti-"))

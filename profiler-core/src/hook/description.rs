@@ -45,9 +45,7 @@ pub fn describe_device(device: u32, description: DeviceDescription) {
 
 /// What a hook has said of a device.
 pub(crate) fn description(device: u32) -> Option<DeviceDescription> {
-    apart_from_forks(|| {
-        KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&device).cloned()
-    })
+    apart_from_forks(|| KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&device).cloned())
 }
 
 /// What tables call the devices, if all that are known are of one platform.

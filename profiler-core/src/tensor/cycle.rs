@@ -123,9 +123,9 @@ impl Cycle {
         for thread in others {
             logs.push(recording.register(ThreadName::of_number(thread), thread));
         }
-        let tracks = logs.iter().map(|log| {
-            Track::new(log, afterwards.remove(&log.thread).unwrap_or_default())
-        });
+        let tracks = logs
+            .iter()
+            .map(|log| Track::new(log, afterwards.remove(&log.thread).unwrap_or_default()));
         let tracks = tracks.collect();
         let mut device_events = recording.take_device_events();
         let kernels_told_twice = pair(&mut device_events);

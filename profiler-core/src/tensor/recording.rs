@@ -10,7 +10,7 @@ use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
 use crate::forking::apart_from_forks;
 use crate::hook::{
-    ContextTable, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange, TimingMethod, Timestamp,
+    ContextTable, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange, Timestamp, TimingMethod,
 };
 use crate::recorder::ThreadName;
 use crate::sync::Tally;

@@ -19,12 +19,7 @@ pub(super) struct ReportSettings {
 
 impl Default for ReportSettings {
     fn default() -> Self {
-        Self {
-            group_by: GroupBy::name(),
-            sort_by: None,
-            row_limit: Some(ROWS),
-            device_name: None,
-        }
+        Self { group_by: GroupBy::name(), sort_by: None, row_limit: Some(ROWS), device_name: None }
     }
 }
 

@@ -71,7 +71,7 @@ impl Calls {
         let known = self.0.entry((call.is_driver, call.callback));
         *known.or_insert_with(|| {
             let name = functions.name_of_call(call.is_driver, call.callback);
-            Self::named(&name.unwrap_or_else(|| names::of_call(call.is_driver, call.callback)))
+            Self::named(&name.unwrap_or_else(|| names::api(call.is_driver, call.callback)))
         })
     }
 

@@ -108,12 +108,7 @@ impl Collector {
             function: "starting a thread",
             name: error.to_string(),
         })?;
-        Ok(Self {
-            functions,
-            delivery,
-            active: Mutex::new(None),
-            recordings: AtomicU32::new(0),
-        })
+        Ok(Self { functions, delivery, active: Mutex::new(None), recordings: AtomicU32::new(0) })
     }
 
     fn prepare(functions: &Functions) -> Result<Timeline, Unavailable> {

@@ -8,10 +8,11 @@ use super::calls::Calls;
 use super::functions::Functions;
 use super::names;
 use super::recent::Recent;
-use super::records::{Api, Kernel, Marker, Memcpy, Memory, Memset, Overhead, Record, Synchronization};
+use super::records::{
+    Api, Kernel, Marker, Memcpy, Memory, Memset, Overhead, Record, Synchronization,
+};
 use super::timeline::Timeline;
-use crate::cuda::limits;
-use crate::cuda::occupancy;
+use crate::cuda::{devices, occupancy};
 use crate::hook::{
     self, Context, DeviceActivity, DeviceEvent, DriverCall, KernelConfiguration, MemoryChange,
     MemoryDevice, PastMemoryChange, Timestamp, TimingMethod,
@@ -26,6 +27,8 @@ pub(super) struct Delivery {
     functions: &'static Functions,
     timeline: Timeline,
     calls: Calls,
+    /// Kernels, by their names as they are compiled.
+    kernels: FxHashMap<Box<[u8]>, Action>,
     /// What was open on the thread that made a call.
     contexts: Recent<Context>,
     /// The thread that made a call about memory.
@@ -86,6 +89,7 @@ impl Delivery {
             functions,
             timeline,
             calls: Calls::default(),
+            kernels: FxHashMap::default(),
             contexts: Recent::default(),
             threads: Recent::default(),
             events: Vec::new(),
@@ -110,7 +114,8 @@ impl Delivery {
     pub(super) unsafe fn record(&mut self, record: &Record) {
         match record {
             Record::ExternalCorrelation(external) => {
-                let (recording, number) = ((external.external >> 32) as u32, external.external as u32);
+                let (recording, number) =
+                    ((external.external >> 32) as u32, external.external as u32);
                 let is_ours = external.external_kind == super::EXTERNAL_KIND;
                 if is_ours
                     && recording == self.recording
@@ -156,10 +161,10 @@ impl Delivery {
     /// As for [`record`](Self::record).
     unsafe fn kernel(&mut self, kernel: &Kernel) {
         // SAFETY: as the caller says.
-        let name = unsafe { text(kernel.name) }.map(CStr::to_string_lossy);
-        let name = name.as_deref().unwrap_or("unknown kernel");
+        let name = unsafe { text(kernel.name) }.unwrap_or(c"unknown kernel");
+        let action = self.kernel_named(name);
         let launch = occupancy::launch(
-            limits::of(kernel.device),
+            devices::limits(kernel.device),
             kernel.grid,
             kernel.block,
             kernel.registers_per_thread,
@@ -171,15 +176,24 @@ impl Delivery {
             stream: kernel.stream,
             correlation: kernel.correlation,
         };
-        let action = kernel_action(&names::demangled(name));
         self.event(DeviceActivity::Kernel, action, (kernel.start, kernel.end), &place, 0);
         if let Some(event) = self.events.last_mut() {
             event.configuration = KernelConfiguration::new(&launch);
         }
     }
 
+    /// Making a name readable takes its time.
+    fn kernel_named(&mut self, name: &CStr) -> Action {
+        if let Some(action) = self.kernels.get(name.to_bytes()) {
+            return *action;
+        }
+        let action = kernel_action(&names::demangled(&name.to_string_lossy()));
+        self.kernels.insert(name.to_bytes().into(), action);
+        action
+    }
+
     fn copy(&mut self, copy: &Memcpy) {
-        let name = names::of_copy(copy.copy_kind, copy.source_kind, copy.destination_kind);
+        let name = names::memcpy(copy.copy_kind, copy.source_kind, copy.destination_kind);
         let place = Place {
             device: copy.device,
             context: copy.context,
@@ -197,7 +211,7 @@ impl Delivery {
             stream: fill.stream,
             correlation: fill.correlation,
         };
-        let action = kernel_action(&names::of_fill(fill.memory_kind));
+        let action = kernel_action(&names::memset(fill.memory_kind));
         let times = (fill.start, fill.end);
         self.event(DeviceActivity::Fill, action, times, &place, fill.bytes);
     }
@@ -209,7 +223,7 @@ impl Delivery {
             stream: wait.stream.unwrap_or(0),
             correlation: wait.correlation,
         };
-        let action = kernel_action(&names::of_synchronization(wait.synchronization_kind));
+        let action = kernel_action(names::synchronization(wait.synchronization_kind));
         let times = (wait.start, wait.end);
         self.event(DeviceActivity::Synchronization, action, times, &place, 0);
     }
@@ -245,7 +259,7 @@ impl Delivery {
     }
 
     fn overhead(&mut self, overhead: &Overhead) {
-        let name = format!("CUDA: {}", names::of_overhead(overhead.overhead_kind));
+        let name = format!("CUDA: {}", names::overhead(overhead.overhead_kind));
         let start = self.timeline.timestamp(overhead.start);
         let end = self.timeline.timestamp(overhead.end.max(overhead.start));
         hook::device_event(&DeviceEvent {

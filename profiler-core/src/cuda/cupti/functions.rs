@@ -44,8 +44,8 @@ pub(super) struct SubscriberParameters {
 }
 
 macro_rules! functions {
-    ($($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($argument:ty),*);)*
-     optional: $($(#[$optional_doc:meta])* $optional:ident = $optional_symbol:literal: fn($($optional_argument:ty),*);)*) => {
+    (required { $($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($argument:ty),*);)* }
+     optional { $($(#[$optional_doc:meta])* $optional:ident = $optional_symbol:literal: fn($($optional_argument:ty),*);)* }) => {
         /// See the [module](self).
         pub(crate) struct Functions {
             $($(#[$doc])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> Code,)*
@@ -70,43 +70,46 @@ macro_rules! functions {
 }
 
 functions! {
-    /// The version of the interface.
-    get_version = b"cuptiGetVersion\0": fn(*mut u32);
-    /// The name of a code.
-    result_string = b"cuptiGetResultString\0": fn(Code, *mut *const c_char);
-    /// Claims CUPTI, of which a process has one user at a time.
-    subscribe = b"cuptiSubscribe\0": fn(*mut *mut c_void, Callback, *mut c_void);
-    /// Gives it back.
-    unsubscribe = b"cuptiUnsubscribe\0": fn(*mut c_void);
-    /// Who has room for records.
-    register_callbacks = b"cuptiActivityRegisterCallbacks\0": fn(BufferRequested, BufferCompleted);
-    /// Records of a kind are collected from here on.
-    enable = b"cuptiActivityEnable\0": fn(u32);
-    /// They are not any more.
-    disable = b"cuptiActivityDisable\0": fn(u32);
-    /// Gives back what is complete (0) or all (1).
-    flush_all = b"cuptiActivityFlushAll\0": fn(u32);
-    /// The record after the one given; null: the first one.
-    next_record = b"cuptiActivityGetNextRecord\0": fn(*mut u8, usize, *mut *mut u8);
-    /// Records that found no room since the last call.
-    dropped_records = b"cuptiActivityGetNumDroppedRecords\0": fn(*mut c_void, u32, *mut usize);
-    /// The calling thread's calls belong to a number of ours from here on.
-    push_correlation = b"cuptiActivityPushExternalCorrelationId\0": fn(u32, u64);
-    /// To the one before.
-    pop_correlation = b"cuptiActivityPopExternalCorrelationId\0": fn(u32, *mut u64);
-    /// The time that records have.
-    timestamp = b"cuptiGetTimestamp\0": fn(*mut u64);
-    /// The name of a function of CUDA's, by domain (1 the driver's, 2 the runtime's) and number.
-    callback_name = b"cuptiGetCallbackName\0": fn(u32, u32, *mut *const c_char);
-    optional:
-    /// The same, and the name of whoever has claimed it before.
-    subscribe_named = b"cuptiSubscribe_v2\0": fn(*mut *mut c_void, Callback, *mut c_void, *mut SubscriberParameters);
-    /// Records have the time of a clock of ours.
-    register_timestamp = b"cuptiActivityRegisterTimestampCallback\0": fn(Timestamp);
-    /// How records number threads: 1 as the operating system does.
-    set_thread_numbers = b"cuptiSetThreadIdType\0": fn(u32);
-    /// Takes CUPTI out of the process.
-    finalize = b"cuptiFinalize\0": fn();
+    required {
+        /// The version of the interface.
+        get_version = b"cuptiGetVersion\0": fn(*mut u32);
+        /// The name of a code.
+        result_string = b"cuptiGetResultString\0": fn(Code, *mut *const c_char);
+        /// Claims CUPTI, of which a process has one user at a time.
+        subscribe = b"cuptiSubscribe\0": fn(*mut *mut c_void, Callback, *mut c_void);
+        /// Gives it back.
+        unsubscribe = b"cuptiUnsubscribe\0": fn(*mut c_void);
+        /// Who has room for records.
+        register_callbacks = b"cuptiActivityRegisterCallbacks\0": fn(BufferRequested, BufferCompleted);
+        /// Records of a kind are collected from here on.
+        enable = b"cuptiActivityEnable\0": fn(u32);
+        /// They are not any more.
+        disable = b"cuptiActivityDisable\0": fn(u32);
+        /// Gives back what is complete (0) or all (1).
+        flush_all = b"cuptiActivityFlushAll\0": fn(u32);
+        /// The record after the one given; null: the first one.
+        next_record = b"cuptiActivityGetNextRecord\0": fn(*mut u8, usize, *mut *mut u8);
+        /// Records that found no room since the last call.
+        dropped_records = b"cuptiActivityGetNumDroppedRecords\0": fn(*mut c_void, u32, *mut usize);
+        /// The calling thread's calls belong to a number of ours from here on.
+        push_correlation = b"cuptiActivityPushExternalCorrelationId\0": fn(u32, u64);
+        /// To the one before.
+        pop_correlation = b"cuptiActivityPopExternalCorrelationId\0": fn(u32, *mut u64);
+        /// The time that records have.
+        timestamp = b"cuptiGetTimestamp\0": fn(*mut u64);
+        /// The name of a function of CUDA's, by domain (1 the driver's, 2 the runtime's) and number.
+        callback_name = b"cuptiGetCallbackName\0": fn(u32, u32, *mut *const c_char);
+    }
+    optional {
+        /// The same, and the name of whoever has claimed it before.
+        subscribe_named = b"cuptiSubscribe_v2\0": fn(*mut *mut c_void, Callback, *mut c_void, *mut SubscriberParameters);
+        /// Records have the time of a clock of ours.
+        register_timestamp = b"cuptiActivityRegisterTimestampCallback\0": fn(Timestamp);
+        /// How records number threads: 1 as the operating system does.
+        set_thread_numbers = b"cuptiSetThreadIdType\0": fn(u32);
+        /// Takes CUPTI out of the process.
+        finalize = b"cuptiFinalize\0": fn();
+    }
 }
 
 /// A function that has not worked.
@@ -128,7 +131,8 @@ impl Functions {
     pub(super) fn load(driver: Option<u32>) -> Result<Self, Unavailable> {
         let surroundings = Surroundings::of_process(driver);
         if let Some(path) = library::loaded() {
-            return Self::open(&path).map_err(|error| Unavailable::Library(path, error.to_string()));
+            let opened = Self::open(&path);
+            return opened.map_err(|error| Unavailable::Library { path, error: error.to_string() });
         }
         let asked_for = surroundings.asked_for();
         let is_asked_for = asked_for.is_some();
@@ -145,7 +149,7 @@ impl Functions {
             }
         }
         Err(match first_error {
-            Some((path, error)) => Unavailable::Library(path, error),
+            Some((path, error)) => Unavailable::Library { path, error },
             None => Unavailable::NotFound,
         })
     }
@@ -167,7 +171,7 @@ impl Functions {
         match check("cuptiSubscribe", code) {
             Ok(()) => Ok(subscriber),
             Err(failure) if failure.code == code::MULTIPLE_SUBSCRIBERS => {
-                Err(Unavailable::Claimed(self.other_subscriber()))
+                Err(Unavailable::Claimed { name: self.other_subscriber() })
             }
             Err(failure) => Err(self.explain(failure)),
         }

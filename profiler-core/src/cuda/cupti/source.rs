@@ -48,7 +48,8 @@ impl Activity {
 
     /// What collects now, in this process.
     fn collecting(&self) -> Option<&Collector> {
-        let is_it = self.is_collecting.load(Ordering::Relaxed) && self.process == std::process::id();
+        let is_it =
+            self.is_collecting.load(Ordering::Relaxed) && self.process == std::process::id();
         if is_it { self.collector().ok() } else { None }
     }
 }

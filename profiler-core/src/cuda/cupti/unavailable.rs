@@ -18,16 +18,24 @@ pub(crate) enum Unavailable {
     )]
     NotFound,
     /// It is there and cannot be used.
-    #[error("{} cannot be used: {1}", .0.display())]
-    Library(PathBuf, String),
+    #[error("{} cannot be used: {error}", path.display())]
+    Library {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: String,
+    },
     /// Somebody else uses it.
     #[error(
         "{} is using CUPTI, which allows one user at a time: stop it, or profile without it",
-        .0.as_deref().unwrap_or(
+        name.as_deref().unwrap_or(
             "another tool (Nsight Systems, Nsight Compute, a debugger, torch's own profiler)"
         )
     )]
-    Claimed(Option<String>),
+    Claimed {
+        /// What it calls itself, if it says so.
+        name: Option<String>,
+    },
     /// The driver does not allow it.
     #[error(
         "the driver allows profiling to administrators only ({0}): load it with \
@@ -66,7 +74,7 @@ impl Unavailable {
             35 | 40 => Self::NotPermitted(name),
             14 | 15 => Self::TooNew { version, name },
             27 | 33 | 41..=45 => Self::NotSupported(name),
-            39 => Self::Claimed(None),
+            39 => Self::Claimed { name: None },
             _ => Self::Failed { function: failure.function, name },
         }
     }
@@ -97,7 +105,7 @@ mod tests {
         ] {
             assert!(say(code).contains(part), "{code}: {}", say(code));
         }
-        let other = Unavailable::Claimed(Some("CUPTI for Kineto".to_owned()));
+        let other = Unavailable::Claimed { name: Some("CUPTI for Kineto".to_owned()) };
         assert!(other.to_string().starts_with("CUPTI for Kineto is using CUPTI"));
     }
 }

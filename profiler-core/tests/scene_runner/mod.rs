@@ -1,0 +1,78 @@
+//! For tests whose every part needs a process to itself: they start themselves once per scene. No test
+//! harness, but arguments choose scenes by a part of their names, as a harness does.
+
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Tells a process which scene it is to play.
+const SCENE: &str = "MLPROF_TEST_SCENE";
+
+/// A scene that takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// In a process that was started for a scene: plays it. False in the one that is to start them.
+pub fn plays(play: impl Fn(&str)) -> bool {
+    let scene = std::env::var(SCENE);
+    if let Ok(scene) = &scene {
+        play(scene);
+    }
+    scene.is_ok()
+}
+
+/// Starts a process for each of the `scenes` that were chosen. `prepare` gives it its environment,
+/// `check` looks at what it has left behind.
+pub fn run<'scene>(
+    test: &str,
+    scenes: impl IntoIterator<Item = &'scene str>,
+    prepare: impl Fn(&str, &mut Command),
+    check: impl Fn(&str),
+) {
+    let filters: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let is_chosen =
+        |name: &&str| filters.is_empty() || filters.iter().any(|part| name.contains(part.as_str()));
+    let program = std::env::current_exe().expect("the path of this program");
+    let mut failed = Vec::new();
+    for scene in scenes.into_iter().filter(is_chosen) {
+        let mut command = Command::new(&program);
+        command.env(SCENE, scene);
+        prepare(scene, &mut command);
+        let played = play(&mut command);
+        let is_right = played.as_ref().is_ok_and(ExitStatus::success);
+        println!("{test}: {scene}: {}", if is_right { "ok" } else { "FAILED" });
+        match is_right {
+            true => check(scene),
+            false => failed.push(format!("{scene}: {played:?}")),
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// Runs a scene to its end, and ends it if it hangs.
+fn play(scene: &mut Command) -> std::io::Result<ExitStatus> {
+    let mut scene = scene.spawn()?;
+    let start = Instant::now();
+    while start.elapsed() < LONGEST {
+        if let Some(status) = scene.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    scene.kill()?;
+    scene.wait()?;
+    Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "it hung"))
+}
+
+/// A library in C, from a file of this package's tests.
+pub fn compile(source: &str, folder: &Path, library: &str) -> PathBuf {
+    let library = folder.join(library);
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut command = Command::new(compiler);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
+    command.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    assert!(command.status().expect("a compiler for C").success(), "{}", source.display());
+    library
+}
