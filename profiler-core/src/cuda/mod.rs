@@ -2,3 +2,5 @@
 
 #[allow(dead_code, unused_imports, reason = "what collects activity comes later")]
 mod cupti;
+#[allow(dead_code, reason = "what collects activity comes later")]
+mod occupancy;
