@@ -278,6 +278,7 @@ impl Delivery {
         if !OF_DEVICES.contains(&memory.memory_kind) {
             return;
         }
+        devices::limits(memory.device); // tables then say what the device is
         let allocated = self.allocated.entry(memory.device).or_default();
         let bytes = i64::try_from(memory.bytes).unwrap_or(i64::MAX);
         let bytes = match memory.operation {

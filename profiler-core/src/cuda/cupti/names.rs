@@ -1,10 +1,8 @@
 //! What things are called: kernels as their authors wrote them, the rest as Kineto does.
 
 mod demangle;
-mod short;
 
 pub(crate) use demangle::demangled;
-pub(crate) use short::short;
 
 /// The name of a copy, such as `Memcpy HtoD (Pageable -> Device)`, from CUPTI's numbers.
 pub(crate) fn memcpy(copy_kind: u8, source_kind: u8, destination_kind: u8) -> String {

@@ -33,7 +33,7 @@ impl Timeline {
         let ours = *OURS.get_or_init(|| Self {
             nanoseconds: BEGINNING,
             ticks: clock::ticks(),
-            seconds_per_tick: Rate::now().seconds(1),
+            seconds_per_tick: Rate::measured().seconds(1),
         });
         if let Some(register) = functions.register_timestamp {
             // SAFETY: the function is there for the life of the process.
@@ -54,7 +54,7 @@ impl Timeline {
             known.then_some((took, before + took / 2, nanoseconds))
         };
         let (_, ticks, nanoseconds) = (0..16).filter_map(|_| reading()).min()?;
-        Some(Self { nanoseconds, ticks, seconds_per_tick: Rate::now().seconds(1) })
+        Some(Self { nanoseconds, ticks, seconds_per_tick: Rate::measured().seconds(1) })
     }
 
     fn nanoseconds_at(&self, ticks: u64) -> u64 {

@@ -6,6 +6,7 @@
 //! there are FLOPs (torch swaps the two columns then). Shares of device time are of all rows that ran
 //! on a device.
 
+mod kernel_name;
 mod number;
 mod options;
 
@@ -191,7 +192,7 @@ impl<'table> Layout<'table> {
     }
 
     fn paint_row(&self, text: &mut String, row: &KeyAverage) {
-        let mut cells = vec![cut(&label::shown(&row.name), self.options.max_name_column_width)];
+        let mut cells = vec![self.name(row)];
         self.times(&mut cells, row);
         self.memory(&mut cells, row);
         cells.push(row.calls.to_string());
@@ -225,6 +226,19 @@ impl<'table> Layout<'table> {
                 cells[place] = self.place(place, entry);
                 self.paint_cells(text, &cells);
             }
+        }
+    }
+
+    /// Of a kernel what tells it from others, as far as there is room.
+    fn name(&self, row: &KeyAverage) -> String {
+        let name = label::shown(&row.name);
+        let limit = self.options.max_name_column_width;
+        match limit {
+            Some(width) if row.is_on_device => {
+                let short = kernel_name::short(&name, width.saturating_sub(4));
+                cut(&short, limit)
+            }
+            _ => cut(&name, limit),
         }
     }
 

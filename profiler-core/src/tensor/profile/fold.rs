@@ -180,7 +180,10 @@ impl Fold<'_> {
         while stack.last().is_some_and(|open| open.start > time) {
             stack.pop();
         }
-        let id = match stack.last() {
+        // A call that allocates does so for the op that made it.
+        let is_scope =
+            |open: &&Open<NodeId>| self.tree.nodes[open.what as usize].kind != ActionKind::Launch;
+        let id = match stack.iter().rev().find(is_scope) {
             Some(open) => open.what,
             None => {
                 let id = self.tree.node(PathKey::plain(NOWHERE, Action::op(UNCLAIMED_MEMORY)));

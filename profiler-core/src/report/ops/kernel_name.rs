@@ -1,37 +1,32 @@
 //! Names of kernels for tables: which function it is, and what tells it from others of the name.
 
-use super::demangled;
-
-/// So many characters a short name has at most.
-const LONGEST: usize = 80;
 /// Stands for what is left out.
 const CUT: &str = "…";
 /// Brackets with nothing in them but that.
 const CUT_GROUP: usize = 3;
 
-/// The kernel's name in at most 80 characters: a name of C++ without its return type and parameters,
-/// and with as many of its first template arguments as there is room for; brackets stay in pairs.
-/// Other names lose their end if they are longer. *Cost*: as [`demangled`]: ask once per name.
-pub(crate) fn short(name: &str) -> String {
-    let full = demangled(name);
-    if length(&full) <= LONGEST && !full.contains(['(', '<']) {
-        return full.into_owned();
+/// The kernel's name in at most `room` characters: a name of C++ without its return type and
+/// parameters, and with as many of its first template arguments as there is room for; brackets stay
+/// in pairs. Other names lose their end if they are longer.
+pub(super) fn short(full: &str, room: usize) -> String {
+    if length(full) <= room && !full.contains(['(', '<']) {
+        return full.to_owned();
     }
-    let name = Brackets::new(&full);
+    let name = Brackets::new(full);
     let (start, end) = name.function();
-    if let Some(fitting) = name.fit(start, end, LONGEST) {
+    if let Some(fitting) = name.fit(start, end, room) {
         return fitting;
     }
     // The function's path is too long: its last parts matter more than its first.
     let path = name.separators(start, end, b"::");
-    let fitting =
-        path.iter().find_map(|separator| name.fit(*separator, end, LONGEST - length(CUT)));
+    let room = room.saturating_sub(length(CUT));
+    let fitting = path.iter().find_map(|separator| name.fit(*separator, end, room));
     match fitting {
         Some(fitting) => format!("{CUT}{fitting}"),
         None => {
             let last = path.last().map_or(start, |separator| separator + 2);
             let plain = name.plain(last, end);
-            plain.chars().take(LONGEST - length(CUT)).chain(CUT.chars()).collect()
+            plain.chars().take(room).chain(CUT.chars()).collect()
         }
     }
 }
