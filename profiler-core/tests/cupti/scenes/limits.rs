@@ -57,7 +57,7 @@ pub fn many_kernels() {
 
 /// Without room for events they are counted.
 pub fn too_many() {
-    let profiler = TensorProfiler::new().without_schedule().max_events(30_000);
+    let profiler = TensorProfiler::new().without_schedule().max_events(55_000);
     let ran = run(profiler, |_| {
         op("aten::mm", || {
             for _ in 0..20_000 {
