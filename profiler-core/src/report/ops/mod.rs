@@ -234,7 +234,7 @@ impl<'table> Layout<'table> {
         let name = label::shown(&row.name);
         let limit = self.options.max_name_column_width;
         match limit {
-            Some(width) if row.is_on_device => {
+            Some(width) if row.is_on_device && name.contains(['<', '(']) => {
                 let short = kernel_name::short(&name, width.saturating_sub(4));
                 cut(&short, limit)
             }
