@@ -44,6 +44,7 @@ pub mod allocation;
 mod clock;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod driver_library;
 mod forking;
 pub mod future;
 pub mod hook;

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::allocation::uncounted;
 use crate::clock::Clock;
-use crate::hook::{self, DeviceEvent, MemoryChange, MemoryLabel, OpStart};
+use crate::hook::{self, DeviceEvent, MemoryChange, MemoryLabel, OpStart, RegionSink};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
 };
@@ -199,6 +199,11 @@ impl Profiler for TensorProfiler {
         if let Some(recording) = self.current_recording() {
             recording.add_device_event(*event);
         }
+    }
+
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        self.number()?;
+        Some(self.current_recording()?)
     }
 
     fn interest(&self) -> Interest {

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
 use crate::forking::apart_from_forks;
-use crate::hook::{ContextTable, DeviceEvent, MemoryLabel, Timestamp};
+use crate::hook::{ContextTable, DeviceEvent, MemoryLabel, RegionSink, Timestamp};
 use crate::recorder::ThreadName;
+use crate::recorder::regions::Regions;
 use crate::sync::Tally;
 
 /// Events, of whatever kind, for which there was no room, or that came after the end.
@@ -46,6 +47,7 @@ pub(crate) struct Recording {
     device: Mutex<Vec<DeviceEvent>>,
     labels: Mutex<Vec<(MemoryLabel, Timestamp)>>,
     dropped_device: AtomicU64,
+    regions: Mutex<Regions>,
 }
 
 /// What one thread records into.
@@ -77,6 +79,7 @@ impl Recording {
             device: Mutex::default(),
             labels: Mutex::default(),
             dropped_device: AtomicU64::new(0),
+            regions: Mutex::default(),
         }
     }
 
@@ -135,6 +138,10 @@ impl Recording {
         std::mem::take(&mut *lock(&self.labels))
     }
 
+    pub(crate) fn take_regions(&self) -> Regions {
+        std::mem::take(&mut *lock(&self.regions))
+    }
+
     pub(crate) fn dropped(&self) -> Dropped {
         let tracks = self.tracks();
         Dropped {
@@ -142,5 +149,17 @@ impl Recording {
             memory: tracks.iter().map(|track| track.memory.dropped()).sum(),
             device: self.dropped_device.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// A region belongs to the recording in which it was opened.
+impl RegionSink for Recording {
+    fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
+        lock(&self.regions).add(event.action, nanoseconds);
+        self.add_device_event(*event);
+    }
+
+    fn lost(&self, why: &str) {
+        lock(&self.regions).add_lost(why, 1);
     }
 }

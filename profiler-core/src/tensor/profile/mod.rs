@@ -135,6 +135,9 @@ impl Profile {
 
     /// Device work belongs to what is around its launch, or to what was open where it was called.
     fn add_device_event(&mut self, event: &DeviceEvent, links: &Links) {
+        if event.activity == DeviceActivity::Region {
+            return; // what ran in it has events of its own
+        }
         let duration = match event.method {
             TimingMethod::None => 0,
             _ => event.end.ticks().saturating_sub(event.start.ticks()),

@@ -104,8 +104,10 @@ impl Collector<'_> {
 
     fn devices(&mut self) {
         for event in &self.cycle.device_events {
-            // Tuning is work of the host.
-            if event.method == TimingMethod::None || event.activity == DeviceActivity::Tuning {
+            // Tuning is work of the host; what ran in a region has events of its own.
+            if event.method == TimingMethod::None
+                || matches!(event.activity, DeviceActivity::Tuning | DeviceActivity::Region)
+            {
                 continue;
             }
             let launch = self.launches.get(&event.correlation).copied();
