@@ -237,10 +237,12 @@ impl Driver {
         let mut primary = std::ptr::null_mut();
         // SAFETY: room for the answer.
         let code = unsafe { (self.retain_primary)(&raw mut primary, device) };
-        if code == 0 && primary != context {
+        if code == 0
+            && primary != context
+            && let Some(give_back) = self.release_primary.or(self.release_primary_before_11)
+        {
             // SAFETY: gives back what was just taken.
-            let give_back = self.release_primary.or(self.release_primary_before_11);
-            give_back.map(|give_back| unsafe { give_back(device) });
+            unsafe { give_back(device) };
         }
     }
 

@@ -84,7 +84,7 @@ pub(crate) fn statistics<'regions>(
             by_name.extend(named.rows.drain().map(|(action, row)| ((stage, action.name()), row)));
         }
     }
-    let seconds = |nanoseconds: u64| nanoseconds as f64 * 1e-9;
+    let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
     let mut rows: Vec<_> = by_name
         .into_iter()
         .map(|((sub_stage, name), row)| DeviceRegion {

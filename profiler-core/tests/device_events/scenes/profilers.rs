@@ -91,10 +91,9 @@ pub fn tables() {
     // A session's report has what was under way when it ended.
     let written = Arc::new(SimpleProfiler::new().dirpath(folder.path()).filename("report"));
     let session = Session::begin(written.clone(), Stage::Fit, &RunContext::default());
-    drop({
-        let _scope = profile_device("forward", stream.stream());
-        fake.launch(stream, 10_000_000);
-    });
+    let scope = profile_device("forward", stream.stream());
+    fake.launch(stream, 10_000_000);
+    drop(scope);
     drop(session);
     let text = std::fs::read_to_string(folder.path().join("fit-report.txt")).expect("a report");
     assert!(text.contains("|  forward [device]\t|  0.01 "), "{text}");
@@ -108,7 +107,9 @@ pub fn recorded_steps() {
     let schedule = Schedule::new().wait(1).warmup(1).active(2).repeat(1);
     let profiler = TensorProfiler::new().schedule(schedule).expect("a schedule");
     let traces = profiler_core::tensor::trace_handler(folder.path(), None, false);
-    let profiler = Arc::new(profiler.on_trace_ready(traces));
+    let reports = tempfile::tempdir().expect("a folder");
+    let profiler = profiler.on_trace_ready(traces).dirpath(reports.path()).filename("report");
+    let profiler = Arc::new(profiler);
     let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
     for step in 0..5 {
         {
@@ -147,12 +148,15 @@ pub fn recorded_steps() {
         let (regions, scopes) =
             (of_category("gpu_user_annotation"), of_category("user_annotation"));
         assert_eq!((regions.len(), scopes.len()), (2, 2), "{text}");
+        let mut ready = 0.0;
         for (region, scope) in regions.iter().zip(&scopes) {
             slices += 1;
             assert!(region["args"]["stream"].as_u64().is_some_and(|stream| stream > 1000));
             assert_eq!(region["pid"], 0);
-            // The device comes to it after it was handed over.
-            assert!(span(region).0 >= span(scope).0 - 1000.0, "{region} {scope}");
+            // The device comes to it when it was handed over, just before the action begins.
+            assert!(span(region).0 <= span(scope).1, "{region} {scope}");
+            assert!(span(region).0 >= ready, "{region} {scope}");
+            ready = span(scope).1;
         }
     }
     assert_eq!(slices, 2);

@@ -30,12 +30,21 @@ pub fn durations() {
         fake.launch(crate::fake::FakeStream(std::ptr::null_mut()), nanoseconds);
     }
     drop(profiler.profile_device("empty", one.stream()));
+    {
+        let third = fake.stream();
+        fake.advance(1_000_000);
+        let _region = profiler.profile_device("with a pause", third.stream());
+        fake.launch(third, 100);
+        fake.advance(5_000);
+        fake.launch(third, 7);
+    }
     let report = profiler.snapshot();
     assert_eq!(region(&report, "inner"), Some((1, 123_456, 123_456, 123_456)));
     assert_eq!(region(&report, "beside"), Some((1, 7_654_321, 7_654_321, 7_654_321)));
     assert_eq!(region(&report, "outer"), Some((1, 124_973, 124_973, 124_973)));
     assert_eq!(region(&report, "default"), Some((3, 6_001, 1_000, 3_001)));
     assert_eq!(region(&report, "empty"), Some((1, 0, 0, 0)));
+    assert_eq!(region(&report, "with a pause"), Some((1, 5_007, 5_007, 5_007)));
     assert_eq!((host_calls(&report, "outer"), host_calls(&report, "default")), (1, 3));
     assert!(report.header.notes.is_empty(), "{:?}", report.header.notes);
     assert_eq!((fake.depth(), fake.primaries()), (1, 0));
