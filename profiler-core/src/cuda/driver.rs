@@ -2,9 +2,12 @@
 //!
 //! Nothing here is linked: the crate builds and runs where there is no CUDA.
 
+mod guards;
+
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
+pub(crate) use self::guards::{BesideCaptures, Entered};
 use crate::driver_library;
 
 /// Why CUDA's driver cannot be used.
@@ -392,39 +395,5 @@ impl Driver {
         // SAFETY: room for the answer.
         check("cuDeviceTotalMem_v2", unsafe { (self.device_memory)(&raw mut bytes, device) })?;
         Ok(bytes as u64)
-    }
-}
-
-/// The calling thread works in a context; in the one before again when this is dropped.
-#[must_use]
-pub(crate) struct Entered<'driver> {
-    driver: &'driver Driver,
-    is_pushed: bool,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        if self.is_pushed {
-            let mut context = std::ptr::null_mut();
-            // SAFETY: takes back what `Driver::enter` has pushed; room for the answer.
-            unsafe { (self.driver.pop_context)(&raw mut context) };
-        }
-    }
-}
-
-/// See [`Driver::beside_captures`].
-#[must_use]
-pub(crate) struct BesideCaptures<'driver> {
-    driver: &'driver Driver,
-    /// The one before.
-    mode: Option<i32>,
-}
-
-impl Drop for BesideCaptures<'_> {
-    fn drop(&mut self) {
-        if let (Some(mut mode), Some(exchange)) = (self.mode, self.driver.exchange_capture_mode) {
-            // SAFETY: room for the mode.
-            unsafe { exchange(&raw mut mode) };
-        }
     }
 }

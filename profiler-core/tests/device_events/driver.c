@@ -56,6 +56,10 @@ static void misuse(const char *what) {
 /* Takes the lock. Returns the error that the function is to fail with. */
 static int enter(const char *name) {
     pthread_mutex_lock(&lock);
+#ifdef LEAN
+    (void)name;
+    return 0;
+#endif
     int slot = 0;
     while (names[slot] && strcmp(names[slot], name)) slot++;
     names[slot] = name;

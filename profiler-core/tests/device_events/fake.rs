@@ -79,6 +79,15 @@ impl Fake {
         call!(self, b"fake_launch", fn(Handle, c_long), stream.0, nanoseconds);
     }
 
+    /// [`run`](Self::run), looked up.
+    pub fn runner(&self) -> impl Fn() + '_ {
+        // SAFETY: the function has this type.
+        let run: libloading::Symbol<'_, unsafe extern "C" fn()> =
+            unsafe { self.0.get(b"fake_run") }.expect("a function of driver.c");
+        // SAFETY: it takes nothing, and may be called at any time.
+        move || unsafe { run() }
+    }
+
     pub fn run(&self) {
         call!(self, b"fake_run", fn(),);
     }

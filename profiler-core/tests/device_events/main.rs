@@ -31,13 +31,14 @@ fn main() {
         let library = folder.path().join(library);
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
         let mut command = Command::new(compiler);
-        command.args(["-shared", "-fPIC", "-g", "-pthread", definition, "-o"]).arg(&library);
+        command.args(["-shared", "-fPIC", "-g", "-O2", "-pthread", definition, "-o"]).arg(&library);
         assert!(command.arg(&source).status().expect("a compiler for C").success());
         library
     };
     let driver = compile("libcuda.so.1", "-DNEW");
     let old = compile("old.so", "-DOLD");
     let ancient = compile("ancient.so", "-DANCIENT");
+    let lean = compile("lean.so", "-DLEAN");
     let filters: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     for scene in scenes::ALL {
@@ -54,6 +55,7 @@ fn main() {
             scenes::WhichDriver::Fake => command.env("MLPROF_CUDA_DRIVER", &driver),
             scenes::WhichDriver::Old => command.env("MLPROF_CUDA_DRIVER", &old),
             scenes::WhichDriver::Ancient => command.env("MLPROF_CUDA_DRIVER", &ancient),
+            scenes::WhichDriver::Lean => command.env("MLPROF_CUDA_DRIVER", &lean),
             scenes::WhichDriver::Missing => {
                 command.env("MLPROF_CUDA_DRIVER", "/nowhere/libcuda.so")
             }

@@ -78,11 +78,16 @@ impl Anchor {
     /// # Safety
     ///
     /// The event exists, belongs to the same context, and is over.
-    pub(super) unsafe fn ticks_of(&self, driver: &Driver, event: Handle) -> Result<u64, Failure> {
+    pub(super) unsafe fn ticks_of(
+        &self,
+        driver: &Driver,
+        event: Handle,
+        rate: Rate,
+    ) -> Result<u64, Failure> {
         let own = self.ticks?;
         // SAFETY: as the caller says; this anchor's event is over.
         let seconds = unsafe { driver.seconds_between(self.event, event) }?;
-        let ticks = Rate::now().ticks(seconds.abs());
+        let ticks = rate.ticks(seconds.abs());
         Ok(match seconds < 0.0 {
             true => own.saturating_sub(ticks),
             false => own.saturating_add(ticks),

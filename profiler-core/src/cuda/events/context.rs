@@ -184,12 +184,13 @@ impl Context {
         region: &Pending,
     ) -> Result<(DeviceEvent, u64), Failure> {
         let Pair { start, end } = region.pair;
+        let rate = Rate::now();
         // SAFETY: the events are this context's, as the anchor is, were recorded, and are over.
         let (seconds, began) = unsafe {
-            (driver.seconds_between(start, end)?.max(0.0), anchor.ticks_of(driver, start)?)
+            (driver.seconds_between(start, end)?.max(0.0), anchor.ticks_of(driver, start, rate)?)
         };
         let began = began.max(region.opened.ticks);
-        let ended = began.saturating_add(Rate::now().ticks(seconds));
+        let ended = began.saturating_add(rate.ticks(seconds));
         let (start, end) = (Timestamp::from_ticks(began), Timestamp::from_ticks(ended));
         let event = DeviceEvent {
             activity: DeviceActivity::Region,
