@@ -6,7 +6,9 @@ use std::ops::{BitOr, BitOrAssign};
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::hook::{DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange};
+use crate::hook::{
+    DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange, RegionSink,
+};
 use crate::output::Output;
 use crate::report::Report;
 use crate::several::Several;
@@ -96,6 +98,12 @@ pub trait Profiler: Send + Sync {
     /// A thread has allocated or freed memory of a device. Called by any thread, long afterwards,
     /// while [`interest`](Self::interest) has [`Interest::MEMORY`]; ignored by default.
     fn past_memory(&self, _change: &PastMemoryChange) {}
+
+    /// Where regions of a device go that are opened now by this profiler's guards, and on behalf of it
+    /// where it is active: see [`RegionSink`]. `None` (the default) if it does not want them.
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        None
+    }
 
     /// Something that a reader of the report must know, from a hook: what it cannot see, or how it
     /// came by its numbers. The same text is said once per report. Ignored by default.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::hook::{DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange};
+use crate::hook::{
+    DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange, RegionSink,
+};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
 };
@@ -34,6 +36,19 @@ impl Several {
         interest: Interest,
     ) -> impl DoubleEndedIterator<Item = &Arc<dyn Profiler>> {
         self.parts.iter().filter(move |part| part.interest().contains(interest))
+    }
+}
+
+/// The sinks of several profilers.
+struct SeveralSinks(Vec<Arc<dyn RegionSink>>);
+
+impl RegionSink for SeveralSinks {
+    fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
+        self.0.iter().for_each(|sink| sink.region(event, nanoseconds));
+    }
+
+    fn lost(&self, why: &str) {
+        self.0.iter().for_each(|sink| sink.lost(why));
     }
 }
 
@@ -95,6 +110,14 @@ impl Profiler for Several {
 
     fn past_memory(&self, change: &PastMemoryChange) {
         self.interested(Interest::MEMORY).for_each(|part| part.past_memory(change));
+    }
+
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        let mut sinks: Vec<_> = self.parts.iter().filter_map(|part| part.region_sink()).collect();
+        match sinks.len() {
+            0 | 1 => sinks.pop(),
+            _ => Some(Arc::new(SeveralSinks(sinks))),
+        }
     }
 
     fn note(&self, text: &str) {

@@ -1,14 +1,25 @@
 //! NVIDIA's devices: what they did, as their own clock saw it.
+//!
+//! Kernels, copies and calls are collected by CUPTI while a profiler wants to know what devices do:
+//! there is nothing to call. [`profile_device`] and [`DeviceProfilerExt::profile_device`] time a region
+//! of a stream by CUDA's events, which costs the host a microsecond or two and makes nobody wait.
 
 mod cupti;
 mod devices;
 mod driver;
+mod events;
 mod library;
 mod occupancy;
 mod properties;
+mod wait;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+
+pub use events::{
+    ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Stream, max_pending_regions, profile_device,
+    set_max_pending_regions,
+};
 
 use crate::hook;
 

@@ -25,6 +25,7 @@ mod device;
 mod kernel;
 mod memory;
 mod op;
+mod region;
 mod shapes;
 mod source;
 mod timestamp;
@@ -36,6 +37,7 @@ pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, Timi
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
 pub use op::{Direction, OpScope, OpStart};
+pub use region::RegionSink;
 pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
 pub use source::{Source, SourceHandle, interest_changed, register};
 pub use timestamp::Timestamp;
@@ -43,6 +45,9 @@ pub use without_ops::announce_without_ops;
 
 pub(crate) use context::{ContextTable, OpenActions};
 pub(crate) use description::{description, platform};
+pub(crate) use region::deliver_regions;
+#[cfg(feature = "cuda")]
+pub(crate) use region::set_region_delivery;
 pub(crate) use shapes::ShapeCache;
 pub(crate) use source::{announce, context_changed, flush, wants_context};
 

@@ -108,8 +108,9 @@ pub(crate) fn announce() {
     }
 }
 
-/// Has all sources deliver what is under way.
+/// Has all sources deliver what is under way, and regions of devices besides.
 pub(crate) fn flush() {
+    super::deliver_regions();
     for source in sources() {
         source.flush();
     }

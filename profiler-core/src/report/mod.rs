@@ -57,6 +57,9 @@
 //!   `line`, `hits`, `seconds` and `memory` (`null`, or `max_bytes`, `increment_bytes` and
 //!   `occurrences`). A hit is a scope of `overhead`.
 //!
+//! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock, each
+//! with the fields of [`DeviceRegion`](regions::DeviceRegion). They are in no other number.
+//!
 //! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
 //! that they do not know: new ones do not raise the version.
 
@@ -76,6 +79,7 @@ pub mod number;
 pub(crate) mod ops;
 pub mod prof;
 pub mod pstats;
+pub mod regions;
 pub mod rows;
 pub mod samples;
 pub mod samples_page;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReportHeader;
 pub use super::ops::{SortKey, TableOptions, UnknownSortKey};
+use super::regions::DeviceRegion;
 use crate::ActionKind;
 use crate::hook::{MemoryDevice, TensorShape};
 use crate::tensor::{GroupBy, Phase, Schedule};
@@ -29,6 +30,10 @@ pub struct TensorReport {
     pub modules: Vec<ModuleStatistics>,
     /// Work on devices that a warm step does not have; not in the table.
     pub tuning: Vec<TuningSummary>,
+    /// Regions of devices, by the device's own clock, the longest total first. What ran in them has
+    /// rows of its own: these are in none of the other numbers.
+    #[serde(default)]
+    pub device_regions: Vec<DeviceRegion>,
     /// What there was no room for.
     pub dropped: DroppedEvents,
     /// The files that were written.

@@ -6,6 +6,7 @@ use super::label;
 use super::lightning::{append_remarks, title};
 use super::modules;
 use super::number::{duration, grouped};
+use super::regions;
 use super::tensor::{TableOptions, TensorReport};
 
 /// Columns of a wide terminal.
@@ -29,6 +30,7 @@ pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
         text.push_str(&tree);
     }
     paint_tuning(&mut text, report);
+    regions::append(&mut text, &report.device_regions);
     if !report.files.is_empty() || !report.header.notes.is_empty() {
         text.push('\n');
     }

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::allocation::uncounted;
 use crate::clock::Clock;
 use crate::hook::{
-    self, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    self, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange, RegionSink,
 };
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
@@ -216,6 +216,11 @@ impl Profiler for TensorProfiler {
         if let Some(recording) = self.current_recording() {
             recording.add_past_memory(*change);
         }
+    }
+
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        self.number()?;
+        Some(self.current_recording()?)
     }
 
     fn interest(&self) -> Interest {

@@ -10,9 +10,11 @@ use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
 use crate::forking::apart_from_forks;
 use crate::hook::{
-    ContextTable, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange, Timestamp, TimingMethod,
+    ContextTable, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange, RegionSink, Timestamp,
+    TimingMethod,
 };
 use crate::recorder::ThreadName;
+use crate::recorder::regions::Regions;
 use crate::sync::Tally;
 
 /// Events, of whatever kind, for which there was no room, or that came after the end.
@@ -55,6 +57,7 @@ pub(crate) struct Recording {
     dropped_device: AtomicU64,
     dropped_calls: AtomicU64,
     dropped_past_memory: AtomicU64,
+    regions: Mutex<Regions>,
 }
 
 /// What one thread records into.
@@ -90,6 +93,7 @@ impl Recording {
             dropped_device: AtomicU64::new(0),
             dropped_calls: AtomicU64::new(0),
             dropped_past_memory: AtomicU64::new(0),
+            regions: Mutex::default(),
         }
     }
 
@@ -175,6 +179,10 @@ impl Recording {
         std::mem::take(&mut *lock(&self.labels))
     }
 
+    pub(crate) fn take_regions(&self) -> Regions {
+        std::mem::take(&mut *lock(&self.regions))
+    }
+
     pub(crate) fn dropped(&self) -> Dropped {
         let tracks = self.tracks();
         Dropped {
@@ -184,5 +192,17 @@ impl Recording {
                 + self.dropped_past_memory.load(Ordering::Relaxed),
             device: self.dropped_device.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// A region belongs to the recording in which it was opened.
+impl RegionSink for Recording {
+    fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
+        lock(&self.regions).add(event.action, nanoseconds);
+        self.add_device_event(*event);
+    }
+
+    fn lost(&self, why: &str) {
+        lock(&self.regions).add_lost(why, 1);
     }
 }

@@ -9,6 +9,7 @@ use super::schedule::Schedule;
 use super::{GroupBy, TensorProfiler, writer};
 use crate::clock::{Clock, Rate};
 use crate::hook::OpStart;
+use crate::recorder::regions;
 use crate::report::number::grouped;
 use crate::report::tensor::{KeyAverages, TensorReport};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
@@ -50,6 +51,7 @@ impl TensorProfiler {
             key_averages,
             modules: profile.modules(),
             tuning: profile.tuning(),
+            device_regions: regions::statistics([(None, &run.regions)]),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
         }
@@ -97,6 +99,7 @@ fn notes(run: &StageRun, schedule: Option<Schedule>) -> Vec<String> {
     notes.extend(note_on_steps(run, schedule));
     note_on_losses(&run.profile, &mut notes);
     note_on_devices(&run.profile, &mut notes);
+    notes.extend(run.regions.notes());
     notes.extend(run.notes.iter().cloned());
     notes
 }
