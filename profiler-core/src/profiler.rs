@@ -6,7 +6,9 @@ use std::ops::{BitOr, BitOrAssign};
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::hook::{DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange};
+use crate::hook::{
+    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+};
 use crate::output::Output;
 use crate::report::Report;
 use crate::several::Several;
@@ -88,6 +90,10 @@ pub trait Profiler: Send + Sync {
     /// [`interest`](Self::interest) has [`Interest::DEVICE`], or [`Interest::OPS`] if it was not timed
     /// by the device; ignored by default.
     fn device_event(&self, _event: &DeviceEvent) {}
+
+    /// A device was asked what one of its counters shows. Called by any thread while
+    /// [`interest`](Self::interest) has [`Interest::DEVICE`]; ignored by default.
+    fn device_counter(&self, _sample: &CounterSample) {}
 
     /// A thread has called a device's driver. Called by any thread, long after the call, while
     /// [`interest`](Self::interest) has [`Interest::OPS`]; ignored by default.
@@ -177,7 +183,7 @@ impl Interest {
     pub const SHAPES: Self = Self(1 << 3);
     /// Allocations of devices' memory.
     pub const MEMORY: Self = Self(1 << 4);
-    /// When kernels and copies ran, by the device's clock.
+    /// When kernels and copies ran, by the device's clock, and what the device's counters show.
     pub const DEVICE: Self = Self(1 << 5);
 
     /// Whether all of `other` is wanted.

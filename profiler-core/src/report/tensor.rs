@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::ReportHeader;
+pub use super::device_counters::{
+    ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
+};
 pub use super::ops::{SortKey, TableOptions, UnknownSortKey};
 use crate::ActionKind;
 use crate::hook::{MemoryDevice, TensorShape};
@@ -29,6 +32,9 @@ pub struct TensorReport {
     pub modules: Vec<ModuleStatistics>,
     /// Work on devices that a warm step does not have; not in the table.
     pub tuning: Vec<TuningSummary>,
+    /// What devices' counters showed during each action; empty where none were sampled.
+    #[serde(default)]
+    pub device_counters: Vec<DeviceCounterStatistics>,
     /// What there was no room for.
     pub dropped: DroppedEvents,
     /// The files that were written.
@@ -61,7 +67,7 @@ pub struct DroppedEvents {
     pub events: u64,
     /// Allocations and frees.
     pub memory: u64,
-    /// Kernels and copies.
+    /// Kernels, copies, and samples of devices' counters.
     pub device: u64,
 }
 

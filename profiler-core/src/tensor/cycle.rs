@@ -8,7 +8,7 @@ use super::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent};
 use super::recording::{Dropped, Recording};
 use super::track::LogSnapshot;
 use crate::clock::Rate;
-use crate::hook::{Context, DeviceEvent, MemoryLabel, OpenActions, Timestamp};
+use crate::hook::{Context, CounterSample, DeviceEvent, MemoryLabel, OpenActions, Timestamp};
 use crate::{Action, RunContext, Stage};
 
 /// One cycle of a [`Schedule`](super::Schedule), recorded and over: what
@@ -30,6 +30,8 @@ pub struct Cycle {
     pub ended: Timestamp,
     /// What happened on devices, in the order in which it became known.
     pub device_events: Vec<DeviceEvent>,
+    /// What devices' counters showed, in the order in which it became known.
+    pub device_counters: Vec<CounterSample>,
     /// What is known of what memory is for.
     pub memory_labels: Vec<MemoryLabel>,
     /// When each of them was told.
@@ -109,6 +111,7 @@ impl Cycle {
             started: Timestamp::from_ticks(recording.started),
             ended: Timestamp::from_ticks(ended),
             device_events: recording.take_device_events(),
+            device_counters: recording.take_counter_samples(),
             memory_labels,
             memory_label_times,
             dropped: recording.dropped(),

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::allocation::uncounted;
 use crate::clock::Clock;
-use crate::hook::{self, DeviceEvent, MemoryChange, MemoryLabel, OpStart};
+use crate::hook::{self, CounterSample, DeviceEvent, MemoryChange, MemoryLabel, OpStart};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
 };
@@ -198,6 +198,12 @@ impl Profiler for TensorProfiler {
     fn device_event(&self, event: &DeviceEvent) {
         if let Some(recording) = self.current_recording() {
             recording.add_device_event(*event);
+        }
+    }
+
+    fn device_counter(&self, sample: &CounterSample) {
+        if let Some(recording) = self.current_recording() {
+            recording.add_counter_sample(*sample);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
 use crate::forking::apart_from_forks;
-use crate::hook::{ContextTable, DeviceEvent, MemoryLabel, Timestamp};
+use crate::hook::{ContextTable, CounterSample, DeviceEvent, MemoryLabel, Timestamp};
 use crate::recorder::ThreadName;
 use crate::sync::Tally;
 
@@ -17,7 +17,7 @@ pub struct Dropped {
     pub events: u64,
     /// Allocations and frees.
     pub memory: u64,
-    /// Kernels and copies.
+    /// Kernels, copies, and samples of devices' counters.
     pub device: u64,
 }
 
@@ -44,6 +44,7 @@ pub(crate) struct Recording {
     is_over: AtomicBool,
     tracks: Mutex<Vec<Arc<TrackLog>>>,
     device: Mutex<Vec<DeviceEvent>>,
+    counters: Mutex<Vec<CounterSample>>,
     labels: Mutex<Vec<(MemoryLabel, Timestamp)>>,
     dropped_device: AtomicU64,
 }
@@ -75,6 +76,7 @@ impl Recording {
             is_over: AtomicBool::new(false),
             tracks: Mutex::default(),
             device: Mutex::default(),
+            counters: Mutex::default(),
             labels: Mutex::default(),
             dropped_device: AtomicU64::new(0),
         }
@@ -121,6 +123,18 @@ impl Recording {
         }
     }
 
+    /// One that was taken before the beginning belongs to nobody.
+    pub(crate) fn add_counter_sample(&self, sample: CounterSample) {
+        if sample.time.ticks() < self.started {
+            return;
+        }
+        if self.budget.take(1) {
+            lock(&self.counters).push(sample);
+        } else {
+            self.dropped_device.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn add_label(&self, label: MemoryLabel, time: Timestamp) {
         if self.budget.take(1) {
             lock(&self.labels).push((label, time));
@@ -129,6 +143,10 @@ impl Recording {
 
     pub(crate) fn take_device_events(&self) -> Vec<DeviceEvent> {
         std::mem::take(&mut *lock(&self.device))
+    }
+
+    pub(crate) fn take_counter_samples(&self) -> Vec<CounterSample> {
+        std::mem::take(&mut *lock(&self.counters))
     }
 
     pub(crate) fn take_labels(&self) -> Vec<(MemoryLabel, Timestamp)> {

@@ -11,6 +11,7 @@
 //! | actions, modules, steps, functions, spans | `user_annotation` | the thread |
 //! | launches | `cuda_runtime` | the thread |
 //! | kernels, copies, fills | `kernel`, `gpu_memcpy`, `gpu_memset` | process = device, thread = stream |
+//! | counters: utilization, memory, power, … | `device_counter` | process = device, one curve each |
 //! | compiling and tuning of kernels | `overhead` | a track of its own per device |
 //! | allocations and frees | `[memory]` instants | the thread |
 //! | launch → kernel | `ac2g` arrows | |
@@ -33,6 +34,7 @@
 //! **Time** is in microseconds after `baseTimeNanoseconds`, the beginning of a week of Unix time, so
 //! that traces of several processes can be laid over one another.
 
+mod counters;
 mod device;
 mod fragments;
 mod header;
@@ -81,6 +83,7 @@ pub fn write(cycle: &Cycle, name: &str, out: impl Write) -> io::Result<()> {
     writer.header()?;
     writer.host_events()?;
     writer.device_events()?;
+    writer.counters()?;
     writer.track_names()?;
     writer.footer(name);
     writer.json.finish()
