@@ -62,16 +62,21 @@ impl<D: Device> Sampled<D> {
         self.number
     }
 
-    /// Asks for everything that the device has; all of it gets the time of the beginning. Puts what
-    /// it says at the end of `samples`.
+    /// Asks for everything that the device has; all of it gets the time at which the last answer came.
+    /// Puts what it says at the end of `samples`.
     ///
     /// # Errors
     ///
     /// If the device is lost. It is not asked again.
     pub(super) fn sample(&mut self, samples: &mut Vec<CounterSample>) -> Result<(), DeviceLost> {
-        let (time, device) = (Timestamp::now(), self.number);
+        // Until it is known.
+        let time = Timestamp::now();
+        let (first, device) = (samples.len(), self.number);
         let mut is_lost = false;
         self.readings.retain(|reading| {
+            if is_lost {
+                return false;
+            }
             let mut show = |counter, value| {
                 samples.push(CounterSample { time, device, counter, value });
             };
@@ -84,11 +89,9 @@ impl<D: Device> Sampled<D> {
                 }
             }
         });
-        if is_lost {
-            self.readings.clear();
-            return Err(DeviceLost(device));
-        }
-        Ok(())
+        let time = Timestamp::now();
+        samples[first..].iter_mut().for_each(|sample| sample.time = time);
+        if is_lost { Err(DeviceLost(device)) } else { Ok(()) }
     }
 }
 
