@@ -91,7 +91,11 @@ impl<D: Device> Sampled<D> {
         });
         let time = Timestamp::now();
         samples[first..].iter_mut().for_each(|sample| sample.time = time);
-        if is_lost { Err(DeviceLost(device)) } else { Ok(()) }
+        if is_lost {
+            self.readings.clear();
+            return Err(DeviceLost(device));
+        }
+        Ok(())
     }
 }
 
