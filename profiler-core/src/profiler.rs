@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::hook::{
-    DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange, RegionSink,
+    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    RegionSink,
 };
 use crate::output::Output;
 use crate::report::Report;
@@ -90,6 +91,10 @@ pub trait Profiler: Send + Sync {
     /// [`interest`](Self::interest) has [`Interest::DEVICE`], or [`Interest::OPS`] if it was not timed
     /// by the device; ignored by default.
     fn device_event(&self, _event: &DeviceEvent) {}
+
+    /// A device was asked what one of its counters shows. Called by any thread while
+    /// [`interest`](Self::interest) has [`Interest::DEVICE`]; ignored by default.
+    fn device_counter(&self, _sample: &CounterSample) {}
 
     /// A thread has called a device's driver. Called by any thread, long after the call, while
     /// [`interest`](Self::interest) has [`Interest::OPS`]; ignored by default.
@@ -185,7 +190,7 @@ impl Interest {
     pub const SHAPES: Self = Self(1 << 3);
     /// Allocations of devices' memory.
     pub const MEMORY: Self = Self(1 << 4);
-    /// When kernels and copies ran, by the device's clock.
+    /// When kernels and copies ran, by the device's clock, and what the device's counters show.
     pub const DEVICE: Self = Self(1 << 5);
 
     /// Whether all of `other` is wanted.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::hook::{
-    DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange, RegionSink,
+    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    RegionSink,
 };
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
@@ -104,6 +105,10 @@ impl Profiler for Several {
         self.interested(Interest::OPS).for_each(|part| part.device_event(event));
     }
 
+    fn device_counter(&self, sample: &CounterSample) {
+        self.interested(Interest::DEVICE).for_each(|part| part.device_counter(sample));
+    }
+
     fn driver_call(&self, call: &DriverCall) {
         self.interested(Interest::OPS).for_each(|part| part.driver_call(call));
     }
@@ -186,6 +191,21 @@ mod tests {
         assert_eq!(actions, ["an_action"]);
         assert!(advanced.summary().contains("a_function"));
         assert!(both.summary().contains("Num calls") && both.summary().contains("a_function"));
+    }
+
+    #[test]
+    fn samples_of_devices_go_to_those_who_want_them() {
+        let tensor = Arc::new(crate::TensorProfiler::new().without_schedule());
+        let both = Several::both(Arc::new(SimpleProfiler::new()), tensor.clone());
+        both.setup(Stage::Fit, &RunContext::default());
+        both.device_counter(&CounterSample {
+            time: crate::hook::Timestamp::now(),
+            device: 1,
+            counter: crate::hook::DeviceCounter::Power,
+            value: 250.0,
+        });
+        tensor.teardown(None);
+        assert_eq!(tensor.snapshot().device_counters[0].recording[0].mean, 250.0);
     }
 
     #[test]

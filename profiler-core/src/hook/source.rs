@@ -101,6 +101,8 @@ pub(crate) fn announce() {
     if registry.interest != interest {
         registry.interest = interest;
         crate::allocation::interest_changed(interest);
+        #[cfg(feature = "cuda")]
+        crate::cuda::interest_changed(interest);
         for (_, source) in &registry.sources {
             source.interest_changed(interest);
         }

@@ -42,7 +42,8 @@
 //!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with the fields of
 //!   [`CycleSummary`](tensor::CycleSummary); `key_averages` with `group_by`, `device_name`,
 //!   `has_memory` and `rows`, each with the fields of [`KeyAverage`](tensor::KeyAverage); `modules`, a
-//!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `dropped`; `files`. Memory is in
+//!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `device_counters`, one
+//!   [`DeviceCounterStatistics`](tensor::DeviceCounterStatistics) per device; `dropped`; `files`. Memory is in
 //!   **bytes** (fields that end in `_bytes`), operations are counted (`flops`).
 //! * Memory: each of `actions`, and of `threads[i].actions`, has the fields of
 //!   [`ActionMemory`](memory::ActionMemory); `process` those of
@@ -68,6 +69,7 @@ pub mod advanced;
 mod arrow;
 mod counters;
 pub mod detailed;
+pub(crate) mod device_counters;
 mod label;
 pub mod lightning;
 pub mod lines;

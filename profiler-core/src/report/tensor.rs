@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::ReportHeader;
+pub use super::device_counters::{
+    ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
+};
 pub use super::ops::{SortKey, TableOptions, UnknownSortKey};
 use super::regions::DeviceRegion;
 use crate::ActionKind;
@@ -34,6 +37,9 @@ pub struct TensorReport {
     /// rows of its own: these are in none of the other numbers.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
+    /// What devices' counters showed during each action; empty where none were sampled.
+    #[serde(default)]
+    pub device_counters: Vec<DeviceCounterStatistics>,
     /// What there was no room for.
     pub dropped: DroppedEvents,
     /// The files that were written.
@@ -66,7 +72,7 @@ pub struct DroppedEvents {
     pub events: u64,
     /// Allocations and frees.
     pub memory: u64,
-    /// Kernels and copies.
+    /// Kernels, copies, and samples of devices' counters.
     pub device: u64,
 }
 

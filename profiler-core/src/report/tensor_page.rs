@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::device_counters;
 use super::label;
 use super::lightning::{append_remarks, title};
 use super::modules;
@@ -24,10 +25,10 @@ pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
         text.push_str(&table);
         paint_cut(&mut text, report, options);
     }
-    let tree = modules::paint(&report.modules);
-    if !tree.is_empty() {
+    let parts = [device_counters::paint(&report.device_counters), modules::paint(&report.modules)];
+    for part in parts.iter().filter(|part| !part.is_empty()) {
         text.push('\n');
-        text.push_str(&tree);
+        text.push_str(part);
     }
     paint_tuning(&mut text, report);
     regions::append(&mut text, &report.device_regions);

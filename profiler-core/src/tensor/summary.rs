@@ -52,6 +52,7 @@ impl TensorProfiler {
             modules: profile.modules(),
             tuning: profile.tuning(),
             device_regions: regions::statistics([(None, &run.regions)]),
+            device_counters: profile.device_counters(),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
         }
@@ -151,7 +152,7 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
     let kinds = [
         (dropped.events, "ops, actions and other scopes"),
         (dropped.memory, "allocations and frees"),
-        (dropped.device, "kernels and copies"),
+        (dropped.device, "kernels, copies and samples of devices' counters"),
     ];
     for (count, what) in kinds {
         let rest = "were dropped, because max_events was reached or they came too late; the numbers \
