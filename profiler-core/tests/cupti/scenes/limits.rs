@@ -67,7 +67,7 @@ pub fn too_many() {
     });
     let kept = ran.row("kernel").calls;
     assert_eq!(kept + ran.report.dropped.device, 20_000, "{:?}", ran.notes());
-    assert!(ran.has_note("kernels and copies were dropped"), "{:?}", ran.notes());
+    assert!(ran.has_note("kernels, copies and samples"), "{:?}", ran.notes());
 }
 
 /// A child has neither CUDA nor the thread that reads; it must get to its end.
