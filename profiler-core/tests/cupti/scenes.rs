@@ -21,10 +21,12 @@ pub struct Scene {
     /// How the library of the tests behaves.
     pub mode: &'static str,
     pub prepare: fn(&mut Command, &Path),
+    /// Played with NVIDIA's own library if there is one.
+    pub is_of_real_library: bool,
 }
 
 const fn scene(name: &'static str, play: fn()) -> Scene {
-    Scene { name, play, mode: "", prepare: |_, _| {} }
+    Scene { name, play, mode: "", prepare: |_, _| {}, is_of_real_library: false }
 }
 
 /// All of them.
@@ -47,6 +49,18 @@ pub const ALL: &[Scene] = &[
     Scene { mode: "claimed", ..scene("claimed", refusals::claimed) },
     Scene { mode: "not-permitted", ..scene("not permitted", refusals::not_permitted) },
     Scene { mode: "too-new", ..scene("too new", refusals::too_new) },
+    Scene {
+        mode: "too-new",
+        is_of_real_library: true,
+        ..scene("a real library and no real driver", refusals::too_new)
+    },
+    Scene {
+        prepare: |command, _| {
+            command.env_remove("MLPROF_CUDA_DRIVER");
+        },
+        is_of_real_library: true,
+        ..scene("a real library and no driver", refusals::no_driver)
+    },
     Scene {
         prepare: |command, folder| {
             command.env("MLPROF_CUDA_DRIVER", folder.join("nothing.so"));
