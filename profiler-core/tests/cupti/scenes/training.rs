@@ -33,7 +33,7 @@ fn step() {
 }
 
 fn is_close(seconds: f64, microseconds: f64) -> bool {
-    (seconds * 1e6 - microseconds).abs() < 0.05
+    (seconds * 1e6 - microseconds).abs() < 0.05 + microseconds * 0.002
 }
 
 pub fn kernels_under_ops() {
