@@ -159,9 +159,12 @@ print(json.dumps({
         "kernel": 2 * layers * STEPS,
         "gpu_memcpy": STEPS,
         "gpu_memset": STEPS,
+        // All annotations but the step itself have led to kernels of the one stream.
+        "gpu_user_annotation": (4 + layers) * STEPS,
     });
     assert_eq!(found["categories"], categories);
-    let slices: u64 = 4 * layers * STEPS + (5 + layers) * STEPS + 2 * launches;
+    let annotations = (5 + layers) * STEPS + (4 + layers) * STEPS;
+    let slices: u64 = 4 * layers * STEPS + annotations + 2 * launches;
     let arrows = launches + layers * STEPS;
     let samples = 2 * DeviceCounter::ALL.len() as u64 * STEPS;
     let memory = 4 * layers * STEPS;

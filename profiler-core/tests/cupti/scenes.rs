@@ -37,6 +37,12 @@ pub const ALL: &[Scene] = &[
     scene("no op", training::no_op),
     scene("memory", training::memory),
     scene("two cycles", training::two_cycles),
+    Scene {
+        prepare: |command, folder| {
+            command.env("NVTX_INJECTION64_PATH", folder.join("libcupti.so.12"));
+        },
+        ..scene("ranges of libraries", training::ranges_of_libraries)
+    },
     Scene { mode: "no-calls", ..scene("by action alone", training::by_action_alone) },
     Scene { mode: "no-clock", ..scene("a clock of its own", training::a_clock_of_its_own) },
     scene("many kernels", limits::many_kernels),
