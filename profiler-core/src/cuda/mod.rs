@@ -9,6 +9,7 @@ mod counters;
 mod cupti;
 mod devices;
 mod driver;
+mod ending;
 mod events;
 mod library;
 mod occupancy;

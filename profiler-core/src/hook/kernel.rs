@@ -19,8 +19,9 @@ pub struct KernelLaunch {
     /// Shared memory of each block, static and dynamic together, in bytes.
     pub shared_memory: u32,
     /// How many of the threads that a multiprocessor has room for could run at once, in percent: an
-    /// estimate from block size, registers and shared memory, as the device's limits are. `None` if
-    /// those are not known.
+    /// estimate from block size, registers and shared memory, as the device's limits are, and from how
+    /// many blocks the grid has for each multiprocessor (Kineto's `est. achieved occupancy %`). `None`
+    /// if those are not known.
     pub occupancy: Option<u8>,
     /// Blocks of this kernel per multiprocessor of the device, in thousandths: below 1,000 some of
     /// them had nothing to do. `None` if the device is not known.

@@ -50,6 +50,8 @@ pub const ALL: &[Scene] = &[
     scene("fork", limits::fork),
     scene("finalize", limits::finalize),
     scene("nobody asks", limits::nobody_asks),
+    scene("the process ends in the middle", limits::exit_in_the_middle),
+    scene("a profiler is let go", limits::let_go),
     Scene { mode: "cut", ..scene("records that are cut off", limits::unreadable) },
     Scene { mode: "lost", ..scene("records that cannot be found", limits::unreadable) },
     Scene { mode: "claimed", ..scene("claimed", refusals::claimed) },

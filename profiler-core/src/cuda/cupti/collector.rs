@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::buffers::{Buffer, Buffers, SIZE};
@@ -14,6 +14,7 @@ use super::timeline::Timeline;
 use super::unavailable::Unavailable;
 use crate::Interest;
 use crate::allocation::uncounted;
+use crate::cuda::ending;
 use crate::cuda::events::set_numbering;
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(Buffers::new);
@@ -167,7 +168,12 @@ impl Collector {
         let mut begun = Active { subscriber, kinds: Vec::new(), interest };
         let turned_on = self.turn_on(&mut begun);
         match turned_on {
-            Ok(()) => *active = Some(begun),
+            Ok(()) => {
+                *active = Some(begun);
+                // After CUPTI has put down what it does at the end, so that ours is done before.
+                static ENDING: Once = Once::new();
+                ENDING.call_once(ending::watch);
+            }
             Err(_) => self.turn_off(begun),
         }
         turned_on
@@ -260,7 +266,10 @@ fn read_buffers(functions: &'static Functions, delivery: &Mutex<Delivery>) {
         let (buffer, filled) = BUFFERS.take();
         // Whatever goes wrong in a profiler, the room is wanted back.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            uncounted(|| read_buffer(functions, &mut lock(delivery), &buffer, filled));
+            let read = || read_buffer(functions, &mut lock(delivery), &buffer, filled);
+            uncounted(|| ending::before(read));
+            // Whoever waits does not keep a profiler alive.
+            crate::active::let_go();
         }));
         BUFFERS.give_back(buffer);
     }

@@ -139,3 +139,24 @@ pub fn unreadable() {
     assert_eq!(ran.row("aten::mm").calls, 10);
     assert!(slices(&ran.traces[0], "kernel").len() <= 10);
 }
+
+/// CUPTI's last words, when it takes itself down, are not read any more.
+pub fn exit_in_the_middle() {
+    let profiler = Arc::new(TensorProfiler::new().without_schedule());
+    let _activated = activate(profiler);
+    for _ in 0..30_000 {
+        cuda().launch_again("kernel", 7, 1_000);
+    }
+    std::process::exit(0);
+}
+
+/// The thread that reads keeps no profiler alive.
+pub fn let_go() {
+    let profiler = Arc::new(TensorProfiler::new().without_schedule().export_trace(false));
+    let activated = activate(profiler.clone());
+    op("aten::mm", || cuda().launch("kernel", 7, 1_000));
+    drop(activated);
+    profiler.describe();
+    assert!(profiler.summary().contains("kernel"));
+    assert_eq!(Arc::strong_count(&profiler), 1);
+}
