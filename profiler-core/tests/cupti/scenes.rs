@@ -35,6 +35,7 @@ pub const ALL: &[Scene] = &[
     scene("the trace", training::the_trace),
     scene("threads", training::threads),
     scene("no op", training::no_op),
+    scene("no times", training::no_times),
     scene("memory", training::memory),
     scene("two cycles", training::two_cycles),
     Scene {

@@ -254,7 +254,10 @@ impl Collector {
             words.push(format!("{} records of CUPTI's could not be read", lost.unreadable));
         }
         if lost.untimed > 0 {
-            words.push(format!("CUPTI has no times of {} kernels and copies", lost.untimed));
+            words.push(format!(
+                "CUPTI has no times of {} kernels and copies: they are not in the numbers",
+                lost.untimed
+            ));
         }
         words
     }

@@ -236,19 +236,17 @@ impl Delivery {
         place: &Place,
         bytes: u64,
     ) {
-        let is_timed = start != 0 && end >= start;
-        self.lost.untimed += u64::from(!is_timed && activity.is_device_work());
-        if !is_timed && !activity.is_device_work() {
+        if start == 0 || end < start {
+            self.lost.untimed += u64::from(activity.is_device_work());
             return;
         }
         if activity.is_device_work() {
             self.devices.insert(place.context, place.device);
         }
-        let from = self.timeline.timestamp(start);
-        let to = if is_timed { self.timeline.timestamp(end) } else { from };
+        let (from, to) = (self.timeline.timestamp(start), self.timeline.timestamp(end));
         self.events.push(DeviceEvent {
             activity,
-            method: if is_timed { TimingMethod::Driver } else { TimingMethod::None },
+            method: TimingMethod::Driver,
             device: place.device,
             stream: place.stream,
             correlation: place.correlation,

@@ -314,3 +314,16 @@ pub fn ranges_of_libraries() {
     let (range, forward) = (interval(range), interval(forward));
     assert!(forward.0 <= range.0 && range.0 <= op.0 && op.1 <= range.1 && range.1 <= forward.1);
 }
+
+/// A kernel without times is no kernel of a framework's, and does not take the others away.
+pub fn no_times() {
+    let ran = record(|_| {
+        op("aten::mm", || {
+            cuda().launch(GEMM, 7, 40 * MICROSECONDS);
+            cuda().launch("untimed", 7, 0);
+        });
+    });
+    assert!(is_close(ran.row("aten::mm").self_device_seconds, 40.0), "{}", ran.text);
+    assert!(ran.has_note("CUPTI has no times of 1 kernels and copies"), "{:?}", ran.notes());
+    assert_eq!(ran.row("cudaLaunchKernel").calls, 2);
+}
