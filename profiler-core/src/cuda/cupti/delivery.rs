@@ -176,8 +176,8 @@ impl Delivery {
             stream: kernel.stream,
             correlation: kernel.correlation,
         };
-        self.event(DeviceActivity::Kernel, action, (kernel.start, kernel.end), &place, 0);
-        if let Some(event) = self.events.last_mut() {
+        let times = (kernel.start, kernel.end);
+        if let Some(event) = self.event(DeviceActivity::Kernel, action, times, &place, 0) {
             event.configuration = KernelConfiguration::new(&launch);
         }
     }
@@ -228,6 +228,7 @@ impl Delivery {
         self.event(DeviceActivity::Synchronization, action, times, &place, 0);
     }
 
+    /// Keeps an event until more is known of it. None of something without times.
     fn event(
         &mut self,
         activity: DeviceActivity,
@@ -235,10 +236,10 @@ impl Delivery {
         (start, end): (u64, u64),
         place: &Place,
         bytes: u64,
-    ) {
+    ) -> Option<&mut DeviceEvent> {
         if start == 0 || end < start {
             self.lost.untimed += u64::from(activity.is_device_work());
-            return;
+            return None;
         }
         if activity.is_device_work() {
             self.devices.insert(place.context, place.device);
@@ -254,6 +255,7 @@ impl Delivery {
             driver_context: place.context,
             ..DeviceEvent::new(action, from, to)
         });
+        self.events.last_mut()
     }
 
     fn overhead(&mut self, overhead: &Overhead) {
