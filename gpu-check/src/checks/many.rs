@@ -1,0 +1,82 @@
+//! Ten million kernels.
+
+use std::time::Instant;
+
+use super::Shared;
+use crate::gpu::Kernel;
+use crate::machine;
+use crate::options::Options;
+use crate::outcome::Row;
+use crate::recording::{Plan, Recorded, record};
+use crate::statistics::grouped;
+
+const KERNELS: u64 = 10_000_000;
+/// There is room for so many events, few of them.
+const ROOM: u64 = 1 << 20;
+/// The memory of the process may grow by less than so many bytes.
+const MOST_GROWTH: u64 = 1 << 30;
+
+pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
+    let gpu = shared.gpu()?;
+    // What the first recording of a process takes belongs to no kernel.
+    record(Plan::default(), |_| gpu.launch(Kernel::Empty, 1000).and_then(|()| gpu.wait()))?;
+    machine::forget_peak()?;
+    let before = machine::resident()?;
+    let began = Instant::now();
+    let plan = Plan { max_events: Some(ROOM), ..Plan::default() };
+    let recorded = record(plan, |_| {
+        gpu.launch(Kernel::Empty, KERNELS)?;
+        gpu.wait()
+    })?;
+    let seconds = began.elapsed().as_secs_f64();
+    let growth = machine::peak()?.saturating_sub(before);
+    let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
+    let memory = format!("{} more at most, in {seconds:.1} s", mebibytes(growth));
+    let limit = format!("less than {}", mebibytes(MOST_GROWTH));
+    Ok(vec![
+        Row::decided("10 million kernels: memory", memory, limit, growth < MOST_GROWTH),
+        accounts(&recorded),
+        notes(&recorded),
+    ])
+}
+
+/// Whether what is there and what was dropped is all there was.
+fn accounts(recorded: &Recorded) -> Row {
+    let recording = &recorded.recording;
+    let (kept, dropped) = (recording.kept_count, recording.dropped.device);
+    let measured = format!(
+        "{} kernels collected; of {} events of the device {} kept and {} dropped",
+        grouped(recording.kernels),
+        grouped(recording.told_count),
+        grouped(kept),
+        grouped(dropped)
+    );
+    let is_good = recording.kernels == KERNELS && kept + dropped == recording.told_count;
+    let limit = format!("{}, and all of them kept or dropped", grouped(KERNELS));
+    Row::decided("10 million kernels: counted", measured, limit, is_good)
+}
+
+/// Whether the report says what is missing.
+fn notes(recorded: &Recorded) -> Row {
+    let recording = &recorded.recording;
+    let mut unsaid = Vec::new();
+    let kinds = [
+        (recording.dropped.device, "kernels and copies were dropped"),
+        (recording.dropped.events, "ops, actions and other scopes were dropped"),
+    ];
+    for (count, words) in kinds {
+        let words = format!("{} {words}", grouped(count));
+        if count > 0 && !recorded.has_note(&words) {
+            unsaid.push(words);
+        }
+    }
+    if recording.kernels < KERNELS && !recorded.has_note("CUPTI had no room for") {
+        unsaid.push("what CUPTI had no room for".to_owned());
+    }
+    let (is_good, limit) = (unsaid.is_empty(), "a note for whatever is missing");
+    let measured = match is_good {
+        true => "all that was dropped is in the notes".to_owned(),
+        false => format!("the notes do not say: {}", unsaid.join(", ")),
+    };
+    Row::decided("10 million kernels: notes", measured, limit, is_good)
+}
