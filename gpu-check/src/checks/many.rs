@@ -16,6 +16,9 @@ const ROOM: u64 = 1 << 20;
 /// The memory of the process may grow by less than so many bytes.
 const MOST_GROWTH: u64 = 1 << 30;
 
+/// How the note begins that says what CUPTI has lost; then comes a number.
+const LOST: &str = "CUPTI had no room for";
+
 pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let gpu = shared.gpu()?;
     // What the first recording of a process takes belongs to no kernel.
@@ -40,20 +43,33 @@ pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// Whether what is there and what was dropped is all there was.
+/// Whether what is there and what was dropped is all there was. CUPTI counts what it had no room for by
+/// records, of which each kernel has several.
 fn accounts(recorded: &Recorded) -> Row {
     let recording = &recorded.recording;
-    let (kept, dropped) = (recording.kept_count, recording.dropped.device);
-    let measured = format!(
+    let (kernels, kept) = (recording.kernels, recording.kept_count);
+    let dropped = recording.dropped.device;
+    let lost = records_lost(&recorded.report.header.notes);
+    let mut measured = format!(
         "{} kernels collected; of {} events of the device {} kept and {} dropped",
-        grouped(recording.kernels),
+        grouped(kernels),
         grouped(recording.told_count),
         grouped(kept),
         grouped(dropped)
     );
-    let is_good = recording.kernels == KERNELS && kept + dropped == recording.told_count;
-    let limit = format!("{}, and all of them kept or dropped", grouped(KERNELS));
+    if lost > 0 {
+        measured += &format!("; {} records for which CUPTI had no room", grouped(lost));
+    }
+    let is_all = kernels <= KERNELS && kernels + lost >= KERNELS;
+    let is_good = is_all && kept + dropped == recording.told_count;
+    let limit = format!("{}, all of them kept, dropped or lost", grouped(KERNELS));
     Row::decided("10 million kernels: counted", measured, limit, is_good)
+}
+
+/// What the note says of CUPTI's room; 0 without one.
+fn records_lost(notes: &[String]) -> u64 {
+    let numbers = notes.iter().filter_map(|note| note.strip_prefix(LOST)?.split(' ').nth(1));
+    numbers.filter_map(|number| number.replace(',', "").parse::<u64>().ok()).sum()
 }
 
 /// Whether the report says what is missing.
@@ -70,7 +86,7 @@ fn notes(recorded: &Recorded) -> Row {
             unsaid.push(words);
         }
     }
-    if recording.kernels < KERNELS && !recorded.has_note("CUPTI had no room for") {
+    if recording.kernels < KERNELS && !recorded.has_note(LOST) {
         unsaid.push("what CUPTI had no room for".to_owned());
     }
     let (is_good, limit) = (unsaid.is_empty(), "a note for whatever is missing");
@@ -79,4 +95,19 @@ fn notes(recorded: &Recorded) -> Row {
         false => format!("the notes do not say: {}", unsaid.join(", ")),
     };
     Row::decided("10 million kernels: notes", measured, limit, is_good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_read_from_the_note() {
+        let note = |text: &str| vec!["another one".to_owned(), text.to_owned()];
+        let notes =
+            note("CUPTI had no room for 1200 of its records (kernels, …): they are missing");
+        assert_eq!(records_lost(&notes), 1200);
+        assert_eq!(records_lost(&note("CUPTI had no room for 1,200 of its records")), 1200);
+        assert_eq!(records_lost(&note("kernels may be missing")), 0);
+    }
 }
