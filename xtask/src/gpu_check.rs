@@ -28,7 +28,10 @@ fn run_checks(arguments: &[&str]) -> Result<u8, String> {
     command.arg("--target-dir").arg(target_directory());
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !status.success() {
-        return Err(format!("gpu-check was not built ({status})"));
+        return Err(format!(
+            "gpu-check was not built ({status}); without a network, or to go without burn, whose \
+             backend for CUDA downloads an LLVM: --without-burn"
+        ));
     }
     let program = target_directory().join("release");
     let program = program.join(format!("gpu-check{}", std::env::consts::EXE_SUFFIX));

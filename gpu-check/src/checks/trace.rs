@@ -19,7 +19,8 @@ pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     if let Some(error) = &steps.recorded.recording.trace_error {
         return Err(error.clone());
     }
-    let mut rows = vec![rules(steps)?];
+    let any_python = options.trace_reader.as_deref().unwrap_or(Path::new("python3"));
+    let mut rows = vec![rules(any_python, steps)?];
     let name = "trace: HolisticTraceAnalysis";
     rows.push(match &options.trace_reader {
         None => Row::not_run(name, "no Python with HolisticTraceAnalysis (--trace-reader)"),
@@ -32,8 +33,8 @@ pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
 }
 
 /// What must hold of each kernel.
-fn rules(steps: &Steps) -> Result<Row, String> {
-    let answer = python::ask(Path::new("python3"), RULES, &[steps.folder.path()])?;
+fn rules(python: &Path, steps: &Steps) -> Result<Row, String> {
+    let answer = python::ask(python, RULES, &[steps.folder.path()])?;
     let number = |name| python::number(&answer, name);
     let (kernels, too_early) = (number("kernels")?, number("too_early")?);
     let without = number("without_launch")?;
