@@ -174,6 +174,16 @@ fn forget_generation(generation: u64) {
     });
 }
 
+/// Lets go of all profilers that the calling thread has seen, for threads that wait and open no
+/// scopes.
+#[cfg(feature = "cuda")]
+pub(crate) fn let_go() {
+    let _ = SEEN.try_with(|seen| {
+        let gone = seen.try_borrow_mut().ok().map(|mut seen| std::mem::take(&mut *seen));
+        drop(gone); // outside the borrow, as above
+    });
+}
+
 /// An open action of the active profiler; made by [`profile!`](crate::profile!).
 #[must_use = "an action ends when its guard is dropped: bind it, `let _scope = …`"]
 #[derive(Debug)]

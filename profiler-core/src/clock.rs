@@ -147,6 +147,12 @@ impl Rate {
         ticks as f64 * self.seconds_per_tick
     }
 
+    /// A span of seconds in ticks.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn ticks(&self, seconds: f64) -> u64 {
+        (seconds / self.seconds_per_tick).round() as u64
+    }
+
     /// A span of ticks in nanoseconds.
     pub(crate) fn nanoseconds(&self, ticks: u64) -> u64 {
         (self.seconds(ticks) * 1e9).round() as u64

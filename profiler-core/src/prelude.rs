@@ -25,6 +25,8 @@
 //! `use profiler_core::prelude::profile;`. Either can also be written with its path:
 //! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`.
 
+#[cfg(feature = "cuda")]
+pub use crate::cuda::DeviceProfilerExt;
 pub use crate::tensor::Schedule;
 pub use crate::{
     AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, TensorProfiler, activate,

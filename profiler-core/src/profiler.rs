@@ -6,7 +6,10 @@ use std::ops::{BitOr, BitOrAssign};
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::hook::{DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange};
+use crate::hook::{
+    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    RegionSink,
+};
 use crate::output::Output;
 use crate::report::Report;
 use crate::several::Several;
@@ -89,6 +92,10 @@ pub trait Profiler: Send + Sync {
     /// by the device; ignored by default.
     fn device_event(&self, _event: &DeviceEvent) {}
 
+    /// A device was asked what one of its counters shows. Called by any thread while
+    /// [`interest`](Self::interest) has [`Interest::DEVICE`]; ignored by default.
+    fn device_counter(&self, _sample: &CounterSample) {}
+
     /// A thread has called a device's driver. Called by any thread, long after the call, while
     /// [`interest`](Self::interest) has [`Interest::OPS`]; ignored by default.
     fn driver_call(&self, _call: &DriverCall) {}
@@ -96,6 +103,12 @@ pub trait Profiler: Send + Sync {
     /// A thread has allocated or freed memory of a device. Called by any thread, long afterwards,
     /// while [`interest`](Self::interest) has [`Interest::MEMORY`]; ignored by default.
     fn past_memory(&self, _change: &PastMemoryChange) {}
+
+    /// Where regions of a device go that are opened now by this profiler's guards, and on behalf of it
+    /// where it is active: see [`RegionSink`]. `None` (the default) if it does not want them.
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        None
+    }
 
     /// Something that a reader of the report must know, from a hook: what it cannot see, or how it
     /// came by its numbers. The same text is said once per report. Ignored by default.
@@ -177,7 +190,7 @@ impl Interest {
     pub const SHAPES: Self = Self(1 << 3);
     /// Allocations of devices' memory.
     pub const MEMORY: Self = Self(1 << 4);
-    /// When kernels and copies ran, by the device's clock.
+    /// When kernels and copies ran, by the device's clock, and what the device's counters show.
     pub const DEVICE: Self = Self(1 << 5);
 
     /// Whether all of `other` is wanted.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::hook::{DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange};
+use crate::hook::{
+    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    RegionSink,
+};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
 };
@@ -34,6 +37,19 @@ impl Several {
         interest: Interest,
     ) -> impl DoubleEndedIterator<Item = &Arc<dyn Profiler>> {
         self.parts.iter().filter(move |part| part.interest().contains(interest))
+    }
+}
+
+/// The sinks of several profilers.
+struct SeveralSinks(Vec<Arc<dyn RegionSink>>);
+
+impl RegionSink for SeveralSinks {
+    fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
+        self.0.iter().for_each(|sink| sink.region(event, nanoseconds));
+    }
+
+    fn lost(&self, why: &str) {
+        self.0.iter().for_each(|sink| sink.lost(why));
     }
 }
 
@@ -89,12 +105,24 @@ impl Profiler for Several {
         self.interested(Interest::OPS).for_each(|part| part.device_event(event));
     }
 
+    fn device_counter(&self, sample: &CounterSample) {
+        self.interested(Interest::DEVICE).for_each(|part| part.device_counter(sample));
+    }
+
     fn driver_call(&self, call: &DriverCall) {
         self.interested(Interest::OPS).for_each(|part| part.driver_call(call));
     }
 
     fn past_memory(&self, change: &PastMemoryChange) {
         self.interested(Interest::MEMORY).for_each(|part| part.past_memory(change));
+    }
+
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        let mut sinks: Vec<_> = self.parts.iter().filter_map(|part| part.region_sink()).collect();
+        match sinks.len() {
+            0 | 1 => sinks.pop(),
+            _ => Some(Arc::new(SeveralSinks(sinks))),
+        }
     }
 
     fn note(&self, text: &str) {
@@ -163,6 +191,21 @@ mod tests {
         assert_eq!(actions, ["an_action"]);
         assert!(advanced.summary().contains("a_function"));
         assert!(both.summary().contains("Num calls") && both.summary().contains("a_function"));
+    }
+
+    #[test]
+    fn samples_of_devices_go_to_those_who_want_them() {
+        let tensor = Arc::new(crate::TensorProfiler::new().without_schedule());
+        let both = Several::both(Arc::new(SimpleProfiler::new()), tensor.clone());
+        both.setup(Stage::Fit, &RunContext::default());
+        both.device_counter(&CounterSample {
+            time: crate::hook::Timestamp::now(),
+            device: 1,
+            counter: crate::hook::DeviceCounter::Power,
+            value: 250.0,
+        });
+        tensor.teardown(None);
+        assert_eq!(tensor.snapshot().device_counters[0].recording[0].mean, 250.0);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use profiler_core::hook::DeviceCounter;
 use serde_json::{Value, json};
 use tests::python;
 
@@ -158,11 +159,16 @@ print(json.dumps({
         "kernel": 2 * layers * STEPS,
         "gpu_memcpy": STEPS,
         "gpu_memset": STEPS,
+        // All annotations but the step itself have led to kernels of the one stream.
+        "gpu_user_annotation": (4 + layers) * STEPS,
     });
     assert_eq!(found["categories"], categories);
-    let slices: u64 = 4 * layers * STEPS + (5 + layers) * STEPS + 2 * launches;
+    let annotations = (5 + layers) * STEPS + (4 + layers) * STEPS;
+    let slices: u64 = 4 * layers * STEPS + annotations + 2 * launches;
     let arrows = launches + layers * STEPS;
-    let phases = json!({"X": slices, "i": 4 * layers * STEPS, "s": arrows, "f": arrows});
+    let samples = 2 * DeviceCounter::ALL.len() as u64 * STEPS;
+    let memory = 4 * layers * STEPS;
+    let phases = json!({"X": slices, "i": memory, "s": arrows, "f": arrows, "C": samples});
     assert_eq!(found["phases"], phases);
     assert_eq!(found["names"], json!(["optimizer_step \"sgd\"\u{1}"]));
     assert_eq!(found["integers"], true);

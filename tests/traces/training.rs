@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use profiler_core::hook::{
-    DType, DeviceActivity, DeviceEvent, Direction, InputsBuilder, MemoryChange, MemoryDevice,
-    OpStart, Timestamp,
+    CounterSample, DType, DeviceActivity, DeviceCounter, DeviceEvent, Direction, InputsBuilder,
+    MemoryChange, MemoryDevice, OpStart, Timestamp,
 };
 use profiler_core::tensor::{Schedule, trace_handler};
 use profiler_core::{Action, ActionKind, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
@@ -80,6 +80,13 @@ impl Training<'_> {
             let _scope = profiler.profile("[Strategy]SingleDevice.backward");
             for layer in (1..=LAYERS).rev() {
                 self.op("AddmmBackward0", layer, Direction::Backward);
+            }
+        }
+        // Beside the device that works, one that does not.
+        for device in [0, 1] {
+            for counter in DeviceCounter::ALL {
+                let (time, value) = (Timestamp::now(), 37.5);
+                profiler.device_counter(&CounterSample { time, device, counter, value });
             }
         }
         let _scope = profiler.profile("optimizer_step \"sgd\"\u{1}");

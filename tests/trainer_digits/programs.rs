@@ -15,3 +15,13 @@ fn a_loop_of_ones_own_reports_what_it_guards() {
         assert_eq!(table.row(action).calls, table.row("forward").calls, "{action}");
     }
 }
+
+/// Built without CUDA, or with a libtorch for a CPU, as here.
+#[test]
+fn a_device_that_is_not_there_is_an_error_that_says_so() {
+    let directory = tempdir().expect("a folder");
+    let finished = Run::of(&crate::program(), directory.path()).args(["--cuda"]).finish();
+    assert_eq!(finished.status.code(), Some(1), "{}", finished.stderr);
+    let says = ["has not been built with cuda support", "this libtorch is none for CUDA"];
+    assert!(says.iter().any(|text| finished.stderr.contains(text)), "{}", finished.stderr);
+}

@@ -4,10 +4,23 @@
 //! burn unoptimised would be a second long build, and its training far too slow; but what a GPU computes
 //! is as fast either way.
 
-use crate::libtorch::{Libtorch, version};
+use std::path::Path;
+
+use crate::libtorch::{Libtorch, Variables, version};
 use crate::steps::{Step, run_all, target_directory};
 use crate::system::{CPP_COMPILER, PYTHON, SOFTWARE_GPU};
 use crate::{newest, steps};
+
+/// Names the libcupti that came with libtorch to the tests that see what a real one does without a
+/// driver.
+fn cupti_of(libtorch: &Variables) -> Variables {
+    let folder = libtorch.iter().find(|(name, _)| *name == "LIBTORCH");
+    let path = folder.and_then(|(_, folder)| {
+        let path = Path::new(folder.as_deref()?).join("lib/libcupti.so.12");
+        path.exists().then(|| path.into_os_string())
+    });
+    path.map(|path| vec![("MLPROF_TEST_CUPTI", Some(path))]).unwrap_or_default()
+}
 
 /// Runs them.
 pub fn run() -> Result<(), String> {
@@ -22,12 +35,16 @@ pub fn run() -> Result<(), String> {
         Step::cargo(
             "core and macros, all features",
             "test -p profiler-core -p profiler-macros --all-features",
-        ),
+        )
+        .variables(&cupti_of(&libtorch)),
         // Loom replaces the atomics everywhere, hence a build folder of its own.
-        Step::cargo("core under loom", "test --release -p profiler-core --lib loom --target-dir")
-            .argument(target_directory().join("loom"))
-            .env("RUSTFLAGS", "--cfg loom")
-            .must_run_tests(),
+        Step::cargo(
+            "core under loom",
+            "test --release -p profiler-core --features cuda --lib loom --target-dir",
+        )
+        .argument(target_directory().join("loom"))
+        .env("RUSTFLAGS", "--cfg loom")
+        .must_run_tests(),
         Step::cargo("this tool", "test -p xtask"),
         // Optimised, as the end-to-end tests build it: it reads whole frameworks.
         Step::cargo("the command mlprof", "test --release -p profiler-cli"),

@@ -36,6 +36,9 @@ enum DeviceName {
     /// The processor, by burn's own kernels in Rust.
     #[default]
     Flex,
+    /// CUDA's first device.
+    #[cfg(feature = "cuda")]
+    Cuda,
     /// The GPU that WebGPU finds first, or a software one.
     #[cfg(feature = "wgpu")]
     Wgpu,
@@ -45,6 +48,8 @@ impl DeviceName {
     fn device(self) -> Device {
         match self {
             Self::Flex => Device::flex(),
+            #[cfg(feature = "cuda")]
+            Self::Cuda => Device::cuda(burn::tensor::DeviceIndex::Default),
             #[cfg(feature = "wgpu")]
             Self::Wgpu => Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
         }

@@ -36,7 +36,8 @@ fn run(
     let Splits { train, valid, test } = splits(options.seed)?;
     let batches =
         |digits, order| loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?));
-    let mut learner = Learner::new(options.seed, &Device::Cpu)?;
+    let device = if trainer_options.cuda { Device::new_cuda(0)? } else { Device::Cpu };
+    let mut learner = Learner::new(options.seed, &device)?;
     let loaders = Loaders {
         train: &batches(train, Order::Shuffled),
         valid: &batches(valid, Order::Kept),

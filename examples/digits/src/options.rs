@@ -30,6 +30,9 @@ pub struct TrainerOptions {
     /// Write the loss of every step, to the last bit.
     #[arg(long, value_name = "FILE")]
     pub loss_curve: Option<PathBuf>,
+    /// Train on CUDA's first device; needs the feature `cuda`.
+    #[arg(long)]
+    pub cuda: bool,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

@@ -38,11 +38,19 @@ fn run(
     let Splits { train, valid, test } = splits(options.seed)?;
     let batches =
         |digits, order| loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?));
-    let mut learner = Learner::new(options.seed, Device::Cpu);
+    let mut learner = Learner::new(options.seed, device(trainer_options)?);
     let loaders = Loaders {
         train: &batches(train, Order::Shuffled),
         valid: &batches(valid, Order::Kept),
         test: &batches(test, Order::Kept),
     };
     train_and_test(&mut learner, &loaders, options, trainer_options, profiler)
+}
+
+fn device(options: &TrainerOptions) -> Result<Device, &'static str> {
+    match options.cuda {
+        false => Ok(Device::Cpu),
+        true if tch::Cuda::is_available() => Ok(Device::Cuda(0)),
+        true => Err("this libtorch is none for CUDA, or there is no device"),
+    }
 }

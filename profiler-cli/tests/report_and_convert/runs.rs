@@ -5,9 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use profiler_core::hook::{
-    DType, DeviceEvent, InputsBuilder, OpStart, Timestamp,
-};
+use profiler_core::hook::{DType, DeviceEvent, InputsBuilder, OpStart, Timestamp};
 use profiler_core::prelude::profile;
 use profiler_core::tensor::{Cycle, Schedule};
 use profiler_core::trace::flame::{FlameGraph, FlameMetric};

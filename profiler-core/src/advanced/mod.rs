@@ -6,7 +6,10 @@ mod snapshot;
 mod summarize;
 mod tree;
 
+use std::sync::Arc;
+
 use self::tree::CallTree;
+use crate::hook::{self, RegionSink};
 use crate::recorder::Recorder;
 use crate::report::{AdvancedReport, Report, prof, pstats};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
@@ -104,12 +107,14 @@ impl AdvancedProfiler {
         self
     }
 
-    /// The numbers so far. Other threads may go on recording meanwhile.
+    /// The numbers so far. Other threads may go on recording meanwhile. Regions of a device that are
+    /// under way are waited for.
     pub fn snapshot(&self) -> AdvancedReport {
         #[cfg(feature = "sampling")]
         let samples = self.samples();
         #[cfg(not(feature = "sampling"))]
         let samples = None;
+        hook::deliver_regions();
         let report = summarize::summarize(self.recorder.collect(), &self.output.run());
         AdvancedReport { samples, ..report }
     }
@@ -130,6 +135,10 @@ impl Profiler for AdvancedProfiler {
         self.recorder.stop(action)
     }
 
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        Some(self.recorder.region_sink())
+    }
+
     fn interest(&self) -> Interest {
         Interest::ACTIONS | Interest::FUNCTIONS
     }
@@ -141,6 +150,7 @@ impl Profiler for AdvancedProfiler {
     }
 
     fn teardown(&self, stage: Option<Stage>) {
+        hook::deliver_regions();
         self.recorder.end(stage);
         self.note_session();
         self.output.teardown(stage);

@@ -57,6 +57,7 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
             .collect(),
         open: open_actions(&collected),
         samples: None,
+        device_regions: collected.device_regions(),
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! Nothing here is linked: the crate builds and runs where there is no CUDA.
 
+mod guards;
+
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
+pub(crate) use self::guards::{BesideCaptures, Entered};
 use crate::driver_library;
 
 /// Why CUDA's driver cannot be used.
@@ -51,8 +54,8 @@ macro_rules! functions {
         /// The functions of the driver, as its documentation describes them. All return 0 or the
         /// number of an error.
         pub(crate) struct Driver {
-            $($name: unsafe extern "C" fn($($type),*) -> u32,)*
-            $($other: Option<unsafe extern "C" fn($($other_type),*) -> u32>,)*
+            $(pub(super) $name: unsafe extern "C" fn($($type),*) -> u32,)*
+            $(pub(super) $other: Option<unsafe extern "C" fn($($other_type),*) -> u32>,)*
         }
 
         impl Driver {
@@ -105,11 +108,12 @@ functions! {
         device_attribute: "cuDeviceGetAttribute"(*mut i32, i32, i32),
         device_name: "cuDeviceGetName"(*mut c_char, i32, i32),
         device_memory: "cuDeviceTotalMem_v2"(*mut usize, i32),
-        error_name: "cuGetErrorName"(u32, *mut *const c_char),
     }
     optional {
         release_primary: "cuDevicePrimaryCtxRelease_v2"(i32),
         release_primary_before_11: "cuDevicePrimaryCtxRelease"(i32),
+        synchronize_context: "cuCtxSynchronize"(),
+        primary_state: "cuDevicePrimaryCtxGetState"(i32, *mut u32, *mut i32),
         stream_context: "cuStreamGetCtx"(Handle, *mut Handle),
         is_capturing: "cuStreamIsCapturing"(Handle, *mut i32),
         exchange_capture_mode: "cuThreadExchangeStreamCaptureMode"(*mut i32),
@@ -237,10 +241,12 @@ impl Driver {
         let mut primary = std::ptr::null_mut();
         // SAFETY: room for the answer.
         let code = unsafe { (self.retain_primary)(&raw mut primary, device) };
-        if code == 0 && primary != context {
+        if code == 0
+            && primary != context
+            && let Some(give_back) = self.release_primary.or(self.release_primary_before_11)
+        {
             // SAFETY: gives back what was just taken.
-            let give_back = self.release_primary.or(self.release_primary_before_11);
-            give_back.map(|give_back| unsafe { give_back(device) });
+            unsafe { give_back(device) };
         }
     }
 
@@ -391,41 +397,4 @@ impl Driver {
         check("cuDeviceTotalMem_v2", unsafe { (self.device_memory)(&raw mut bytes, device) })?;
         Ok(bytes as u64)
     }
-}
-
-/// The calling thread works in a context; in the one before again when this is dropped.
-#[must_use]
-pub(crate) struct Entered<'driver> {
-    driver: &'driver Driver,
-    is_pushed: bool,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        if self.is_pushed {
-            let mut context = std::ptr::null_mut();
-            // SAFETY: takes back what `Driver::enter` has pushed; room for the answer.
-            unsafe { (self.driver.pop_context)(&raw mut context) };
-        }
-    }
-}
-
-/// See [`Driver::beside_captures`].
-#[must_use]
-pub(crate) struct BesideCaptures<'driver> {
-    driver: &'driver Driver,
-    /// The one before.
-    mode: Option<i32>,
-}
-
-impl Drop for BesideCaptures<'_> {
-    fn drop(&mut self) {
-        if let (Some(mut mode), Some(exchange)) = (self.mode, self.driver.exchange_capture_mode) {
-            // SAFETY: room for the mode.
-            unsafe { exchange(&raw mut mode) };
-        }
-    }
-}
-impl Driver {
-    pub(crate) fn wait_for_devices(&self) {}
 }

@@ -1,14 +1,28 @@
-//! NVIDIA's devices: what they did, as their own clock saw it.
+//! NVIDIA's devices: what they did, as their own clock saw it, and how busy they were.
+//!
+//! Kernels, copies and calls are collected by CUPTI while a profiler wants to know what devices do:
+//! there is nothing to call. [`profile_device`] and [`DeviceProfilerExt::profile_device`] time a region
+//! of a stream by CUDA's events, which costs the host a microsecond or two and makes nobody wait.
+//! [`DeviceCounters`] samples utilisation, memory, power, temperature and clocks.
 
+mod counters;
 mod cupti;
 mod devices;
 mod driver;
+mod events;
 mod library;
 mod occupancy;
 mod properties;
+mod wait;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+
+pub use counters::{DeviceCounters, InvalidRate};
+pub use events::{
+    ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Stream, max_pending_regions, profile_device,
+    set_max_pending_regions,
+};
 
 use crate::hook;
 
@@ -16,6 +30,12 @@ use crate::hook;
 pub(crate) fn install() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| hook::register(Arc::new(cupti::Activity::new())).forever());
+}
+
+/// What the active profiler wants has changed. Called under a lock, by threads that train: whoever is
+/// told here must not wait for anything.
+pub(crate) fn interest_changed(interest: crate::Interest) {
+    counters::interest_changed(interest);
 }
 
 /// Whether CUPTI is taken out of the process whenever a recording ends, so that nothing of it is left

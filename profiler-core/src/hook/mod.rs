@@ -9,6 +9,7 @@
 //! | an op begins and ends | [`OpScope::open`], [`OpScope::close`] |
 //! | an op hands work to a device | the same with an [`OpStart::launch`] |
 //! | that work is known to have run | [`device_event`] |
+//! | a device says how busy it is, or how warm | [`counter()`] |
 //! | a call that is known afterwards | [`driver_call`] |
 //! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
 //! | it becomes known what a device is made of | [`describe_device`] |
@@ -20,22 +21,26 @@
 //! the wishes of the active profiler change.
 
 mod context;
+mod counter;
 mod description;
 mod device;
 mod kernel;
 mod memory;
 mod op;
+mod region;
 mod shapes;
 mod source;
 mod timestamp;
 mod without_ops;
 
 pub use context::Context;
+pub use counter::{CounterSample, DeviceCounter};
 pub use description::{DeviceDescription, describe_device};
 pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
 pub use op::{Direction, OpScope, OpStart};
+pub use region::RegionSink;
 pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
 pub use source::{Source, SourceHandle, interest_changed, register};
 pub use timestamp::Timestamp;
@@ -43,6 +48,9 @@ pub use without_ops::announce_without_ops;
 
 pub(crate) use context::{ContextTable, OpenActions};
 pub(crate) use description::{description, platform};
+pub(crate) use region::deliver_regions;
+#[cfg(feature = "cuda")]
+pub(crate) use region::set_region_delivery;
 pub(crate) use shapes::ShapeCache;
 pub(crate) use source::{announce, context_changed, flush, wants_context};
 
@@ -68,6 +76,12 @@ pub fn device_event(event: &DeviceEvent) {
     let is_by_device = matches!(event.method, TimingMethod::Device | TimingMethod::Driver);
     let wanted = if is_by_device { Interest::DEVICE } else { Interest::OPS };
     with_active(wanted, |profiler| profiler.device_event(event));
+}
+
+/// Tells the active profiler what a device's counter showed, if it wants to know of devices. May be
+/// called at any time, by any thread.
+pub fn counter(sample: &CounterSample) {
+    with_active(Interest::DEVICE, |profiler| profiler.device_counter(sample));
 }
 
 /// Tells the active profiler of a call to a driver that was made before, if it records ops.

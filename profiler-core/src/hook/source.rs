@@ -101,6 +101,8 @@ pub(crate) fn announce() {
     if registry.interest != interest {
         registry.interest = interest;
         crate::allocation::interest_changed(interest);
+        #[cfg(feature = "cuda")]
+        crate::cuda::interest_changed(interest);
         for (_, source) in &registry.sources {
             source.interest_changed(interest);
         }
@@ -108,8 +110,9 @@ pub(crate) fn announce() {
     }
 }
 
-/// Has all sources deliver what is under way.
+/// Has all sources deliver what is under way, and regions of devices besides.
 pub(crate) fn flush() {
+    super::deliver_regions();
     for source in sources() {
         source.flush();
     }

@@ -1,8 +1,10 @@
 //! What a report is made of.
 
+use super::regions::{self, Regions};
 use super::stack::Open;
 use crate::Stage;
 use crate::clock::Rate;
+use crate::report::regions::DeviceRegion;
 use crate::startup::ProcessStartup;
 
 /// One thread of one session, or the ended threads of one name.
@@ -25,6 +27,8 @@ pub(crate) struct Collected<S> {
     /// If this is the report that shows it.
     pub(crate) startup: Option<ProcessStartup>,
     pub(crate) parts: Vec<Part<S>>,
+    /// Regions of devices, by the stage inside the reported one that they belong to.
+    pub(crate) regions: Vec<(Option<Stage>, Regions)>,
     pub(crate) lost: u64,
 }
 
@@ -38,6 +42,11 @@ pub(crate) struct NamedThreads<'parts, S> {
 }
 
 impl<S> Collected<S> {
+    /// The regions of devices as a report shows them.
+    pub(crate) fn device_regions(&self) -> Vec<DeviceRegion> {
+        regions::statistics(self.regions.iter().map(|(stage, regions)| (*stage, regions)))
+    }
+
     /// The parts by the name of their threads, in order of first occurrence.
     pub(crate) fn by_thread_name(&self) -> Vec<NamedThreads<'_, S>> {
         let mut groups: Vec<NamedThreads<'_, S>> = Vec::new();

@@ -24,6 +24,9 @@ pub(crate) fn header<S>(
             collected.lost
         ));
     }
+    for (_, regions) in &collected.regions {
+        notes.extend(regions.notes());
+    }
     ReportHeader {
         schema_version: SCHEMA_VERSION,
         units: Units::default(),

@@ -11,6 +11,8 @@ mod attach;
 mod collected;
 pub(crate) mod header;
 pub(crate) mod overhead;
+mod region_sink;
+pub(crate) mod regions;
 #[cfg(feature = "sampling")]
 mod sessions;
 pub(crate) mod stack;
@@ -22,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) use self::attach::ThreadName;
 use self::attach::{ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
+use self::regions::Regions;
 use self::stack::Stack;
 use crate::clock::{Clock, Rate};
 use crate::forking::{self, apart_from_forks};
@@ -79,7 +82,8 @@ pub(crate) struct Recorder<T: Table> {
     lost: AtomicU64,
     /// Whether its actions are the program's: they end start-up, and its report may show that.
     is_the_users: bool,
-    sessions: Mutex<Sessions<T>>,
+    /// Shared with the regions of devices that are under way.
+    sessions: Arc<Mutex<Sessions<T>>>,
 }
 
 struct Sessions<T: Table> {
@@ -99,6 +103,8 @@ struct Session<T: Table> {
     startup: Option<ProcessStartup>,
     tables: Vec<Arc<ThreadTable<T>>>,
     ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
+    /// Regions of devices, which are no thread's.
+    regions: Regions,
     /// Stages inside this one that are over.
     inner: Vec<Session<T>>,
 }
@@ -132,7 +138,7 @@ impl<T: Table> Recorder<T> {
             fast_session: AtomicU64::new(NO_SESSION),
             lost: AtomicU64::new(0),
             is_the_users,
-            sessions: Mutex::new(sessions),
+            sessions: Arc::new(Mutex::new(sessions)),
         };
         recorder.publish(&recorder.sessions());
         recorder
@@ -305,12 +311,14 @@ impl<T: Table> Recorder<T> {
                 (&mut until[position], inside)
             }
         };
-        let mut parts = Vec::new();
+        let (mut parts, mut regions) = (Vec::new(), Vec::new());
         let startup = session.startup().or_else(|| inside.iter().find_map(Session::startup));
         session.collect_into(&mut parts, None);
+        session.add_regions(&mut regions, None);
         for session in inside {
             let stage = session.stage;
             session.collect_into(&mut parts, stage);
+            session.add_regions(&mut regions, stage);
         }
         Collected {
             stage: session.stage,
@@ -319,6 +327,7 @@ impl<T: Table> Recorder<T> {
             rate: Rate::now(),
             startup,
             parts,
+            regions,
             lost: self.lost.load(Ordering::Relaxed),
         }
     }
@@ -342,6 +351,7 @@ impl<T: Table> Session<T> {
             startup: None,
             tables: Vec::new(),
             ended_threads: HashMap::new(),
+            regions: Regions::default(),
             inner: Vec::new(),
         }
     }
@@ -352,7 +362,10 @@ impl<T: Table> Session<T> {
 
     /// Outside of any stage, and nothing recorded.
     fn is_idle(&self) -> bool {
-        self.stage.is_none() && self.tables.is_empty() && self.ended_threads.is_empty()
+        self.stage.is_none()
+            && self.tables.is_empty()
+            && self.ended_threads.is_empty()
+            && self.regions.is_empty()
     }
 
     /// Merges tables whose threads have ended, so that memory depends on the threads alive.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::regions::DeviceRegion;
 use super::samples::Samples;
 use super::{OpenAction, ReportHeader};
 use crate::action::ActionKind;
@@ -24,6 +25,10 @@ pub struct AdvancedReport {
     /// Estimates for what nothing instruments, where it was sampled (feature `sampling`).
     #[serde(default)]
     pub samples: Option<Samples>,
+    /// Regions of devices, by the device's own clock, the longest total first; in none of the other
+    /// numbers.
+    #[serde(default)]
+    pub device_regions: Vec<DeviceRegion>,
 }
 
 /// Everything that ran below one action, the action itself included.

@@ -11,6 +11,7 @@ use super::counters::{self, paint_cpu, paint_io};
 use super::label;
 use super::lightning::{append_data_waiting, append_remarks, title};
 use super::number::{duration, grouped, share, time_cell};
+use super::regions;
 use super::rows::{RowKey, Rows};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use super::table::Table;
@@ -47,6 +48,7 @@ pub fn paint_rows(report: &SimpleReport, rows: &Rows<'_>) -> String {
     if threads.len() > 1 {
         paint_threads(&mut text, &threads, wall, rows);
     }
+    regions::append(&mut text, &report.device_regions);
     if !report.open.is_empty() || !report.header.notes.is_empty() {
         text.push('\n');
         append_remarks(&mut text, &report.open, &report.header.notes);

@@ -2,13 +2,15 @@
 //!
 //! Differences, each only where Lightning has nothing to say: control characters in a name are
 //! escaped and names are cut at 200 characters, rows of the sanity check carry the prefix
-//! `[SanityCheck]`, start-up has no percentage of a wall time that it is not part of, and below the table stand how long training waited for data, the actions that
+//! `[SanityCheck]`, start-up has no percentage of a wall time that it is not part of, nor have the rows
+//! `… [device]`, whose times are the device's and stand below those of the host, and below the table stand how long training waited for data, the actions that
 //! are still running and the notes, if there are any.
 
 use std::fmt::Write;
 
 use super::label;
 use super::number::{duration, five_digits, share};
+use super::regions::{DeviceRegion, MARK};
 use super::rows::{RowKey, Rows};
 use super::simple::{ActionStatistics, SimpleReport};
 use super::{OpenAction, ReportHeader};
@@ -23,19 +25,26 @@ pub fn paint(report: &SimpleReport, extended: bool) -> String {
 }
 
 /// The table with some of its rows, or in another order.
-pub fn paint_rows(report: &SimpleReport, extended: bool, rows: &Rows<'_>) -> String {
+pub fn paint_rows(report: &SimpleReport, extended: bool, selected: &Rows<'_>) -> String {
     let mut text = format!("{}\n", title(&report.header));
     let own_key = if extended { RowKey::Total } else { RowKey::Mean };
-    let rows = rows.select(&report.actions, own_key);
+    let rows = selected.select(&report.actions, own_key);
     let rows: Vec<_> = rows.into_iter().map(|row| (label::shown(&row.label()), row)).collect();
-    let name_width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    let regions: Vec<_> = report
+        .device_regions
+        .iter()
+        .filter(|region| selected.is_shown.is_none_or(|is_shown| is_shown(&region.label())))
+        .map(|region| (label::shown(&format!("{}{MARK}", region.label())), region))
+        .collect();
+    let labels = rows.iter().map(|(label, _)| label).chain(regions.iter().map(|(label, _)| label));
+    let name_width = labels.map(|label| label.chars().count()).max().unwrap_or(0);
     if extended {
         // Lightning too leaves the table out when there is nothing to show.
         if !rows.is_empty() {
-            paint_extended(&mut text, report, &rows, name_width);
+            paint_extended(&mut text, report, &rows, &regions, name_width);
         }
     } else {
-        paint_plain(&mut text, &rows, name_width);
+        paint_plain(&mut text, &rows, &regions, name_width);
     }
     text.push('\n');
     let all = report.actions.len();
@@ -85,6 +94,7 @@ fn paint_extended(
     text: &mut String,
     report: &SimpleReport,
     rows: &[(String, &ActionStatistics)],
+    regions: &[(String, &DeviceRegion)],
     name_width: usize,
 ) {
     let wall = report.header.wall_seconds;
@@ -106,16 +116,31 @@ fn paint_extended(
         };
         text.push_str(&table_row(name_width, [label, &mean, &calls, &total, &percentage]));
     }
+    for (label, region) in regions {
+        let (mean, calls) = (five_digits(region.mean_seconds()), region.calls.to_string());
+        let total = five_digits(region.total_seconds);
+        text.push_str(&table_row(name_width, [label, &mean, &calls, &total, "-"]));
+    }
     text.push_str(&rule);
 }
 
-fn paint_plain(text: &mut String, rows: &[(String, &ActionStatistics)], name_width: usize) {
+fn paint_plain(
+    text: &mut String,
+    rows: &[(String, &ActionStatistics)],
+    regions: &[(String, &DeviceRegion)],
+    name_width: usize,
+) {
     let header = table_row(name_width, ["Action", "Mean duration (s)", "Total time (s)"]);
     let rule = rule_below(&header);
     text.extend([rule.as_str(), &header, &rule]);
     for (label, statistics) in rows {
         let mean = five_digits(statistics.mean_seconds());
         let total = five_digits(statistics.total_seconds);
+        text.push_str(&table_row(name_width, [label, &mean, &total]));
+    }
+    for (label, region) in regions {
+        let mean = five_digits(region.mean_seconds());
+        let total = five_digits(region.total_seconds);
         text.push_str(&table_row(name_width, [label, &mean, &total]));
     }
     text.push_str(&rule);

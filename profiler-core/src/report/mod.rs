@@ -42,7 +42,8 @@
 //!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with the fields of
 //!   [`CycleSummary`](tensor::CycleSummary); `key_averages` with `group_by`, `device_name`,
 //!   `has_memory` and `rows`, each with the fields of [`KeyAverage`](tensor::KeyAverage); `modules`, a
-//!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `dropped`; `files`. Memory is in
+//!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `device_counters`, one
+//!   [`DeviceCounterStatistics`](tensor::DeviceCounterStatistics) per device; `dropped`; `files`. Memory is in
 //!   **bytes** (fields that end in `_bytes`), operations are counted (`flops`).
 //! * Memory: each of `actions`, and of `threads[i].actions`, has the fields of
 //!   [`ActionMemory`](memory::ActionMemory); `process` those of
@@ -57,6 +58,9 @@
 //!   `line`, `hits`, `seconds` and `memory` (`null`, or `max_bytes`, `increment_bytes` and
 //!   `occurrences`). A hit is a scope of `overhead`.
 //!
+//! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock, each
+//! with the fields of [`DeviceRegion`](regions::DeviceRegion). They are in no other number.
+//!
 //! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
 //! that they do not know: new ones do not raise the version.
 
@@ -65,6 +69,7 @@ pub mod advanced;
 mod arrow;
 mod counters;
 pub mod detailed;
+pub(crate) mod device_counters;
 mod label;
 pub mod lightning;
 pub mod lines;
@@ -76,6 +81,7 @@ pub mod number;
 pub(crate) mod ops;
 pub mod prof;
 pub mod pstats;
+pub mod regions;
 pub mod rows;
 pub mod samples;
 pub mod samples_page;

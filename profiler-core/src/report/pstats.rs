@@ -17,6 +17,7 @@ use super::advanced::{ActionProfile, AdvancedReport, FunctionKey, FunctionStatis
 use super::label;
 use super::lightning::{append_remarks, title};
 use super::number::shortest;
+use super::regions;
 use super::samples_page;
 use crate::advanced::LineCountRestriction;
 
@@ -49,6 +50,7 @@ pub fn paint_with(report: &AdvancedReport, options: &PstatsOptions<'_>) -> Strin
     } else if report.actions.is_empty() {
         text.push('\n');
     }
+    regions::append(&mut text, &report.device_regions);
     append_remarks(&mut text, &report.open, &header.notes);
     text
 }

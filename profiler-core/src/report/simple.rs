@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::regions::DeviceRegion;
 use super::{OpenAction, ReportHeader};
 use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
@@ -21,6 +22,10 @@ pub struct SimpleReport {
     /// [says so](DataWaiting).
     #[serde(default)]
     pub data_waiting: Option<DataWaiting>,
+    /// Regions of devices, by the device's own clock, the longest total first; in none of the other
+    /// numbers.
+    #[serde(default)]
+    pub device_regions: Vec<DeviceRegion>,
 }
 
 impl SimpleReport {

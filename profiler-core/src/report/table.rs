@@ -12,11 +12,12 @@ pub(super) struct Table<const COLUMNS: usize> {
     header: [String; COLUMNS],
     /// `None`: a rule.
     rows: Vec<Option<[String; COLUMNS]>>,
+    is_hidden: [bool; COLUMNS],
 }
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
     pub(super) fn new(header: [&str; COLUMNS]) -> Self {
-        Self { header: header.map(str::to_owned), rows: vec![None] }
+        Self { header: header.map(str::to_owned), rows: vec![None], is_hidden: [false; COLUMNS] }
     }
 
     pub(super) fn row(&mut self, cells: [String; COLUMNS]) {
@@ -27,15 +28,21 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.push(None);
     }
 
+    /// Leaves a column out, of those before the last.
+    pub(super) fn hide(&mut self, column: usize) {
+        self.is_hidden[column] = true;
+    }
+
     /// The table, each line ended by a line break, without spaces at the ends.
     pub(super) fn paint(&self) -> String {
         let widths = self.widths();
-        let all = widths.iter().sum::<usize>() + GAP.len() * COLUMNS.saturating_sub(1);
+        let columns = self.is_hidden.iter().filter(|is_hidden| !**is_hidden).count();
+        let all = widths.iter().sum::<usize>() + GAP.len() * columns.saturating_sub(1);
         let rule = "─".repeat(all.min(PAGE_WIDTH));
         let mut text = String::new();
         let header = Some(Some(&self.header));
         for row in header.into_iter().chain(self.rows.iter().map(Option::as_ref)) {
-            let line = row.map_or_else(|| rule.clone(), |cells| line(cells, &widths));
+            let line = row.map_or_else(|| rule.clone(), |cells| self.line(cells, &widths));
             text.push_str(line.trim_end());
             text.push('\n');
         }
@@ -45,25 +52,29 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     fn widths(&self) -> [usize; COLUMNS] {
         let mut widths = [0; COLUMNS];
         for cells in self.rows.iter().flatten().chain([&self.header]) {
-            for (width, cell) in widths.iter_mut().zip(cells) {
+            let shown = widths.iter_mut().zip(cells).zip(self.is_hidden);
+            for ((width, cell), _) in shown.filter(|(_, is_hidden)| !is_hidden) {
                 *width = (*width).max(cell.width());
             }
         }
         widths
     }
-}
 
-fn line(cells: &[String], widths: &[usize]) -> String {
-    let last = cells.len().saturating_sub(1);
-    let mut line = String::new();
-    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        if column < last {
-            line.push_str(&" ".repeat(width.saturating_sub(cell.width())));
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let last = cells.len().saturating_sub(1);
+        let mut line = String::new();
+        for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+            if self.is_hidden[column] {
+                continue;
+            }
+            if column < last {
+                line.push_str(&" ".repeat(width.saturating_sub(cell.width())));
+            }
+            line.push_str(cell);
+            line.push_str(GAP);
         }
-        line.push_str(cell);
-        line.push_str(GAP);
+        line
     }
-    line
 }
 
 #[cfg(test)]
@@ -82,6 +93,14 @@ mod tests {
                         12345678     层  x\n\
                         ───────────────────────\n              1\n";
         assert_eq!(table.paint(), expected);
+    }
+
+    #[test]
+    fn a_hidden_column_takes_no_room() {
+        let mut table = Table::new(["a", "hidden", "b"]);
+        table.row(["1", "2", "3"].map(str::to_owned));
+        table.hide(1);
+        assert_eq!(table.paint(), "a  b\n────\n1  3\n");
     }
 
     #[test]

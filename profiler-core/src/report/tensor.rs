@@ -3,7 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::ReportHeader;
+pub use super::device_counters::{
+    ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
+};
 pub use super::ops::{SortKey, TableOptions, UnknownSortKey};
+use super::regions::DeviceRegion;
 use crate::ActionKind;
 use crate::hook::{MemoryDevice, TensorShape};
 use crate::tensor::{GroupBy, Phase, Schedule};
@@ -29,6 +33,13 @@ pub struct TensorReport {
     pub modules: Vec<ModuleStatistics>,
     /// Work on devices that a warm step does not have; not in the table.
     pub tuning: Vec<TuningSummary>,
+    /// Regions of devices, by the device's own clock, the longest total first. What ran in them has
+    /// rows of its own: these are in none of the other numbers.
+    #[serde(default)]
+    pub device_regions: Vec<DeviceRegion>,
+    /// What devices' counters showed during each action; empty where none were sampled.
+    #[serde(default)]
+    pub device_counters: Vec<DeviceCounterStatistics>,
     /// What there was no room for.
     pub dropped: DroppedEvents,
     /// The files that were written.
@@ -61,7 +72,7 @@ pub struct DroppedEvents {
     pub events: u64,
     /// Allocations and frees.
     pub memory: u64,
-    /// Kernels and copies.
+    /// Kernels, copies, and samples of devices' counters.
     pub device: u64,
 }
 

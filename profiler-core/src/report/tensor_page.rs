@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use super::device_counters;
 use super::label;
 use super::lightning::{append_remarks, title};
 use super::modules;
 use super::number::{duration, grouped};
+use super::regions;
 use super::tensor::{TableOptions, TensorReport};
 
 /// Columns of a wide terminal.
@@ -23,12 +25,13 @@ pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
         text.push_str(&table);
         paint_cut(&mut text, report, options);
     }
-    let tree = modules::paint(&report.modules);
-    if !tree.is_empty() {
+    let parts = [device_counters::paint(&report.device_counters), modules::paint(&report.modules)];
+    for part in parts.iter().filter(|part| !part.is_empty()) {
         text.push('\n');
-        text.push_str(&tree);
+        text.push_str(part);
     }
     paint_tuning(&mut text, report);
+    regions::append(&mut text, &report.device_regions);
     if !report.files.is_empty() || !report.header.notes.is_empty() {
         text.push('\n');
     }

@@ -6,8 +6,11 @@ mod summarize;
 mod table;
 mod waiting;
 
+use std::sync::Arc;
+
 pub use self::counters::{SimpleCountersProfiler, SimpleIoProfiler};
 use self::table::SimpleTable;
+use crate::hook::{self, RegionSink};
 use crate::recorder::Recorder;
 use crate::report::{Report, SimpleReport, detailed, lightning};
 use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage};
@@ -85,8 +88,10 @@ impl SimpleProfiler {
     }
 
     /// The numbers so far. Other threads may go on recording meanwhile: a row then has all calls
-    /// that it counts, and possibly the time of one more.
+    /// that it counts, and possibly the time of one more. Regions of a device that are under way are
+    /// waited for.
     pub fn snapshot(&self) -> SimpleReport {
+        hook::deliver_regions();
         summarize::summarize(self.recorder.collect(), &self.output.run())
     }
 }
@@ -100,12 +105,17 @@ impl Profiler for SimpleProfiler {
         self.recorder.stop(action)
     }
 
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        Some(self.recorder.region_sink())
+    }
+
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.output.setup(stage, run);
         self.recorder.begin(stage);
     }
 
     fn teardown(&self, stage: Option<Stage>) {
+        hook::deliver_regions();
         self.recorder.end(stage);
         self.output.teardown(stage);
     }

@@ -36,6 +36,7 @@ pub(super) fn summarize(
         header,
         actions,
         data_waiting: data_waiting(&collected),
+        device_regions: collected.device_regions(),
         threads: collected
             .by_thread_name()
             .into_iter()

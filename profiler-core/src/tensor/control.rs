@@ -7,6 +7,7 @@ use super::profile::Profile;
 use super::recording::Recording;
 use super::schedule::StepPhase;
 use super::settings::Settings;
+use crate::recorder::regions::Regions;
 use crate::{RunContext, Stage};
 
 /// All stages that run.
@@ -37,6 +38,8 @@ pub(super) struct StageRun {
     pub(super) is_provisional: bool,
     /// What the cycles have shown so far.
     pub(super) profile: Profile,
+    /// Regions of devices.
+    pub(super) regions: Regions,
     /// The files that were written.
     pub(super) files: Vec<PathBuf>,
     /// What could not be done, in words.
@@ -56,6 +59,7 @@ impl StageRun {
             pauses: 0,
             is_provisional: false,
             profile: Profile::default(),
+            regions: Regions::default(),
             files: Vec::new(),
             notes: Vec::new(),
         };

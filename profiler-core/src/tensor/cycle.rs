@@ -11,7 +11,7 @@ use super::pairs::pair;
 use super::recording::{Dropped, Recording, TrackLog};
 use super::track::LogSnapshot;
 use crate::clock::Rate;
-use crate::hook::{Context, DeviceEvent, MemoryLabel, OpenActions, Timestamp};
+use crate::hook::{Context, CounterSample, DeviceEvent, MemoryLabel, OpenActions, Timestamp};
 use crate::recorder::ThreadName;
 use crate::{Action, RunContext, Stage};
 
@@ -34,6 +34,8 @@ pub struct Cycle {
     pub ended: Timestamp,
     /// What happened on devices, in the order in which it became known.
     pub device_events: Vec<DeviceEvent>,
+    /// What devices' counters showed, in the order in which it became known.
+    pub device_counters: Vec<CounterSample>,
     /// What is known of what memory is for.
     pub memory_labels: Vec<MemoryLabel>,
     /// When each of them was told.
@@ -139,6 +141,7 @@ impl Cycle {
             started: Timestamp::from_ticks(recording.started),
             ended: Timestamp::from_ticks(ended),
             device_events,
+            device_counters: recording.take_counter_samples(),
             memory_labels,
             memory_label_times,
             dropped: recording.dropped(),

@@ -34,7 +34,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::allocation::uncounted;
 use crate::clock::Clock;
 use crate::hook::{
-    self, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    self, CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart,
+    PastMemoryChange, RegionSink,
 };
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
@@ -215,6 +216,17 @@ impl Profiler for TensorProfiler {
     fn past_memory(&self, change: &PastMemoryChange) {
         if let Some(recording) = self.current_recording() {
             recording.add_past_memory(*change);
+        }
+    }
+
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        self.number()?;
+        Some(self.current_recording()?)
+    }
+
+    fn device_counter(&self, sample: &CounterSample) {
+        if let Some(recording) = self.current_recording() {
+            recording.add_counter_sample(*sample);
         }
     }
 

@@ -10,9 +10,11 @@ use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
 use crate::forking::apart_from_forks;
 use crate::hook::{
-    ContextTable, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange, Timestamp, TimingMethod,
+    ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange,
+    RegionSink, Timestamp, TimingMethod,
 };
 use crate::recorder::ThreadName;
+use crate::recorder::regions::Regions;
 use crate::sync::Tally;
 
 /// Events, of whatever kind, for which there was no room, or that came after the end.
@@ -22,7 +24,7 @@ pub struct Dropped {
     pub events: u64,
     /// Allocations and frees.
     pub memory: u64,
-    /// Kernels and copies.
+    /// Kernels, copies, and samples of devices' counters.
     pub device: u64,
 }
 
@@ -51,10 +53,12 @@ pub(crate) struct Recording {
     device: Mutex<Vec<DeviceEvent>>,
     calls: Mutex<Vec<DriverCall>>,
     past_memory: Mutex<Vec<PastMemoryChange>>,
+    counters: Mutex<Vec<CounterSample>>,
     labels: Mutex<Vec<(MemoryLabel, Timestamp)>>,
     dropped_device: AtomicU64,
     dropped_calls: AtomicU64,
     dropped_past_memory: AtomicU64,
+    regions: Mutex<Regions>,
 }
 
 /// What one thread records into.
@@ -86,10 +90,12 @@ impl Recording {
             device: Mutex::default(),
             calls: Mutex::default(),
             past_memory: Mutex::default(),
+            counters: Mutex::default(),
             labels: Mutex::default(),
             dropped_device: AtomicU64::new(0),
             dropped_calls: AtomicU64::new(0),
             dropped_past_memory: AtomicU64::new(0),
+            regions: Mutex::default(),
         }
     }
 
@@ -156,6 +162,18 @@ impl Recording {
         }
     }
 
+    /// One that was taken before the beginning belongs to nobody.
+    pub(crate) fn add_counter_sample(&self, sample: CounterSample) {
+        if sample.time.ticks() < self.started {
+            return;
+        }
+        if self.budget.take(1) {
+            lock(&self.counters).push(sample);
+        } else {
+            self.dropped_device.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn add_label(&self, label: MemoryLabel, time: Timestamp) {
         if self.budget.take(1) {
             lock(&self.labels).push((label, time));
@@ -164,6 +182,10 @@ impl Recording {
 
     pub(crate) fn take_device_events(&self) -> Vec<DeviceEvent> {
         std::mem::take(&mut *lock(&self.device))
+    }
+
+    pub(crate) fn take_counter_samples(&self) -> Vec<CounterSample> {
+        std::mem::take(&mut *lock(&self.counters))
     }
 
     pub(crate) fn take_afterwards(&self) -> FxHashMap<u64, Afterwards> {
@@ -175,6 +197,10 @@ impl Recording {
         std::mem::take(&mut *lock(&self.labels))
     }
 
+    pub(crate) fn take_regions(&self) -> Regions {
+        std::mem::take(&mut *lock(&self.regions))
+    }
+
     pub(crate) fn dropped(&self) -> Dropped {
         let tracks = self.tracks();
         Dropped {
@@ -184,5 +210,17 @@ impl Recording {
                 + self.dropped_past_memory.load(Ordering::Relaxed),
             device: self.dropped_device.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// A region belongs to the recording in which it was opened.
+impl RegionSink for Recording {
+    fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
+        lock(&self.regions).add(event.action, nanoseconds);
+        self.add_device_event(*event);
+    }
+
+    fn lost(&self, why: &str) {
+        lock(&self.regions).add_lost(why, 1);
     }
 }

@@ -174,7 +174,12 @@ impl TensorProfiler {
         };
         let cycle = Cycle::take(&recording, name, ended);
         recording.end();
-        self.control().top().profile.add(&cycle);
+        {
+            let mut control = self.control();
+            let run = control.top();
+            run.profile.add(&cycle);
+            run.regions.merge(&recording.take_regions());
+        }
         self.hand_over(&cycle);
     }
 

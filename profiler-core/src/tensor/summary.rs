@@ -9,6 +9,7 @@ use super::schedule::Schedule;
 use super::{GroupBy, TensorProfiler, writer};
 use crate::clock::{Clock, Rate};
 use crate::hook::OpStart;
+use crate::recorder::regions;
 use crate::report::number::grouped;
 use crate::report::tensor::{KeyAverages, TensorReport};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
@@ -50,6 +51,8 @@ impl TensorProfiler {
             key_averages,
             modules: profile.modules(),
             tuning: profile.tuning(),
+            device_regions: regions::statistics([(None, &run.regions)]),
+            device_counters: profile.device_counters(),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
         }
@@ -97,6 +100,7 @@ fn notes(run: &StageRun, schedule: Option<Schedule>) -> Vec<String> {
     notes.extend(note_on_steps(run, schedule));
     note_on_losses(&run.profile, &mut notes);
     note_on_devices(&run.profile, &mut notes);
+    notes.extend(run.regions.notes());
     notes.extend(run.notes.iter().cloned());
     notes
 }
@@ -148,7 +152,7 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
     let kinds = [
         (dropped.events, "ops, actions and other scopes"),
         (dropped.memory, "allocations and frees"),
-        (dropped.device, "kernels and copies"),
+        (dropped.device, "kernels, copies and samples of devices' counters"),
     ];
     for (count, what) in kinds {
         let rest = "were dropped, because max_events was reached or they came too late; the numbers \

@@ -1,6 +1,6 @@
 //! The CUDA of the tests, as a program would call it.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
 use libloading::Library;
@@ -13,6 +13,8 @@ pub struct Cuda {
     memory: unsafe extern "C" fn(i32, u64, u64),
     wait: unsafe extern "C" fn(u32),
     overhead: unsafe extern "C" fn(u32, u64),
+    begin: unsafe extern "C" fn(*const std::ffi::c_char, *const std::ffi::c_char) -> u32,
+    end: unsafe extern "C" fn(u32),
     enables: unsafe extern "C" fn() -> i32,
     finalized: unsafe extern "C" fn() -> i32,
     is_claimed: unsafe extern "C" fn() -> i32,
@@ -33,6 +35,8 @@ pub fn cuda() -> &'static Cuda {
                 memory: *library.get(b"fake_memory\0").expect("a function"),
                 wait: *library.get(b"fake_wait\0").expect("a function"),
                 overhead: *library.get(b"fake_overhead\0").expect("a function"),
+                begin: *library.get(b"fake_begin\0").expect("a function"),
+                end: *library.get(b"fake_end\0").expect("a function"),
                 enables: *library.get(b"fake_enables\0").expect("a function"),
                 finalized: *library.get(b"fake_finalized\0").expect("a function"),
                 is_claimed: *library.get(b"fake_is_claimed\0").expect("a function"),
@@ -90,6 +94,21 @@ impl Cuda {
     pub fn overhead(&self, kind: u32, nanoseconds: u64) {
         // SAFETY: takes any numbers.
         unsafe { (self.overhead)(kind, nanoseconds) }
+    }
+
+    /// A library's range of NVTX around `work`.
+    pub fn range<T>(
+        &self,
+        name: &'static CStr,
+        domain: &'static CStr,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        // SAFETY: texts that end in a zero and stay.
+        let range = unsafe { (self.begin)(name.as_ptr(), domain.as_ptr()) };
+        let result = work();
+        // SAFETY: takes any number.
+        unsafe { (self.end)(range) };
+        result
     }
 
     /// How often a kind of records was turned on.

@@ -21,10 +21,12 @@ pub struct Scene {
     /// How the library of the tests behaves.
     pub mode: &'static str,
     pub prepare: fn(&mut Command, &Path),
+    /// Played with NVIDIA's own library if there is one.
+    pub is_of_real_library: bool,
 }
 
 const fn scene(name: &'static str, play: fn()) -> Scene {
-    Scene { name, play, mode: "", prepare: |_, _| {} }
+    Scene { name, play, mode: "", prepare: |_, _| {}, is_of_real_library: false }
 }
 
 /// All of them.
@@ -35,6 +37,12 @@ pub const ALL: &[Scene] = &[
     scene("no op", training::no_op),
     scene("memory", training::memory),
     scene("two cycles", training::two_cycles),
+    Scene {
+        prepare: |command, folder| {
+            command.env("NVTX_INJECTION64_PATH", folder.join("libcupti.so.12"));
+        },
+        ..scene("ranges of libraries", training::ranges_of_libraries)
+    },
     Scene { mode: "no-calls", ..scene("by action alone", training::by_action_alone) },
     Scene { mode: "no-clock", ..scene("a clock of its own", training::a_clock_of_its_own) },
     scene("many kernels", limits::many_kernels),
@@ -47,6 +55,18 @@ pub const ALL: &[Scene] = &[
     Scene { mode: "claimed", ..scene("claimed", refusals::claimed) },
     Scene { mode: "not-permitted", ..scene("not permitted", refusals::not_permitted) },
     Scene { mode: "too-new", ..scene("too new", refusals::too_new) },
+    Scene {
+        mode: "too-new",
+        is_of_real_library: true,
+        ..scene("a real library and no real driver", refusals::too_new)
+    },
+    Scene {
+        prepare: |command, _| {
+            command.env_remove("MLPROF_CUDA_DRIVER");
+        },
+        is_of_real_library: true,
+        ..scene("a real library and no driver", refusals::no_driver)
+    },
     Scene {
         prepare: |command, folder| {
             command.env("MLPROF_CUDA_DRIVER", folder.join("nothing.so"));

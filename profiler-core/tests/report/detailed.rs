@@ -185,8 +185,14 @@ fn ranks_open_actions_and_notes_are_said() {
 #[test]
 fn nothing_measured_is_a_report_too() {
     let header = header(None, 0.0);
-    let empty =
-        SimpleReport { header, actions: vec![], threads: vec![], open: vec![], data_waiting: None };
+    let empty = SimpleReport {
+        header,
+        actions: vec![],
+        threads: vec![],
+        open: vec![],
+        data_waiting: None,
+        device_regions: vec![],
+    };
     let text = paint(&empty);
     assert!(text.starts_with("Profiler Report\n\nWall time   0.00 s since 2026-01-02"), "{text}");
     assert!(text.ends_with("\nNo action has ended.\n"), "{text}");

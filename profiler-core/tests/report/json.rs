@@ -88,7 +88,8 @@ fn the_layout_is_as_documented() {
       "elapsed_seconds": 1.5
     }
   ],
-  "data_waiting": null
+  "data_waiting": null,
+  "device_regions": []
 }"#;
     assert_eq!(json, expected);
 }

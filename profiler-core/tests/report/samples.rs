@@ -33,6 +33,7 @@ pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -
         threads: Vec::new(),
         open: Vec::new(),
         data_waiting: None,
+        device_regions: Vec::new(),
     }
 }
 
@@ -105,6 +106,7 @@ pub fn training_run() -> SimpleReport {
         ],
         open: Vec::new(),
         data_waiting: None,
+        device_regions: Vec::new(),
     }
 }
 
@@ -187,6 +189,7 @@ pub fn advanced(actions: Vec<ActionProfile>) -> AdvancedReport {
         threads: Vec::new(),
         open: Vec::new(),
         samples: None,
+        device_regions: Vec::new(),
     }
 }
 

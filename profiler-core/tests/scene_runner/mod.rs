@@ -34,10 +34,9 @@ pub fn run<'scene>(
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let is_chosen =
         |name: &&str| filters.is_empty() || filters.iter().any(|part| name.contains(part.as_str()));
-    let program = std::env::current_exe().expect("the path of this program");
     let mut failed = Vec::new();
     for scene in scenes.into_iter().filter(is_chosen) {
-        let mut command = Command::new(&program);
+        let mut command = this_program();
         command.env(SCENE, scene);
         prepare(scene, &mut command);
         let played = play(&mut command);
@@ -49,6 +48,22 @@ pub fn run<'scene>(
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// This program, under another one if `MLPROF_TEST_UNDER` names one with its options, such as
+/// `valgrind --error-exitcode=9`.
+fn this_program() -> Command {
+    let program = std::env::current_exe().expect("the path of this program");
+    let under = std::env::var("MLPROF_TEST_UNDER").unwrap_or_default();
+    let mut words = under.split_whitespace();
+    match words.next() {
+        Some(other) => {
+            let mut command = Command::new(other);
+            command.args(words).arg(program);
+            command
+        }
+        None => Command::new(program),
+    }
 }
 
 /// Runs a scene to its end, and ends it if it hangs.
@@ -68,11 +83,17 @@ fn play(scene: &mut Command) -> std::io::Result<ExitStatus> {
 
 /// A library in C, from a file of this package's tests.
 pub fn compile(source: &str, folder: &Path, library: &str) -> PathBuf {
+    compile_with(&[], source, folder, library)
+}
+
+/// The same with further options of the compiler.
+pub fn compile_with(options: &[&str], source: &str, folder: &Path, library: &str) -> PathBuf {
     let library = folder.join(library);
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(compiler);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
-    command.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    command.args(["-g", "-O1", "-shared", "-fPIC", "-pthread"]).args(options);
+    command.arg("-o").arg(&library).arg(&source);
     assert!(command.status().expect("a compiler for C").success(), "{}", source.display());
     library
 }

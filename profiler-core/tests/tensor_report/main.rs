@@ -3,6 +3,7 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
+mod counters;
 mod flops;
 mod golden;
 mod notes;

@@ -20,7 +20,7 @@ pub(super) struct Call {
 pub(super) struct Calls(FxHashMap<(bool, u32), Option<Call>>);
 
 /// Asked so often, and answered so fast, that they would only hide the rest; Kineto leaves the like out.
-const SILENT: [&str; 24] = [
+const SILENT: [&str; 28] = [
     "cudaGetDevice",
     "cudaSetDevice",
     "cudaGetLastError",
@@ -45,6 +45,11 @@ const SILENT: [&str; 24] = [
     "cuEventQuery",
     "cuGetProcAddress",
     "cuStreamIsCapturing",
+    // Asked by ourselves, for regions.
+    "cuEventElapsedTime",
+    "cuPointerGetAttribute",
+    "cuStreamGetCtx",
+    "cuThreadExchangeStreamCaptureMode",
 ];
 
 /// `cudaLaunchKernel_v7000` and `cuMemAlloc_v2` are what their callers write without the end.

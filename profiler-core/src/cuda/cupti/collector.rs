@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::buffers::{Buffer, Buffers, SIZE};
@@ -14,6 +14,7 @@ use super::timeline::Timeline;
 use super::unavailable::Unavailable;
 use crate::Interest;
 use crate::allocation::uncounted;
+use crate::cuda::events::set_numbering;
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(Buffers::new);
 
@@ -62,6 +63,20 @@ fn hears_nvtx() -> bool {
     tool.to_string_lossy().contains("cupti")
 }
 
+static NUMBERS: OnceLock<&'static Functions> = OnceLock::new();
+
+/// CUPTI's numbers of a context and a stream of it.
+fn numbers_of(context: *mut c_void, stream: *mut c_void) -> Option<(u32, u32)> {
+    let functions = NUMBERS.get()?;
+    let (mut context_number, mut stream_number) = (0, 0);
+    // SAFETY: both exist, as the caller has work on the stream; the places are ours.
+    let are_known = unsafe {
+        (functions.context_number?)(context, &mut context_number) == code::SUCCESS
+            && (functions.stream_number?)(context, stream, 0, &mut stream_number) == code::SUCCESS
+    };
+    are_known.then_some((context_number, stream_number))
+}
+
 extern "C" fn buffer_requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let given = catch_unwind(|| uncounted(|| BUFFERS.request())).ok().flatten();
     let (start, room) = given.map_or((std::ptr::null_mut(), 0), |given| (given.into_raw(), SIZE));
@@ -95,6 +110,8 @@ impl Collector {
     /// driver knows.
     pub(super) fn new(driver: Option<u32>) -> Result<Self, Unavailable> {
         let functions: &'static Functions = Box::leak(Box::new(Functions::load(driver)?));
+        let _ = NUMBERS.set(functions);
+        set_numbering(numbers_of);
         // Nothing may be claimed, or in use, when the times are agreed on.
         let subscriber = functions.claim()?;
         let timeline = Self::prepare(functions)?;
@@ -128,10 +145,6 @@ impl Collector {
 
     pub(super) fn functions(&self) -> &'static Functions {
         self.functions
-    }
-
-    pub(super) fn is_active(&self) -> bool {
-        lock(&self.active).is_some()
     }
 
     /// Which recording, counted from 1.

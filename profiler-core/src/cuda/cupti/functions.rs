@@ -71,8 +71,6 @@ macro_rules! functions {
 
 functions! {
     required {
-        /// The version of the interface.
-        get_version = b"cuptiGetVersion\0": fn(*mut u32);
         /// The name of a code.
         result_string = b"cuptiGetResultString\0": fn(Code, *mut *const c_char);
         /// Claims CUPTI, of which a process has one user at a time.
@@ -107,6 +105,11 @@ functions! {
         register_timestamp = b"cuptiActivityRegisterTimestampCallback\0": fn(Timestamp);
         /// How records number threads: 1 as the operating system does.
         set_thread_numbers = b"cuptiSetThreadIdType\0": fn(u32);
+        /// Its number of a context.
+        context_number = b"cuptiGetContextId\0": fn(*mut c_void, *mut u32);
+        /// Its number of a context's stream; the third argument says whether the default stream is
+        /// each thread's own.
+        stream_number = b"cuptiGetStreamIdEx\0": fn(*mut c_void, *mut c_void, u8, *mut u32);
         /// Takes CUPTI out of the process.
         finalize = b"cuptiFinalize\0": fn();
     }
@@ -217,14 +220,6 @@ impl Functions {
         Some(name.to_string_lossy().into_owned())
     }
 
-    /// The version of the library's interface; 28 for 12.9, 130000 for 13.0.
-    pub(super) fn version(&self) -> u32 {
-        let mut version = 0;
-        // SAFETY: the place is ours.
-        unsafe { (self.get_version)(&mut version) };
-        version
-    }
-
     /// What a code is called.
     pub(super) fn name_of_code(&self, code: Code) -> String {
         let mut name = std::ptr::null();
@@ -239,6 +234,6 @@ impl Functions {
 
     /// A failure in words.
     pub(super) fn explain(&self, failure: Failure) -> Unavailable {
-        Unavailable::of_failure(failure, self.name_of_code(failure.code), self.version())
+        Unavailable::of_failure(failure, self.name_of_code(failure.code), self.path.clone())
     }
 }

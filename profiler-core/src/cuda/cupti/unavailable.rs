@@ -43,14 +43,15 @@ pub(crate) enum Unavailable {
          root"
     )]
     NotPermitted(String),
-    /// The driver is older than the library.
+    /// Mostly since the driver is older than the library.
     #[error(
-        "libcupti (interface {version}) is newer than the driver ({name}): take the libcupti of the \
-         CUDA version that the driver knows; {VARIABLE} may name the file"
+        "{} does not start with this driver ({name}), which may be older than it: take the libcupti \
+         of the CUDA version that the driver knows; {VARIABLE} may name the file",
+        path.display()
     )]
-    TooNew {
-        /// Of its interface.
-        version: u32,
+    DoesNotStart {
+        /// The file.
+        path: PathBuf,
         /// Of the error.
         name: String,
     },
@@ -68,11 +69,11 @@ pub(crate) enum Unavailable {
 }
 
 impl Unavailable {
-    /// What a failure means. `name` is the error's, `version` the library's.
-    pub(super) fn of_failure(failure: Failure, name: String, version: u32) -> Self {
+    /// What a failure means. `name` is the error's, `path` the library's.
+    pub(super) fn of_failure(failure: Failure, name: String, path: PathBuf) -> Self {
         match failure.code {
             35 | 40 => Self::NotPermitted(name),
-            14 | 15 => Self::TooNew { version, name },
+            14 | 15 | 999 => Self::DoesNotStart { path, name },
             27 | 33 | 41..=45 => Self::NotSupported(name),
             39 => Self::Claimed { name: None },
             _ => Self::Failed { function: failure.function, name },
@@ -93,15 +94,16 @@ mod tests {
     fn each_failure_says_what_to_do() {
         let say = |code| {
             let failure = Failure { function: "cuptiActivityEnable", code };
-            Unavailable::of_failure(failure, "CUPTI_ERROR_X".to_owned(), 130_500).note()
+            Unavailable::of_failure(failure, "CUPTI_ERROR_X".to_owned(), "libcupti.so.13".into())
+                .note()
         };
         for (code, part) in [
             (35, "NVreg_RestrictProfilingToAdminUsers=0"),
             (40, "NVreg_RestrictProfilingToAdminUsers=0"),
-            (15, "(interface 130500) is newer than the driver (CUPTI_ERROR_X)"),
+            (15, "libcupti.so.13 does not start with this driver (CUPTI_ERROR_X)"),
             (43, "CUPTI does not work here (CUPTI_ERROR_X)"),
             (39, "another tool (Nsight Systems"),
-            (999, "cuptiActivityEnable fails with CUPTI_ERROR_X"),
+            (998, "cuptiActivityEnable fails with CUPTI_ERROR_X"),
         ] {
             assert!(say(code).contains(part), "{code}: {}", say(code));
         }

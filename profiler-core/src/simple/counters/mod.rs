@@ -7,10 +7,12 @@ mod reading;
 mod table;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use self::reading::Reading;
 use self::table::{CountersSnapshot, CountersTable};
 use super::{Layout, SimpleProfiler};
+use crate::hook::RegionSink;
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Part, Recorder};
 use crate::report::simple::ActionStatistics;
@@ -185,6 +187,10 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
     fn teardown(&self, stage: Option<Stage>) {
         self.simple.teardown(stage);
         self.recorder.end(stage);
+    }
+
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        self.simple.region_sink()
     }
 
     fn summary(&self) -> String {

@@ -6,6 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::kinds::Kinds;
 use super::modules::ModuleId;
 use super::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::hook::{Context, Direction, MemoryDevice};
@@ -204,28 +205,19 @@ impl Fold<'_> {
 pub(super) struct ModuleFinder<'profile> {
     pub(super) tree: &'profile mut PathTree,
     pub(super) links: &'profile mut Links,
-    /// By [`Action::index`]; asking the interner takes a lock.
-    kinds: Vec<Option<ActionKind>>,
+    kinds: Kinds,
 }
 
 impl<'profile> ModuleFinder<'profile> {
     pub(super) fn new(tree: &'profile mut PathTree, links: &'profile mut Links) -> Self {
-        Self { tree, links, kinds: Vec::new() }
-    }
-
-    fn kind(&mut self, action: Action) -> ActionKind {
-        let index = action.index();
-        if index >= self.kinds.len() {
-            self.kinds.resize(index + 1, None);
-        }
-        *self.kinds[index].get_or_insert_with(|| action.kind())
+        Self { tree, links, kinds: Kinds::default() }
     }
 
     /// One thread's events in the order of time.
     pub(super) fn track(&mut self, events: impl DoubleEndedIterator<Item = Event>) {
         let mut stack: Vec<Open<ModuleId>> = Vec::new();
         for event in events.rev() {
-            let kind = self.kind(event.action);
+            let kind = self.kinds.of(event.action);
             let is_forward_op = kind == ActionKind::Op
                 && event.sequence != 0
                 && event.direction == Direction::Forward;

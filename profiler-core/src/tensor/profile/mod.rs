@@ -1,8 +1,10 @@
 //! What all cycles of a stage have shown, put together.
 
 mod averages;
+mod counters;
 mod fold;
 mod group_by;
+mod kinds;
 mod module_view;
 mod modules;
 #[cfg(all(test, not(loom)))]
@@ -13,11 +15,13 @@ use rustc_hash::FxHashMap;
 
 pub use self::group_by::GroupBy;
 
+use self::counters::CounterSums;
 use self::fold::{Bytes, Fold, Links, ModuleFinder};
 use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use super::Cycle;
 use crate::clock::Rate;
 use crate::hook::{DeviceActivity, DeviceEvent, MemoryDevice, ShapeList, TimingMethod};
+use crate::report::device_counters::DeviceCounterStatistics;
 use crate::report::tensor::{CycleSummary, DroppedEvents, KeyAverages, TuningSummary};
 use crate::{Action, clock};
 
@@ -33,6 +37,7 @@ pub(crate) struct Profile {
     memory: FxHashMap<(NodeId, MemoryDevice), Bytes>,
     /// Compiling kernels and trying them out, in ticks.
     tuning: FxHashMap<Action, (u64, u64)>,
+    counters: CounterSums,
     pub(super) totals: Totals,
     pub(super) cycles: Vec<CycleSummary>,
     /// The latest one, listed or not.
@@ -65,6 +70,7 @@ impl Default for Profile {
             tree: PathTree::default(),
             memory: FxHashMap::default(),
             tuning: FxHashMap::default(),
+            counters: CounterSums::default(),
             totals: Totals::default(),
             cycles: Vec::new(),
             last_cycle: None,
@@ -95,6 +101,7 @@ impl Profile {
         for event in &cycle.device_events {
             self.add_device_event(event, &links);
         }
+        self.counters.add(cycle);
         self.totals.unfinished += unfinished;
         self.note(cycle);
     }
@@ -189,6 +196,11 @@ impl Profile {
             longest_first.then_with(|| one.name.cmp(&other.name))
         });
         all
+    }
+
+    /// What devices' counters showed.
+    pub(super) fn device_counters(&self) -> Vec<DeviceCounterStatistics> {
+        self.counters.statistics(Rate::now())
     }
 
     /// Whether there was no room to tell all paths and shapes apart.

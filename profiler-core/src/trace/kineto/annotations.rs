@@ -1,5 +1,6 @@
 //! Actions as devices saw them: on each stream, from the first kernel that an action led to until the
-//! last one.
+//! last one. Steps are left out: TensorBoard's plugin and HolisticTraceAnalysis would take them for
+//! further steps.
 
 use rustc_hash::FxHashMap;
 
@@ -11,8 +12,6 @@ use crate::{Action, ActionKind};
 #[derive(Debug, Clone, Copy)]
 struct Annotation {
     action: Action,
-    /// The number of a step.
-    sequence: u32,
     /// The place of the one around it.
     parent: Option<u32>,
 }
@@ -21,7 +20,6 @@ struct Annotation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) action: Action,
-    pub(super) sequence: u32,
     pub(super) device: u32,
     pub(super) stream: u32,
     pub(super) start: i64,
@@ -53,13 +51,9 @@ impl Annotations {
             self.open.pop();
         }
         let around = self.open.last().map(|(_, place)| *place);
-        if kind.is_action() {
+        if matches!(kind, ActionKind::Action | ActionKind::Module) {
             let place = self.all.len() as u32; // bounded by the events of a cycle
-            self.all.push(Annotation {
-                action: event.action,
-                sequence: event.sequence,
-                parent: around,
-            });
+            self.all.push(Annotation { action: event.action, parent: around });
             self.open.push((start, place));
         } else if kind == ActionKind::Launch
             && event.sequence != 0
@@ -83,8 +77,8 @@ impl Annotations {
     /// All of them.
     pub(super) fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         self.spans.iter().map(|((place, device, stream), (start, end))| {
-            let Annotation { action, sequence, .. } = self.all[*place as usize];
-            Span { action, sequence, device: *device, stream: *stream, start: *start, end: *end }
+            let action = self.all[*place as usize].action;
+            Span { action, device: *device, stream: *stream, start: *start, end: *end }
         })
     }
 }

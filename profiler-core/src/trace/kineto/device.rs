@@ -6,7 +6,6 @@ use std::io::{self, Write};
 
 use super::annotations::Span;
 use super::{ArrowEnd, Writer};
-use crate::ActionKind;
 use crate::hook::{DeviceActivity, DeviceEvent, KernelLaunch, TimingMethod};
 use crate::trace::nest::Lanes;
 
@@ -92,10 +91,6 @@ impl<W: Write> Writer<'_, W> {
         self.separate()?;
         self.json.raw("{\"ph\":\"X\",\"cat\":\"gpu_user_annotation\",\"name\":\"");
         self.json.raw(self.names.escaped(span.action));
-        if self.names.kind(span.action) == ActionKind::Step {
-            self.json.raw("#");
-            self.json.integer(span.sequence);
-        }
         self.json.raw("\"");
         self.place(queue.process, track, span.start);
         self.json.raw(",\"dur\":");

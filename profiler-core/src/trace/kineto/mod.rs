@@ -13,6 +13,7 @@
 //! | kernels, copies, fills | `kernel`, `gpu_memcpy`, `gpu_memset` | process = device, thread = stream |
 //! | actions as a stream saw them, from their first kernel to their last | `gpu_user_annotation` | the stream |
 //! | waiting for a device | `cuda_sync` | the stream |
+//! | counters: utilization, memory, power, … | `device_counter` | process = device, one curve each |
 //! | compiling and tuning of kernels | `overhead` | a track of its own per device |
 //! | allocations and frees | `[memory]` instants | the thread |
 //! | launch → kernel | `ac2g` arrows | |
@@ -36,6 +37,7 @@
 //! that traces of several processes can be laid over one another.
 
 mod annotations;
+mod counters;
 mod device;
 mod fragments;
 mod header;
@@ -86,6 +88,7 @@ pub fn write(cycle: &Cycle, name: &str, out: impl Write) -> io::Result<()> {
     writer.header()?;
     writer.host_events()?;
     writer.device_events()?;
+    writer.counters()?;
     writer.track_names()?;
     writer.footer(name);
     writer.json.finish()

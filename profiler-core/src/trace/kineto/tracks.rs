@@ -29,7 +29,9 @@ pub(super) struct Tracks {
 
 impl Tracks {
     pub(super) fn new(cycle: &Cycle) -> Self {
-        let devices: BTreeSet<u32> = cycle.device_events.iter().map(|event| event.device).collect();
+        let worked = cycle.device_events.iter().map(|event| event.device);
+        let asked = cycle.device_counters.iter().map(|sample| sample.device);
+        let devices: BTreeSet<u32> = worked.chain(asked).collect();
         let process = u64::from(std::process::id());
         // In a container the process may have the number of a device.
         let is_device = devices.iter().any(|device| u64::from(*device) == process);

@@ -35,7 +35,7 @@ pub fn not_permitted() {
 }
 
 pub fn too_new() {
-    says(&trained(), &["is newer than the driver", "MLPROF_CUPTI_LIBRARY"]);
+    says(&trained(), &["libcupti.so.12 does not start with this driver", "MLPROF_CUPTI_LIBRARY"]);
 }
 
 pub fn no_driver() {
@@ -43,7 +43,7 @@ pub fn no_driver() {
 }
 
 pub fn another_library() {
-    says(&trained(), &["libcuda.so.1 cannot be used", "cuptiGetVersion"]);
+    says(&trained(), &["libcuda.so.1 cannot be used", "undefined symbol: cupti"]);
 }
 
 pub fn no_library() {

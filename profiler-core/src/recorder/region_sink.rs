@@ -1,0 +1,70 @@
+//! Regions of devices on their way into the session that they were opened in.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::regions::Regions;
+use super::{Recorder, Session, Sessions, Table};
+use crate::Stage;
+use crate::forking::apart_from_forks;
+use crate::hook::{DeviceEvent, RegionSink};
+
+impl<T: Table> Recorder<T> {
+    /// Where regions go that are opened now, or later.
+    pub(crate) fn region_sink(&self) -> Arc<dyn RegionSink> {
+        self.sessions.clone()
+    }
+}
+
+impl<T: Table> RegionSink for Mutex<Sessions<T>> {
+    fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
+        apart_from_forks(|| {
+            let mut sessions = self.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(session) = sessions.at(event.start.ticks()) {
+                session.regions.add(event.action, nanoseconds);
+            }
+        });
+    }
+
+    fn lost(&self, why: &str) {
+        apart_from_forks(|| {
+            let mut sessions = self.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(session) = sessions.running.last_mut() {
+                session.regions.add_lost(why, 1);
+            }
+        });
+    }
+}
+
+impl<T: Table> Sessions<T> {
+    /// The session that something belongs to that began at `ticks`.
+    fn at(&mut self, ticks: u64) -> Option<&mut Session<T>> {
+        let running = self.running.iter().rposition(|session| session.started <= ticks);
+        let session = match (running, &mut self.finished) {
+            (Some(position), _) => &mut self.running[position],
+            (None, Some(finished)) => finished,
+            (None, None) => self.running.first_mut()?,
+        };
+        // What is inside and over has its own numbers.
+        let is_there = |inner: &Session<T>| {
+            inner.started <= ticks && inner.ended.is_some_and(|end| ticks < end)
+        };
+        match session.inner.iter().position(is_there) {
+            Some(position) => session.inner.get_mut(position),
+            None => Some(session),
+        }
+    }
+}
+
+impl<T: Table> Session<T> {
+    /// Its regions and those of stages inside it that are over.
+    pub(super) fn add_regions(
+        &self,
+        regions: &mut Vec<(Option<Stage>, Regions)>,
+        sub_stage: Option<Stage>,
+    ) {
+        if !self.regions.is_empty() {
+            regions.push((sub_stage, self.regions.clone()));
+        }
+        self.inner.iter().for_each(|inner| inner.add_regions(regions, inner.stage));
+    }
+}
