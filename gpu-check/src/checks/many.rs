@@ -77,12 +77,13 @@ fn notes(recorded: &Recorded) -> Row {
     let recording = &recorded.recording;
     let mut unsaid = Vec::new();
     let kinds = [
-        (recording.dropped.device, "kernels and copies were dropped"),
-        (recording.dropped.events, "ops, actions and other scopes were dropped"),
+        (recording.dropped.device, "kernels"),
+        (recording.dropped.events, "ops, actions and other scopes"),
     ];
-    for (count, words) in kinds {
-        let words = format!("{} {words}", grouped(count));
-        if count > 0 && !recorded.has_note(&words) {
+    for (count, what) in kinds {
+        let words = format!("{} {what}", grouped(count));
+        let says_so = |note: &String| note.starts_with(&words) && note.contains("were dropped");
+        if count > 0 && !recorded.report.header.notes.iter().any(says_so) {
             unsaid.push(words);
         }
     }
