@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use profiler_core::hook::{
-    DeviceActivity, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
-    RegionSink, TimingMethod,
+    CounterSample, DeviceActivity, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart,
+    PastMemoryChange, RegionSink, TimingMethod,
 };
 use profiler_core::report::tensor::TensorReport;
 use profiler_core::tensor::{Cycle, Dropped, Schedule};
@@ -80,7 +80,7 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// How many kernels the driver told of.
     pub kernels: u64,
-    /// How many things of devices anybody told of.
+    /// How many things of devices anybody told of, samples of their counters included.
     pub told_count: u64,
     /// What there was no room for.
     pub dropped: Dropped,
@@ -168,6 +168,11 @@ impl Profiler for Keeper {
         self.inner.device_event(event);
     }
 
+    fn device_counter(&self, sample: &CounterSample) {
+        self.told.count.fetch_add(1, Ordering::Relaxed);
+        self.inner.device_counter(sample);
+    }
+
     fn driver_call(&self, call: &DriverCall) {
         self.inner.driver_call(call);
     }
@@ -186,6 +191,14 @@ impl Profiler for Keeper {
 
     fn step(&self) {
         self.inner.step();
+    }
+
+    fn pause(&self) {
+        self.inner.pause();
+    }
+
+    fn resume(&self) {
+        self.inner.resume();
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -219,7 +232,7 @@ impl Recording {
             kernels: told.kernels.load(Ordering::Relaxed),
             told_count: told.count.load(Ordering::Relaxed),
             dropped: cycle.dropped,
-            kept_count: cycle.device_events.len() as u64,
+            kept_count: (cycle.device_events.len() + cycle.device_counters.len()) as u64,
             told_twice: cycle.kernels_told_twice,
             trace_error,
             ..Self::default()
