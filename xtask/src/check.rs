@@ -3,15 +3,19 @@
 use crate::libtorch::Libtorch;
 use crate::steps::{Step, run_all};
 
-/// Checks all packages. Lints and documentation use the release profile: they then share the
-/// build scripts and macros that the tests of burn's parts have built.
+/// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
+/// and is of use only where there is a GPU. Lints and documentation use the release profile: they then
+/// share the build scripts and macros that the tests of burn's parts have built.
 pub fn run() -> Result<(), String> {
     // The build scripts of tch's parts run for lints and documentation too.
     let libtorch = Libtorch::of_workspace()?.variables();
     run_all(&[
         Step::cargo("formatting", "fmt --all --check"),
-        Step::cargo("lints", "clippy --release --workspace --all-targets -- -D warnings")
-            .variables(&libtorch),
+        Step::cargo(
+            "lints",
+            "clippy --release --workspace --exclude gpu-check --all-targets -- -D warnings",
+        )
+        .variables(&libtorch),
         Step::cargo(
             "lints of the core, all features",
             "clippy --release -p profiler-core -p profiler-macros --all-features --all-targets \
@@ -28,7 +32,7 @@ pub fn run() -> Result<(), String> {
             "clippy --profile wgpu -p burn-plugin -p burn-digits --features burn-digits/wgpu \
              --no-deps --lib --test wgpu -- -D warnings",
         ),
-        Step::cargo("documentation", "doc --release --workspace --no-deps")
+        Step::cargo("documentation", "doc --release --workspace --exclude gpu-check --no-deps")
             .variables(&libtorch)
             .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod gpu_check;
 mod libtorch;
 mod newest;
 mod run;
@@ -34,6 +35,10 @@ Usage: cargo xtask <command>
   bench tch [...]       what recording libtorch's ops costs, beside torch's own profiler in the same
                         process, and how their numbers agree (--json FILE, --help)
   bench <name> --lto    one of the above but digits and tch, built with link-time optimisation
+  gpu-check [...]       on a machine with an NVIDIA GPU: check kernels, times, traces and costs, and
+                        end with one table (--only NAME, --python PATH, --save-fixtures FOLDER,
+                        --help). burn's CUDA backend takes minutes to build, and downloads an LLVM;
+                        --without-burn leaves it out, --candle builds candle's, which needs nvcc
 
 libtorch is the one that LIBTORCH names, else Python's PyTorch if LIBTORCH_USE_PYTORCH is set, else
 a CPU-only one that is made of PyPI's torch, once (Linux; up to 0.9 GB to download, 0.5 GB to keep).
@@ -50,6 +55,7 @@ fn main() -> ExitCode {
         ["libtorch", "--tch", version] => libtorch::print(Some(version)),
         ["run", package, rest @ ..] => run::run(package, rest),
         ["bench", name, rest @ ..] if bench::PROGRAMS.contains(name) => bench::run(name, rest),
+        ["gpu-check", rest @ ..] => return gpu_check::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

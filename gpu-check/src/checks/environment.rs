@@ -1,0 +1,56 @@
+//! What there is, and whether one kernel is seen.
+
+use super::Shared;
+use crate::gpu::Kernel;
+use crate::machine::loaded_library;
+use crate::options::Options;
+use crate::outcome::Row;
+use crate::recording::{Plan, record};
+
+/// How the note begins that says why there is nothing.
+const NOTHING: &str = "no kernels and copies of CUDA";
+
+pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
+    let gpu = shared.gpu()?;
+    let recorded = record(Plan::default(), |_| {
+        gpu.launch(Kernel::Empty, 1)?;
+        gpu.wait()
+    })?;
+    let notes = &recorded.report.header.notes;
+    let about_nothing: Vec<_> =
+        notes.iter().filter(|note| note.starts_with(NOTHING)).map(String::as_str).collect();
+    let kernels = recorded.recording.kernels;
+    let measured = match about_nothing.as_slice() {
+        [] => format!("{kernels} of 1 kernel collected"),
+        words => words.join("; "),
+    };
+    let is_good = about_nothing.is_empty() && kernels == 1;
+    Ok(vec![
+        Row::told("environment: device", gpu.name()?),
+        Row::told("environment: driver", driver(&gpu.cuda_version()?)),
+        Row::told("environment: CUPTI", cupti()),
+        Row::decided(
+            "environment: a kernel",
+            measured,
+            "1, and no note that says why not",
+            is_good,
+        ),
+    ])
+}
+
+/// The version of the driver's own numbering stands in a file of its kernel module's.
+fn driver(cuda: &str) -> String {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    let own = text.lines().next().and_then(|line| line.split("Kernel Module").nth(1));
+    let own = own.and_then(|rest| rest.split_whitespace().find(|word| word.contains('.')));
+    match own {
+        Some(own) => format!("{own}, which knows CUDA {cuda}"),
+        None => format!("knows CUDA {cuda}"),
+    }
+}
+
+/// The file says which version it is, if links to it are followed.
+fn cupti() -> String {
+    let Some(path) = loaded_library("libcupti") else { return "not loaded".to_owned() };
+    std::fs::canonicalize(&path).unwrap_or(path).display().to_string()
+}

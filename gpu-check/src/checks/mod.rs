@@ -1,0 +1,119 @@
+//! The checks.
+
+#[cfg(feature = "burn")]
+mod burn;
+#[cfg(feature = "candle")]
+mod candle;
+mod environment;
+mod many;
+mod overhead;
+mod regions;
+#[cfg(feature = "burn")]
+mod trace;
+
+use crate::gpu::Gpu;
+use crate::options::Options;
+use crate::outcome::Row;
+
+/// One check; its rows of the table, or why it broke off.
+pub struct Check {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What is checked, in one line.
+    pub about: &'static str,
+    pub run: fn(&Options, &mut Shared) -> Result<Vec<Row>, String>,
+}
+
+/// What several checks use, made when the first of them needs it.
+#[derive(Default)]
+pub struct Shared {
+    gpu: Option<Gpu>,
+    #[cfg(feature = "burn")]
+    steps: Option<burn::Steps>,
+}
+
+impl Shared {
+    fn gpu(&mut self) -> Result<&Gpu, String> {
+        let gpu = match self.gpu.take() {
+            Some(gpu) => gpu,
+            None => Gpu::open()?,
+        };
+        Ok(self.gpu.insert(gpu))
+    }
+}
+
+/// In the order in which they run: those without a framework first, since burn's hooks stay for the
+/// life of the process once they are in; of burn's the one that needs it without hooks.
+pub const CHECKS: [Check; 9] = [
+    Check {
+        name: "environment",
+        about: "driver, device and CUPTI are found, and a kernel is collected",
+        run: environment::run,
+    },
+    Check {
+        name: "regions",
+        about: "profile_device against the kernels inside, on a stream of cudarc's",
+        run: regions::run,
+    },
+    Check {
+        name: "overhead",
+        about: "what collecting costs per kernel, beside torch.profiler",
+        run: overhead::run,
+    },
+    Check {
+        name: "many",
+        about: "ten million kernels in bounded memory, all accounted for",
+        run: many::run,
+    },
+    Check {
+        name: "step",
+        about: "device time of burn's training steps against CUDA's events",
+        run: of_burn::STEP,
+    },
+    Check {
+        name: "counted",
+        about: "as many kernels by CUPTI as burn launched, and ops have their times",
+        run: of_burn::COUNTED,
+    },
+    Check {
+        name: "times",
+        about: "CUPTI's times of burn's kernels against burn's own measurement",
+        run: of_burn::TIMES,
+    },
+    Check {
+        name: "trace",
+        about: "HolisticTraceAnalysis reads the trace of burn's steps; --save-fixtures keeps it",
+        run: of_burn::TRACE,
+    },
+    Check { name: "candle", about: "kernels of candle's ops belong to their action", run: CANDLE },
+];
+
+type Run = fn(&Options, &mut Shared) -> Result<Vec<Row>, String>;
+
+#[cfg(feature = "burn")]
+mod of_burn {
+    use super::{Run, burn, trace};
+
+    pub const STEP: Run = burn::step;
+    pub const COUNTED: Run = burn::counted;
+    pub const TIMES: Run = burn::times;
+    pub const TRACE: Run = trace::run;
+}
+
+#[cfg(not(feature = "burn"))]
+mod of_burn {
+    use super::{Row, Run};
+
+    const WHY: &str = "built without burn";
+
+    pub const STEP: Run = |_, _| Ok(vec![Row::not_run("burn: step against CUDA events", WHY)]);
+    pub const COUNTED: Run = |_, _| Ok(vec![Row::not_run("burn: kernels counted", WHY)]);
+    pub const TIMES: Run = |_, _| Ok(vec![Row::not_run("burn: kernel times", WHY)]);
+    pub const TRACE: Run = |_, _| Ok(vec![Row::not_run("trace", WHY)]);
+}
+
+#[cfg(feature = "candle")]
+const CANDLE: Run = candle::run;
+#[cfg(not(feature = "candle"))]
+const CANDLE: Run =
+    |_, _| Ok(vec![Row::not_run("candle", "built without it (--candle, which needs nvcc)")]);

@@ -1,0 +1,89 @@
+//! What collecting costs per kernel.
+
+use std::time::Instant;
+
+use super::Shared;
+use crate::gpu::{Gpu, Kernel};
+use crate::options::Options;
+use crate::outcome::Row;
+use crate::python;
+use crate::recording::{Plan, record};
+use crate::statistics::{median, time};
+
+/// Kernels of one round; the script for torch has as many.
+const KERNELS: u64 = 20_000;
+/// Pairs of rounds, one without and one with collection.
+const PAIRS: usize = 15;
+const SCRIPT: &str = include_str!("../../python/overhead.py");
+
+/// In nanoseconds per kernel, the median over all pairs.
+struct Cost {
+    /// Of a launch, when nothing is collected.
+    off: f64,
+    /// What is added to it.
+    extra: f64,
+    /// From the end of the recording to the report.
+    report: f64,
+}
+
+pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
+    let own = measure(shared.gpu()?)?;
+    let measured = format!(
+        "{} more than {} per launch; {} per kernel from the end to the report",
+        time(own.extra),
+        time(own.off),
+        time(own.report)
+    );
+    let mut rows = vec![Row::told("overhead per kernel", measured)];
+    let name = "overhead beside torch.profiler";
+    rows.push(match python::with_torch(options) {
+        Err(why) => Row::not_run(name, why),
+        Ok(python) => {
+            let answer = python::ask(&python, SCRIPT, &[])?;
+            let extra = python::number(&answer, "extra")?;
+            let report = python::number(&answer, "report")?;
+            let off = python::number(&answer, "off")?;
+            let measured = format!(
+                "torch.profiler (CPU and CUDA; each launch is an op there): {} more than {} per \
+                 launch; {} per kernel to the table",
+                time(extra),
+                time(off),
+                time(report)
+            );
+            let is_good = own.extra <= extra && own.report <= report;
+            Row::decided(name, measured, "ours no larger than torch's", is_good)
+        }
+    });
+    Ok(rows)
+}
+
+/// Nanoseconds per launch, until all have run.
+fn launches(gpu: &Gpu) -> Result<f64, String> {
+    let began = Instant::now();
+    gpu.launch(Kernel::Empty, KERNELS)?;
+    gpu.wait()?;
+    Ok(began.elapsed().as_secs_f64() * 1e9 / KERNELS as f64)
+}
+
+fn measure(gpu: &Gpu) -> Result<Cost, String> {
+    let (mut off, mut extra, mut report) = (Vec::new(), Vec::new(), Vec::new());
+    // The first pair warms up, and is left out.
+    for pair in 0..=PAIRS {
+        let without = launches(gpu)?;
+        let mut with = 0.0;
+        let recorded = record(Plan::default(), |_| {
+            with = launches(gpu)?;
+            Ok(())
+        })?;
+        let kernels = recorded.recording.kernels;
+        if kernels != KERNELS {
+            return Err(format!("{kernels} of {KERNELS} kernels were collected"));
+        }
+        if pair > 0 {
+            off.push(without);
+            extra.push(with - without);
+            report.push(recorded.seconds_to_report * 1e9 / KERNELS as f64);
+        }
+    }
+    Ok(Cost { off: median(&off), extra: median(&extra), report: median(&report) })
+}

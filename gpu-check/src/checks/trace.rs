@@ -1,0 +1,71 @@
+//! The trace of burn's steps, as others read it, and what is kept of the run.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::Shared;
+use super::burn::Steps;
+use crate::options::Options;
+use crate::outcome::Row;
+use crate::python;
+
+const ANALYSES: &str = include_str!("../../python/analyses.py");
+const RULES: &str = include_str!("../../python/rules.py");
+
+pub fn run(options: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
+    let steps = shared.steps()?;
+    if let Some(error) = &steps.recorded.recording.trace_error {
+        return Err(error.clone());
+    }
+    let any_python = options.trace_reader.as_deref().unwrap_or(Path::new("python3"));
+    let mut rows = vec![rules(any_python, steps)?];
+    let name = "trace: HolisticTraceAnalysis";
+    rows.push(match &options.trace_reader {
+        None => Row::not_run(name, "no Python with HolisticTraceAnalysis (--trace-reader)"),
+        Some(python) => analyses(name, python, steps)?,
+    });
+    if let Some(folder) = &options.fixtures {
+        rows.push(keep(folder, steps)?);
+    }
+    Ok(rows)
+}
+
+/// What must hold of each kernel.
+fn rules(python: &Path, steps: &Steps) -> Result<Row, String> {
+    let answer = python::ask(python, RULES, &[steps.folder.path()])?;
+    let number = |name| python::number(&answer, name);
+    let (kernels, too_early) = (number("kernels")?, number("too_early")?);
+    let without = number("without_launch")?;
+    let measured = format!(
+        "{kernels} kernels; {too_early} begin before their launch, {without} have no launch"
+    );
+    let is_good = kernels > 0.0 && too_early == 0.0 && without == 0.0;
+    Ok(Row::decided("trace: launches and kernels", measured, "some, none, none", is_good))
+}
+
+fn analyses(name: &str, python: &Path, steps: &Steps) -> Result<Row, String> {
+    let answer = python::ask(python, ANALYSES, &[steps.folder.path()])?;
+    let Value::Object(lengths) = &answer else {
+        return Err(format!("the analyses answered {answer}"));
+    };
+    let words: Vec<String> =
+        lengths.iter().map(|(analysis, rows)| format!("{analysis}: {rows}")).collect();
+    let is_good = !lengths.is_empty() && lengths.values().all(|rows| rows.as_u64() > Some(0));
+    let measured = format!("rows of each analysis: {}", words.join(", "));
+    Ok(Row::decided(name, measured, "some in each", is_good))
+}
+
+/// Copies what later tests may be about.
+fn keep(folder: &Path, steps: &Steps) -> Result<Row, String> {
+    let explain = |error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(explain)?;
+    let trace = steps.folder.path().join("worker0.1.pt.trace.json.gz");
+    fs::copy(trace, folder.join("burn-cuda.pt.trace.json.gz")).map_err(explain)?;
+    fs::write(folder.join("burn-cuda.txt"), &steps.recorded.text).map_err(explain)?;
+    let report = serde_json::to_vec_pretty(&steps.recorded.report)
+        .map_err(|error| format!("the report: {error}"))?;
+    fs::write(folder.join("burn-cuda.json"), report).map_err(explain)?;
+    Ok(Row::told("fixtures", format!("kept in {}", folder.display())))
+}

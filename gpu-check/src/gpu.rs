@@ -1,0 +1,137 @@
+//! A GPU and two kernels for it, without any framework.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
+
+/// One kernel that does nothing, and one that goes in circles for a while.
+const KERNELS: &str = "\
+.visible .entry mlprof_empty()
+{
+    ret;
+}
+.visible .entry mlprof_spin()
+{
+    .reg .pred %again;
+    .reg .b64 %begin, %now, %passed;
+    mov.u64 %begin, %clock64;
+AGAIN:
+    mov.u64 %now, %clock64;
+    sub.s64 %passed, %now, %begin;
+    setp.lt.s64 %again, %passed, 60000;
+    @%again bra AGAIN;
+    ret;
+}
+";
+
+/// Kinds of devices that the kernels are compiled for: the oldest that the driver knows will do.
+const TARGETS: [&str; 3] = ["sm_50", "sm_75", "sm_90"];
+
+/// Whether there is a driver and a device; if not, why.
+pub fn is_there() -> Result<(), String> {
+    // SAFETY: looks for a library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("the driver's library (libcuda) is not installed".to_owned());
+    }
+    match CudaContext::device_count() {
+        Ok(0) => Err("the driver finds no device".to_owned()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(explain(error)),
+    }
+}
+
+/// What CUDA's driver says, in words.
+pub fn explain(error: DriverError) -> String {
+    format!("CUDA's driver: {error}")
+}
+
+/// Which kernel.
+#[derive(Debug, Clone, Copy)]
+pub enum Kernel {
+    /// Does nothing.
+    Empty,
+    /// Takes some 30 µs.
+    Spin,
+}
+
+/// The first device, with a stream of its own.
+pub struct Gpu {
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    empty: sys::CUfunction,
+    spin: sys::CUfunction,
+}
+
+impl Gpu {
+    pub fn open() -> Result<Self, String> {
+        let context = CudaContext::new(0).map_err(explain)?;
+        let stream = context.new_stream().map_err(explain)?;
+        let module = load()?;
+        let function = |name: &str| {
+            let name = CString::new(name).map_err(|error| error.to_string())?;
+            // SAFETY: the module is loaded, and never unloaded.
+            unsafe { result::module::get_function(module, name) }.map_err(explain)
+        };
+        let (empty, spin) = (function("mlprof_empty")?, function("mlprof_spin")?);
+        Ok(Self { empty, spin, context, stream })
+    }
+
+    /// The stream that kernels are launched on.
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// What the device is called.
+    pub fn name(&self) -> Result<String, String> {
+        self.context.name().map_err(explain)
+    }
+
+    /// The newest CUDA that the driver knows, such as 12.9.
+    pub fn cuda_version(&self) -> Result<String, String> {
+        let mut version = 0;
+        // SAFETY: the place is ours.
+        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(explain)?;
+        Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
+    }
+
+    /// Launches a kernel `count` times, one after the other.
+    pub fn launch(&self, kernel: Kernel, count: u64) -> Result<(), String> {
+        let function = match kernel {
+            Kernel::Empty => self.empty,
+            Kernel::Spin => self.spin,
+        };
+        self.context.bind_to_thread().map_err(explain)?;
+        for _ in 0..count {
+            let (grid, block) = ((1, 1, 1), (32, 1, 1));
+            // SAFETY: the kernels take no parameters, and touch no memory.
+            unsafe {
+                let stream = self.stream.cu_stream();
+                result::launch_kernel(function, grid, block, 0, stream, &mut [])
+            }
+            .map_err(explain)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all that was launched has run.
+    pub fn wait(&self) -> Result<(), String> {
+        self.stream.synchronize().map_err(explain)
+    }
+}
+
+/// The kernels, for the first of the [`TARGETS`] that the driver takes.
+fn load() -> Result<sys::CUmodule, String> {
+    let mut last = String::new();
+    for target in TARGETS {
+        let source = format!(".version 7.0\n.target {target}\n.address_size 64\n{KERNELS}");
+        let source = if target == "sm_90" { source.replace("7.0", "7.8") } else { source };
+        let source = CString::new(source).map_err(|error| error.to_string())?;
+        // SAFETY: a text that ends in a zero.
+        match unsafe { result::module::load_data(source.as_ptr().cast()) } {
+            Ok(module) => return Ok(module),
+            Err(error) => last = explain(error),
+        }
+    }
+    Err(format!("the kernels of this program cannot be compiled: {last}"))
+}

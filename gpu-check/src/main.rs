@@ -1,0 +1,75 @@
+//! Checks what mlprof says of an NVIDIA GPU: `cargo xtask gpu-check`, on a machine that has one.
+//!
+//! One check after the other runs, and at the end there is one table: what was measured, what the
+//! limit is, and whether it was kept. What the profilers say is compared with what others say of the
+//! same work: burn's own measurements, CUDA's events, HolisticTraceAnalysis, torch's profiler.
+
+#![cfg_attr(not(feature = "burn"), allow(dead_code, reason = "for the checks of burn"))]
+
+mod checks;
+mod gpu;
+mod machine;
+#[cfg(feature = "burn")]
+mod network;
+mod options;
+mod outcome;
+mod pairs;
+mod python;
+mod recording;
+mod statistics;
+mod table;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use checks::{CHECKS, Check, Shared};
+use options::{Asked, Options};
+use outcome::Row;
+
+/// There is nothing here to check, or the command line makes no sense.
+const NOTHING_TO_CHECK: u8 = 2;
+
+fn main() -> ExitCode {
+    let options = match options::parse() {
+        Ok(Asked::Checks(options)) => options,
+        Ok(Asked::Help) => {
+            print!("{}", options::usage());
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("error: {error}\n\n{}", options::usage());
+            return ExitCode::from(NOTHING_TO_CHECK);
+        }
+    };
+    if let Err(why) = gpu::is_there() {
+        eprintln!("error: there is no NVIDIA GPU to check: {why}");
+        return ExitCode::from(NOTHING_TO_CHECK);
+    }
+    if options.only_looks {
+        return ExitCode::SUCCESS;
+    }
+    let mut shared = Shared::default();
+    let rows: Vec<Row> = CHECKS
+        .iter()
+        .filter(|check| options.wants(check.name))
+        .flat_map(|check| run(check, &options, &mut shared))
+        .collect();
+    print!("\n{}", table::paint(&rows));
+    if rows.iter().any(Row::has_failed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Runs one check. Whatever goes wrong in it, the others are wanted, too.
+fn run(check: &Check, options: &Options, shared: &mut Shared) -> Vec<Row> {
+    eprintln!("{} …", check.name);
+    let result = catch_unwind(AssertUnwindSafe(|| (check.run)(options, shared)));
+    match result {
+        Ok(Ok(rows)) => rows,
+        Ok(Err(why)) => vec![Row::failed(check.name, why)],
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            let text = text.unwrap_or("without words");
+            vec![Row::failed(check.name, format!("it panicked: {text}"))]
+        }
+    }
+}

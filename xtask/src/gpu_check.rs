@@ -1,0 +1,134 @@
+//! `cargo xtask gpu-check`: checks what mlprof says of an NVIDIA GPU, where there is one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::libtorch::{cache, workspace};
+use crate::steps::{cargo, target_directory};
+use crate::system;
+
+/// Builds the program and runs it; its exit status is this one's: 1 if a check failed, 2 if there is
+/// no GPU.
+pub fn run(arguments: &[&str]) -> ExitCode {
+    match run_checks(arguments) {
+        Ok(status) => ExitCode::from(status),
+        Err(message) => {
+            eprintln!("\nerror: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_checks(arguments: &[&str]) -> Result<u8, String> {
+    let Split { build, program: rest } = split(arguments);
+    let mut command = cargo();
+    command.args(["build", "--release", "--package", "gpu-check"]).args(build);
+    command.arg("--target-dir").arg(target_directory());
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!(
+            "gpu-check was not built ({status}); without a network, or to go without burn, whose \
+             backend for CUDA downloads an LLVM: --without-burn"
+        ));
+    }
+    let program = target_directory().join("release");
+    let program = program.join(format!("gpu-check{}", std::env::consts::EXE_SUFFIX));
+    let asks_only = rest.iter().any(|argument| ["--help", "-h", "--probe"].contains(argument));
+    let mut checks = Command::new(&program);
+    if !asks_only && let Some(reader) = trace_reader(&program, &rest)? {
+        checks.arg("--trace-reader").arg(reader);
+    }
+    let status = checks.args(&rest).status().map_err(|error| cannot_run(&program, &error))?;
+    // What a signal has ended has no status.
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// Arguments of cargo's, and those of the program.
+struct Split<'arguments> {
+    build: Vec<&'static str>,
+    program: Vec<&'arguments str>,
+}
+
+/// What decides about what is built is no option of the program.
+fn split<'arguments>(arguments: &[&'arguments str]) -> Split<'arguments> {
+    let mut split = Split { build: Vec::new(), program: Vec::new() };
+    for argument in arguments {
+        match *argument {
+            "--without-burn" => split.build.push("--no-default-features"),
+            "--candle" => split.build.extend(["--features", "candle"]),
+            other => split.program.push(other),
+        }
+    }
+    split
+}
+
+/// A Python with HolisticTraceAnalysis, if there is a GPU whose traces it can read. Without it the
+/// check says that it was not run.
+fn trace_reader(program: &Path, arguments: &[&str]) -> Result<Option<PathBuf>, String> {
+    if arguments.iter().any(|argument| argument.starts_with("--trace-reader")) {
+        return Ok(None);
+    }
+    let mut probe = Command::new(program);
+    probe.arg("--probe").stderr(Stdio::null());
+    let status = probe.status().map_err(|error| cannot_run(program, &error))?;
+    if !status.success() {
+        return Ok(None);
+    }
+    let made = interpreter();
+    if let Err(message) = &made {
+        eprintln!("warning: there is no HolisticTraceAnalysis: {message}");
+    }
+    Ok(made.ok())
+}
+
+/// An interpreter of an environment that is made once, and kept.
+fn interpreter() -> Result<PathBuf, String> {
+    let requirements = workspace().join("gpu-check/python/requirements.txt");
+    let wanted =
+        fs::read(&requirements).map_err(|error| format!("{}: {error}", requirements.display()))?;
+    let environment = cache()?.join("python-gpu-check");
+    let interpreter = environment.join("bin/python");
+    // Written last.
+    let installed = environment.join("installed-requirements.txt");
+    if interpreter.exists() && fs::read(&installed).is_ok_and(|old| old == wanted) {
+        return Ok(interpreter);
+    }
+    system::PYTHON.require()?;
+    eprintln!("installing HolisticTraceAnalysis in {}", environment.display());
+    succeed(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+    let mut pip = Command::new(&interpreter);
+    // All that it asks for would bring a whole Jupyter.
+    pip.args(["-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--quiet"]);
+    succeed(pip.arg("--requirement").arg(&requirements))?;
+    fs::write(&installed, wanted).map_err(|error| format!("{}: {error}", installed.display()))?;
+    Ok(interpreter)
+}
+
+/// Runs a command; what it says goes to standard error.
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let program = PathBuf::from(command.get_program());
+    match command.stdin(Stdio::null()).stdout(io::stderr()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{} failed ({status})", program.display())),
+        Err(error) => Err(cannot_run(&program, &error)),
+    }
+}
+
+fn cannot_run(program: &Path, error: &io::Error) -> String {
+    format!("cannot run {}: {error}", program.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_is_told_from_what_is_checked() {
+        let Split { build, program } =
+            split(&["--without-burn", "--only", "many", "--candle", "--help"]);
+        assert_eq!(build, ["--no-default-features", "--features", "candle"]);
+        assert_eq!(program, ["--only", "many", "--help"]);
+    }
+}
