@@ -41,6 +41,11 @@
 //! would otherwise follow each other closely; their own times are right. With `NamesOnly` nothing of
 //! this happens. Trials of kernels are never timed one by one: cubecl times them itself.
 //!
+//! On CUDA, with the feature `cuda`, the driver tells of the same kernels (CUPTI). Each is kept once: with
+//! name and op as burn has them, times, stream and launch configuration as the driver has. The first one
+//! launched here is the first one there; should the two not count alike, burn's stay, and the report
+//! says so. With `NamesOnly` neither is asked for times.
+//!
 //! *Not known*: when the compilation of a kernel begins and ends (see `cubecl::first_launch`; without
 //! timing not even that, since a launch is then only queued); which op of a fused block needs which
 //! part of its kernel; kernels that a captured graph replays.

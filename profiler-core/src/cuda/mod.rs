@@ -14,6 +14,7 @@ mod events;
 mod library;
 mod occupancy;
 mod properties;
+mod thread;
 mod wait;
 
 use std::sync::atomic::Ordering;

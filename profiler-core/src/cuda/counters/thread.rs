@@ -9,8 +9,7 @@ use super::nvml::{self, Board, NoCounters};
 use super::settings::Settings;
 use super::{State, Wish};
 use crate::Interest;
-use crate::allocation::uncounted;
-use crate::cuda::ending;
+use crate::cuda::{ending, thread};
 use crate::forking::apart_from_forks;
 use crate::hook::{self, CounterSample};
 
@@ -32,12 +31,10 @@ pub(super) fn is_wanted() -> bool {
 
 /// Starts the thread, for the rest of the process.
 pub(super) fn start() -> io::Result<Thread> {
-    let builder = std::thread::Builder::new().name("mlprof-device-counters".to_owned());
-    Ok(builder.spawn(|| uncounted(run))?.thread().clone())
+    thread::start("mlprof-device-counters", run)
 }
 
 fn run() {
-    leave_signals_to_others();
     let mut board = None;
     loop {
         let turn = TURN.load(Ordering::Acquire);
@@ -147,20 +144,6 @@ impl Pace {
         let step = self.interval.saturating_mul(intervals);
         self.next = self.next.checked_add(step).unwrap_or(now);
         None
-    }
-}
-
-/// Signals are the program's.
-fn leave_signals_to_others() {
-    #[cfg(unix)]
-    {
-        let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the set is filled before it is used; it is this thread's own mask that changes.
-        unsafe {
-            if libc::sigfillset(all.as_mut_ptr()) == 0 {
-                libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut());
-            }
-        }
     }
 }
 

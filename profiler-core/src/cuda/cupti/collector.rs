@@ -14,8 +14,8 @@ use super::timeline::Timeline;
 use super::unavailable::Unavailable;
 use crate::Interest;
 use crate::allocation::uncounted;
-use crate::cuda::ending;
 use crate::cuda::events::set_numbering;
+use crate::cuda::{ending, thread};
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(Buffers::new);
 
@@ -120,8 +120,7 @@ impl Collector {
         unsafe { (functions.unsubscribe)(subscriber) };
         let delivery: &'static Mutex<Delivery> =
             Box::leak(Box::new(Mutex::new(Delivery::new(functions, timeline))));
-        let reader = std::thread::Builder::new().name("mlprof-cupti".to_owned());
-        let started = reader.spawn(move || read_buffers(functions, delivery));
+        let started = thread::start("mlprof-cupti", move || read_buffers(functions, delivery));
         started.map_err(|error| Unavailable::Failed {
             function: "starting a thread",
             name: error.to_string(),
@@ -270,7 +269,7 @@ fn read_buffers(functions: &'static Functions, delivery: &Mutex<Delivery>) {
         // Whatever goes wrong in a profiler, the room is wanted back.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let read = || read_buffer(functions, &mut lock(delivery), &buffer, filled);
-            uncounted(|| ending::before(read));
+            ending::before(read);
             // Whoever waits does not keep a profiler alive.
             crate::active::let_go();
         }));
