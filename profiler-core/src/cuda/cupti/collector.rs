@@ -107,19 +107,14 @@ extern "C" fn buffer_completed(
 }
 
 impl Collector {
-    /// Loads CUPTI and gets it ready; once in a process. `driver` is CUDA's major version that the
+    /// Loads CUPTI; once in a process. `driver` is CUDA's major version that the
     /// driver knows.
     pub(super) fn new(driver: Option<u32>) -> Result<Self, Unavailable> {
         let functions: &'static Functions = Box::leak(Box::new(Functions::load(driver)?));
         let _ = NUMBERS.set(functions);
         set_numbering(numbers_of);
-        // Nothing may be claimed, or in use, when the times are agreed on.
-        let subscriber = functions.claim()?;
-        let timeline = Self::prepare(functions)?;
-        // SAFETY: what `claim` has given.
-        unsafe { (functions.unsubscribe)(subscriber) };
         let delivery: &'static Mutex<Delivery> =
-            Box::leak(Box::new(Mutex::new(Delivery::new(functions, timeline))));
+            Box::leak(Box::new(Mutex::new(Delivery::new(functions))));
         let started = thread::start("mlprof-cupti", move || read_buffers(functions, delivery));
         started.map_err(|error| Unavailable::Failed {
             function: "starting a thread",
@@ -128,7 +123,10 @@ impl Collector {
         Ok(Self { functions, delivery, active: Mutex::new(None), recordings: AtomicU32::new(0) })
     }
 
-    fn prepare(functions: &Functions) -> Result<Timeline, Unavailable> {
+    /// Agrees with CUPTI on clock, numbers of threads and room; before any kind of records is turned
+    /// on.
+    fn prepare(&self) -> Result<Timeline, Unavailable> {
+        let functions = self.functions;
         let timeline = Timeline::agree(functions);
         if let Some(set) = functions.set_thread_numbers {
             const OF_THE_SYSTEM: u32 = 1;
@@ -161,11 +159,13 @@ impl Collector {
         if let Some(before) = active.take() {
             self.turn_off(before);
         }
-        let recording = self.recordings.fetch_add(1, Ordering::Relaxed) + 1;
-        lock(self.delivery).begin(recording);
         let subscriber = self.functions.claim()?;
         let mut begun = Active { subscriber, kinds: Vec::new(), interest };
-        let turned_on = self.turn_on(&mut begun);
+        let turned_on = self.prepare().and_then(|timeline| {
+            let recording = self.recordings.fetch_add(1, Ordering::Relaxed) + 1;
+            lock(self.delivery).begin(recording, timeline);
+            self.turn_on(&mut begun)
+        });
         match turned_on {
             Ok(()) => {
                 *active = Some(begun);
@@ -211,8 +211,6 @@ impl Collector {
         if finalizes && let Some(finalize) = self.functions.finalize {
             // SAFETY: nothing is collected, and what was has been delivered.
             unsafe { finalize() };
-            // For the next time.
-            let _ = Self::prepare(self.functions);
         }
     }
 

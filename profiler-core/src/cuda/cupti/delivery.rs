@@ -84,10 +84,10 @@ struct Place {
 }
 
 impl Delivery {
-    pub(super) fn new(functions: &'static Functions, timeline: Timeline) -> Self {
+    pub(super) fn new(functions: &'static Functions) -> Self {
         Self {
             functions,
-            timeline,
+            timeline: Timeline::default(),
             calls: Calls::default(),
             kernels: FxHashMap::default(),
             contexts: Recent::default(),
@@ -102,9 +102,9 @@ impl Delivery {
         }
     }
 
-    /// Contexts of other recordings mean nothing from here on.
-    pub(super) fn begin(&mut self, recording: u32) {
-        self.recording = recording;
+    /// Times are of this time line from here on, and contexts of other recordings mean nothing.
+    pub(super) fn begin(&mut self, recording: u32, timeline: Timeline) {
+        (self.recording, self.timeline) = (recording, timeline);
         self.contexts = Recent::default();
     }
 

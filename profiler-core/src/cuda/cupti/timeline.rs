@@ -7,7 +7,7 @@ use crate::clock::{self, Rate};
 use crate::hook::Timestamp;
 
 /// A moment that both clocks know, and how fast the counter runs.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Timeline {
     nanoseconds: u64,
     ticks: u64,
