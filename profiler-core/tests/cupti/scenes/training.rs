@@ -102,6 +102,7 @@ fn interval(slice: &Value) -> (f64, f64) {
 
 pub fn the_trace() {
     let ran = record(|_| {
+        let _around = profile!("run_training_batch");
         step();
         cuda().overhead(1 << 16, 5 * MICROSECONDS);
     });
@@ -154,6 +155,10 @@ pub fn the_trace() {
         (interval(find_in(&kernels, "gemm")), interval(find(&kernels, "add_kernel")));
     assert_eq!(interval(on_7).0, first.0, "from the first kernel");
     assert!((interval(on_7).1 - last.1).abs() < 0.002, "to the last one: {on_7}");
+    let around = spans.iter().find(|span| span["name"] == "run_training_batch" && span["tid"] == 7);
+    let around = interval(around.expect("what is around has all of that"));
+    let filled = interval(slices(trace, "gpu_memset")[0]);
+    assert!(around.0 == first.0 && (around.1 - filled.1).abs() < 0.002, "until the last fill");
     assert_eq!(slices(trace, "cuda_sync").len(), 1);
     assert_eq!(slices(trace, "overhead")[0]["name"], "CUDA: Buffer Flush");
     let device = &trace["deviceProperties"][0];
