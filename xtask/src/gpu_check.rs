@@ -1,13 +1,12 @@
 //! `cargo xtask gpu-check`: checks what mlprof says of an NVIDIA GPU, where there is one.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::libtorch::{cache, workspace};
+use crate::libtorch::workspace;
+use crate::python::Environment;
 use crate::steps::{cargo, target_directory};
-use crate::system;
 
 /// Builds the program and runs it; its exit status is this one's: 1 if a check failed, 2 if there is
 /// no GPU.
@@ -76,44 +75,16 @@ fn trace_reader(program: &Path, arguments: &[&str]) -> Result<Option<PathBuf>, S
     if !status.success() {
         return Ok(None);
     }
-    let made = interpreter();
+    let environment = Environment {
+        name: "python-gpu-check",
+        requirements: workspace().join("gpu-check/python/requirements.txt"),
+        announcement: "HolisticTraceAnalysis, without the Jupyter that it asks for",
+    };
+    let made = environment.interpreter();
     if let Err(message) = &made {
         eprintln!("warning: there is no HolisticTraceAnalysis: {message}");
     }
     Ok(made.ok())
-}
-
-/// An interpreter of an environment that is made once, and kept.
-fn interpreter() -> Result<PathBuf, String> {
-    let requirements = workspace().join("gpu-check/python/requirements.txt");
-    let wanted =
-        fs::read(&requirements).map_err(|error| format!("{}: {error}", requirements.display()))?;
-    let environment = cache()?.join("python-gpu-check");
-    let interpreter = environment.join("bin/python");
-    // Written last.
-    let installed = environment.join("installed-requirements.txt");
-    if interpreter.exists() && fs::read(&installed).is_ok_and(|old| old == wanted) {
-        return Ok(interpreter);
-    }
-    system::PYTHON.require()?;
-    eprintln!("installing HolisticTraceAnalysis in {}", environment.display());
-    succeed(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-    let mut pip = Command::new(&interpreter);
-    // All that it asks for would bring a whole Jupyter.
-    pip.args(["-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--quiet"]);
-    succeed(pip.arg("--requirement").arg(&requirements))?;
-    fs::write(&installed, wanted).map_err(|error| format!("{}: {error}", installed.display()))?;
-    Ok(interpreter)
-}
-
-/// Runs a command; what it says goes to standard error.
-fn succeed(command: &mut Command) -> Result<(), String> {
-    let program = PathBuf::from(command.get_program());
-    match command.stdin(Stdio::null()).stdout(io::stderr()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{} failed ({status})", program.display())),
-        Err(error) => Err(cannot_run(&program, &error)),
-    }
 }
 
 fn cannot_run(program: &Path, error: &io::Error) -> String {

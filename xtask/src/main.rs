@@ -5,6 +5,7 @@ mod check;
 mod gpu_check;
 mod libtorch;
 mod newest;
+mod python;
 mod run;
 mod steps;
 mod system;
