@@ -159,3 +159,17 @@ fn what_was_only_launched_is_named_with_its_launch() {
     assert_eq!(trace.slice("cudaLaunchKernel").args["kernel"], "some kernel");
     assert_eq!(trace.of_phase("s").count() + trace.of_phase("f").count(), 0);
 }
+
+#[test]
+fn calls_that_launch_nothing_keep_their_names_and_say_whose_they_are() {
+    let text = trace(|profiler| {
+        launch(profiler, "cuMemAllocAsync", 5);
+        launch(profiler, "cudaStreamSynchronize", 6);
+        launch(profiler, "customLaunch", 7);
+    });
+    let trace = Trace::of(&text);
+    let category = |name: &str| trace.slice(name).category;
+    assert_eq!(category("cuMemAllocAsync"), "cuda_driver");
+    assert_eq!(category("cudaStreamSynchronize"), "cuda_runtime");
+    assert_eq!(category("customLaunch"), "cuda_runtime");
+}

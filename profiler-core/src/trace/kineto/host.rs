@@ -148,9 +148,12 @@ impl<W: Write> Writer<'_, W> {
             launch.external_id = slice.op;
             &self.cycle.device_events[launch.device_event]
         });
-        self.json.raw("{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"");
         let activity = launched.map(|event| event.activity);
         let known = (event.sequence != 0).then(|| known_name(event.action, activity)).flatten();
+        let is_driver = known.is_none() && is_of_driver(event.action.name());
+        self.json.raw("{\"ph\":\"X\",\"cat\":\"");
+        self.json.raw(if is_driver { "cuda_driver" } else { "cuda_runtime" });
+        self.json.raw("\",\"name\":\"");
         match known {
             Some(name) => self.json.raw(name),
             None => self.json.raw(self.names.escaped(event.action)),
@@ -231,6 +234,12 @@ impl<W: Write> Writer<'_, W> {
         self.json.raw("}}");
         Ok(())
     }
+}
+
+/// Whether a call is named as CUDA's driver names its own: `cuMemAlloc`, not `cudaMalloc`.
+fn is_of_driver(name: &str) -> bool {
+    let rest = name.strip_prefix("cu").and_then(|rest| rest.chars().next());
+    rest.is_some_and(|first| first.is_ascii_uppercase())
 }
 
 /// The name under which analyses know a launch; `None` if they know its own.

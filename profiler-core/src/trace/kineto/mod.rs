@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | ops | `cpu_op` | the thread that ran them |
 //! | actions, modules, steps, functions, spans | `user_annotation` | the thread |
-//! | launches | `cuda_runtime` | the thread |
+//! | launches, other calls of a device's library | `cuda_runtime`, `cuda_driver` | the thread |
 //! | kernels, copies, fills | `kernel`, `gpu_memcpy`, `gpu_memset` | process = device, thread = stream |
 //! | actions as a stream saw them, from their first kernel to their last | `gpu_user_annotation` | the stream |
 //! | waiting for a device | `cuda_sync` | the stream |
