@@ -13,27 +13,23 @@ pub(crate) mod header;
 pub(crate) mod overhead;
 mod region_sink;
 pub(crate) mod regions;
+mod session;
 #[cfg(feature = "sampling")]
 mod sessions;
 pub(crate) mod stack;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::attach::ThreadName;
 use self::attach::{ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
-use self::regions::Regions;
+use self::session::{Session, Sessions};
 use self::stack::Stack;
 use crate::clock::{Clock, Rate};
 use crate::forking::{self, apart_from_forks};
-use crate::startup::{self, ProcessStartup};
+use crate::startup;
 use crate::{Action, NeverStarted, Stage};
-
-/// Ended threads are kept apart by name up to this many names, so that memory does not grow with
-/// the number of threads.
-const ENDED_NAMES: usize = 256;
 
 /// No thread's table is of this session.
 const NO_SESSION: u64 = u64::MAX;
@@ -84,36 +80,6 @@ pub(crate) struct Recorder<T: Table> {
     is_the_users: bool,
     /// Shared with the regions of devices that are under way.
     sessions: Arc<Mutex<Sessions<T>>>,
-}
-
-struct Sessions<T: Table> {
-    /// The running ones: a stage, then stages inside it. Never empty.
-    running: Vec<Session<T>>,
-    /// The stage that ended last, until another one has something to report.
-    finished: Option<Session<T>>,
-}
-
-struct Session<T: Table> {
-    number: u64,
-    /// `None` outside of any stage.
-    stage: Option<Stage>,
-    started: u64,
-    ended: Option<u64>,
-    /// If it is the one in which start-up is reported.
-    startup: Option<ProcessStartup>,
-    tables: Vec<Arc<ThreadTable<T>>>,
-    ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
-    /// Regions of devices, which are no thread's.
-    regions: Regions,
-    /// Stages inside this one that are over.
-    inner: Vec<Session<T>>,
-}
-
-#[derive(Default)]
-struct EndedThreads<S> {
-    threads: u64,
-    unfinished: u64,
-    snapshot: S,
 }
 
 impl<T: Table> Recorder<T> {
@@ -329,90 +295,6 @@ impl<T: Table> Recorder<T> {
             parts,
             regions,
             lost: self.lost.load(Ordering::Relaxed),
-        }
-    }
-}
-
-impl<T: Table> Sessions<T> {
-    /// The innermost running session that has a report of its own.
-    fn reported(&self) -> usize {
-        let has_report = |session: &Session<T>| session.stage != Some(Stage::SanityCheck);
-        self.running.iter().rposition(has_report).unwrap_or(0)
-    }
-}
-
-impl<T: Table> Session<T> {
-    fn new(stage: Option<Stage>, started: u64) -> Self {
-        Self {
-            number: next_number(),
-            stage,
-            started,
-            ended: None,
-            startup: None,
-            tables: Vec::new(),
-            ended_threads: HashMap::new(),
-            regions: Regions::default(),
-            inner: Vec::new(),
-        }
-    }
-
-    fn startup(&self) -> Option<ProcessStartup> {
-        self.startup.or_else(|| self.inner.iter().find_map(Self::startup))
-    }
-
-    /// Outside of any stage, and nothing recorded.
-    fn is_idle(&self) -> bool {
-        self.stage.is_none()
-            && self.tables.is_empty()
-            && self.ended_threads.is_empty()
-            && self.regions.is_empty()
-    }
-
-    /// Merges tables whose threads have ended, so that memory depends on the threads alive.
-    fn fold_ended_threads(&mut self) {
-        let (ended, alive): (Vec<_>, Vec<_>) =
-            self.tables.drain(..).partition(|table| table.has_ended());
-        self.tables = alive;
-        for table in ended {
-            let mut name = table.thread.name.clone();
-            if table.thread.is_made_up {
-                name = "unnamed threads".to_owned();
-            }
-            if self.ended_threads.len() >= ENDED_NAMES && !self.ended_threads.contains_key(&name) {
-                name = "other threads".to_owned();
-            }
-            let entry = self.ended_threads.entry(name).or_default();
-            entry.threads += 1;
-            entry.unfinished += table.table.stack().open().len() as u64;
-            T::merge(&mut entry.snapshot, &table.table.snapshot());
-        }
-    }
-
-    fn collect_into(&mut self, parts: &mut Vec<Part<T::Snapshot>>, sub_stage: Option<Stage>) {
-        self.fold_ended_threads();
-        for table in &self.tables {
-            parts.push(Part {
-                sub_stage,
-                thread: table.thread.name.clone(),
-                threads: 1,
-                snapshot: table.table.snapshot(),
-                open: table.table.stack().open(),
-                unfinished: 0,
-            });
-        }
-        for (name, ended) in &self.ended_threads {
-            parts.push(Part {
-                sub_stage,
-                thread: name.clone(),
-                threads: ended.threads,
-                snapshot: ended.snapshot.clone(),
-                open: Vec::new(),
-                unfinished: ended.unfinished,
-            });
-        }
-        for inner in &mut self.inner {
-            let stage = inner.stage;
-            inner.collect_into(parts, stage);
         }
     }
 }

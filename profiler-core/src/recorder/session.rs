@@ -1,0 +1,133 @@
+//! A stage, or what is outside of any: the tables of its threads, and the stages inside it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Table;
+use super::attach::{ThreadTable, next_number};
+use super::collected::Part;
+use super::regions::Regions;
+use crate::Stage;
+use crate::startup::ProcessStartup;
+
+/// Ended threads are kept apart by name up to this many names, so that memory does not grow with
+/// the number of threads.
+const ENDED_NAMES: usize = 256;
+
+pub(super) struct Sessions<T: Table> {
+    /// The running ones: a stage, then stages inside it. Never empty.
+    pub(super) running: Vec<Session<T>>,
+    /// The stage that ended last, until another one has something to report.
+    pub(super) finished: Option<Session<T>>,
+}
+
+pub(super) struct Session<T: Table> {
+    pub(super) number: u64,
+    /// `None` outside of any stage.
+    pub(super) stage: Option<Stage>,
+    pub(super) started: u64,
+    pub(super) ended: Option<u64>,
+    /// If it is the one in which start-up is reported.
+    pub(super) startup: Option<ProcessStartup>,
+    pub(super) tables: Vec<Arc<ThreadTable<T>>>,
+    pub(super) ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
+    /// Regions of devices, which are no thread's.
+    pub(super) regions: Regions,
+    /// Stages inside this one that are over.
+    pub(super) inner: Vec<Session<T>>,
+}
+
+#[derive(Default)]
+pub(super) struct EndedThreads<S> {
+    threads: u64,
+    unfinished: u64,
+    snapshot: S,
+}
+
+impl<T: Table> Sessions<T> {
+    /// The innermost running session that has a report of its own.
+    pub(super) fn reported(&self) -> usize {
+        let has_report = |session: &Session<T>| session.stage != Some(Stage::SanityCheck);
+        self.running.iter().rposition(has_report).unwrap_or(0)
+    }
+}
+
+impl<T: Table> Session<T> {
+    pub(super) fn new(stage: Option<Stage>, started: u64) -> Self {
+        Self {
+            number: next_number(),
+            stage,
+            started,
+            ended: None,
+            startup: None,
+            tables: Vec::new(),
+            ended_threads: HashMap::new(),
+            regions: Regions::default(),
+            inner: Vec::new(),
+        }
+    }
+
+    pub(super) fn startup(&self) -> Option<ProcessStartup> {
+        self.startup.or_else(|| self.inner.iter().find_map(Self::startup))
+    }
+
+    /// Outside of any stage, and nothing recorded.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stage.is_none()
+            && self.tables.is_empty()
+            && self.ended_threads.is_empty()
+            && self.regions.is_empty()
+    }
+
+    /// Merges tables whose threads have ended, so that memory depends on the threads alive.
+    pub(super) fn fold_ended_threads(&mut self) {
+        let (ended, alive): (Vec<_>, Vec<_>) =
+            self.tables.drain(..).partition(|table| table.has_ended());
+        self.tables = alive;
+        for table in ended {
+            let mut name = table.thread.name.clone();
+            if table.thread.is_made_up {
+                name = "unnamed threads".to_owned();
+            }
+            if self.ended_threads.len() >= ENDED_NAMES && !self.ended_threads.contains_key(&name) {
+                name = "other threads".to_owned();
+            }
+            let entry = self.ended_threads.entry(name).or_default();
+            entry.threads += 1;
+            entry.unfinished += table.table.stack().open().len() as u64;
+            T::merge(&mut entry.snapshot, &table.table.snapshot());
+        }
+    }
+
+    pub(super) fn collect_into(
+        &mut self,
+        parts: &mut Vec<Part<T::Snapshot>>,
+        sub_stage: Option<Stage>,
+    ) {
+        self.fold_ended_threads();
+        for table in &self.tables {
+            parts.push(Part {
+                sub_stage,
+                thread: table.thread.name.clone(),
+                threads: 1,
+                snapshot: table.table.snapshot(),
+                open: table.table.stack().open(),
+                unfinished: 0,
+            });
+        }
+        for (name, ended) in &self.ended_threads {
+            parts.push(Part {
+                sub_stage,
+                thread: name.clone(),
+                threads: ended.threads,
+                snapshot: ended.snapshot.clone(),
+                open: Vec::new(),
+                unfinished: ended.unfinished,
+            });
+        }
+        for inner in &mut self.inner {
+            let stage = inner.stage;
+            inner.collect_into(parts, stage);
+        }
+    }
+}
