@@ -75,7 +75,7 @@ unsafe fn text<'text>(name: *const c_char) -> Option<&'text CStr> {
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
 }
 
-/// A clock's number of a stream or device, with room for nothing else.
+/// Where something ran, and for which call.
 struct Place {
     device: u32,
     context: u32,
