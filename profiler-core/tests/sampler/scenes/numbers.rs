@@ -16,13 +16,24 @@ use crate::work::{
 const OUTSIDE: &str = "(outside of any action)";
 
 pub fn shares_with_tables() {
-    shares(SamplerSettings::new(1000));
+    within_three_attempts(|| shares(SamplerSettings::new(1000)));
+}
+
+/// A machine that is busy with something else may bend one measurement, but a wrong share is wrong
+/// every time.
+fn within_three_attempts(measure: impl Fn()) {
+    for _ in 0..2 {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&measure)).is_ok() {
+            return;
+        }
+    }
+    measure();
 }
 
 /// True where everything has frame pointers. Without, only the function itself is known for sure,
 /// and that is what is compared.
 pub fn shares_by_frame_pointers() {
-    shares(SamplerSettings::new(1000).frame_pointers(true));
+    within_three_attempts(|| shares(SamplerSettings::new(1000).frame_pointers(true)));
 }
 
 /// Whether this program was compiled with frame pointers: if so, a function's is near its variables.
