@@ -39,6 +39,7 @@ where
         Self { log, read, recorded: (0, log.len()), later }
     }
 
+    #[inline]
     fn recorded(&self, index: usize) -> Option<T> {
         (self.read)(self.log.get(index)?)
     }
@@ -54,10 +55,12 @@ where
 {
     type Item = T;
 
+    #[inline]
     fn next(&mut self) -> Option<T> {
         while self.has_recorded() {
             let recorded = self.recorded(self.recorded.0);
-            if let (Some(recorded), Some((first, rest))) = (&recorded, self.later.split_first())
+            if let Some((first, rest)) = self.later.split_first()
+                && let Some(recorded) = &recorded
                 && first.moment() <= recorded.moment()
             {
                 self.later = rest;
@@ -78,10 +81,12 @@ impl<T: Timed, const WORDS: usize, R> DoubleEndedIterator for Merged<'_, T, WORD
 where
     R: Fn([u64; WORDS]) -> Option<T>,
 {
+    #[inline]
     fn next_back(&mut self) -> Option<T> {
         while self.has_recorded() {
             let recorded = self.recorded(self.recorded.1 - 1);
-            if let (Some(recorded), Some((last, rest))) = (&recorded, self.later.split_last())
+            if let Some((last, rest)) = self.later.split_last()
+                && let Some(recorded) = &recorded
                 && last.moment() > recorded.moment()
             {
                 self.later = rest;
