@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use profiler_core::output::TemporaryFolder;
 use profiler_core::spliced::RUN_VARIABLE;
 
 pub use arguments::Arguments;
@@ -90,8 +91,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
         folder: folder.clone(),
         chained_wrapper: chained::wrapper(),
     };
-    let session = folder.join(format!("run-{}", std::process::id()));
-    std::fs::create_dir_all(&session).map_err(in_target)?;
+    // Of this process alone, also where others in containers have its number. Gone at the end.
+    let session = TemporaryFolder::within(&folder).map_err(in_target)?;
     let results = results::Results::begin(&settings.directory).map_err(|error| Error::Folder {
         path: settings.directory.clone(),
         error,
@@ -101,12 +102,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     if !changed.is_empty() {
         say(&format!("other hooks than the last time: {}", changed.join(", ")));
     }
-    let (plan_file, run_file) = (session.join("plan.json"), session.join("run.json"));
+    let (plan_file, run_file) = (session.path().join("plan.json"), session.path().join("run.json"));
     plan.write(&plan_file).map_err(in_target)?;
     settings.write(&run_file).map_err(in_target)?;
     let status = call(arguments, &target, &plan, &plan_file, &run_file);
-    // Nothing in it is needed any more.
-    let _ = std::fs::remove_dir_all(&session);
+    drop(session);
     let status = status?;
     let records: Vec<_> =
         CrateRecord::read_all(&plan.records()).into_iter().map(|(_, record)| record).collect();
