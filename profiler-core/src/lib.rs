@@ -53,6 +53,7 @@ pub mod lines;
 pub mod names;
 pub mod nvtx;
 pub mod output;
+mod own_thread;
 mod pass_through;
 pub mod prelude;
 mod profiler;
