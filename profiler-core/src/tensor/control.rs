@@ -9,7 +9,7 @@ use super::recording::Recording;
 use super::schedule::StepPhase;
 use super::settings::Settings;
 use crate::recorder::regions::Regions;
-use crate::{RunContext, Stage};
+use crate::{RunContext, Stage, Unbound};
 
 /// All stages that run.
 pub(super) struct Control {
@@ -47,6 +47,8 @@ pub(super) struct StageRun {
     pub(super) notes: Vec<String>,
     /// Whether what comes before the first stage and after the last has a report of its own.
     keeps_what_no_stage_has: bool,
+    /// What was told to nobody while the profiler was active.
+    pub(super) unbound: Vec<Arc<Unbound>>,
 }
 
 impl StageRun {
@@ -66,6 +68,7 @@ impl StageRun {
             files: Vec::new(),
             notes: Vec::new(),
             keeps_what_no_stage_has: settings.records_without_steps,
+            unbound: Vec::new(),
         };
         begun.phase = begun.phase_of_step(settings);
         begun
@@ -142,7 +145,9 @@ impl Control {
 
     /// Begins a stage inside those that run; one that is outside of any stage and has nothing is
     /// replaced.
-    pub(super) fn push(&mut self, run: StageRun) {
+    pub(super) fn push(&mut self, mut run: StageRun) {
+        run.unbound.clone_from(&self.top().unbound);
+        run.unbound.retain(|unbound| !unbound.is_over());
         self.running.retain(|outer| !outer.is_replaced_by_a_stage());
         self.running.push(run);
         self.finished = None;

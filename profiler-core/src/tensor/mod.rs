@@ -41,7 +41,7 @@ use crate::hook::{
 };
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
-    missing,
+    Unbound, missing,
 };
 
 use control::Control;
@@ -268,6 +268,10 @@ impl Profiler for TensorProfiler {
                 notes.push(text.to_owned());
             }
         });
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        uncounted(|| self.control().top().unbound.push(work.clone()));
     }
 
     fn step(&self) {

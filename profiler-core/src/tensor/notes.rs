@@ -125,6 +125,7 @@ impl TensorProfiler {
                 notes.push(note.clone());
             }
         }
+        notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
         notes
     }
 

@@ -146,7 +146,8 @@ fn recurrent_layers_multiply_every_step_with_their_weights() {
         let bias = tensor(&[gates * 11]);
         let per_row_and_step = 2 * gates.cast_unsigned() * 11 * (5 + 11);
         let expected = 7 * 3 * per_row_and_step;
-        let layer = [tensor(&[7, 3, 5]), inputs.clone(), hidden.clone(), bias.clone(), bias.clone()];
+        let layer =
+            [tensor(&[7, 3, 5]), inputs.clone(), hidden.clone(), bias.clone(), bias.clone()];
         assert_eq!(flops("aten::mkldnn_rnn_layer", &layer), Some(expected));
         assert_eq!(flops("aten::mkldnn_rnn_layer_backward", &layer), Some(2 * expected));
         let weights = vec![inputs, hidden, bias.clone(), bias];
@@ -170,7 +171,12 @@ fn recurrent_layers_multiply_every_step_with_their_weights() {
     let mut weights = Vec::new();
     for inputs in [5, 2 * 11] {
         for _direction in 0..2 {
-            weights.extend([tensor(&[44, inputs]), tensor(&[44, 11]), tensor(&[44]), tensor(&[44])]);
+            weights.extend([
+                tensor(&[44, inputs]),
+                tensor(&[44, 11]),
+                tensor(&[44]),
+                tensor(&[44]),
+            ]);
         }
     }
     let deep = [tensor(&[7, 3, 5]), TensorShape::List(weights)];
@@ -196,7 +202,8 @@ fn a_transposed_convolution_multiplies_every_place_of_its_input() {
     };
     let rest = [integers(&[0, 0]), integers(&[1])];
     let forward = |transposed| {
-        let mut inputs = vec![tensor(&[2, 6, 8, 8]), tensor(&[6, 6, 3, 3]), TensorShape::NotATensor];
+        let mut inputs =
+            vec![tensor(&[2, 6, 8, 8]), tensor(&[6, 6, 3, 3]), TensorShape::NotATensor];
         inputs.extend(options(transposed));
         inputs.extend(rest.clone());
         flops("aten::convolution", &inputs)
@@ -206,7 +213,8 @@ fn a_transposed_convolution_multiplies_every_place_of_its_input() {
     assert_eq!(forward(0), Some(4 * 4 * per_place));
     // Its gradients: 15 × 15 came out of 8 × 8, which count, once for the input and once for the weight.
     let backward = |mask: &[i64]| {
-        let mut inputs = vec![tensor(&[2, 6, 15, 15]), tensor(&[2, 6, 8, 8]), tensor(&[6, 6, 3, 3])];
+        let mut inputs =
+            vec![tensor(&[2, 6, 15, 15]), tensor(&[2, 6, 8, 8]), tensor(&[6, 6, 3, 3])];
         inputs.push(integers(&[6]));
         inputs.extend(options(1));
         inputs.extend(rest.clone());

@@ -10,13 +10,9 @@ fn product(profiler: &TensorProfiler, size: i64, sequence: u32, direction: Direc
     let mut inputs = InputsBuilder::new();
     inputs.tensor(DType::Float32, &[1, size]);
     inputs.tensor(DType::Float32, &[size, 1]);
-    let op = OpStart {
-        inputs: Some(&inputs),
-        sequence,
-        forward_thread: 7,
-        direction,
-        ..OpStart::new(Action::op("aten::mm"))
-    };
+    let mut op = OpStart::new(Action::op("aten::mm"));
+    (op.inputs, op.sequence) = (Some(&inputs), sequence);
+    (op.forward_thread, op.direction) = (7, direction);
     profiler.start_op(&op);
     std::hint::black_box((0..200).sum::<u64>());
     profiler.stop(op.action).expect("was started");
