@@ -51,6 +51,7 @@ pub mod future;
 pub mod hook;
 pub mod interrupt;
 pub mod lines;
+mod missing;
 pub mod names;
 pub mod nvtx;
 pub mod output;

@@ -127,10 +127,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     }
     // A command that failed has said why.
     if status.success() && !was_measured && new.is_empty() {
-        say(
-            "no process of this command was measured: it must build its programs by cargo, and \
-             run them",
-        );
+        say("no process of this command was measured: it must build its programs by cargo, and \
+             run them");
     }
     results.tell(&new);
     Ok(status)
@@ -151,10 +149,7 @@ fn call(
     let build: [&OsStr; 4] =
         [own.as_os_str(), target.as_os_str(), flags.as_ref(), plan_file.as_os_str()];
     let mut command = Command::new(program);
-    command
-        .args(rest)
-        .envs(BUILD_VARIABLES.into_iter().zip(build))
-        .env(RUN_VARIABLE, run_file);
+    command.args(rest).envs(BUILD_VARIABLES.into_iter().zip(build)).env(RUN_VARIABLE, run_file);
     child::run(&mut command).map_err(failed)
 }
 

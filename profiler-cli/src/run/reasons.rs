@@ -85,7 +85,10 @@ fn of_hooks(asked: Asked, plan: &Plan, records: &[CrateRecord]) -> String {
     let of_plan: Vec<_> = concerned(plan, records).collect();
     let broken = of_plan.iter().filter_map(|record| {
         let first = record.unspliced.as_deref()?.lines().next()?;
-        Some(format!("{} is built without hooks, with which it did not compile ({first})", record.package))
+        Some(format!(
+            "{} is built without hooks, with which it did not compile ({first})",
+            record.package
+        ))
     });
     let broken: Vec<_> = broken.collect();
     if !broken.is_empty() {

@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use self::activations::{Activation, Activations, State, Told};
 use self::binding::Owner;
 pub use self::binding::{Binding, Bound, bound};
+pub(crate) use self::thread::is_in_profiler;
 #[cfg(feature = "cuda")]
 pub(crate) use self::thread::let_go;
-pub(crate) use self::thread::is_in_profiler;
 pub use self::unbound::Unbound;
 use crate::action::{Action, Callsite};
 use crate::allocation::uncounted;

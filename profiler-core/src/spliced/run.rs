@@ -191,6 +191,11 @@ pub fn has_ops_of(framework: &str) -> bool {
     lock().as_ref().is_some_and(|run| run.frameworks.iter().any(|known| known == framework))
 }
 
+/// Whether `mlprof run` has put hooks into the ops of any framework.
+pub(super) fn has_ops() -> bool {
+    lock().as_ref().is_some_and(|run| !run.frameworks.is_empty())
+}
+
 /// A profiler that the program has chosen, and the one of the run besides.
 pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let Some(runs_own) = profiler_of_run() else { return profiler };

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::export_settings::unix_nanoseconds;
 use super::{Cycle, TensorProfiler};
 use crate::Profiler;
+use crate::missing::{self, Missing};
 use crate::trace::flame::{FlameGraph, FlameMetric};
 
 impl TensorProfiler {
@@ -79,10 +80,19 @@ impl Export<'_> {
         }
     }
 
+    /// Says in the report and on standard error that something has no file because it is empty.
+    fn tell(&self, missing: Missing) {
+        self.profiler.note(&missing.to_string());
+        missing::tell(&self.profiler.output, &[missing]);
+    }
+
     fn flame_graphs(&self) {
         let Ok(graph) = catch_unwind(AssertUnwindSafe(|| FlameGraph::of(self.cycle))) else {
             return self.complain("making the flame graph panicked");
         };
+        if !FlameMetric::ALL.into_iter().any(|metric| graph.has(metric)) {
+            return self.tell(Missing::FlameGraphs);
+        }
         for metric in FlameMetric::ALL {
             if !graph.has(metric) {
                 continue;
@@ -98,6 +108,9 @@ impl Export<'_> {
         let Ok(timeline) = catch_unwind(AssertUnwindSafe(|| self.cycle.memory_timeline())) else {
             return self.complain("making the memory timeline panicked");
         };
+        if timeline.devices.is_empty() {
+            return self.tell(Missing::MemoryTimeline);
+        }
         self.file("memory.json", |path| timeline.export_json(path));
         self.file("memory.html", |path| timeline.export_html(path));
     }

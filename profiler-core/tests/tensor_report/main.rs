@@ -9,4 +9,5 @@ mod golden;
 mod notes;
 mod recorded;
 mod rows;
+mod short_runs;
 mod ten_million;

@@ -149,6 +149,10 @@ impl Source for TchOps {
         }
     }
 
+    fn ops_of(&self) -> Option<&'static str> {
+        Some("libtorch")
+    }
+
     /// Nothing is under way; but now it is known what is missing.
     fn flush(&self) {
         if foreign::slot_was_taken() {
