@@ -5,11 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
-use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use crate::allocation::uncounted;
-use crate::output::Output;
+use crate::output::{Output, say};
 use crate::report::number::grouped;
 
 /// Something that is missing, and why.
@@ -125,8 +124,8 @@ impl Display for Missing {
             ),
             Self::SourceOfOps => text.write_str(
                 "there are no ops, because nothing tells of any: with burn use `.profiler(…)` of \
-                 burn-plugin with its feature `cubecl` (wgpu, CUDA, …), with tch \
-                 `tch_plugin::ops::install()`, with candle and burn's flex device run the program by \
+                 burn-plugin with its feature `cubecl` (wgpu, CUDA, …), with tch link \
+                 tch-plugin (`use tch_plugin as _;`), with candle and burn's flex device run the program by \
                  `mlprof run --ops …`",
             ),
             Self::OpsOf(framework) => write!(
@@ -219,8 +218,7 @@ pub(crate) fn tell(output: &Output, missing: &[Missing]) {
         for text in told.map(Missing::to_string) {
             let is_new = TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
             if is_new {
-                // Where standard error is closed there is nobody left to tell.
-                let _ = writeln!(io::stderr(), "warning: {text}.");
+                say(format_args!("warning: {text}."));
             }
         }
     });

@@ -45,10 +45,10 @@ pub(super) struct StageRun {
     pub(super) files: Vec<PathBuf>,
     /// What could not be done, in words.
     pub(super) notes: Vec<String>,
-    /// What was told to nobody while the profiler was active.
-    pub(super) unbound: Vec<Arc<Unbound>>,
     /// Whether what comes before the first stage and after the last has a report of its own.
     keeps_what_no_stage_has: bool,
+    /// What was told to nobody while the profiler was active.
+    pub(super) unbound: Vec<Arc<Unbound>>,
 }
 
 impl StageRun {
@@ -67,8 +67,8 @@ impl StageRun {
             regions: Regions::default(),
             files: Vec::new(),
             notes: Vec::new(),
-            unbound: Vec::new(),
             keeps_what_no_stage_has: settings.records_without_steps,
+            unbound: Vec::new(),
         };
         begun.phase = begun.phase_of_step(settings);
         begun

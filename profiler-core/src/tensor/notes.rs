@@ -126,6 +126,7 @@ impl TensorProfiler {
                 notes.push(note.clone());
             }
         }
+        notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
         notes
     }
 

@@ -6,6 +6,7 @@ mod arrow;
 mod counters;
 mod flops;
 mod golden;
+mod modules;
 mod notes;
 mod recorded;
 mod rows;

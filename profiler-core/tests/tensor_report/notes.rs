@@ -155,6 +155,8 @@ fn the_report_is_as_it_was_asked_for() {
     let text = fit(&chosen.group_by_input_shapes(true), 2);
     assert!(text.contains("Phase") && text.contains("Source Location"), "{text}");
     assert!(text.contains("\n1 of 3 rows are shown.\n"), "{text}");
+    let by_calls = fit(&profiler(schedule).sort_by("calls").expect("a key").row_limit(1), 2);
+    assert!(by_calls.contains("1 of 3 rows are shown."), "{by_calls}");
     let error = profiler(schedule).sort_by("speed").err().expect("no such column");
     assert!(error.to_string().contains("\"cpu_time_total\""), "{error}");
     let all = fit(&profiler(schedule).row_limit(None), 2);
