@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::LineProfiler;
 use crate::allocation::uncounted;
-use crate::output::write_whole;
+use crate::output::{say, write_whole};
 use crate::report::Report;
 
 /// Writes the report of a [`LineProfiler`] until it is dropped. A reader of the file finds the last
@@ -48,7 +48,7 @@ impl PeriodicWriter {
                         && !std::mem::replace(&mut has_warned, true)
                     {
                         let path = path.display();
-                        eprintln!("mlprof: cannot write {path}: {error}. (Said once.)");
+                        say(format_args!("mlprof: cannot write {path}: {error}. (Said once.)"));
                     }
                 }
             });

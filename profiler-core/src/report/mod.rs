@@ -70,7 +70,7 @@ mod arrow;
 mod counters;
 pub mod detailed;
 pub(crate) mod device_counters;
-mod label;
+pub(crate) mod label;
 pub mod lightning;
 pub mod lines;
 pub mod lines_memory;
