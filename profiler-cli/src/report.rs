@@ -5,6 +5,7 @@ mod group;
 mod limit;
 mod page;
 pub(crate) mod read;
+pub(crate) mod unpack;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;

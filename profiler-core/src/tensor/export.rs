@@ -8,7 +8,8 @@ use super::export_settings::unix_nanoseconds;
 use super::{Cycle, TensorProfiler};
 use crate::Profiler;
 use crate::missing::{self, Missing};
-use crate::trace::flame::{FlameGraph, FlameMetric};
+use crate::report::number::grouped;
+use crate::trace::flame::{self, FlameGraph, FlameMetric};
 
 impl TensorProfiler {
     /// Gives a finished cycle to whoever wants it, and writes what is to be written of it.
@@ -92,6 +93,14 @@ impl Export<'_> {
         };
         if !FlameMetric::ALL.into_iter().any(|metric| graph.has(metric)) {
             return self.tell(Missing::FlameGraphs);
+        }
+        if graph.cut() > 0 {
+            self.profiler.note(&format!(
+                "{} calls are further inside than flame graphs and folded stacks go; there, all that is \
+                 called below the same frame is one frame, {}",
+                grouped(graph.cut()),
+                flame::CUT
+            ));
         }
         for metric in FlameMetric::ALL {
             if !graph.has(metric) {

@@ -120,6 +120,7 @@ impl TensorProfiler {
         note_on_losses(&run.profile, &mut notes);
         note_on_devices(&run.profile, &mut notes);
         notes.extend(run.regions.notes());
+        notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
         for note in &run.notes {
             if !notes.contains(note) {
                 notes.push(note.clone());
