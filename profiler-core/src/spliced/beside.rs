@@ -131,8 +131,10 @@ impl Samples {
 
 fn deliver(to: &Output, report: Report, text: &str, notes: &[String]) {
     notes.iter().for_each(|note| to.note(note));
-    if !nothing::has_numbers(&report) {
-        to.note(nothing::reason(&report));
+    if !nothing::has_numbers(&report)
+        && let Some(reason) = nothing::reason(&report)
+    {
+        to.note(reason);
     }
     output::deliver(Some(to), text);
     output::deliver_json(Some(to), || Some(report));

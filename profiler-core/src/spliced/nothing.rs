@@ -20,9 +20,13 @@ pub fn has_numbers(report: &Report) -> bool {
     }
 }
 
-/// Why there are none, as far as the process itself can know.
-pub(super) fn reason(report: &Report) -> String {
-    match report {
+/// Why there are none, as far as the process itself can know; `None` where the report's own notes say.
+pub(super) fn reason(report: &Report) -> Option<String> {
+    let says = |part: &str| report.header().notes.iter().any(|note| note.contains(part));
+    Some(match report {
+        Report::Tensor(_) if says("there are no ops") || says("gives no hook") => return None,
+        Report::Lines(_) if says("there are no lines") => return None,
+        Report::Samples(report) if !report.samples.notes.is_empty() => return None,
         Report::Tensor(_) => {
             "no op was recorded: no op that has a hook was called, or only outside \
                               of the recorded steps"
@@ -37,5 +41,5 @@ pub(super) fn reason(report: &Report) -> String {
             report.samples.asked_hz,
         ),
         _ => "no function was counted: no function that has a hook was called".to_owned(),
-    }
+    })
 }

@@ -272,8 +272,11 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
     }
     if let Some(output) = output {
         notes.iter().for_each(|note| output.note(note));
-        if !has_numbers && !is_after_a_stage {
-            output.note(nothing::reason(&report));
+        if !has_numbers
+            && !is_after_a_stage
+            && let Some(reason) = nothing::reason(&report)
+        {
+            output.note(reason);
         }
         note_open(output, &report);
         // After the last stage: its file is not that of what came later.
