@@ -62,7 +62,11 @@ impl TensorProfiler {
                 false => Some(Missing::AnyStep { first_active }),
             };
         }
-        let last = run.profile.last_cycle.as_ref().filter(|last| !last.is_complete)?;
+        let last = run.profile.last_cycle.as_ref();
+        let is_under_way = run.recording.is_some() || run.fallback.is_pending();
+        if last.is_some_and(|last| last.is_complete) || (last.is_none() && is_under_way) {
+            return None;
+        }
         let stage = name_of(run);
         if had <= first_active {
             let shown = run.profile.cycles.iter().find(|cycle| cycle.steps > 0);
@@ -75,7 +79,8 @@ impl TensorProfiler {
             });
         }
         // What comes after the last step is no part of a cycle.
-        (last.steps > 0).then(|| Missing::RestOfCycle {
+        let last = last.filter(|last| last.steps > 0)?;
+        Some(Missing::RestOfCycle {
             cycle: last.number,
             stage,
             asked: asked_until(&schedule, last.number),
