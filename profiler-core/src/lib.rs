@@ -34,7 +34,7 @@
 //! | write a profiler | [`Profiler`] |
 //! | write a hook for a framework's ops | the module [`hook`] |
 //! | measure functions and ops that nobody instrumented | the command `mlprof run`, see [`spliced`] |
-//! | end politely on Ctrl-C | [`interrupt::watch`] |
+//! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
 //! | have a profiled training loop | the feature `train`: `train::Trainer`, through a framework's plugin |
 
 pub mod action;
@@ -79,6 +79,7 @@ pub mod train;
 pub use action::{Action, ActionKind, Callsite};
 pub use active::{Activated, ActiveScope, activate, active};
 pub use advanced::AdvancedProfiler;
+pub use interrupt::Interrupt;
 pub use output::Output;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{Interest, NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};

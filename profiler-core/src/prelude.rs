@@ -29,7 +29,7 @@
 pub use crate::cuda::DeviceProfilerExt;
 pub use crate::tensor::Schedule;
 pub use crate::{
-    AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, TensorProfiler, activate,
+    AdvancedProfiler, Interrupt, Profiler, ProfilerExt, SimpleProfiler, TensorProfiler, activate,
 };
 /// ```
 /// use profiler_core::prelude::*;

@@ -13,8 +13,8 @@
 //!
 //! *From the outside*: the environment variable [`RUN_VARIABLE`] names a file of [`RunSettings`].
 //! They are read before `main`. The results come when the process ends: by returning from `main`,
-//! by `exit`, and by SIGINT or SIGTERM where the program has no handler of its own. A process that
-//! is killed otherwise leaves what was written until then.
+//! by `exit`, and by SIGINT, SIGTERM or SIGHUP where the program has no handler of its own. A
+//! process that is killed otherwise leaves what was written until then.
 //!
 //! *Cost* of a spliced function while nobody wants to know: one relaxed load. Linux only so far: on
 //! other systems nothing registers.
@@ -22,7 +22,6 @@
 mod beside;
 mod run;
 mod settings;
-mod signals;
 mod sink;
 mod site;
 

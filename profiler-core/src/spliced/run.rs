@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::beside::Beside;
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
-use super::{signals, sink};
+use super::sink;
 use crate::advanced::LineCountRestriction;
 use crate::allocation::AllocationProfiler;
+use crate::interrupt::AtTheEnd;
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, activate};
@@ -26,6 +27,8 @@ struct Run {
     beside: Beside,
     /// Profilers of the program together with this one.
     combined: Vec<Weak<dyn Profiler>>,
+    /// A signal that ends the process brings the results, too.
+    _at_signals: AtTheEnd,
 }
 
 static RUN: Mutex<Option<Run>> = Mutex::new(None);
@@ -64,9 +67,9 @@ pub(super) fn start() {
         activated,
         beside,
         combined: Vec::new(),
+        _at_signals: AtTheEnd::call(finish),
     });
     at_exit();
-    signals::watch(finish);
 }
 
 /// What `mlprof run` told cargo is not meant for the program.
