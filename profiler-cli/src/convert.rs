@@ -17,6 +17,7 @@ use self::stacks::{Stacks, Unit};
 use self::trace::Trace;
 pub use crate::report::Error;
 use crate::report::read::{self, Content};
+use crate::report::unpack;
 
 /// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
 /// other tools.
@@ -154,7 +155,7 @@ fn of_trace(trace: &Trace, arguments: &Arguments) -> Result<Output, Error> {
         Format::Chrome | Format::Json => {
             let file = arguments.file.clone();
             Ok(Output::new(stem, move |out| {
-                io::copy(&mut read::open(&file)?, out)?;
+                io::copy(&mut unpack::text(&file)?, out)?;
                 Ok(())
             }))
         }
@@ -267,7 +268,10 @@ fn of_stacks(
     let is_sampled_or_memory = !matches!(report, Report::Advanced(_)) || arguments.samples;
     let possible = if is_sampled_or_memory { &OF_SUMS[..] } else { &OF_CALL_TREES[..] };
     match arguments.to {
-        Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_stacks(&title, stacks))),
+        Format::Speedscope => {
+            tell_cut(stacks);
+            Ok(Output::json(stem, speedscope::File::of_stacks(&title, stacks)))
+        }
         Format::Folded | Format::Svg => {
             let lines = lines_of(stacks, what, possible, arguments)?;
             Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
@@ -282,6 +286,22 @@ fn of_stacks(
     }
 }
 
+/// Says how much of the stacks was cut.
+fn tell_cut(stacks: &Stacks) {
+    let cut = stacks.cut;
+    if cut > 0 {
+        let _ = writeln!(
+            io::stderr(),
+            "note: {cut} calls or slices are further inside than stacks go ({} frames, {} stacks, {} MiB \
+             of folded text); all below the same frame are one frame, {}",
+            flame::MOST_FRAMES,
+            flame::MOST_STACKS,
+            flame::MOST_BYTES >> 20,
+            flame::CUT
+        );
+    }
+}
+
 /// Folded stacks; an error if there are none.
 fn lines_of(
     stacks: &Stacks,
@@ -289,6 +309,7 @@ fn lines_of(
     possible: &[Format],
     arguments: &Arguments,
 ) -> Result<Vec<String>, Error> {
+    tell_cut(stacks);
     let lines = stacks.folded(arguments.by_thread);
     match lines.is_empty() {
         true => Err(impossible(what, arguments.to, "there is nothing in it", possible)),

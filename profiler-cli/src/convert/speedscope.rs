@@ -124,7 +124,7 @@ fn sampled(thread: &ThreadStacks, unit: Unit) -> Profile {
         },
         start_value: 0,
         end_value: weights.iter().sum(),
-        samples: with_value().map(|stack| stack.frames.clone()).collect(),
+        samples: with_value().map(|stack| thread.frames(stack)).collect(),
         weights,
     }
 }

@@ -7,7 +7,7 @@ use profiler_core::report::memory::{MemoryTree, PathMemory};
 use profiler_core::report::samples::{SampledCode, Samples, StackNode};
 use profiler_core::report::{
     LinesReport, MemoryReport, ReportHeader, SamplesReport, lines_memory, lines_text, memory,
-    samples_page,
+    number, samples_page,
 };
 use serde_json::Value;
 
@@ -192,4 +192,39 @@ fn memory_is_stacks_of_bytes() {
     );
     let error = refused(&["convert", text(&file), "--to", "svg", "--memory", "copies"]);
     assert!(error.contains("there is nothing in it"), "{error}");
+}
+
+/// A number of a line says nothing of how many lines there are.
+#[test]
+fn lines_far_apart_are_few_lines_of_a_table() {
+    let folder = Folder::new();
+    for far in [3_000_000, u32::MAX] {
+        let mut report = lines();
+        report.functions.truncate(1);
+        let function = &mut report.functions[0];
+        function.source = None;
+        function.lines.push(LineStatistics { line: far, ..function.lines[0] });
+        let file = folder.report("far.json", &Report::Lines(report.clone()));
+        let printed_text = printed(&["report", text(&file)]);
+        assert!(printed_text.len() < 200_000, "{} bytes", printed_text.len());
+        let rows = |line: u32| {
+            let number = line.to_string();
+            printed_text
+                .lines()
+                .filter(|row| row.split_whitespace().next() == Some(&number))
+                .count()
+        };
+        // In the table of times and in that of memory.
+        assert_eq!((rows(2), rows(502), rows(503), rows(far)), (2, 2, 0, 2));
+        // The first line and 500 after the second are listed, and both that have numbers.
+        let blank = number::grouped(u64::from(far) - 503);
+        let said = format!("{blank} lines without numbers are not listed.");
+        assert_eq!(printed_text.matches(&said).count(), 2, "{said}");
+        // With a text that ends before.
+        report.functions[0].source = lines().functions[0].source.clone();
+        let file = folder.report("far.json", &Report::Lines(report));
+        let printed_text = printed(&["report", text(&file)]);
+        let said = "1 lines with numbers are not within the function's text.";
+        assert_eq!(printed_text.matches(said).count(), 2, "{printed_text}");
+    }
 }

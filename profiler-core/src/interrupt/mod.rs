@@ -56,7 +56,11 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(not(unix))]
 use other as signals;
 
-pub(crate) use reports::{AtTheEnd, PendingReport};
+#[cfg(target_os = "linux")]
+pub(crate) use reports::AtTheEnd;
+pub(crate) use reports::PendingReport;
+#[cfg(target_os = "linux")]
+pub(crate) use signals::{handler, is_default};
 
 /// What a signal that would end the process does to a training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]

@@ -10,7 +10,7 @@ use crate::forking::apart_from_forks;
 /// In the order in which their stages began.
 static PENDING: Mutex<Vec<Arc<PendingReport>>> = Mutex::new(Vec::new());
 /// What comes after all reports.
-static LAST: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+static LAST: Mutex<Vec<fn(i32)>> = Mutex::new(Vec::new());
 
 /// The report of a stage that is not over.
 pub(crate) struct PendingReport {
@@ -60,14 +60,16 @@ impl PendingReport {
     }
 }
 
-/// While it lives, `last` is called before a signal ends the process, after all reports.
+/// While it lives, `last` is called with a signal before that ends the process, after all reports.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "`mlprof run` is Linux only"))]
 pub(crate) struct AtTheEnd {
-    last: fn(),
+    last: fn(i32),
     _part: Terminating,
 }
 
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "`mlprof run` is Linux only"))]
 impl AtTheEnd {
-    pub(crate) fn call(last: fn()) -> Self {
+    pub(crate) fn call(last: fn(i32)) -> Self {
         apart_from_forks(|| lock(&LAST).push(last));
         Self { last, _part: Terminating::begin() }
     }
@@ -75,19 +77,19 @@ impl AtTheEnd {
 
 impl Drop for AtTheEnd {
     fn drop(&mut self) {
-        let is_other = |last: &fn()| !std::ptr::fn_addr_eq(*last, self.last);
+        let is_other = |last: &fn(i32)| !std::ptr::fn_addr_eq(*last, self.last);
         apart_from_forks(|| lock(&LAST).retain(is_other));
     }
 }
 
 /// Delivers what is not delivered yet.
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix has the thread that calls it"))]
-pub(super) fn deliver_all() {
+pub(super) fn deliver_all(signal: i32) {
     let pending = lock(&PENDING).clone();
     let process = std::process::id();
     pending.iter().filter(|report| report.process == process).for_each(|report| report.deliver());
     let last = lock(&LAST).clone();
-    last.iter().for_each(|last| last());
+    last.iter().for_each(|last| last(signal));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::{REQUESTS, announce, reports, say, signals};
+use crate::own_thread;
 
 /// A report that is not delivered by then keeps nobody any longer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,8 +40,7 @@ pub(super) fn start() -> io::Result<()> {
     let (told, teller) = UnixStream::pair()?;
     // The handler never waits.
     teller.set_nonblocking(true)?;
-    let thread = std::thread::Builder::new().name("mlprof-signals".to_owned());
-    thread.spawn(move || serve(told))?;
+    own_thread::spawn("mlprof-interrupt", move || serve(told))?;
     // For the rest of the process: a handler may be about to write to it.
     TELLER.store(teller.into_raw_fd(), Ordering::SeqCst);
     PROCESS.store(std::process::id(), Ordering::SeqCst);
@@ -65,7 +65,6 @@ pub(super) fn tell(task: Task) {
 }
 
 fn serve(mut told: UnixStream) {
-    block_signals();
     let mut byte = [0_u8];
     while told.read_exact(&mut byte).is_ok() {
         match byte[0] {
@@ -75,21 +74,11 @@ fn serve(mut told: UnixStream) {
     }
 }
 
-/// Signals are for the program's threads: a handler of its own never runs on ours.
-fn block_signals() {
-    let mut all = std::mem::MaybeUninit::uninit();
-    // SAFETY: `sigfillset` fills the set, which is then good.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut());
-    }
-}
-
 fn end(signal: c_int) {
     let deliver = move || {
         let name = name(signal);
         say(&format!("{name}: the report comes first; a second signal ends the process at once"));
-        reports::deliver_all();
+        reports::deliver_all(signal);
     };
     if !is_over_within(PATIENCE, deliver) {
         say("the report cannot be delivered: it is given up");
@@ -100,8 +89,7 @@ fn end(signal: c_int) {
 /// Whether `work` was over in time. It goes on, on a thread of its own, if it was not.
 fn is_over_within(patience: Duration, work: impl FnOnce() + Send + 'static) -> bool {
     let (sender, receiver) = mpsc::channel::<()>();
-    let thread = std::thread::Builder::new().name("mlprof-report".to_owned());
-    let worker = thread.spawn(move || {
+    let worker = own_thread::spawn("mlprof-report", move || {
         let _until_over = sender;
         work();
     });

@@ -203,6 +203,18 @@ fn disposition(signal: c_int) -> libc::sigaction {
     }
 }
 
+/// Whether a signal does what the system does with it.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_default(signal: c_int) -> bool {
+    handler(signal) == libc::SIG_DFL
+}
+
+/// The address of what handles a signal now.
+#[cfg(target_os = "linux")]
+pub(crate) fn handler(signal: c_int) -> usize {
+    disposition(signal).sa_sigaction
+}
+
 /// Ends the process as `signal` does by itself. May be called in a handler.
 pub(super) fn end_by(signal: c_int) {
     // SAFETY: the sets and the action are valid, and all four functions may be called in a handler.

@@ -14,8 +14,10 @@ mod cycle;
 mod event;
 mod export;
 mod export_settings;
+mod fallback;
 mod flops;
 mod merged;
+mod notes;
 mod pairs;
 mod phase;
 mod profile;
@@ -28,7 +30,7 @@ mod summary;
 mod track;
 mod writer;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::allocation::uncounted;
@@ -39,6 +41,7 @@ use crate::hook::{
 };
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
+    Unbound, missing,
 };
 
 use control::Control;
@@ -99,6 +102,8 @@ pub struct TensorProfiler {
     recording: AtomicU64,
     /// The step that runs, for contexts.
     step: AtomicU64,
+    /// Whether it was ever asked what it wants.
+    was_asked: AtomicBool,
     clock: Clock,
     /// The recording of that number.
     current: Mutex<Option<Arc<Recording>>>,
@@ -121,6 +126,7 @@ impl TensorProfiler {
         Self {
             recording: AtomicU64::new(NOT_BEGUN),
             step: AtomicU64::new(0),
+            was_asked: AtomicBool::new(false),
             clock: Clock::new(),
             current: Mutex::default(),
             control: Mutex::new(Control::new()),
@@ -152,6 +158,16 @@ impl TensorProfiler {
             NOT_BEGUN => uncounted(|| self.begin()),
             number => Some(number),
         }
+    }
+
+    /// Whether anything has been heard of.
+    fn has_begun(&self) -> bool {
+        self.recording.load(Ordering::Relaxed) != NOT_BEGUN
+    }
+
+    /// Whether it was the active profiler, which hooks tell of what happens.
+    fn was_active(&self) -> bool {
+        self.was_asked.load(Ordering::Relaxed)
     }
 
     /// Tells hooks whose work is done elsewhere which actions are open here now.
@@ -231,6 +247,9 @@ impl Profiler for TensorProfiler {
     }
 
     fn interest(&self) -> Interest {
+        if !self.was_active() {
+            self.was_asked.store(true, Ordering::Relaxed);
+        }
         match self.number() {
             Some(_) => self.settings.interest(),
             None => Interest::NONE,
@@ -249,6 +268,10 @@ impl Profiler for TensorProfiler {
                 notes.push(text.to_owned());
             }
         });
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        uncounted(|| self.control().top().unbound.push(work.clone()));
     }
 
     fn step(&self) {
@@ -274,7 +297,7 @@ impl Profiler for TensorProfiler {
     }
 
     fn summary(&self) -> String {
-        uncounted(|| self.paint_report())
+        uncounted(|| self.paint_report(&self.snapshot()))
     }
 
     fn report(&self) -> Option<Report> {
@@ -286,9 +309,13 @@ impl Profiler for TensorProfiler {
     }
 
     fn describe(&self) {
-        uncounted(|| self.finish_stage());
-        crate::output::deliver(Some(&self.output), &self.summary());
-        crate::output::deliver_json(Some(&self.output), || self.report());
+        let (report, missing) = uncounted(|| {
+            self.finish_stage();
+            self.snapshot_and_missing()
+        });
+        missing::tell(&self.output, &missing);
+        crate::output::deliver(Some(&self.output), &uncounted(|| self.paint_report(&report)));
+        crate::output::deliver_json(Some(&self.output), || Some(Report::Tensor(report)));
         self.teardown(None);
     }
 }

@@ -7,6 +7,7 @@ use super::loader::DataLoader;
 use super::module::TrainModule;
 use super::outcome::{EvaluationOutcome, StopReason};
 use super::run::{Run, failed_in};
+use crate::output::say;
 use crate::{ProfilerExt, Stage};
 
 /// Calls the hook of the stage that is running: the validation hook, unless it is a test or a
@@ -31,7 +32,7 @@ impl<M: TrainModule> Run<'_, M> {
         self.begin()?;
         let batches = if self.limit(stage).0.is_zero() {
             let setting = self.limit(stage).1;
-            eprintln!("mlprof: {setting} is 0: {stage} is skipped");
+            say(format_args!("mlprof: {setting} is 0: {stage} is skipped"));
             0
         } else {
             self.evaluate(loader, stage)?
