@@ -88,8 +88,9 @@ impl Stacks {
         around.pop();
     }
 
-    /// What was sampled, by the work that it stands for. Stacks of all threads are together.
-    pub(crate) fn of_samples(samples: &Samples) -> Self {
+    /// What was sampled, by the work that it stands for, or by waiting. Stacks of all threads are
+    /// together.
+    pub(crate) fn of_samples(samples: &Samples, by_waiting: bool) -> Self {
         let mut all = Self::default();
         let mut stacks: Vec<Stack> = Vec::with_capacity(samples.stacks.len());
         for node in &samples.stacks {
@@ -97,7 +98,8 @@ impl Stacks {
             let above = node.parent.and_then(|parent| stacks.get(parent as usize));
             let around = above.map_or_else(Vec::new, |above| above.frames.clone());
             let frame = all.frame(frame_of_sample(samples, node));
-            let seconds = node.working_ticks as f64 * samples.seconds_per_tick;
+            let ticks = if by_waiting { node.waiting_ticks } else { node.working_ticks };
+            let seconds = ticks as f64 * samples.seconds_per_tick;
             let frames = around.into_iter().chain([frame]).collect();
             stacks.push(Stack { frames, value: nanoseconds(seconds) });
         }

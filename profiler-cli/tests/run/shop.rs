@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use profiler_core::Report;
 use tempfile::TempDir;
 
-/// A copy of `tests/shop`.
+/// A copy of `tests/shop`, or of another program in `tests`.
 pub struct Shop {
     folder: TempDir,
 }
@@ -34,8 +34,12 @@ impl From<Output> for Finished {
 
 impl Shop {
     pub fn open() -> Self {
+        Self::of("shop")
+    }
+
+    pub fn of(program: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shop");
+        let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(program);
         copy(&original, &folder.path().join("shop"));
         Self { folder }
     }
@@ -60,6 +64,7 @@ impl Shop {
             .env("CARGO_NET_OFFLINE", "true")
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_PROFILE_DEV_DEBUG")
             .env_remove("RUSTDOCFLAGS")
             .stdin(Stdio::null());
         command
