@@ -85,7 +85,7 @@ pub use pass_through::PassThroughProfiler;
 pub use profiler::{Interest, NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 pub use report::Report;
 pub use run_context::RunContext;
-pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
+pub use select::{IntoProfiler, PROFILER_NAMES, SharedProfilerExt, UnknownProfiler};
 pub use session::Session;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use stage::Stage;

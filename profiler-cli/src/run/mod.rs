@@ -17,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use profiler_core::output::TemporaryFolder;
 use profiler_core::spliced::RUN_VARIABLE;
 
 pub use arguments::Arguments;
@@ -85,8 +86,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let folder = target.join("mlprof-state");
     let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };
     let runtime = runtime::install(&folder).map_err(in_target)?;
-    let session = folder.join(format!("run-{}", std::process::id()));
-    let processes = session.join("processes");
+    // Of this process alone, also where others in containers have its number. Gone at the end.
+    let session = TemporaryFolder::within(&folder).map_err(in_target)?;
+    let processes = session.path().join("processes");
     let settings = arguments.settings(&selection, &processes)?;
     let plan = Plan {
         selection,
@@ -106,15 +108,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     if !changed.is_empty() {
         say(&format!("other hooks than the last time: {}", changed.join(", ")));
     }
-    let (plan_file, run_file) = (session.join("plan.json"), session.join("run.json"));
+    let (plan_file, run_file) = (session.path().join("plan.json"), session.path().join("run.json"));
     plan.write(&plan_file).map_err(in_target)?;
     settings.write(&run_file).map_err(in_target)?;
     let ended = call(arguments, &target, &plan, &plan_file, &run_file);
     let new = results.new_files();
     let measured = ended.as_ref().map(|ended| processes::tell(&processes, ended, &new));
     let measured = measured.unwrap_or_default();
-    // Nothing in it is needed any more.
-    let _ = std::fs::remove_dir_all(&session);
+    drop(session);
     let status = ended?.status;
     let records: Vec<_> =
         CrateRecord::read_all(&plan.records()).into_iter().map(|(_, record)| record).collect();

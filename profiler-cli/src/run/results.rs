@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use profiler_core::output::TemporaryFolder;
+
 use super::say;
 
 /// The folder of results, and what was in it before.
@@ -20,10 +22,7 @@ impl Results {
     ///
     /// Those of the file system: better now than after hours of training.
     pub fn begin(folder: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(folder)?;
-        let probe = folder.join(format!(".mlprof-{}", std::process::id()));
-        std::fs::write(&probe, b"")?;
-        std::fs::remove_file(&probe)?;
+        drop(TemporaryFolder::within(folder)?);
         Ok(Self { folder: folder.to_owned(), before: files(folder) })
     }
 

@@ -50,3 +50,12 @@ impl<'streams> Console<'streams> {
         let _ = self.stderr.flush();
     }
 }
+
+/// A line on standard error, as `eprintln!` writes it; but where that is full or closed, nobody is left
+/// to tell, which is no reason to panic.
+pub fn say(line: impl std::fmt::Display) {
+    let mut stderr = io::stderr().lock();
+    // In one write, so that lines of several processes do not mix.
+    let _ = stderr.write_all(format!("{line}\n").as_bytes());
+    let _ = stderr.flush();
+}

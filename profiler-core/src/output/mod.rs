@@ -6,6 +6,8 @@
 mod console;
 mod file;
 mod name;
+mod patient;
+mod temporary;
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::report::label;
 use crate::{Report, RunContext, Stage};
 use console::Console;
+pub use console::say;
 pub(crate) use file::write_whole;
+#[cfg(feature = "train")]
+pub(crate) use file::write_whole_at;
+pub use temporary::TemporaryFolder;
 
 /// Where the reports of one profiler go.
 ///
@@ -285,8 +291,17 @@ pub fn safe_file_name(stem: &str, ending: &str) -> String {
 }
 
 /// Has `write` write a file that has its name only when it is whole: until then a reader finds what
-/// was there before, also if this process is killed. Directories are made if need be. A device or a
-/// pipe is written as one goes.
+/// was there before, also if this process is killed. Directories are made if need be. A file that is
+/// replaced hands its permissions on.
+///
+/// Until then it has a name that no other process takes, also not one in another container or on
+/// another machine: `.mlprof-….tmp` in the same folder. What a killed process has left of that kind is
+/// removed by the next one that writes into the folder: after a minute, where the system knows that
+/// nobody is at work on it, else after a day.
+///
+/// A device or a pipe is written as one goes. One that nobody reads from is an error: at once, or five
+/// seconds after its last reader has read. A limit on the size of files (`ulimit -f`) is an error, too,
+/// and not the end of the process.
 ///
 /// # Errors
 ///
