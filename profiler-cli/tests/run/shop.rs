@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use profiler_core::Report;
 use tempfile::TempDir;
 
-/// A copy of `tests/shop`.
+/// A copy of `tests/shop`, or of another program in `tests`.
 pub struct Shop {
     folder: TempDir,
 }
@@ -65,6 +65,7 @@ impl Shop {
             .env("CARGO_NET_OFFLINE", "true")
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_PROFILE_DEV_DEBUG")
             .env_remove("RUSTDOCFLAGS")
             .stdin(Stdio::null());
         command
