@@ -130,6 +130,13 @@ fn tell_seen(generation: u64, tell: impl FnOnce(&dyn Profiler)) -> bool {
     matches!(told, Ok(Some(())))
 }
 
+/// Whether the active profiler has `action` open on this thread. Not on a hot path.
+pub(crate) fn is_open(action: Action) -> bool {
+    let mut is_open = false;
+    with_active(Interest::ACTIONS, |profiler| is_open = profiler.is_open(action));
+    is_open
+}
+
 /// Whether the calling thread is inside of a profiler that it told of something here.
 #[inline(always)]
 pub(crate) fn is_in_profiler() -> bool {
@@ -215,7 +222,6 @@ impl ActiveScope {
     }
 
     /// Whether there is something to stop.
-    #[cfg(feature = "tracing")]
     pub(crate) const fn is_open(&self) -> bool {
         self.action.is_some()
     }
