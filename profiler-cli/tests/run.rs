@@ -3,6 +3,8 @@
 #[path = "run/shop.rs"]
 mod shop;
 
+#[path = "run/corners.rs"]
+mod corners;
 #[path = "run/endings.rs"]
 mod endings;
 #[path = "run/functions.rs"]

@@ -120,6 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let records: Vec<_> =
         CrateRecord::read_all(&plan.records()).into_iter().map(|(_, record)| record).collect();
     explain::warn_of_unmatched(&plan, &records);
+    explain::warn_of_cautions(&plan, &records);
     if arguments.explain {
         explain::explain(&plan, &records);
     }
