@@ -205,6 +205,10 @@ impl Profiler for TensorProfiler {
         Ok(())
     }
 
+    fn is_open(&self, action: Action) -> bool {
+        self.number().is_some_and(|number| writer::is_open(number, action))
+    }
+
     fn start_op(&self, op: &OpStart<'_>) {
         let Some(number) = self.number() else { return };
         writer::start(number, || self.current_recording(), op, &self.clock);

@@ -68,7 +68,7 @@ impl<M: TrainModule> Run<'_, M> {
             self.state.batch_index = None;
             index += 1;
             profiler.step();
-            if is_last || self.watch.requested() {
+            if is_last || self.session.is_interrupted() {
                 break;
             }
         }
@@ -84,7 +84,7 @@ impl<M: TrainModule> Run<'_, M> {
     fn end_of_pass(&mut self) -> Result<(), TrainError> {
         // The means are there for the hooks that end the pass.
         self.state.means.end(self.state.stage != Stage::SanityCheck);
-        if self.watch.requested() {
+        if self.session.is_interrupted() {
             self.state.stop.get_or_insert(StopReason::Interrupted);
         }
         hook!(self, on_validation_epoch_end, on_test_epoch_end, on_predict_epoch_end)?;
