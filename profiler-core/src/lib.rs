@@ -28,6 +28,7 @@
 //! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
 //! | see what every action allocates, and who allocated what is alive | [`allocation::AllocationProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
+//! | run several trainings at once, each with its profiler | [`Binding`], [`bound`] |
 //! | let a user choose by name | [`IntoProfiler`] |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
@@ -78,7 +79,7 @@ pub mod tracing_layer;
 pub mod train;
 
 pub use action::{Action, ActionKind, Callsite};
-pub use active::{Activated, ActiveScope, activate, active};
+pub use active::{Activated, ActiveScope, Binding, Bound, Unbound, activate, active, bound};
 pub use advanced::AdvancedProfiler;
 pub use output::Output;
 pub use pass_through::PassThroughProfiler;

@@ -3,7 +3,7 @@
 use super::shop::{Finished, Shop};
 
 fn corner() -> Shop {
-    Shop::of("corner", "app")
+    Shop::below("corner", "app")
 }
 
 /// What the program says of panics, without the number of the thread.

@@ -37,11 +37,16 @@ impl From<Output> for Finished {
 
 impl Shop {
     pub fn open() -> Self {
-        Self::of("shop", "")
+        Self::copy_of("shop")
+    }
+
+    /// Another program of this folder.
+    pub fn copy_of(program: &str) -> Self {
+        Self::below(program, "")
     }
 
     /// A copy of a folder of the tests, with the program in a folder of it.
-    pub fn of(name: &str, below: &'static str) -> Self {
+    pub fn below(name: &str, below: &'static str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
         copy(&original, &folder.path().join("shop"));

@@ -4,16 +4,17 @@ use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::beside::Beside;
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
 use super::{nothing, process_record, signals, sink};
+use crate::active::{activate_beside, hands_on};
 use crate::advanced::LineCountRestriction;
 use crate::allocation::AllocationProfiler;
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
-use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, activate};
+use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler};
 
 /// What is measured in this process because `mlprof run` said so.
 struct Run {
@@ -25,8 +26,6 @@ struct Run {
     profiler: Option<Arc<dyn Profiler>>,
     activated: Option<Activated>,
     beside: Beside,
-    /// Profilers of the program together with this one.
-    combined: Vec<Weak<dyn Profiler>>,
 }
 
 static RUN: Mutex<Option<Run>> = Mutex::new(None);
@@ -58,7 +57,7 @@ pub(super) fn start() {
     let profiler = Several::of(parts.clone());
     sink::want(sink::wanted::STEPS, settings.tensor.is_some());
     sink::want(sink::wanted::ALLOCATIONS, settings.measures_memory());
-    let activated = profiler.clone().map(activate);
+    let activated = profiler.clone().map(activate_beside);
     let beside = Beside::start(&settings, |what| output(&settings, what));
     if profiler.is_none() && !beside.is_any() {
         return process_record::reported();
@@ -70,7 +69,6 @@ pub(super) fn start() {
         profiler,
         activated,
         beside,
-        combined: Vec::new(),
     });
     at_exit();
     signals::watch(|signal| finish(Some(signal)));
@@ -195,22 +193,14 @@ pub fn has_ops_of(framework: &str) -> bool {
 
 /// A profiler that the program has chosen, and the one of the run besides.
 pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    let mut run = lock();
-    let Some(run) = run.as_mut() else { return profiler };
-    let Some(runs_own) = run.profiler.clone() else { return profiler };
-    let is = |known: &Weak<dyn Profiler>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&profiler));
-    run.combined.retain(|known| known.strong_count() > 0);
-    if std::ptr::addr_eq(Arc::as_ptr(&runs_own), Arc::as_ptr(&profiler))
-        || run.combined.iter().any(is)
-    {
-        return profiler;
+    let Some(runs_own) = profiler_of_run() else { return profiler };
+    if hands_on(&profiler, &runs_own) {
+        profiler
+    } else if profiler.is_enabled() {
+        Several::beside(profiler, runs_own)
+    } else {
+        runs_own
     }
-    if !profiler.is_enabled() {
-        return runs_own;
-    }
-    let Some(both) = Several::of(vec![profiler, runs_own.clone()]) else { return runs_own };
-    run.combined.push(Arc::downgrade(&both));
-    both
 }
 
 /// A training step has ended, where no training loop of ours says so itself.
