@@ -62,8 +62,8 @@ fn errors_and_ctrl_c_still_give_a_report() {
         let recorder = Recorder::new();
         let result = EvaluatorBuilder::new(directory.path())
             .with_application_logger(None)
-            .profiler(recorder.clone())
-            .unwrap()
+            .profiled(recorder.clone())
+            .on_interrupt(Interrupt::Return)
             .build(learner(1e-2).model())
             .eval("test", hooked_loader(20, hook));
         recorder.assert_balanced();

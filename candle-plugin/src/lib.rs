@@ -80,6 +80,7 @@ pub mod actions;
 mod error;
 mod gradients;
 mod init;
+mod memory;
 mod module;
 mod optimizer;
 mod profiled_optimizer;
@@ -106,8 +107,8 @@ pub mod prelude {
     pub use crate::ProfilerLayer;
     pub use crate::{
         CandleOptimizer, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileOptimizer,
-        ProfileRnn, Profiled, ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice, seed_device,
-        seeded_var_builder, vars_by_name,
+        ProfileRnn, Profiled, ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice,
+        seed_device, seeded_var_builder, vars_by_name,
     };
     pub use profiler_core::prelude::*;
     pub use profiler_core::train::Result as TrainResult;

@@ -35,7 +35,7 @@
 //! | write a profiler | [`Profiler`] |
 //! | write a hook for a framework's ops | the module [`hook`] |
 //! | measure functions and ops that nobody instrumented | the command `mlprof run`, see [`spliced`] |
-//! | end politely on Ctrl-C | [`interrupt::watch`] |
+//! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
 //! | have a profiled training loop | the feature `train`: `train::Trainer`, through a framework's plugin |
 
 pub mod action;
@@ -51,6 +51,7 @@ pub mod future;
 pub mod hook;
 pub mod interrupt;
 pub mod lines;
+mod missing;
 pub mod names;
 pub mod nvtx;
 pub mod output;
@@ -81,6 +82,7 @@ pub mod train;
 pub use action::{Action, ActionKind, Callsite};
 pub use active::{Activated, ActiveScope, Binding, Bound, Unbound, activate, active, bound};
 pub use advanced::AdvancedProfiler;
+pub use interrupt::Interrupt;
 pub use output::Output;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{Interest, NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};

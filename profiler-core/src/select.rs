@@ -171,7 +171,10 @@ mod tests {
         let shared: Arc<dyn Profiler> = Arc::new(AdvancedProfiler::new());
         assert_eq!(chosen(Some(shared)), advanced);
         assert_eq!(chosen(None::<Arc<dyn Profiler>>), nothing);
-        assert_eq!(chosen(Some(String::from("smiple"))), Err(UnknownProfiler { name: "smiple".into() }));
+        assert_eq!(
+            chosen(Some(String::from("smiple"))),
+            Err(UnknownProfiler { name: "smiple".into() })
+        );
     }
 
     #[test]

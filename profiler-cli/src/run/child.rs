@@ -150,9 +150,8 @@ mod unix {
         let target = TARGET.load(Ordering::SeqCst);
         // SAFETY: the system passes it, good for as long as the handler runs; of a signal that a
         // process sent it says which.
-        let (is_sent, is_own) = unsafe {
-            ((*information).si_code <= 0, (*information).si_pid() == libc::getpid())
-        };
+        let (is_sent, is_own) =
+            unsafe { ((*information).si_code <= 0, (*information).si_pid() == libc::getpid()) };
         if target == NOBODY {
             if is_sent {
                 EARLY.store(signal, Ordering::SeqCst);

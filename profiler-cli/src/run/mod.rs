@@ -112,7 +112,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     plan.write(&plan_file).map_err(in_target)?;
     settings.write(&run_file).map_err(in_target)?;
     let ended = call(arguments, &target, &plan, &plan_file, &run_file);
-    let was_measured = ended.as_ref().is_ok_and(|ended| processes::tell(&processes, ended));
+    let new = results.new_files();
+    let measured = ended.as_ref().map(|ended| processes::tell(&processes, ended, &new));
+    let measured = measured.unwrap_or_default();
     drop(session);
     let status = ended?.status;
     let records: Vec<_> =
@@ -122,16 +124,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     if arguments.explain {
         explain::explain(&plan, &records);
     }
-    let new = results.new_files();
-    if was_measured {
-        reasons::tell(&settings, &plan, &records, &new);
+    if measured.any {
+        reasons::tell(&settings, &plan, &records, &new, measured);
     }
     // A command that failed has said why.
-    if status.success() && !was_measured && new.is_empty() {
-        say(
-            "no process of this command was measured: it must build its programs by cargo, and \
-             run them",
-        );
+    if status.success() && !measured.any && new.is_empty() {
+        say("no process of this command was measured: it must build its programs by cargo, and \
+             run them");
     }
     results.tell(&new);
     Ok(status)
@@ -152,10 +151,7 @@ fn call(
     let build: [&OsStr; 4] =
         [own.as_os_str(), target.as_os_str(), flags.as_ref(), plan_file.as_os_str()];
     let mut command = Command::new(program);
-    command
-        .args(rest)
-        .envs(BUILD_VARIABLES.into_iter().zip(build))
-        .env(RUN_VARIABLE, run_file);
+    command.args(rest).envs(BUILD_VARIABLES.into_iter().zip(build)).env(RUN_VARIABLE, run_file);
     child::run(&mut command).map_err(failed)
 }
 

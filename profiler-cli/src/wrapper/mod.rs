@@ -37,7 +37,8 @@ pub fn compile(arguments: Vec<OsString>) -> ExitCode {
     match Wrapper::new(arguments).and_then(|wrapper| wrapper.run()) {
         Ok(status) => exit_code(status),
         Err(error) => {
-            eprintln!("error: mlprof cannot compile this crate: {error}");
+            let error = format_args!("error: mlprof cannot compile this crate: {error}");
+            profiler_core::output::say(error);
             ExitCode::FAILURE
         }
     }

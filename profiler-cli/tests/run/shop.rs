@@ -9,7 +9,7 @@ use profiler_core::Report;
 use profiler_core::report::advanced::CallStatistics;
 use tempfile::TempDir;
 
-/// A copy of `tests/shop`, or of another program of these.
+/// A copy of `tests/shop`, or of another program in `tests`.
 pub struct Shop {
     folder: TempDir,
     /// Where it is in the copy.
@@ -73,6 +73,7 @@ impl Shop {
             .env("CARGO_NET_OFFLINE", "true")
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_PROFILE_DEV_DEBUG")
             .env_remove("RUSTDOCFLAGS")
             .stdin(Stdio::null());
         command

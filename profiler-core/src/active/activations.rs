@@ -100,7 +100,9 @@ impl Activation {
 pub(super) enum Told<'all> {
     To(&'all Activation),
     /// To none of the trainings; whether that is because nobody knows which one it is of.
-    Nobody { is_unbound: bool },
+    Nobody {
+        is_unbound: bool,
+    },
 }
 
 pub(super) struct Activations {

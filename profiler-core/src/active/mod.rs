@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use self::activations::{Activation, Activations, State, Told};
 use self::binding::Owner;
 pub use self::binding::{Binding, Bound, bound};
+pub(crate) use self::thread::is_in_profiler;
 #[cfg(feature = "cuda")]
 pub(crate) use self::thread::let_go;
-pub(crate) use self::thread::is_in_profiler;
 pub use self::unbound::Unbound;
 use crate::action::{Action, Callsite};
 use crate::allocation::uncounted;
@@ -125,7 +125,7 @@ pub(crate) fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) 
     }
 }
 
-/// Whether the profiler that the calling thread reports to has `action` open on it. Not on a hot path.
+/// Whether the active profiler has `action` open on this thread. Not on a hot path.
 pub(crate) fn is_open(action: Action) -> bool {
     let mut is_open = false;
     with_active(Interest::ACTIONS, |profiler| is_open = profiler.is_open(action));

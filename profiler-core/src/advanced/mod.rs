@@ -1,5 +1,6 @@
 //! The Advanced profiler: which functions the time of every action went to.
 
+mod missing;
 #[cfg(feature = "sampling")]
 mod sampled;
 mod snapshot;
@@ -116,7 +117,9 @@ impl AdvancedProfiler {
         let samples = None;
         hook::deliver_regions();
         let report = summarize::summarize(self.recorder.collect(), &self.output.run());
-        AdvancedReport { samples, ..report }
+        let mut report = AdvancedReport { samples, ..report };
+        missing::note(&mut report);
+        report
     }
 
     /// Samples that follow belong to the session that has just begun.
@@ -178,6 +181,7 @@ impl Profiler for AdvancedProfiler {
 
     fn describe(&self) {
         let report = self.snapshot();
+        crate::missing::tell(&self.output, &missing::of(&report));
         if self.dump_stats {
             for action in &report.actions {
                 let content = prof::encode(action);

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::LineProfiler;
-use crate::output::write_whole;
+use crate::output::{say, write_whole};
 use crate::own_thread;
 use crate::report::Report;
 
@@ -47,7 +47,7 @@ impl PeriodicWriter {
                     && !std::mem::replace(&mut has_warned, true)
                 {
                     let path = path.display();
-                    eprintln!("mlprof: cannot write {path}: {error}. (Said once.)");
+                    say(format_args!("mlprof: cannot write {path}: {error}. (Said once.)"));
                 }
             }
         };

@@ -18,11 +18,12 @@ mod session;
 mod sessions;
 pub(crate) mod stack;
 
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::attach::ThreadName;
-use self::attach::{ThreadTable, next_number};
+use self::attach::{Closed, ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
@@ -74,12 +75,34 @@ pub(crate) struct Recorder<T: Table> {
     /// The same where the clock can be read in line, else [`NO_SESSION`]: one comparison tells
     /// whether the fast path may be taken.
     fast_session: AtomicU64,
-    /// Calls that no table could take, because their thread was being torn down.
+    /// Calls that no table could take, because their thread was being torn down, or was inside of the
+    /// profiler.
     lost: AtomicU64,
     /// Whether its actions are the program's: they end start-up, and its report may show that.
     is_the_users: bool,
     /// Shared with the regions of devices that are under way.
     sessions: Arc<Mutex<Sessions<T>>>,
+}
+
+/// The sessions, while the thread that has them [attaches](attach) to none.
+struct Held<'recorder, T: Table> {
+    // Dropped first.
+    sessions: MutexGuard<'recorder, Sessions<T>>,
+    _closed: Closed,
+}
+
+impl<T: Table> Deref for Held<'_, T> {
+    type Target = Sessions<T>;
+
+    fn deref(&self) -> &Sessions<T> {
+        &self.sessions
+    }
+}
+
+impl<T: Table> DerefMut for Held<'_, T> {
+    fn deref_mut(&mut self) -> &mut Sessions<T> {
+        &mut self.sessions
+    }
 }
 
 impl<T: Table> Recorder<T> {
@@ -110,8 +133,12 @@ impl<T: Table> Recorder<T> {
         recorder
     }
 
-    fn sessions(&self) -> MutexGuard<'_, Sessions<T>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sessions(&self) -> Held<'_, T> {
+        let closed = Closed::begin();
+        Held {
+            sessions: self.sessions.lock().unwrap_or_else(PoisonError::into_inner),
+            _closed: closed,
+        }
     }
 
     /// Starts `action` in the table of the calling thread.

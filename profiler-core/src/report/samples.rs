@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::RunContext;
 use crate::clock::Rate;
+use crate::missing::Missing;
 
 /// The report of a `sampler::Sampler` that runs on its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,6 +80,19 @@ impl Samples {
     #[cfg_attr(not(feature = "sampling"), expect(dead_code, reason = "only a sampler makes one"))]
     pub(crate) fn of_forked_child() -> Self {
         Self::of_nothing("this process was forked from one that was sampled, and is not itself")
+    }
+
+    /// Why there are none, if that is so.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        match self.notes.first() {
+            // Its only note says why.
+            Some(reason) if self.asked_hz == 0.0 => Some(Missing::Sampler(reason.clone())),
+            _ if self.samples == 0 => Some(Missing::Samples {
+                hz: self.asked_hz as u64,
+                milliseconds: (self.seconds * 1e3) as u64,
+            }),
+            _ => None,
+        }
     }
 
     /// Of a sampler that does not run.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::nothing;
 #[cfg(feature = "sampling")]
 use super::settings::SamplesSettings;
 use super::settings::{LinesSettings, RunSettings};
-use super::nothing;
 use super::sink::{self, wanted};
 use crate::lines::{LineProfiler, PeriodicWriter};
 use crate::report::{lines_memory, lines_text};

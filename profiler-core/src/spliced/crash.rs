@@ -204,7 +204,10 @@ unsafe fn is_stack_overflow(
     #[cfg(target_arch = "aarch64")]
     let stack = machine.sp as usize;
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let stack = { let _ = machine; 0_usize };
+    let stack = {
+        let _ = machine;
+        0_usize
+    };
     address < stack.saturating_add(4096) && address >= stack.saturating_sub(NEAR)
 }
 
@@ -244,8 +247,7 @@ fn report(signal: libc::c_int) {
     process_record::ends_by(signal);
     let byte = signal as u8;
     // SAFETY: writes one byte that is there.
-    let told =
-        unsafe { libc::write(TELLER.load(Ordering::Relaxed), (&raw const byte).cast(), 1) };
+    let told = unsafe { libc::write(TELLER.load(Ordering::Relaxed), (&raw const byte).cast(), 1) };
     if told != 1 || !wait_for_report() {
         const SORRY: &[u8] = b"mlprof: no report: the program died in the middle of something \
             that the report needs\n";

@@ -23,9 +23,11 @@ pub fn has_numbers(report: &Report) -> bool {
 /// Why there are none, as far as the process itself can know.
 pub(super) fn reason(report: &Report) -> String {
     match report {
-        Report::Tensor(_) => "no op was recorded: no op that has a hook was called, or only outside \
+        Report::Tensor(_) => {
+            "no op was recorded: no op that has a hook was called, or only outside \
                               of the recorded steps"
-            .to_owned(),
+                .to_owned()
+        }
         Report::Lines(_) => {
             "no line was counted: no function whose lines have hooks was called".to_owned()
         }

@@ -2,7 +2,9 @@
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
-    pub(in crate::spliced) fn watch(_finish: fn(i32)) {}
+    use std::time::Duration;
+
+    pub(in crate::spliced) fn watch(_finish: fn(i32), _spill: fn() -> Option<Duration>) {}
     pub(in crate::spliced) fn leave() {}
 }
 
@@ -17,52 +19,62 @@ mod linux {
     use std::io::{self, Read};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
-    use std::sync::OnceLock;
+    use std::sync::{Mutex, OnceLock, PoisonError};
     use std::time::Duration;
 
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    use signal_hook::consts::SIGQUIT;
     use signal_hook::low_level;
 
+    use crate::interrupt::{self, AtTheEnd};
+    use crate::own_thread;
     use crate::spliced::crash;
-    use crate::{interrupt, own_thread};
+
+    const FIRST_SPILL: Duration = Duration::from_secs(1);
 
     /// How often it is looked whether std handles faults, a millisecond apart.
     const LOOKS: u32 = 200;
 
-    /// What we handle: signals, and the addresses of their handlers.
-    static HANDLED: OnceLock<Vec<(i32, usize)>> = OnceLock::new();
+    /// The address of our handler of SIGQUIT, if that is handled.
+    static HANDLED: OnceLock<usize> = OnceLock::new();
+
+    /// Whoever else reports before SIGINT, SIGTERM and SIGHUP end the process is first.
+    static AT_THE_END: Mutex<Option<AtTheEnd>> = Mutex::new(None);
+
+    fn set_at_the_end(last: Option<AtTheEnd>) {
+        *AT_THE_END.lock().unwrap_or_else(PoisonError::into_inner) = last;
+    }
 
     /// Calls `finish` with the signal when one comes that would end the process, then ends it so.
     /// Signals that the program handles or ignores before `main` are left alone; from a handler that
-    /// it installs later on, its own exit is what brings the report.
-    pub(in crate::spliced) fn watch(finish: fn(i32)) {
-        let signals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter();
-        let signals: Vec<_> = signals.filter(|signal| interrupt::is_default(*signal)).collect();
+    /// it installs later on, its own exit is what brings the report. Meanwhile `spill` is called again
+    /// and again, after a second and then after what it says; `None`: no more.
+    pub(in crate::spliced) fn watch(finish: fn(i32), spill: fn() -> Option<Duration>) {
+        set_at_the_end(Some(AtTheEnd::call(finish)));
         let started = UnixStream::pair().and_then(|(told, teller)| {
-            for signal in &signals {
-                register(*signal, &teller)?;
+            if interrupt::is_default(SIGQUIT) {
+                register(SIGQUIT, &teller)?;
+                let _ = HANDLED.set(interrupt::handler(SIGQUIT));
             }
-            let handlers = signals.iter().map(|signal| (*signal, interrupt::handler(*signal)));
-            let handlers = HANDLED.get_or_init(|| handlers.collect());
-            own_thread::spawn("mlprof-signals", move || wait(told, handlers, finish))?;
+            let mut waiting =
+                Waiting { told, looks: 0..LOOKS, until_spill: Some(FIRST_SPILL), spill };
+            own_thread::spawn("mlprof-signals", move || waiting.wait(finish))?;
             crash::watch(teller.as_raw_fd());
             // The handlers write to it for the rest of the process.
             std::mem::forget(teller);
             Ok(())
         });
         if let Err(error) = started {
-            eprintln!("mlprof: after Ctrl-C or a crash there will be no report: {error}");
+            eprintln!("mlprof: after a crash there will be no report: {error}");
         }
     }
 
     /// Another copy of this crate finds signals as they were, and watches them.
     pub(in crate::spliced) fn leave() {
+        set_at_the_end(None);
         crash::leave();
-        for (signal, address) in HANDLED.get().into_iter().flatten() {
-            if interrupt::handler(*signal) == *address {
-                // SAFETY: the default is what the signal did before; nothing else is done.
-                unsafe { libc::signal(*signal, libc::SIG_DFL) };
-            }
+        if HANDLED.get() == Some(&interrupt::handler(SIGQUIT)) {
+            // SAFETY: the default is what the signal did before; nothing else is done.
+            unsafe { libc::signal(SIGQUIT, libc::SIG_DFL) };
         }
     }
 
@@ -85,39 +97,57 @@ mod linux {
         unsafe { low_level::register(signal, handler) }.map(|_| ())
     }
 
-    fn wait(mut told: UnixStream, handlers: &[(i32, usize)], finish: fn(i32)) {
-        let mut looks = 0..LOOKS;
-        while let Ok(signal) = next(&mut told, &mut looks) {
-            if crash::is_crash(signal) {
-                finish(signal);
-                crash::reported();
-                continue;
-            }
-            // Somebody else has taken the signal over, or a training loop ends its step first.
-            let is_ours = handlers.contains(&(signal, interrupt::handler(signal)));
-            let is_awaited = [SIGINT, SIGTERM].contains(&signal) && interrupt::is_watched();
-            if !is_ours || is_awaited {
-                continue;
-            }
-            finish(signal);
-            let _ = low_level::emulate_default_handler(signal);
-        }
+    /// What the thread that makes reports waits for.
+    struct Waiting {
+        told: UnixStream,
+        /// Whether std handles faults is still to be looked after.
+        looks: std::ops::Range<u32>,
+        until_spill: Option<Duration>,
+        spill: fn() -> Option<Duration>,
     }
 
-    /// The next signal. Until std handles faults, that is looked after.
-    fn next(told: &mut UnixStream, looks: &mut std::ops::Range<u32>) -> io::Result<i32> {
-        let mut byte = [0_u8];
-        while let Some(look) = looks.next() {
-            told.set_read_timeout(Some(Duration::from_millis(1)))?;
-            match told.read_exact(&mut byte) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return read.map(|()| i32::from(byte[0])),
-            }
-            if crash::watch_faults(look + 1 == LOOKS) {
-                *looks = 0..0;
+    impl Waiting {
+        fn wait(&mut self, finish: fn(i32)) {
+            while let Ok(signal) = self.next() {
+                if crash::is_crash(signal) {
+                    finish(signal);
+                    crash::reported();
+                    continue;
+                }
+                // Unless somebody else has taken the signal over.
+                if HANDLED.get() == Some(&interrupt::handler(signal)) {
+                    finish(signal);
+                    let _ = low_level::emulate_default_handler(signal);
+                }
             }
         }
-        told.set_read_timeout(None)?;
-        told.read_exact(&mut byte).map(|()| i32::from(byte[0]))
+
+        /// The next signal.
+        fn next(&mut self) -> io::Result<i32> {
+            while let Some(look) = self.looks.next() {
+                if let Some(signal) = self.within(Some(Duration::from_millis(1)))? {
+                    return Ok(signal);
+                }
+                if crash::watch_faults(look + 1 == LOOKS) {
+                    self.looks = 0..0;
+                }
+            }
+            loop {
+                if let Some(signal) = self.within(self.until_spill)? {
+                    return Ok(signal);
+                }
+                self.until_spill = (self.spill)();
+            }
+        }
+
+        /// The next signal, if it comes in time.
+        fn within(&mut self, time: Option<Duration>) -> io::Result<Option<i32>> {
+            let mut byte = [0_u8];
+            self.told.set_read_timeout(time)?;
+            match self.told.read_exact(&mut byte) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                read => read.map(|()| Some(i32::from(byte[0]))),
+            }
+        }
     }
 }

@@ -137,6 +137,10 @@ impl Source for SplicedCode {
         let others = word.load(Ordering::Relaxed) & !u32::from(u8::MAX);
         word.store(others | u32::from(interest.bits()), Ordering::Relaxed);
     }
+
+    fn ops_of(&self) -> Option<&'static str> {
+        run::has_ops().then_some("the hooks of `mlprof run --ops`")
+    }
 }
 
 extern "C" fn begin(wanted: &'static AtomicU32) {

@@ -117,9 +117,7 @@ impl<Make: Fn(&EpochContext) -> Epoch, Epoch> MakeEpoch for Make {
 /// # let batches: Result<Vec<u64>, _> = loader.batches(&Default::default()).unwrap().collect();
 /// # assert_eq!(batches.unwrap(), [1, 2, 3]);
 /// ```
-pub fn loader_fn<Batch, Epoch, E>(
-    make: impl Fn(&EpochContext) -> Epoch,
-) -> impl DataLoader<Batch>
+pub fn loader_fn<Batch, Epoch, E>(make: impl Fn(&EpochContext) -> Epoch) -> impl DataLoader<Batch>
 where
     Epoch: Iterator<Item = Result<Batch, E>>,
     E: Into<BoxError>,

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies, uncounted};
+use crate::missing::{self, Missing};
 use crate::recorder::Recorder;
 use crate::report::{MemoryReport, Report, memory};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
@@ -139,15 +140,8 @@ impl AllocationProfiler {
             let collected = self.recorder.collect();
             let mut report = summarize::summarize(&collected, &self.output.run(), &picture);
             report.process = summarize::process(&start, &end);
+            missing::note(&missing_in(&report), &mut report.header.notes);
             let notes = &mut report.header.notes;
-            if !is_installed() {
-                notes.push(
-                    "nothing was counted: the program has no tracking allocator \
-                     (`#[global_allocator] static ALLOCATOR: TrackingAllocator = \
-                     TrackingAllocator::new();`)"
-                        .to_owned(),
-                );
-            }
             if self.lease.is_none() {
                 notes.push(
                     "another profiler of memory was there first: this one does not know who \
@@ -191,6 +185,15 @@ impl AllocationProfiler {
             stages.ended = Some((Process::now(), self.picture()));
         }
     }
+}
+
+/// What was asked for and is not in `report`.
+fn missing_in(report: &MemoryReport) -> Vec<Missing> {
+    if !is_installed() {
+        return vec![Missing::Allocator];
+    }
+    let has_actions = !report.actions.is_empty() || !report.open.is_empty();
+    if has_actions { Vec::new() } else { vec![Missing::ActionsWithMemory] }
 }
 
 impl Profiler for AllocationProfiler {
@@ -240,5 +243,13 @@ impl Profiler for AllocationProfiler {
 
     fn output(&self) -> Option<&Output> {
         Some(&self.output)
+    }
+
+    fn describe(&self) {
+        let report = self.snapshot();
+        missing::tell(&self.output, &uncounted(|| missing_in(&report)));
+        crate::output::deliver(Some(&self.output), &uncounted(|| memory::paint(&report)));
+        crate::output::deliver_json(Some(&self.output), || Some(Report::Memory(report)));
+        self.teardown(None);
     }
 }

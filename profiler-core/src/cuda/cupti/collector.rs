@@ -14,8 +14,8 @@ use super::timeline::Timeline;
 use super::unavailable::Unavailable;
 use crate::Interest;
 use crate::allocation::uncounted;
-use crate::cuda::events::set_numbering;
 use crate::cuda::ending;
+use crate::cuda::events::set_numbering;
 use crate::own_thread;
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(Buffers::new);

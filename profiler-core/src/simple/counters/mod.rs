@@ -179,12 +179,12 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         stopped
     }
 
-    fn is_open(&self, action: Action) -> bool {
-        self.simple.is_open(action)
-    }
-
     fn unbound(&self, work: &Arc<Unbound>) {
         self.simple.unbound(work);
+    }
+
+    fn is_open(&self, action: Action) -> bool {
+        self.simple.is_open(action)
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
