@@ -260,11 +260,13 @@ unsafe fn open_named_op(site: &Site, words: *const i64, count: usize) -> Option<
         let inputs_start = if inputs.is_empty() { std::ptr::null() } else { inputs.as_ptr() };
         // SAFETY: as above.
         let opened = unsafe { open_op(action, inputs_start, inputs.len()) }?;
-        NAMED
-            .try_with(|open| open.try_borrow_mut().map(|mut open| open.push(action)))
-            .ok()?
-            .ok()?;
-        Some(opened)
+        let noted = NAMED.try_with(|open| open.try_borrow_mut().map(|mut open| open.push(action)));
+        if matches!(noted, Ok(Ok(()))) {
+            return Some(opened);
+        }
+        // The thread is being torn down, and nobody would know what ends.
+        ActiveScope::close(opened, action);
+        None
     })
 }
 
