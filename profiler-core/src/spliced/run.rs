@@ -23,6 +23,8 @@ struct Run {
     process: u32,
     frameworks: Vec<String>,
     parts: Vec<Arc<dyn Profiler>>,
+    /// The first of them is the Tensor profiler.
+    has_tensor: bool,
     /// All of them as one.
     profiler: Option<Arc<dyn Profiler>>,
     activated: Option<Activated>,
@@ -58,7 +60,10 @@ pub(super) fn start() {
     }
     let parts = match make(&settings) {
         Ok(parts) => parts,
-        Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
+        Err(error) => {
+            process_record::reported();
+            return eprintln!("mlprof: {error}; the program runs without being measured");
+        }
     };
     let profiler = Several::of(parts.clone());
     sink::want(sink::wanted::STEPS, settings.tensor.is_some());
@@ -71,6 +76,7 @@ pub(super) fn start() {
     *lock() = Some(Run {
         process: std::process::id(),
         frameworks: settings.frameworks,
+        has_tensor: settings.tensor.is_some(),
         parts,
         profiler,
         activated,
@@ -253,7 +259,10 @@ fn finish(signal: Option<i32>) {
 fn spill() -> Option<Duration> {
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
     let parts = match &*lock() {
-        Some(run) if run.process == std::process::id() => run.parts.clone(),
+        // Steps are written when their cycle is over.
+        Some(run) if run.process == std::process::id() => {
+            run.parts[usize::from(run.has_tensor)..].to_vec()
+        }
         _ => return None,
     };
     let began = Instant::now();
@@ -269,8 +278,8 @@ fn spill_part(profiler: &dyn Profiler) {
     let Some(output) = profiler.output() else { return };
     let Some(mut report) = profiler.report() else { return };
     let is_of_a_stage = report.header().stage.is_some();
-    // Steps are written when their cycle is over, and stages when they end.
-    let is_done = matches!(report, Report::Tensor(_)) || is_of_a_stage != output.is_in_a_stage();
+    // Stages are written when they end.
+    let is_done = is_of_a_stage != output.is_in_a_stage();
     if is_done || output.stage().is_some() != is_of_a_stage || !nothing::has_numbers(&report) {
         return;
     }
