@@ -82,7 +82,7 @@ fn ctrl_c_ends_a_fit_without_a_profiler_too_if_asked_to() {
         Ok(())
     };
     let training = training_on(directory.path(), hooked_loader(20, interrupt_and_wait));
-    let training = training.num_epochs(1000).profiler(None).unwrap();
+    let training = training.num_epochs(1000).profiler(None::<&str>).unwrap();
     let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2));
     let reason = result.interrupted.unwrap().reason;
     assert_eq!(reason.as_deref(), Some(burn_plugin::INTERRUPTED));
