@@ -80,6 +80,7 @@ pub mod actions;
 mod error;
 mod gradients;
 mod init;
+mod memory;
 mod module;
 mod optimizer;
 mod profiled_optimizer;

@@ -8,6 +8,7 @@ pub(crate) mod trace;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use profiler_core::report::samples::Samples;
 use profiler_core::report::{AdvancedReport, prof};
 use profiler_core::trace::flame;
 use profiler_core::{Report, Stage};
@@ -30,7 +31,7 @@ use crate::report::unpack;
 ///   other reports      json
 ///
 /// Reports hold sums: folded, svg and speedscope show call trees by self time (of samples by the
-/// work that they stand for, of memory by bytes) in no order of time, and there is no time line to be
+/// work that they stand for, or with --waiting by waiting; of memory by bytes) in no order of time, and there is no time line to be
 /// made from them. Of a trace, folded and svg show what threads did, by self time; speedscope shows
 /// what happened when, with a profile per thread and per stream of a device.
 #[derive(Debug, Clone, clap::Args)]
@@ -54,6 +55,9 @@ pub struct Arguments {
     /// Advanced reports that were sampled, too: the samples, not the call trees
     #[arg(long)]
     pub samples: bool,
+    /// Samples: where threads waited, not where they worked
+    #[arg(long)]
+    pub waiting: bool,
     /// Memory: which blocks
     #[arg(long, value_name = "BLOCKS", value_enum, default_value_t = Blocks::Peak)]
     pub memory: Blocks,
@@ -187,9 +191,13 @@ fn of_report(
     let sums = |what: &str, stacks: &Stacks, title: &str| {
         of_stacks(what, stacks, (title, report), stage, arguments).map(|output| vec![output])
     };
+    let of_samples = |samples: &Samples| {
+        let title = if arguments.waiting { "waiting, estimated" } else { "work, estimated" };
+        sums("samples", &Stacks::of_samples(samples, arguments.waiting), title)
+    };
     match report {
         Report::Advanced(report) if arguments.samples => match &report.samples {
-            Some(samples) => sums("samples", &Stacks::of_samples(samples), "work, estimated"),
+            Some(samples) => of_samples(samples),
             None => Err(impossible(
                 "the report of an Advanced profiler",
                 arguments.to,
@@ -202,9 +210,7 @@ fn of_report(
             let what = "the report of an Advanced profiler";
             sums(what, &Stacks::of_report(report), "self time")
         }
-        Report::Samples(report) => {
-            sums("samples", &Stacks::of_samples(&report.samples), "work, estimated")
-        }
+        Report::Samples(report) => of_samples(&report.samples),
         Report::Memory(report) => {
             let (tree, title) = match arguments.memory {
                 Blocks::Peak => (&report.peak, "memory at its peak"),

@@ -30,6 +30,7 @@ use self::read::Content;
 ///               self_cpu_time_total, cpu_time_total, cpu_time, self_device_time_total,
 ///               device_time_total, device_time, self_cpu_memory_usage, cpu_memory_usage,
 ///               self_device_memory_usage, device_memory_usage, count, flops
+///   samples     self, total, waiting (the functions that waited, with what they called)
 ///   lines       file (functions in the order of the source), time (the longest total last)
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]

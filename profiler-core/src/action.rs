@@ -76,6 +76,14 @@ struct Entry<'name> {
     kind: ActionKind,
     name: &'name str,
     location: Option<SourceLocation>,
+    /// Whether it is what goes on of the action, and no call of it.
+    is_resumption: bool,
+}
+
+impl<'name> Entry<'name> {
+    const fn new(kind: ActionKind, name: &'name str, location: Option<SourceLocation>) -> Self {
+        Self { kind, name, location, is_resumption: false }
+    }
 }
 
 #[derive(Default)]
@@ -139,7 +147,7 @@ impl Action {
     /// times what one by a literal does); a name seen for the first time is copied. Keep the handle
     /// where that is too much.
     pub fn new(name: &str) -> Self {
-        Self::intern(Entry { kind: ActionKind::Action, name, location: None })
+        Self::intern(Entry::new(ActionKind::Action, name, None))
     }
 
     /// The tensor op with this name, as its framework calls it. *Cost*: as [`new`](Self::new).
@@ -155,13 +163,27 @@ impl Action {
 
     /// The action with this kind, name and location. *Cost*: as [`new`](Self::new).
     pub fn with_location(kind: ActionKind, name: &str, location: SourceLocation) -> Self {
-        Self::intern(Entry { kind, name, location: Some(location) })
+        Self::intern(Entry::new(kind, name, Some(location)))
     }
 
     /// The action with this kind and name, and a location if the hook knows one. *Cost*: as
     /// [`new`](Self::new).
     pub fn of_kind(kind: ActionKind, name: &str, location: Option<SourceLocation>) -> Self {
-        Self::intern(Entry { kind, name, location })
+        Self::intern(Entry::new(kind, name, location))
+    }
+
+    /// What goes on of a call of it: a poll of an async function after the first. Its time is the
+    /// function's; it is no call. *Cost*: as [`new`](Self::new).
+    pub(crate) fn resumption(self) -> Self {
+        Self::intern(Entry { is_resumption: true, ..self.entry() })
+    }
+
+    /// What goes on, of a [resumption](Self::resumption). *Cost*: as [`new`](Self::new) of one, else a
+    /// look under a read lock.
+    pub(crate) fn resumed(self) -> Option<Self> {
+        let entry = self.entry();
+        let resumed = Entry { is_resumption: false, ..entry };
+        entry.is_resumption.then(|| Self::intern(resumed))
     }
 
     fn intern(entry: Entry<'_>) -> Self {
@@ -295,7 +317,7 @@ impl Callsite {
     #[cold]
     #[inline(never)]
     fn resolve(&self) -> Action {
-        let entry = Entry { kind: self.kind, name: self.name, location: self.location };
+        let entry = Entry::new(self.kind, self.name, self.location);
         let action = Action::intern(entry);
         if action != Action::WITHIN {
             self.action.store(action.0.get(), Ordering::Relaxed);
@@ -329,6 +351,16 @@ mod tests {
         assert_ne!(first, second);
         assert_ne!(first, Action::new("forward"));
         assert_eq!(second.location(), Some(there));
+    }
+
+    #[test]
+    fn what_goes_on_is_another_action_of_the_same_name() {
+        let function = Action::of_kind(ActionKind::Function, "goes_on", None);
+        let resumption = function.resumption();
+        assert_ne!(function, resumption);
+        assert_eq!((resumption.name(), resumption.kind()), ("goes_on", ActionKind::Function));
+        assert_eq!((resumption.resumed(), function.resumed()), (Some(function), None));
+        assert_eq!(function.resumption(), resumption);
     }
 
     #[test]

@@ -60,6 +60,12 @@ pub trait Profiler: Send + Sync {
     /// profiler goes on.
     fn stop(&self, action: Action) -> Result<(), NeverStarted>;
 
+    /// Whether the calling thread has `action` open. Asked by hooks that `mlprof run` has put where the
+    /// program may have one of its own, so that nothing is counted twice. By default no.
+    fn is_open(&self, _action: Action) -> bool {
+        false
+    }
+
     /// What this profiler wants to hear of, so that hooks do no work nobody asked for.
     /// Actions alone by default. Asked when the profiler is [activated](crate::activate), and when
     /// it says that its [interest changed](crate::hook::interest_changed).

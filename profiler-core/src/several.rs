@@ -89,6 +89,11 @@ impl Profiler for Several {
         if is_stopped { Ok(()) } else { stopped }
     }
 
+    /// Whether any part has it open.
+    fn is_open(&self, action: Action) -> bool {
+        self.interested(interest_in(action.kind())).any(|part| part.is_open(action))
+    }
+
     fn interest(&self) -> Interest {
         self.parts.iter().fold(Interest::NONE, |all, part| all | part.interest())
     }
@@ -207,6 +212,8 @@ mod tests {
             (Action::new("an_action"), Action::of_kind(ActionKind::Function, "a_function", None));
         both.start(action);
         both.start(function);
+        assert!(both.is_open(action) && !both.is_open(Action::new("another")));
+        assert!(simple.is_open(action) && !simple.is_open(function) && advanced.is_open(function));
         both.stop(function).expect("started");
         both.stop(action).expect("started");
         assert_eq!(both.stop(action), Err(NeverStarted(action)));

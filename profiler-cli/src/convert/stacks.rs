@@ -102,14 +102,16 @@ impl Stacks {
         all
     }
 
-    /// What was sampled, by the work that it stands for. Stacks of all threads are together.
-    pub(crate) fn of_samples(samples: &Samples) -> Self {
+    /// What was sampled, by the work that it stands for, or by waiting. Stacks of all threads are
+    /// together.
+    pub(crate) fn of_samples(samples: &Samples, by_waiting: bool) -> Self {
         let (mut all, mut nodes) = (Self::default(), Nodes::default());
         let mut places: Vec<usize> = Vec::with_capacity(samples.stacks.len());
         for node in &samples.stacks {
             // Parents stand before what is below them.
             let above = node.parent.and_then(|parent| places.get(parent as usize)).copied();
-            let seconds = node.working_ticks as f64 * samples.seconds_per_tick;
+            let ticks = if by_waiting { node.waiting_ticks } else { node.working_ticks };
+            let seconds = ticks as f64 * samples.seconds_per_tick;
             let place = all.below(&mut nodes, above, frame_of_sample(samples, node));
             nodes.add(place, nanoseconds(seconds));
             places.push(place);

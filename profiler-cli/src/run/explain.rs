@@ -70,6 +70,14 @@ pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     }
 }
 
+/// Tells of functions that may behave otherwise because of their hooks.
+pub fn warn_of_cautions(plan: &Plan, records: &[CrateRecord]) {
+    for caution in current(plan, records).flat_map(|record| &record.cautions) {
+        let line = format!("{}:{}", caution.file.display(), caution.line);
+        say(&format!("warning: {}: {}  {line}", caution.path, caution.reason));
+    }
+}
+
 /// Lists all functions with hooks, and those that were left out.
 pub fn explain(plan: &Plan, records: &[CrateRecord]) {
     for record in concerned(plan, records) {
@@ -86,6 +94,10 @@ pub fn explain(plan: &Plan, records: &[CrateRecord]) {
         for function in &record.left_out {
             let line = format!("{}:{}", function.file.display(), function.line);
             say(&format!("  left out {}: {}  {line}", function.path, function.reason));
+        }
+        for made in &record.unseen {
+            let line = format!("{}:{}", made.file.display(), made.line);
+            say(&format!("  left out {}: {}  {line}", made.path, made.reason));
         }
         for file in &record.unread {
             say(&format!("  not read {}: {}", file.path.display(), file.reason));

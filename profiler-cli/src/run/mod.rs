@@ -112,21 +112,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     plan.write(&plan_file).map_err(in_target)?;
     settings.write(&run_file).map_err(in_target)?;
     let ended = call(arguments, &target, &plan, &plan_file, &run_file);
-    let was_measured = ended.as_ref().is_ok_and(|ended| processes::tell(&processes, ended));
+    let new = results.new_files();
+    let measured = ended.as_ref().map(|ended| processes::tell(&processes, ended, &new));
+    let measured = measured.unwrap_or_default();
     drop(session);
     let status = ended?.status;
     let records: Vec<_> =
         CrateRecord::read_all(&plan.records()).into_iter().map(|(_, record)| record).collect();
     explain::warn_of_unmatched(&plan, &records);
+    explain::warn_of_cautions(&plan, &records);
     if arguments.explain {
         explain::explain(&plan, &records);
     }
-    let new = results.new_files();
-    if was_measured {
-        reasons::tell(&settings, &plan, &records, &new);
+    if measured.any {
+        reasons::tell(&settings, &plan, &records, &new, measured);
     }
     // A command that failed has said why.
-    if status.success() && !was_measured && new.is_empty() {
+    if status.success() && !measured.any && new.is_empty() {
         say("no process of this command was measured: it must build its programs by cargo, and \
              run them");
     }

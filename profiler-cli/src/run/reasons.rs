@@ -8,6 +8,7 @@ use profiler_core::spliced::{RunSettings, has_numbers};
 
 use super::explain::{concerned, unmatched};
 use super::plan::Plan;
+use super::processes::Measured;
 use super::record::CrateRecord;
 use super::say;
 use crate::splice::HookKind;
@@ -60,7 +61,13 @@ impl Asked {
 }
 
 /// Says on standard error, and below the reports, why there is nothing of what was asked for.
-pub fn tell(settings: &RunSettings, plan: &Plan, records: &[CrateRecord], new: &[PathBuf]) {
+pub fn tell(
+    settings: &RunSettings,
+    plan: &Plan,
+    records: &[CrateRecord],
+    new: &[PathBuf],
+    measured: Measured,
+) {
     for asked in Asked::of(settings) {
         let ending = format!("-{}.json", asked.word());
         let is_of_it = |path: &&PathBuf| path.to_string_lossy().ends_with(&ending);
@@ -69,7 +76,9 @@ pub fn tell(settings: &RunSettings, plan: &Plan, records: &[CrateRecord], new: &
             continue;
         }
         let reason = match asked {
-            Asked::Samples if files.is_empty() => continue, // no process ran, or it has said why
+            // That has been said.
+            _ if files.is_empty() && measured.is_lost => continue,
+            Asked::Samples if files.is_empty() => continue,
             Asked::Samples => "the program was too short for a sample; ask for more a second \
                                (--sample), or let it run longer"
                 .to_owned(),
@@ -126,5 +135,58 @@ fn append(json: &Path, note: &str) {
     let appended = text.and_then(|mut file| writeln!(file, "Note: {note}"));
     if !matches!(written, Ok(Ok(()))) || appended.is_err() {
         say(&format!("the note could not be added to {}", json.display()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::splice::{LeftOut, SelectionBuilder};
+
+    fn plan() -> Plan {
+        let selection = SelectionBuilder::default().functions(&["one::*"]).expect("a pattern");
+        Plan {
+            selection: selection.build(),
+            tracks_allocations: false,
+            frame_pointers: false,
+            runtime: "/r/lib.so".into(),
+            folder: "/nowhere".into(),
+            chained_wrapper: None,
+        }
+    }
+
+    fn record(plan: &Plan) -> CrateRecord {
+        CrateRecord {
+            crate_name: "one".into(),
+            package: "one".into(),
+            fingerprint: plan.fingerprint("one", true),
+            seen: vec!["one::f".into()],
+            ..CrateRecord::default()
+        }
+    }
+
+    #[test]
+    fn a_crate_that_does_not_compile_with_hooks_is_the_reason() {
+        let plan = plan();
+        let broken =
+            CrateRecord { unspliced: Some("error: File exists\nmore".into()), ..record(&plan) };
+        let reason = of_hooks(Asked::Functions, &plan, &[broken]);
+        assert!(reason.contains("one is built without hooks"), "{reason}");
+        assert!(reason.contains("(error: File exists)"), "{reason}");
+    }
+
+    #[test]
+    fn what_was_left_out_is_the_reason_where_all_was() {
+        let plan = plan();
+        let left_out = LeftOut {
+            path: "one::f".into(),
+            file: "src/lib.rs".into(),
+            line: 1,
+            reason: "const fn".into(),
+        };
+        let record = CrateRecord { left_out: vec![left_out], ..record(&plan) };
+        let reason = of_hooks(Asked::Functions, &plan, &[record]);
+        assert!(reason.contains("1 functions were left out, and none is left"), "{reason}");
+        assert!(of_hooks(Asked::Functions, &plan, &[]).contains("built without the crates"));
     }
 }

@@ -5,6 +5,7 @@ use profiler_core::report::lines::{FunctionLines, LineMemory, LineStatistics};
 use profiler_core::report::lines_text::LinesOptions;
 use profiler_core::report::memory::{MemoryTree, PathMemory};
 use profiler_core::report::samples::{SampledCode, Samples, StackNode};
+use profiler_core::report::samples_page::SampleOrder;
 use profiler_core::report::{
     LinesReport, MemoryReport, ReportHeader, SamplesReport, lines_memory, lines_text, memory,
     number, samples_page,
@@ -109,8 +110,10 @@ fn each_kind_is_printed_as_its_profiler_does() {
     let samples = SamplesReport { header: header(), samples: samples() };
     let file = folder.report("samples.json", &Report::Samples(samples.clone()));
     assert_eq!(printed(&["report", text(&file)]), samples_page::paint(&samples));
-    let error = refused(&["report", text(&file), "--sort", "self"]);
-    assert!(error.contains("--sort is not for samples"), "{error}");
+    let sorted = printed(&["report", text(&file), "--sort", "waiting"]);
+    assert_eq!(sorted, samples_page::paint_ordered(&samples, SampleOrder::Waiting));
+    let error = refused(&["report", text(&file), "--sort", "calls"]);
+    assert!(error.contains("samples cannot be sorted by \"calls\""), "{error}");
 
     let report = memory_report();
     let file = folder.report("memory.json", &Report::Memory(report.clone()));
@@ -157,6 +160,13 @@ fn samples_are_stacks_of_the_time_they_stand_for() {
     );
     let error = refused(&["convert", text(&alone), "--to", "prof"]);
     assert!(error.contains("it can be converted to folded, svg, speedscope, json"), "{error}");
+
+    let waiting = printed(&["convert", text(&alone), "--to", "folded", "--waiting", "-o", "-"]);
+    let expected = "training_step 1000000\n\
+                    training_step;model::forward (src/model.rs:7) 1000000\n\
+                    training_step;model::forward (src/model.rs:7);sgemm 1000000\n\
+                    training_step;sgemm 1000000\n";
+    assert_eq!(waiting, expected);
 
     // Beside the exact calls of an Advanced profiler.
     let Report::Advanced(mut report) = advanced() else { panic!("an Advanced report") };

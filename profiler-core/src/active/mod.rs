@@ -125,6 +125,13 @@ pub(crate) fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) 
     }
 }
 
+/// Whether the active profiler has `action` open on this thread. Not on a hot path.
+pub(crate) fn is_open(action: Action) -> bool {
+    let mut is_open = false;
+    with_active(Interest::ACTIONS, |profiler| is_open = profiler.is_open(action));
+    is_open
+}
+
 /// As [`with_active`], but where nobody knows whose the calling thread is, all are told.
 pub(crate) fn with_active_or_all(interest: Interest, tell: impl Fn(&dyn Profiler)) {
     let state = State::load();
@@ -221,7 +228,6 @@ impl ActiveScope {
     }
 
     /// Whether there is something to stop.
-    #[cfg(feature = "tracing")]
     pub(crate) const fn is_open(&self) -> bool {
         self.action.is_some()
     }

@@ -138,6 +138,10 @@ impl Profiler for AdvancedProfiler {
         self.recorder.stop(action)
     }
 
+    fn is_open(&self, action: Action) -> bool {
+        self.recorder.is_open(action)
+    }
+
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
         Some(self.recorder.region_sink())
     }

@@ -6,14 +6,22 @@ use crate::action::Action;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) calls: u64,
+    /// How often a call went on: polls of an async function after the first.
+    pub(super) resumptions: u64,
     pub(super) primitive: u64,
     pub(super) cumulative: u64,
     pub(super) own: u64,
 }
 
 impl Counts {
+    /// Those of something that goes on, and is no call.
+    pub(super) fn of_resumptions(self) -> Self {
+        Self { calls: 0, primitive: 0, resumptions: self.calls, ..self }
+    }
+
     pub(super) fn add(&mut self, other: Self) {
         self.calls += other.calls;
+        self.resumptions += other.resumptions;
         self.primitive += other.primitive;
         self.cumulative += other.cumulative;
         self.own += other.own;

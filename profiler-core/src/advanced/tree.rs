@@ -159,10 +159,12 @@ impl CallTree {
             // One more edge per node at the most, and no more nodes: everything below leads back
             // to the overflow's own node.
         }
-        let ancestor = node.on_the_way_down_to(action);
+        // What goes on is as deep in the recursion as a call.
+        let called = action.resumed().unwrap_or(action);
+        let ancestor = node.on_the_way_down_to(called);
         let to = match ancestor {
             Some(ancestor) => ptr::from_ref(ancestor),
-            None => Node::boxed(Some(action), Some(node)).cast_const(),
+            None => Node::boxed(Some(called), Some(node)).cast_const(),
         };
         // SAFETY: `to` is a node of this tree, and a scope lives as long as the node that owns it.
         let scope = unsafe { &*(*to).scope };
@@ -172,7 +174,7 @@ impl CallTree {
             to,
             leads_back: ancestor.is_some(),
             next: node.edges.load(Ordering::Relaxed),
-            function: scope.get_or_insert(action, || Function { active: Tally::new(0) }),
+            function: scope.get_or_insert(called, || Function { active: Tally::new(0) }),
             calls: Tally::new(0),
             primitive: Tally::new(0),
             cumulative: Tally::new(0),
@@ -309,11 +311,16 @@ impl Table for CallTree {
                 let calls = edge.calls.get_published();
                 let counts = Counts {
                     calls,
+                    resumptions: 0,
                     primitive: edge.primitive.get(),
                     cumulative: span(edge.cumulative.get()),
                     own: span(edge.own.get()),
                 };
-                let callee = snapshot.place_or_insert(place, edge.action, edge.leads_back, counts);
+                let (action, counts) = match edge.action.resumed() {
+                    Some(resumed) => (resumed, counts.of_resumptions()),
+                    None => (edge.action, counts),
+                };
+                let callee = snapshot.place_or_insert(place, action, edge.leads_back, counts);
                 if !edge.leads_back {
                     open.push((edge.to, callee));
                 }

@@ -195,6 +195,13 @@ impl<T: Table> Recorder<T> {
         Err(NeverStarted(action))
     }
 
+    /// Whether the calling thread has `action` open, in whichever session. *Cost*: some 100 ns.
+    pub(crate) fn is_open(&self, action: Action) -> bool {
+        let tables = attach::tables_of::<T>(self.number);
+        let mut open = tables.iter().flat_map(|attached| attached.table.stack().open());
+        open.any(|open| open.action == action)
+    }
+
     /// Makes this thread's table of the running session its current one.
     fn attach(&self) -> Option<Arc<ThreadTable<T>>> {
         apart_from_forks(|| self.attach_now())

@@ -85,6 +85,7 @@ pub mod regions;
 pub mod rows;
 pub mod samples;
 pub mod samples_page;
+mod samples_waits;
 pub mod simple;
 mod table;
 pub mod tensor;

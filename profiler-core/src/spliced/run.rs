@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::beside::Beside;
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
@@ -29,6 +30,11 @@ struct Run {
 }
 
 static RUN: Mutex<Option<Run>> = Mutex::new(None);
+
+/// Held while results are written.
+static SPILLING: Mutex<()> = Mutex::new(());
+
+const SPILL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often this process was forked.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -71,7 +77,7 @@ pub(super) fn start() {
         beside,
     });
     at_exit();
-    signals::watch(|signal| finish(Some(signal)));
+    signals::watch(|signal| finish(Some(signal)), spill);
 }
 
 /// What `mlprof run` told cargo is not meant for the program.
@@ -228,6 +234,8 @@ pub(super) fn abandon() {
 /// if that is one.
 fn finish(signal: Option<i32>) {
     let Some(run) = lock().take_if(|run| run.process == std::process::id()) else { return };
+    // What is being written now would come later than what is final.
+    let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
     drop(run.activated);
     let notes = notes(signal);
     run.beside.finish(&notes);
@@ -238,6 +246,40 @@ fn finish(signal: Option<i32>) {
         }
     }
     process_record::reported();
+}
+
+/// Writes the calls that were counted so far, for the case that the process ends in a way that leaves
+/// no time for a report; when to do so again. It takes a hundredth of the time at most.
+fn spill() -> Option<Duration> {
+    let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let parts = match &*lock() {
+        Some(run) if run.process == std::process::id() => run.parts.clone(),
+        _ => return None,
+    };
+    let began = Instant::now();
+    for part in &parts {
+        let part = AssertUnwindSafe(part);
+        // It is said when the report is made in earnest.
+        let _ = catch_unwind(|| spill_part(&***part));
+    }
+    Some(SPILL_INTERVAL.max(began.elapsed() * 100))
+}
+
+fn spill_part(profiler: &dyn Profiler) {
+    let Some(output) = profiler.output() else { return };
+    let Some(mut report) = profiler.report() else { return };
+    let is_of_a_stage = report.header().stage.is_some();
+    // Steps are written when their cycle is over, and stages when they end.
+    let is_done = matches!(report, Report::Tensor(_)) || is_of_a_stage != output.is_in_a_stage();
+    if is_done || output.stage().is_some() != is_of_a_stage || !nothing::has_numbers(&report) {
+        return;
+    }
+    let note = "written while the process still ran: it may have ended in a way that leaves no time \
+                for a report (SIGKILL, _exit, exec)";
+    report.header_mut().notes.push(note.to_owned());
+    if let Ok(json) = report.to_json() {
+        output.write_file(None, "json", json.as_bytes());
+    }
 }
 
 /// What is to be said of the process's end.

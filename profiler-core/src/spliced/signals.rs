@@ -2,7 +2,9 @@
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
-    pub(in crate::spliced) fn watch(_finish: fn(i32)) {}
+    use std::time::Duration;
+
+    pub(in crate::spliced) fn watch(_finish: fn(i32), _spill: fn() -> Option<Duration>) {}
     pub(in crate::spliced) fn leave() {}
 }
 
@@ -27,6 +29,8 @@ mod linux {
     use crate::own_thread;
     use crate::spliced::crash;
 
+    const FIRST_SPILL: Duration = Duration::from_secs(1);
+
     /// How often it is looked whether std handles faults, a millisecond apart.
     const LOOKS: u32 = 200;
 
@@ -42,15 +46,18 @@ mod linux {
 
     /// Calls `finish` with the signal when one comes that would end the process, then ends it so.
     /// Signals that the program handles or ignores before `main` are left alone; from a handler that
-    /// it installs later on, its own exit is what brings the report.
-    pub(in crate::spliced) fn watch(finish: fn(i32)) {
+    /// it installs later on, its own exit is what brings the report. Meanwhile `spill` is called again
+    /// and again, after a second and then after what it says; `None`: no more.
+    pub(in crate::spliced) fn watch(finish: fn(i32), spill: fn() -> Option<Duration>) {
         set_at_the_end(Some(AtTheEnd::call(finish)));
         let started = UnixStream::pair().and_then(|(told, teller)| {
             if interrupt::is_default(SIGQUIT) {
                 register(SIGQUIT, &teller)?;
                 let _ = HANDLED.set(interrupt::handler(SIGQUIT));
             }
-            own_thread::spawn("mlprof-signals", move || wait(told, finish))?;
+            let mut waiting =
+                Waiting { told, looks: 0..LOOKS, until_spill: Some(FIRST_SPILL), spill };
+            own_thread::spawn("mlprof-signals", move || waiting.wait(finish))?;
             crash::watch(teller.as_raw_fd());
             // The handlers write to it for the rest of the process.
             std::mem::forget(teller);
@@ -90,36 +97,57 @@ mod linux {
         unsafe { low_level::register(signal, handler) }.map(|_| ())
     }
 
-    fn wait(mut told: UnixStream, finish: fn(i32)) {
-        let mut looks = 0..LOOKS;
-        while let Ok(signal) = next(&mut told, &mut looks) {
-            if crash::is_crash(signal) {
-                finish(signal);
-                crash::reported();
-                continue;
-            }
-            // Unless somebody else has taken the signal over.
-            if HANDLED.get() == Some(&interrupt::handler(signal)) {
-                finish(signal);
-                let _ = low_level::emulate_default_handler(signal);
-            }
-        }
+    /// What the thread that makes reports waits for.
+    struct Waiting {
+        told: UnixStream,
+        /// Whether std handles faults is still to be looked after.
+        looks: std::ops::Range<u32>,
+        until_spill: Option<Duration>,
+        spill: fn() -> Option<Duration>,
     }
 
-    /// The next signal. Until std handles faults, that is looked after.
-    fn next(told: &mut UnixStream, looks: &mut std::ops::Range<u32>) -> io::Result<i32> {
-        let mut byte = [0_u8];
-        while let Some(look) = looks.next() {
-            told.set_read_timeout(Some(Duration::from_millis(1)))?;
-            match told.read_exact(&mut byte) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return read.map(|()| i32::from(byte[0])),
-            }
-            if crash::watch_faults(look + 1 == LOOKS) {
-                *looks = 0..0;
+    impl Waiting {
+        fn wait(&mut self, finish: fn(i32)) {
+            while let Ok(signal) = self.next() {
+                if crash::is_crash(signal) {
+                    finish(signal);
+                    crash::reported();
+                    continue;
+                }
+                // Unless somebody else has taken the signal over.
+                if HANDLED.get() == Some(&interrupt::handler(signal)) {
+                    finish(signal);
+                    let _ = low_level::emulate_default_handler(signal);
+                }
             }
         }
-        told.set_read_timeout(None)?;
-        told.read_exact(&mut byte).map(|()| i32::from(byte[0]))
+
+        /// The next signal.
+        fn next(&mut self) -> io::Result<i32> {
+            while let Some(look) = self.looks.next() {
+                if let Some(signal) = self.within(Some(Duration::from_millis(1)))? {
+                    return Ok(signal);
+                }
+                if crash::watch_faults(look + 1 == LOOKS) {
+                    self.looks = 0..0;
+                }
+            }
+            loop {
+                if let Some(signal) = self.within(self.until_spill)? {
+                    return Ok(signal);
+                }
+                self.until_spill = (self.spill)();
+            }
+        }
+
+        /// The next signal, if it comes in time.
+        fn within(&mut self, time: Option<Duration>) -> io::Result<Option<i32>> {
+            let mut byte = [0_u8];
+            self.told.set_read_timeout(time)?;
+            match self.told.read_exact(&mut byte) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                read => read.map(|()| Some(i32::from(byte[0]))),
+            }
+        }
     }
 }

@@ -87,8 +87,12 @@ const NOT_RECORDING: u64 = 0;
 /// from the plugin of a framework. A scope that is opened before the recording begins is not in it;
 /// one that is still open at its end is, marked as unfinished.
 ///
-/// *What it costs*: outside of the schedule's warm-up and active steps one or two loads per guard,
-/// and hooks are off. While it records, an op costs some 1.6 times the least that is possible (two
+/// *Short runs*: the first steps of a stage, five at most, and its warm-up are recorded in case the
+/// stage ends before its first active step does. They are thrown away when that step is over; else
+/// they are what the report shows, and its notes say so.
+///
+/// *What it costs*: outside of those and of the schedule's warm-up and active steps one or two loads
+/// per guard, and hooks are off. While it records, an op costs some 1.6 times the least that is possible (two
 /// readings of the counter and a push), with shapes 2.3 times (`cargo xtask bench scopes`), and 40
 /// bytes of memory. At the end of a cycle the thread that ends the step puts the events into the
 /// table and writes the trace.
@@ -199,6 +203,10 @@ impl Profiler for TensorProfiler {
             self.tell_context(number);
         }
         Ok(())
+    }
+
+    fn is_open(&self, action: Action) -> bool {
+        self.number().is_some_and(|number| writer::is_open(number, action))
     }
 
     fn start_op(&self, op: &OpStart<'_>) {

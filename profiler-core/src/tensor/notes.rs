@@ -126,7 +126,6 @@ impl TensorProfiler {
                 notes.push(note.clone());
             }
         }
-        notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
         notes
     }
 

@@ -35,8 +35,10 @@
 //! its first op on. A thread that only frees tensors reports nothing. What is known of what memory
 //! is for: parameters (all variables of stores that have a `TchOptimizer`; of a
 //! [profiled](crate::ProfileOptimizer) optimizer once it steps), their gradients (when the optimizer
-//! steps or clips), what the optimizer keeps (what is allocated during a step and lives on, so only
-//! if the first step is recorded), and batches of a `TensorLoader` or moved by `MoveTo`.
+//! steps or clips), what the optimizer keeps (what is allocated during a recorded step and lives on, and
+//! what the step's ops read that is neither a variable nor a gradient: so that of earlier steps, too),
+//! and batches of a `TensorLoader` or moved by `MoveTo`. What an optimizer keeps that steps without
+//! either wrapper is not known.
 //!
 //! Torch's own profiler (Kineto) keeps what it knows of a thread in the same place. Where it is at
 //! work already, its thread's memory is not recorded, and the report says so; while
@@ -69,7 +71,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use profiler_core::Interest;
 use profiler_core::hook::{self, Source};
 
-pub(crate) use labels::{StateKept, follow, label_input, label_variables};
+pub(crate) use labels::{StepFollowed, follow, label_input, label_variables};
 
 /// Has libtorch's ops recorded whenever a profiler wants them. On Linux and macOS this has happened
 /// before `main`; calling it again does nothing.

@@ -205,6 +205,10 @@ impl Profiler for AllocationProfiler {
         uncounted(|| self.recorder.stop(action))
     }
 
+    fn is_open(&self, action: Action) -> bool {
+        uncounted(|| self.recorder.is_open(action))
+    }
+
     fn interest(&self) -> Interest {
         self.interest
     }

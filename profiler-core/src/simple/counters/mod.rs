@@ -183,6 +183,10 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         self.simple.unbound(work);
     }
 
+    fn is_open(&self, action: Action) -> bool {
+        self.simple.is_open(action)
+    }
+
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.recorder.begin(stage);
         self.simple.setup(stage, run);
