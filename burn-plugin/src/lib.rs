@@ -12,7 +12,7 @@
 //! ) -> Result<LearningResult<M>, UnknownProfiler> {
 //!     let training = SupervisedTraining::new("/tmp/run", train, valid)
 //!         .num_epochs(3)
-//!         .profiler("simple")?; // "simple" | "advanced" | a profiler of your own | None
+//!         .profiler("simple")?; // "simple" | "advanced" | a profiler of your own | an Option of these
 //!     Ok(training.launch(learner)) // prints: FIT Profiler Report …
 //! }
 //! ```

@@ -99,8 +99,12 @@ static INTERNER: LazyLock<RwLock<Interner>> = LazyLock::new(|| {
 });
 
 /// What is looked up from inside of a look-up.
-const WITHIN: Entry<'static> =
-    Entry { kind: ActionKind::Action, name: "(inside of the profiler)", location: None };
+const WITHIN: Entry<'static> = Entry {
+    kind: ActionKind::Action,
+    name: "(inside of the profiler)",
+    location: None,
+    is_resumption: false,
+};
 
 /// Does what takes the lock of the names; `None` if that is what this thread is doing already. Then a
 /// signal handler has interrupted it, or its memory comes from an allocator that is measured: waiting
