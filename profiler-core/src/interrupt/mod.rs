@@ -162,5 +162,6 @@ fn announce(request: u64) {
 
 /// Standard error may be closed: then nobody reads the note.
 fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "mlprof: {text}");
+    // In one piece: other threads write there, too.
+    let _ = std::io::stderr().write_all(format!("mlprof: {text}\n").as_bytes());
 }

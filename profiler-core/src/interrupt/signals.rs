@@ -252,7 +252,10 @@ fn answer(signal: c_int, program_decides: bool) {
     }
     if !service::is_of_this_process() {
         // A forked child has neither loop nor thread that would do something about it.
-        return if program_decides { () } else { end_by(signal) };
+        if !program_decides {
+            end_by(signal);
+        }
+        return;
     }
     let now = now();
     let before = REQUESTED_AT.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
