@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use profiler_core::report::AdvancedReport;
-use profiler_core::report::advanced::{CallTreeNode, FunctionKey};
+use profiler_core::report::advanced::{FunctionKey, ThreadCallTree};
 use profiler_core::report::memory::{MemoryTree, PathMemory};
 use profiler_core::report::samples::{Samples, StackNode};
 use profiler_core::trace::flame::frame_name;
@@ -25,6 +25,9 @@ pub(crate) struct Stack {
     pub(crate) frames: Vec<u32>,
     pub(crate) value: u64,
 }
+
+/// So many frames of a stack are told apart.
+const DEEPEST: usize = 1000;
 
 /// What values are counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,20 +75,32 @@ impl Stacks {
     pub(crate) fn of_report(report: &AdvancedReport) -> Self {
         let mut all = Self::default();
         for tree in &report.threads {
-            let mut stacks = Vec::new();
-            let mut around = Vec::new();
-            tree.roots.iter().for_each(|root| all.walk(root, &mut around, &mut stacks));
+            let stacks = all.of_tree(tree);
             all.threads.push(ThreadStacks { thread: tree.thread.clone(), stacks });
         }
         all
     }
 
-    fn walk(&mut self, node: &CallTreeNode, around: &mut Vec<u32>, stacks: &mut Vec<Stack>) {
-        let frame = self.frame(frame_of(&node.function));
-        around.push(frame);
-        stacks.push(Stack { frames: around.clone(), value: nanoseconds(node.calls.self_seconds) });
-        node.children.iter().for_each(|child| self.walk(child, around, stacks));
-        around.pop();
+    /// Every stack names all its frames, so their sizes add up to the square of the depth: what is
+    /// deeper than [`DEEPEST`] is one frame.
+    fn of_tree(&mut self, tree: &ThreadCallTree) -> Vec<Stack> {
+        let mut stacks: Vec<Stack> = Vec::new();
+        let mut around = Vec::new();
+        for (depth, node) in tree.nodes() {
+            let value = nanoseconds(node.calls.self_seconds);
+            around.truncate(depth);
+            if depth < DEEPEST {
+                around.push(self.frame(frame_of(&node.function)));
+                stacks.push(Stack { frames: around.clone(), value });
+            } else if let Some(last) = stacks.last_mut().filter(|_| depth > DEEPEST) {
+                last.value += value;
+            } else {
+                let deeper = self.frame(plain(format!("(deeper than {DEEPEST} calls)")));
+                let frames = around.iter().copied().chain([deeper]).collect();
+                stacks.push(Stack { frames, value });
+            }
+        }
+        stacks
     }
 
     /// What was sampled, by the work that it stands for. Stacks of all threads are together.
