@@ -14,7 +14,7 @@
 //! | `[Metric]….update`, `….compute` | one metric | its own |
 //! | `[MetricsRenderer].update`, `.progress` | the renderer | its own |
 //! | `[_TrainingEpochLoop].train_dataloader_next` | waiting for a batch; the last call finds the end | loop |
-//! | `run_training_batch` | one batch without fetching it: the three or four rows below | loop |
+//! | `run_training_batch` | one batch without fetching it: the three or four rows below; on several devices from when all have theirs | loop |
 //! | `[TrainStep]….training_step` | burn's `TrainStep::step`: forward *and* backward | loop or worker |
 //! | `backward` | backward alone, where the model says so, see [`ProfiledBackward`](crate::ProfiledBackward) | as above |
 //! | `accumulate_gradients` | gradient accumulation, gathering from several devices | loop |

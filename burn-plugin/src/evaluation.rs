@@ -15,7 +15,8 @@ use burn::train::{
     EvaluatorComponentTypesMarker, InferenceStep,
 };
 use profiler_core::{
-    Action, ActiveScope, Interest, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler,
+    Action, ActiveScope, Interest, Interrupt, IntoProfiler, Profiler, RunContext, Stage,
+    UnknownProfiler,
 };
 
 use crate::actions;
@@ -25,7 +26,7 @@ use crate::ops;
 use crate::progress::ProfiledProgressLogger;
 use crate::registration::{TestBuilder, TestMetricTuple, TestTextMetricTuple};
 use crate::renderer::ProfiledRenderer;
-use crate::session::{OpenAction, Session};
+use crate::session::{OpenAction, begin_session};
 use crate::stop::StopSignal;
 
 /// What burn asks of a model that it evaluates.
@@ -51,6 +52,21 @@ pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
         self,
         profiler: impl IntoProfiler,
     ) -> Result<ProfiledEvaluatorBuilder<M>, UnknownProfiler>;
+
+    /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`. With
+    /// `None` it is the same type, so that a choice needs no second one:
+    /// `builder.profiled(is_profiled.then_some("simple"))`.
+    ///
+    /// # Panics
+    ///
+    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    #[track_caller]
+    fn profiled(self, profiler: impl IntoProfiler) -> ProfiledEvaluatorBuilder<M> {
+        match self.profiler(profiler) {
+            Ok(builder) => builder,
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 impl<M: ModelUnderTest> ProfileEvaluation<M> for TestBuilder<M> {
@@ -59,7 +75,8 @@ impl<M: ModelUnderTest> ProfileEvaluation<M> for TestBuilder<M> {
         profiler: impl IntoProfiler,
     ) -> Result<ProfiledEvaluatorBuilder<M>, UnknownProfiler> {
         let profiler = profiler.into_profiler()?;
-        Ok(ProfiledEvaluatorBuilder { builder: self, profiler, log_dir: None })
+        let interrupt = Interrupt::Terminate;
+        Ok(ProfiledEvaluatorBuilder { builder: self, profiler, log_dir: None, interrupt })
     }
 }
 
@@ -69,6 +86,7 @@ pub struct ProfiledEvaluatorBuilder<M: ModelUnderTest> {
     builder: TestBuilder<M>,
     profiler: Arc<dyn Profiler>,
     log_dir: Option<PathBuf>,
+    interrupt: Interrupt,
 }
 
 impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
@@ -80,6 +98,15 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
     /// Where reports go when the profiler has a file name but no directory of its own.
     pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.log_dir = Some(directory.into());
+        self
+    }
+
+    /// What the first Ctrl-C does, see
+    /// [`ProfiledTraining::on_interrupt`](crate::ProfiledTraining::on_interrupt). burn gives no way
+    /// to interrupt an evaluation from outside its builder, so with [`Interrupt::Return`] it comes as
+    /// an error of the loader, in the result's `error`.
+    pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
         self
     }
 
@@ -139,6 +166,7 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
             evaluator: self.builder.build(TestModel::new(model)),
             profiler: self.profiler,
             log_dir: self.log_dir,
+            interrupt: self.interrupt,
         }
     }
 }
@@ -150,6 +178,7 @@ pub struct ProfiledEvaluator<M: ModelUnderTest> {
     devices: Vec<Device>,
     profiler: Arc<dyn Profiler>,
     log_dir: Option<PathBuf>,
+    interrupt: Interrupt,
 }
 
 type TestLoader<M> = Arc<dyn DataLoader<<M as InferenceStep>::Input>>;
@@ -161,22 +190,18 @@ impl<M: ModelUnderTest> ProfiledEvaluator<M> {
     }
 
     /// As [`Evaluator::eval_all`], with the profiler's report at the end, however it ends.
-    ///
-    /// The first Ctrl-C ends the evaluation after the current batch. burn gives no way to
-    /// interrupt an evaluation from outside its builder, so it comes as an error of the loader, in
-    /// the result's `error`.
     pub fn eval_all<S: Display>(
         self,
         splits: impl IntoIterator<Item = (S, TestLoader<M>)>,
     ) -> EvaluationResult {
         let mut run = RunContext::from_environment();
         run.log_dir = self.log_dir;
-        if !self.profiler.is_enabled() {
-            let _session = Session::begin(self.profiler, Stage::Test, &run);
+        // Outlives the session: a report must not be cut short by the signal that asked for it.
+        let stop = StopSignal::new(self.interrupt);
+        let _session = begin_session(self.profiler.clone(), Stage::Test, &run, self.interrupt);
+        if !self.profiler.is_enabled() && self.interrupt == Interrupt::Terminate {
             return self.evaluator.eval_all(splits);
         }
-        let stop = StopSignal::new();
-        let _session = Session::begin(self.profiler.clone(), Stage::Test, &run);
         ops::install_all(&*self.profiler, &self.devices);
         let all = Action::new(actions::RUN_TEST_EVALUATION);
         let _all = OpenAction::start(&self.profiler, all);
@@ -185,7 +210,7 @@ impl<M: ModelUnderTest> ProfiledEvaluator<M> {
             iter: Some(Action::new(actions::TEST_DATALOADER)),
             next: Action::new(actions::TEST_NEXT),
             batch: Some(Action::new(actions::RUN_TEST_BATCH)),
-            stop: Some(stop.clone()),
+            stop: Some(stop),
         };
         let splits = splits.into_iter().map(|(name, loader)| (name, hooks.clone().wrap(loader)));
         self.evaluator.eval_all(splits)

@@ -12,18 +12,24 @@
 //! ) -> Result<LearningResult<M>, UnknownProfiler> {
 //!     let training = SupervisedTraining::new("/tmp/run", train, valid)
 //!         .num_epochs(3)
-//!         .profiler("simple")?; // "simple" | "advanced" | a profiler of your own | None
+//!         .profiler("simple")?; // "simple" | "advanced" | a profiler of your own | an Option of these
 //!     Ok(training.launch(learner)) // prints: FIT Profiler Report …
 //! }
 //! ```
 //!
+//! `.profiler(…)?` returns an error for a name that is none. In a function that returns `()`, or
+//! burn's own `SupervisedTraining`, write [`.profiled("simple")`](ProfileTraining::profiled): a wrong
+//! name is a panic before anything is trained, and the type stays burn's.
+//!
+//! Supported and tested: burn 0.22 (0.22.1).
+//!
 //! # What is kept, and what must come after `.profiler(…)`
 //!
 //! A profiled training runs burn's loop, step by step the same, with every part measured;
-//! weights, metrics and checkpoints come out equal. burn does not let anybody read two settings
-//! back: **`with_training_strategy` and `gradient_checkpointing` must come after `.profiler(…)`**.
-//! Before it they are lost; a line on standard error names the device and the checkpointing that
-//! run. Simplest of all is to call `.profiler(…)` right after `SupervisedTraining::new`.
+//! weights, metrics and checkpoints come out equal. burn does not let anybody read one setting
+//! back: **`with_training_strategy` must come after `.profiler(…)`**. Before it, it is lost; a line on
+//! standard error says so where there is more than one device that it could have named. Simplest of
+//! all is to call `.profiler(…)` right after `SupervisedTraining::new`.
 //!
 //! | strategy | what is measured |
 //! |---|---|
@@ -54,18 +60,41 @@
 //!
 //! burn runs them on a thread of their own. What the loop pays for them, waiting included, is
 //! `[Callback]EventProcessor.…`. On their own thread, metrics and a renderer that are set *after*
-//! `.profiler(…)` are measured one by one (`[Metric]….update`, `[MetricsRenderer].…`). If no metric
-//! is set after it, or [`measure_event_thread`](ProfiledTraining::measure_event_thread) asks for it,
-//! all that this thread does is measured as `[EventProcessor].process_…`.
+//! `.profiler(…)` are measured one by one (`[Metric]….update`, `[MetricsRenderer].…`). All that this
+//! thread does is measured as `[EventProcessor].process_…` if
+//! [`measure_event_thread`](ProfiledTraining::measure_event_thread) asks for it.
 //! Not covered: the threads on which burn writes metric logs and checkpoint files.
 //!
 //! # When something goes wrong
 //!
 //! The report comes at the end of every fit and evaluation, also after early stopping, an
-//! interruption, an error of a data loader or a panic in a step. The first Ctrl-C ends the stage
-//! after the current batch, with its report; the second ends the program. While burn's terminal
+//! interruption, an error of a data loader or a panic in a step. Ctrl-C ends the program as it does
+//! without a profiler, and the report comes first; see
+//! [`on_interrupt`](ProfiledTraining::on_interrupt) for who wants to go on. While burn's terminal
 //! dashboard (its feature `tui`) still has the terminal, reports are printed on the main screen, where
 //! they stand when it closes.
+//!
+//! # burn's feature `tracing`
+//!
+//! Its spans are seen through [`profiler_core`]'s `ProfilerLayer` (feature `tracing` of that crate),
+//! installed before `launch` and beside `.with_application_logger(None)`, as burn's own logger else
+//! wants to be the subscriber. They are of level `TRACE` and tell of data that is moved
+//! (`float_from_data`, `float_into_data`, `float_to_device`, on CubeCL also `into_contiguous`), not of
+//! ops: those come as said above.
+//!
+//! # Reinforcement learning
+//!
+//! burn's `RLTraining` has no `.profiler(…)`. Its loop runs environments and the agent on threads of
+//! its own, inside one function of burn's that takes no loader and tells nobody of its steps: there
+//! is nothing to put a measured part in the place of. What the agent itself says can be measured
+//! (`backward_profiled`, `profiled` layers, `profile!`, and on CubeCL devices ops, after
+//! [`ops::install`]), within a session around the launch:
+//!
+//! ```ignore
+//! let session = Session::begin("simple".into_profiler()?, Stage::Fit, &RunContext::default());
+//! let result = training.launch(agent);
+//! drop(session); // the report
+//! ```
 
 pub mod actions;
 mod backward;

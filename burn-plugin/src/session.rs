@@ -2,25 +2,22 @@
 
 use std::sync::Arc;
 
-use profiler_core::{Action, Profiler, RunContext, Stage};
+use profiler_core::{Action, Interrupt, Profiler, RunContext, Session, Stage};
 
 use crate::screen::MainScreen;
 
-/// A [`profiler_core::Session`] whose report stands on the main screen, also while burn's dashboard
-/// has the terminal.
-pub(crate) struct Session(Option<profiler_core::Session>);
-
-impl Session {
-    pub(crate) fn begin(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
-        Self(Some(profiler_core::Session::begin(profiler, stage, run)))
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
+/// A session whose report stands on the main screen, also while burn's dashboard has the terminal.
+pub(crate) fn begin_session(
+    profiler: Arc<dyn Profiler>,
+    stage: Stage,
+    run: &RunContext,
+    interrupt: Interrupt,
+) -> Session {
+    let on_main_screen = |deliver: &dyn Fn()| {
         let _screen = MainScreen::show();
-        self.0.take();
-    }
+        deliver();
+    };
+    Session::begin(profiler, stage, run).around_report(on_main_screen).on_interrupt(interrupt)
 }
 
 /// An open action that owns its profiler: for what begins in one function and ends in another.

@@ -1,18 +1,23 @@
-//! Ctrl-C during a stage: finish the batch, report, end.
+//! Ctrl-C during a stage that wants to return: finish the batch, report, end.
 
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use burn::data::dataset::DatasetError;
 use burn::train::Interrupter;
+use profiler_core::Interrupt;
 use profiler_core::interrupt::{Watch, watch};
 
-/// The reason that a fit gives when Ctrl-C (or a termination request) ended it.
+/// The reason that a fit gives when Ctrl-C (or a termination request) ended it: with
+/// [`Interrupt::Return`](profiler_core::Interrupt::Return).
 pub const INTERRUPTED: &str = "interrupted from outside (Ctrl-C or a termination signal)";
 
-/// While it or a clone lives, the first Ctrl-C asks the stage to end; the second leaves at once.
+/// With [`Interrupt::Return`], while it or a clone lives, the first Ctrl-C asks the stage to end; the
+/// second leaves at once.
 #[derive(Clone)]
 pub(crate) struct StopSignal {
-    watch: Arc<Watch>,
+    watch: Option<Arc<Watch>>,
     interrupter: Option<Interrupter>,
 }
 
@@ -21,8 +26,9 @@ pub(crate) struct StopSignal {
 struct Interrupted;
 
 impl StopSignal {
-    pub(crate) fn new() -> Self {
-        Self { watch: Arc::new(watch()), interrupter: None }
+    pub(crate) fn new(interrupt: Interrupt) -> Self {
+        let is_watched = interrupt == Interrupt::Return;
+        Self { watch: is_watched.then(|| Arc::new(watch())), interrupter: None }
     }
 
     /// The signal, told to a fit through its `interrupter`.
@@ -31,9 +37,13 @@ impl StopSignal {
         self
     }
 
+    fn requested(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.requested())
+    }
+
     /// Passes the request on to the interrupter, if there is one. *Cost*: one relaxed load.
     pub(crate) fn check(&self) {
-        if let (true, Some(interrupter)) = (self.watch.requested(), &self.interrupter)
+        if let (true, Some(interrupter)) = (self.requested(), &self.interrupter)
             && !interrupter.should_stop()
         {
             interrupter.stop(Some(INTERRUPTED));
@@ -44,7 +54,20 @@ impl StopSignal {
     /// request becomes the loader's error, the only way left to end the loop.
     pub(crate) fn check_loader(&self) -> Option<DatasetError> {
         self.check();
-        (self.interrupter.is_none() && self.watch.requested())
-            .then(|| DatasetError::new(Interrupted))
+        (self.interrupter.is_none() && self.requested()).then(|| DatasetError::new(Interrupted))
+    }
+
+    /// For a loop of burn's own, which checks its interrupter and knows no watch: a thread that
+    /// passes a request on until the guard is dropped. None if nobody asked for it.
+    pub(crate) fn follow(self) -> Option<Sender<()>> {
+        const INTERVAL: Duration = Duration::from_millis(20);
+        self.watch.as_ref()?;
+        let (guard, dropped) = channel::<()>();
+        std::thread::spawn(move || {
+            while dropped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                self.check();
+            }
+        });
+        Some(guard)
     }
 }

@@ -14,27 +14,26 @@ use burn::train::{
     ApplicationLoggerInstaller, EarlyStoppingStrategy, InferenceStep, Interrupter, Learner,
     LearnerModel, LearningResult, SupervisedTraining, TrainStep, TrainingStrategy,
 };
-use profiler_core::{IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
+use profiler_core::{Interrupt, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
 
 use crate::metric::ProfiledMetric;
 use crate::progress::ProfiledProgressLogger;
 use crate::registration::{MetricTuple, TextMetricTuple};
 use crate::renderer::ProfiledRenderer;
-use crate::session::Session;
+use crate::session::begin_session;
 use crate::stop::StopSignal;
-use crate::strategy::ProfiledStrategy;
+use crate::strategy::{Loop, ProfiledStrategy};
 
 /// Adds [`profiler`](Self::profiler) to burn's [`SupervisedTraining`].
 pub trait ProfileTraining<M: LearnerModel>: Sized {
     /// Profiles this training: with `"simple"`, `"advanced"`, a profiler of your own, or not at
     /// all (`"none"`, `None`).
     ///
-    /// **Two settings must come after this call**, because burn does not let anybody read them
-    /// back: [`with_training_strategy`](ProfiledTraining::with_training_strategy) and
-    /// [`gradient_checkpointing`](ProfiledTraining::gradient_checkpointing). Made before, they are
-    /// lost, and the training runs on the model's device without gradient checkpointing; a line on
-    /// standard error says so when the training starts. All other settings may come before or
-    /// after. Metrics and renderers that come after have rows of their own.
+    /// **A training strategy must be set after this call**, because burn does not let anybody read it
+    /// back: [`with_training_strategy`](ProfiledTraining::with_training_strategy). One that was set
+    /// before is lost, and the training runs on the model's device; where there are several of its
+    /// kind, a line on standard error says so when the training starts. All other settings may come
+    /// before or after. Metrics and renderers that come after have rows of their own.
     ///
     /// Without a profiler, burn's own loop runs, untouched, with all settings.
     ///
@@ -42,6 +41,32 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     ///
     /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
     fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledTraining<M>, UnknownProfiler>;
+
+    /// Profiles this training and leaves its type as it is: for a function that returns burn's
+    /// [`SupervisedTraining`], and for a `main` that returns `()` and knows the name.
+    ///
+    /// ```no_run
+    /// # use burn::train::{Learner, LearnerModel, SupervisedTraining, TrainLoader, ValidLoader};
+    /// use burn_plugin::prelude::*;
+    ///
+    /// # fn train<M: LearnerModel>(learner: Learner<M>, train: TrainLoader<M>, valid: ValidLoader<M>) {
+    /// let training: SupervisedTraining<M> =
+    ///     SupervisedTraining::new("/tmp/run", train, valid).num_epochs(3).profiled("simple");
+    /// training.launch(learner); // prints FIT Profiler Report
+    /// # }
+    /// ```
+    ///
+    /// What is measured is a loop on the model's device. It takes the place of the training's
+    /// strategy: one that is set before is lost, and one that is set after takes its place again,
+    /// which is said on standard error. Metrics and the renderer have no rows of their own, unless
+    /// they are wrapped by hand. Whoever needs more uses [`profiler`](Self::profiler).
+    ///
+    /// # Panics
+    ///
+    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is trained. A
+    /// name that a user gives belongs to [`profiler`](Self::profiler), which returns an error.
+    #[must_use]
+    fn profiled(self, profiler: impl IntoProfiler) -> Self;
 }
 
 impl<M: LearnerModel> ProfileTraining<M> for SupervisedTraining<M> {
@@ -52,9 +77,23 @@ impl<M: LearnerModel> ProfileTraining<M> for SupervisedTraining<M> {
             strategy: None,
             gradient_checkpointing: false,
             log_dir: None,
-            has_measured_metrics: false,
-            measures_event_thread: None,
+            interrupt: Interrupt::Terminate,
+            measures_event_thread: false,
         })
+    }
+
+    #[track_caller]
+    fn profiled(self, profiler: impl IntoProfiler) -> Self {
+        let profiler = match profiler.into_profiler() {
+            Ok(profiler) => profiler,
+            Err(error) => panic!("{error}"),
+        };
+        if !profiler.is_enabled() {
+            return self;
+        }
+        let stop = StopSignal::new(Interrupt::Terminate).with_interrupter(self.interrupter());
+        let strategy = ProfiledStrategy::with_session(profiler, stop);
+        self.with_training_strategy(TrainingStrategy::Custom(Arc::new(strategy)))
     }
 }
 
@@ -67,8 +106,8 @@ pub struct ProfiledTraining<M: LearnerModel> {
     strategy: Option<TrainingStrategy<M>>,
     gradient_checkpointing: bool,
     log_dir: Option<PathBuf>,
-    has_measured_metrics: bool,
-    measures_event_thread: Option<bool>,
+    interrupt: Interrupt,
+    measures_event_thread: bool,
 }
 
 impl<M: LearnerModel> ProfiledTraining<M> {
@@ -77,30 +116,38 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     /// on after the report. While it runs, the profiler is the
     /// [active](profiler_core::activate) one.
     ///
-    /// The first Ctrl-C ends the training after the current batch, as an
-    /// [`Interrupter`] would; the second ends the program at once.
+    /// Ctrl-C does what [`on_interrupt`](Self::on_interrupt) says.
     ///
     /// Weights, metrics and checkpoints are those that burn's own loop gives.
     pub fn launch(self, learner: Learner<M>) -> LearningResult<M> {
         let mut run = RunContext::from_environment();
         run.log_dir = self.log_dir;
+        // Outlives the session: a report must not be cut short by the signal that asked for it.
+        let stop = StopSignal::new(self.interrupt).with_interrupter(self.training.interrupter());
+        let _session = begin_session(self.profiler.clone(), Stage::Fit, &run, self.interrupt);
         if !self.profiler.is_enabled() {
-            let _session = Session::begin(self.profiler, Stage::Fit, &run);
+            let _following = stop.follow();
             return with_settings(self.training, self.strategy, self.gradient_checkpointing)
                 .launch(learner);
         }
-        // Outlives the session: a report must not be cut short by the signal that asked for it.
-        let stop = StopSignal::new().with_interrupter(self.training.interrupter());
-        let _session = Session::begin(self.profiler.clone(), Stage::Fit, &run);
-        let strategy = ProfiledStrategy::new(
-            self.strategy,
-            self.gradient_checkpointing,
-            self.measures_event_thread.unwrap_or(!self.has_measured_metrics),
-            self.profiler,
-            stop,
-        );
+        let which = Loop {
+            strategy: self.strategy,
+            gradient_checkpointing: self.gradient_checkpointing,
+            measures_event_thread: self.measures_event_thread,
+        };
+        let strategy = ProfiledStrategy::new(which, self.profiler, stop);
         let strategy = TrainingStrategy::Custom(Arc::new(strategy));
         self.training.with_training_strategy(strategy).launch(learner)
+    }
+
+    /// What the first Ctrl-C (or SIGTERM, or SIGHUP) does. By default it ends the process, as without
+    /// a profiler, after the report. With [`Interrupt::Return`] it ends the training after the
+    /// current batch, as an [`Interrupter`] would, with [`INTERRUPTED`](crate::INTERRUPTED) as its
+    /// reason, and the program goes on; a second one then ends the process at once. See
+    /// [`profiler_core::interrupt`].
+    pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
+        self
     }
 
     fn map(mut self, change: impl FnOnce(SupervisedTraining<M>) -> SupervisedTraining<M>) -> Self {
@@ -108,25 +155,17 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self
     }
 
-    fn map_metric(
-        mut self,
-        change: impl FnOnce(SupervisedTraining<M>) -> SupervisedTraining<M>,
-    ) -> Self {
-        self.has_measured_metrics = true;
-        self.map(change)
-    }
-
     /// Whether to measure, as `[EventProcessor].process_train` and `.process_valid`, all that the
     /// metrics' thread does with each event: reading tensors, metrics, logs and the renderer.
     ///
-    /// By default this is done only if no metric is registered after `.profiler(…)`: those that
-    /// are, and the renderer, are measured directly, at no cost worth mentioning. The whole can be
-    /// seen only from one more thread that hands each event on and waits.
+    /// By default it is not: metrics that are registered after `.profiler(…)`, and the renderer, are
+    /// measured directly, at no cost worth mentioning. The whole can be seen only from one more
+    /// thread that hands each event on and waits.
     ///
     /// *Cost*: some context switches per batch, which no short step hides on a machine whose cores
     /// are all busy. Their time is not in the loop's rows, but the run as a whole gets longer.
     pub fn measure_event_thread(mut self, is_measured: bool) -> Self {
-        self.measures_event_thread = Some(is_measured);
+        self.measures_event_thread = is_measured;
         self
     }
 
@@ -190,7 +229,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     where
         <M as TrainStep>::Output: Adaptor<Me::Input>,
     {
-        self.map_metric(|training| training.metric_train(ProfiledMetric::new(metric)))
+        self.map(|training| training.metric_train(ProfiledMetric::new(metric)))
     }
 
     /// As [`SupervisedTraining::metric_valid`], measured as a [`ProfiledMetric`].
@@ -198,7 +237,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     where
         <M as InferenceStep>::Output: Adaptor<Me::Input>,
     {
-        self.map_metric(|training| training.metric_valid(ProfiledMetric::new(metric)))
+        self.map(|training| training.metric_valid(ProfiledMetric::new(metric)))
     }
 
     /// As [`SupervisedTraining::metric_train_numeric`], measured as a [`ProfiledMetric`].
@@ -206,7 +245,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     where
         <M as TrainStep>::Output: Adaptor<Me::Input>,
     {
-        self.map_metric(|training| training.metric_train_numeric(ProfiledMetric::new(metric)))
+        self.map(|training| training.metric_train_numeric(ProfiledMetric::new(metric)))
     }
 
     /// As [`SupervisedTraining::metric_valid_numeric`], measured as a [`ProfiledMetric`].
@@ -214,7 +253,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     where
         <M as InferenceStep>::Output: Adaptor<Me::Input>,
     {
-        self.map_metric(|training| training.metric_valid_numeric(ProfiledMetric::new(metric)))
+        self.map(|training| training.metric_valid_numeric(ProfiledMetric::new(metric)))
     }
 
     /// As [`SupervisedTraining::grads_accumulation`].

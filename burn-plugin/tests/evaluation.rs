@@ -48,7 +48,7 @@ fn without_a_profiler_the_result_is_burns() {
     let evaluator = EvaluatorBuilder::new(directory.path())
         .with_application_logger(None)
         .metrics((LossMetric::new(),))
-        .profiler(None)
+        .profiler(None::<&str>)
         .unwrap()
         .build(learner(1e-2).model());
     assert!(evaluator.eval("test", loader(items(20))).error.is_none());
@@ -62,8 +62,8 @@ fn errors_and_ctrl_c_still_give_a_report() {
         let recorder = Recorder::new();
         let result = EvaluatorBuilder::new(directory.path())
             .with_application_logger(None)
-            .profiler(recorder.clone())
-            .unwrap()
+            .profiled(recorder.clone())
+            .on_interrupt(Interrupt::Return)
             .build(learner(1e-2).model())
             .eval("test", hooked_loader(20, hook));
         recorder.assert_balanced();

@@ -5,12 +5,14 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use burn::train::metric::LossMetric;
 use burn::train::metric::store::{Aggregate, Direction, Split};
-use burn::train::{MetricEarlyStoppingStrategy, StoppingCondition};
+use burn::train::{MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining};
 use burn_plugin::prelude::*;
-use common::{Recorder, alone, learner, training};
+use common::{Mlp, Recorder, alone, learner, training};
 use profiler_core::Stage;
 
 fn weights(profiled: bool, accumulation: Option<usize>) -> Vec<u32> {
@@ -91,7 +93,8 @@ fn actions_nest_as_documented_and_metrics_have_a_thread_of_their_own() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
     let training = training(directory.path()).metrics((LossMetric::new(),));
-    training.profiler(recorder.clone()).unwrap().launch(learner(1e-2));
+    let training = training.profiler(recorder.clone()).unwrap().measure_event_thread(true);
+    training.launch(learner(1e-2));
     assert_eq!(recorder.parent("backward"), Some("[TrainStep]Mlp.training_step"));
     assert_eq!(recorder.parent("[TrainStep]Mlp.training_step"), Some("run_training_batch"));
     assert_eq!(recorder.parent("optimizer_step"), Some("run_training_batch"));
@@ -120,6 +123,50 @@ fn the_whole_event_thread_is_measured_on_request() {
         recorder.calls("[EventProcessor].process_valid")
     };
     assert_eq!((calls(false), calls(true)), (0, 8));
+}
+
+#[test]
+fn no_thread_is_put_before_burns_own_unless_asked_for() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let training = training(directory.path()).metrics((LossMetric::new(),));
+    training.profiler(recorder.clone()).unwrap().launch(learner(1e-2));
+    assert_eq!(recorder.calls("[EventProcessor].process_train"), 0);
+    assert_eq!(recorder.calls("[EventProcessor].process_valid"), 0);
+}
+
+/// As in a function of a user's that knows nothing of this crate's types.
+fn configured(directory: &Path, recorder: Option<Arc<Recorder>>) -> SupervisedTraining<Mlp> {
+    let training = training(directory);
+    match recorder {
+        Some(recorder) => training.profiled(recorder).metrics((LossMetric::new(),)),
+        None => training.profiled("none").metrics((LossMetric::new(),)),
+    }
+}
+
+#[test]
+fn a_profiled_training_keeps_its_type() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let result = configured(directory.path(), Some(recorder.clone())).launch(learner(1e-2));
+    recorder.assert_balanced();
+    assert_eq!(recorder.stages(), [Stage::Fit]);
+    assert_eq!(recorder.reports(), 1);
+    assert_eq!(recorder.calls("run_training_batch"), 14);
+    assert_eq!(recorder.calls("[InferenceStep]Mlp.validation_step"), 4);
+    assert_eq!(result.model.weights(), weights(false, None));
+    let result = configured(directory.path(), None).launch(learner(1e-2));
+    assert_eq!(result.model.weights(), weights(false, None));
+    assert_eq!(recorder.reports(), 1);
+}
+
+#[test]
+#[should_panic(expected = "there is no profiler named \"smiple\": use one of")]
+fn a_typo_in_the_program_ends_it_before_it_trains() {
+    let directory = tempfile::tempdir().unwrap();
+    let _ = training(directory.path()).profiled("smiple");
 }
 
 #[test]

@@ -57,18 +57,35 @@ fn an_error_of_a_loader_is_reported() {
 }
 
 #[test]
-fn ctrl_c_ends_the_fit_after_the_batch_with_a_report() {
+fn ctrl_c_ends_the_fit_after_the_batch_with_a_report_if_asked_to() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
     let loader = hooked_loader(20, interrupt);
     let training = training_on(directory.path(), loader).profiler(recorder.clone()).unwrap();
-    let result = training.launch(learner(1e-2));
+    let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2));
     let reason = result.interrupted.unwrap().reason;
     assert_eq!(reason.as_deref(), Some(burn_plugin::INTERRUPTED));
     recorder.assert_balanced();
     assert_eq!(recorder.calls("run_training_batch"), 2, "the second batch is finished");
     assert_eq!(recorder.reports(), 1);
+}
+
+#[test]
+fn ctrl_c_ends_a_fit_without_a_profiler_too_if_asked_to() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let interrupt_and_wait = || {
+        interrupt()?;
+        // Until the loop has been told, which is not a matter of the next batch here.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        Ok(())
+    };
+    let training = training_on(directory.path(), hooked_loader(20, interrupt_and_wait));
+    let training = training.num_epochs(1000).profiler(None::<&str>).unwrap();
+    let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2));
+    let reason = result.interrupted.unwrap().reason;
+    assert_eq!(reason.as_deref(), Some(burn_plugin::INTERRUPTED));
 }
 
 #[test]

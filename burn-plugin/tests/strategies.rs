@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -59,12 +60,37 @@ fn gradient_checkpointing_after_the_profiler_is_kept() {
     assert!(device.is_autodiff() && !is_checkpointing(&device));
 }
 
+/// burn refuses gradient checkpointing for a model that does not checkpoint by itself. So that of the
+/// model tells what was asked for.
+#[test]
+fn gradient_checkpointing_before_the_profiler_is_kept() {
+    let _alone = alone();
+    for strategy in [None, Some(plain_device())] {
+        let device = training_device(|training| {
+            let training = training.gradient_checkpointing().profiler(Recorder::new()).unwrap();
+            match strategy {
+                None => training.launch(checkpointing_learner()),
+                Some(strategy) => {
+                    training.with_training_strategy(strategy).launch(checkpointing_learner())
+                }
+            };
+        });
+        assert!(is_checkpointing(&device));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let refused = catch_unwind(AssertUnwindSafe(|| {
+        training(directory.path()).gradient_checkpointing().launch(learner(1e-2));
+    }));
+    let message = *refused.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("checkpointing strategy mismatch"), "{message}");
+}
+
 #[test]
 fn without_a_profiler_burn_runs_with_all_settings() {
     let _alone = alone();
     let before = training_device(|training| {
         let training = training.gradient_checkpointing().with_training_strategy(plain_device());
-        training.profiler(None).unwrap().launch(checkpointing_learner());
+        training.profiler(None::<&str>).unwrap().launch(checkpointing_learner());
     });
     assert!(is_checkpointing(&before));
     let after = training_device(|training| {
@@ -102,11 +128,12 @@ fn a_custom_strategy_runs_with_its_loaders_measured() {
         let looker = Arc::new(Looker::default());
         let training = training(directory.path());
         let training = match &profiler {
-            None => training.profiler(None).unwrap(),
+            None => training.profiler(None::<&str>).unwrap(),
             Some(recorder) => training.profiler(recorder.clone()).unwrap(),
         };
         let strategy = TrainingStrategy::Custom(looker.clone());
-        training.with_training_strategy(strategy).launch(learner(1e-2));
+        let training = training.with_training_strategy(strategy).measure_event_thread(true);
+        training.launch(learner(1e-2));
         assert_eq!(looker.batches.load(Ordering::Relaxed), 7);
         let Some(recorder) = profiler else { continue };
         recorder.assert_balanced();
@@ -151,6 +178,10 @@ fn several_devices_learn_the_same_with_a_profiler() {
         assert_eq!(recorder.calls("[TrainStep]Mlp.training_step"), 16, "{optim:?}");
         assert_eq!(recorder.threads("[TrainStep]Mlp.training_step"), 4, "two in each epoch");
         assert_eq!(recorder.calls("optimizer_step"), 8);
+        assert_eq!(recorder.calls("run_training_batch"), 8, "no empty one");
+        assert_eq!(recorder.parent("optimizer_step"), Some("run_training_batch"));
+        let next = "[_TrainingEpochLoop].train_dataloader_next";
+        assert_eq!(recorder.parent(next), Some("run_training_epoch"), "it is not in the batch");
         // One more for each device and epoch finds the end.
         assert_eq!(recorder.calls("[_TrainingEpochLoop].train_dataloader_next"), 20);
         assert_eq!(recorder.calls("[Callback]EventProcessor.on_train_batch_end"), 16);

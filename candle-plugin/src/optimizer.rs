@@ -9,6 +9,7 @@ use profiler_core::train::{self, TrainOptimizer};
 
 use crate::Error;
 use crate::gradients::{norm, scale_to_norm};
+use crate::memory::OptimizerMemory;
 
 /// An optimizer of candle, with the gradients that it will step along: what
 /// [`configure_optimizers`](train::TrainModule::configure_optimizers) returns.
@@ -32,6 +33,12 @@ use crate::gradients::{norm, scale_to_norm};
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
+/// # Memory
+///
+/// Where a [`TrackingAllocator`](profiler_core::allocation::TrackingAllocator) tells a profiler of the
+/// host's memory, the variables are labelled as parameters at each step, and what the optimizer keeps as
+/// its state, also if it was made long before the recording: if [`new`](Self::new) made it.
+///
 /// # Time on accelerators
 ///
 /// CUDA and Metal work behind the program's back: `backward` and `step` return when the work is
@@ -44,6 +51,7 @@ pub struct CandleOptimizer<O> {
     vars: Vec<Var>,
     gradients: GradStore,
     waits_for: Vec<Device>,
+    memory: OptimizerMemory,
 }
 
 impl<O: Optimizer> CandleOptimizer<O> {
@@ -57,11 +65,13 @@ impl<O: Optimizer> CandleOptimizer<O> {
     ///
     /// [`Error::NoVariables`], and what candle says.
     pub fn new(vars: Vec<Var>, config: O::Config) -> Result<Self, Error> {
-        let optimizer = O::new(vars.clone(), config)?;
-        Self::with_optimizer(optimizer, vars)
+        let copy = vars.clone();
+        let (optimizer, memory) = OptimizerMemory::of(&vars, || O::new(copy, config));
+        Ok(Self { memory, ..Self::with_optimizer(optimizer?, vars)? })
     }
 
-    /// Takes an optimizer that exists, and the variables that it was made for.
+    /// Takes an optimizer that exists, and the variables that it was made for. What it keeps is then
+    /// not known to a profiler of memory: candle's optimizers show nothing of their state.
     ///
     /// # Errors
     ///
@@ -74,7 +84,8 @@ impl<O: Optimizer> CandleOptimizer<O> {
         if vars.is_empty() {
             return Err(Error::NoVariables);
         }
-        Ok(Self { optimizer, vars, gradients: GradStore::default(), waits_for: Vec::new() })
+        let (_, memory) = OptimizerMemory::of(&vars, || ());
+        Ok(Self { optimizer, vars, gradients: GradStore::default(), waits_for: Vec::new(), memory })
     }
 
     /// Whether to wait for the devices of the variables at the end of every backward and step, so
@@ -237,6 +248,7 @@ impl<O: Optimizer> TrainOptimizer for CandleOptimizer<O> {
     }
 
     fn step(&mut self) -> train::Result<()> {
+        self.memory.label();
         self.optimizer.step(&self.gradients)?;
         Ok(self.wait()?)
     }

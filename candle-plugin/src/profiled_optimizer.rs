@@ -8,6 +8,7 @@ use candle_nn::Optimizer;
 use profiler_core::profile;
 
 use crate::actions;
+use crate::memory::OptimizerMemory;
 
 /// `.profiled()` for every optimizer of candle.
 pub trait ProfileOptimizer: Optimizer {
@@ -27,7 +28,7 @@ pub trait ProfileOptimizer: Optimizer {
     /// ```
     fn profiled(self) -> ProfiledOptimizer<Self> {
         profiler_core::hook::announce_without_ops("candle");
-        ProfiledOptimizer { optimizer: self, waits_for: None }
+        ProfiledOptimizer { optimizer: self, waits_for: None, memory: OptimizerMemory::default() }
     }
 }
 
@@ -42,10 +43,16 @@ impl<O: Optimizer> ProfileOptimizer for O {}
 /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it, unless
 /// [`synchronize`](Self::synchronize) asks to wait. *Cost* without an active profiler: one relaxed
 /// load per action.
+///
+/// *Memory*: one that is made by `ProfiledOptimizer::<AdamW>::new(vars, config)` labels variables and the
+/// optimizer's state for a profiler of the host's memory, as [`CandleOptimizer`](crate::CandleOptimizer)
+/// does. Of an optimizer that was there before `.profiled()` neither is known: candle's show them to
+/// nobody.
 #[derive(Debug)]
 pub struct ProfiledOptimizer<O> {
     optimizer: O,
     waits_for: Option<Device>,
+    memory: OptimizerMemory,
 }
 
 impl<O> ProfiledOptimizer<O> {
@@ -72,11 +79,14 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
     type Config = O::Config;
 
     fn new(vars: Vec<Var>, config: O::Config) -> Result<Self> {
-        Ok(O::new(vars, config)?.profiled())
+        let copy = vars.clone();
+        let (optimizer, memory) = OptimizerMemory::of(&vars, || O::new(copy, config));
+        Ok(ProfiledOptimizer { memory, ..optimizer?.profiled() })
     }
 
     fn step(&mut self, gradients: &GradStore) -> Result<()> {
         let _scope = profile!(actions::OPTIMIZER_STEP);
+        self.memory.label();
         self.optimizer.step(gradients)?;
         self.wait()
     }

@@ -43,7 +43,7 @@ pub fn main() -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        profiler_core::output::say(format_args!("error: {error}"));
         ExitCode::from(2)
     })
 }

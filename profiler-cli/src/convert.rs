@@ -8,6 +8,7 @@ pub(crate) mod trace;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use profiler_core::report::samples::Samples;
 use profiler_core::report::{AdvancedReport, prof};
 use profiler_core::trace::flame;
 use profiler_core::{Report, Stage};
@@ -17,6 +18,7 @@ use self::stacks::{Stacks, Unit};
 use self::trace::Trace;
 pub use crate::report::Error;
 use crate::report::read::{self, Content};
+use crate::report::unpack;
 
 /// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
 /// other tools.
@@ -29,7 +31,7 @@ use crate::report::read::{self, Content};
 ///   other reports      json
 ///
 /// Reports hold sums: folded, svg and speedscope show call trees by self time (of samples by the
-/// work that they stand for, of memory by bytes) in no order of time, and there is no time line to be
+/// work that they stand for, or with --waiting by waiting; of memory by bytes) in no order of time, and there is no time line to be
 /// made from them. Of a trace, folded and svg show what threads did, by self time; speedscope shows
 /// what happened when, with a profile per thread and per stream of a device.
 #[derive(Debug, Clone, clap::Args)]
@@ -53,6 +55,9 @@ pub struct Arguments {
     /// Advanced reports that were sampled, too: the samples, not the call trees
     #[arg(long)]
     pub samples: bool,
+    /// Samples: where threads waited, not where they worked
+    #[arg(long)]
+    pub waiting: bool,
     /// Memory: which blocks
     #[arg(long, value_name = "BLOCKS", value_enum, default_value_t = Blocks::Peak)]
     pub memory: Blocks,
@@ -154,7 +159,7 @@ fn of_trace(trace: &Trace, arguments: &Arguments) -> Result<Output, Error> {
         Format::Chrome | Format::Json => {
             let file = arguments.file.clone();
             Ok(Output::new(stem, move |out| {
-                io::copy(&mut read::open(&file)?, out)?;
+                io::copy(&mut unpack::text(&file)?, out)?;
                 Ok(())
             }))
         }
@@ -186,9 +191,13 @@ fn of_report(
     let sums = |what: &str, stacks: &Stacks, title: &str| {
         of_stacks(what, stacks, (title, report), stage, arguments).map(|output| vec![output])
     };
+    let of_samples = |samples: &Samples| {
+        let title = if arguments.waiting { "waiting, estimated" } else { "work, estimated" };
+        sums("samples", &Stacks::of_samples(samples, arguments.waiting), title)
+    };
     match report {
         Report::Advanced(report) if arguments.samples => match &report.samples {
-            Some(samples) => sums("samples", &Stacks::of_samples(samples), "work, estimated"),
+            Some(samples) => of_samples(samples),
             None => Err(impossible(
                 "the report of an Advanced profiler",
                 arguments.to,
@@ -201,9 +210,7 @@ fn of_report(
             let what = "the report of an Advanced profiler";
             sums(what, &Stacks::of_report(report), "self time")
         }
-        Report::Samples(report) => {
-            sums("samples", &Stacks::of_samples(&report.samples), "work, estimated")
-        }
+        Report::Samples(report) => of_samples(&report.samples),
         Report::Memory(report) => {
             let (tree, title) = match arguments.memory {
                 Blocks::Peak => (&report.peak, "memory at its peak"),
@@ -267,7 +274,10 @@ fn of_stacks(
     let is_sampled_or_memory = !matches!(report, Report::Advanced(_)) || arguments.samples;
     let possible = if is_sampled_or_memory { &OF_SUMS[..] } else { &OF_CALL_TREES[..] };
     match arguments.to {
-        Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_stacks(&title, stacks))),
+        Format::Speedscope => {
+            tell_cut(stacks);
+            Ok(Output::json(stem, speedscope::File::of_stacks(&title, stacks)))
+        }
         Format::Folded | Format::Svg => {
             let lines = lines_of(stacks, what, possible, arguments)?;
             Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
@@ -282,6 +292,22 @@ fn of_stacks(
     }
 }
 
+/// Says how much of the stacks was cut.
+fn tell_cut(stacks: &Stacks) {
+    let cut = stacks.cut;
+    if cut > 0 {
+        let _ = writeln!(
+            io::stderr(),
+            "note: {cut} calls or slices are further inside than stacks go ({} frames, {} stacks, {} MiB \
+             of folded text); all below the same frame are one frame, {}",
+            flame::MOST_FRAMES,
+            flame::MOST_STACKS,
+            flame::MOST_BYTES >> 20,
+            flame::CUT
+        );
+    }
+}
+
 /// Folded stacks; an error if there are none.
 fn lines_of(
     stacks: &Stacks,
@@ -289,6 +315,7 @@ fn lines_of(
     possible: &[Format],
     arguments: &Arguments,
 ) -> Result<Vec<String>, Error> {
+    tell_cut(stacks);
     let lines = stacks.folded(arguments.by_thread);
     match lines.is_empty() {
         true => Err(impossible(what, arguments.to, "there is nothing in it", possible)),

@@ -5,6 +5,7 @@ mod group;
 mod limit;
 mod page;
 pub(crate) mod read;
+pub(crate) mod unpack;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
@@ -25,9 +26,11 @@ use self::read::Content;
 ///               read, written, cpu, waiting, switches
 ///   Advanced    cumulative, tottime, ncalls, pcalls, name, filename, line, nfl, stdname
 ///               (as Python's pstats; several with commas between them)
-///   Tensor      self_cpu_time_total, cpu_time_total, cpu_time, self_device_time_total,
+///   Tensor      calls, mean, total, self, memory, flops; or in torch's words
+///               self_cpu_time_total, cpu_time_total, cpu_time, self_device_time_total,
 ///               device_time_total, device_time, self_cpu_memory_usage, cpu_memory_usage,
 ///               self_device_memory_usage, device_memory_usage, count, flops
+///   samples     self, total, waiting (the functions that waited, with what they called)
 ///   lines       file (functions in the order of the source), time (the longest total last)
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use profiler_core::output::write_file;
+
 use crate::fingerprint::Fingerprint;
 
 static LIBRARY: &[u8] = include_bytes!(env!("MLPROF_RUNTIME_LIBRARY"));
@@ -18,11 +20,8 @@ pub fn install(folder: &Path) -> io::Result<PathBuf> {
     let path = folder.join(format!("libmlprof_runtime-{hash:016x}.so"));
     let is_there = std::fs::metadata(&path).is_ok_and(|there| there.len() == LIBRARY.len() as u64);
     if !is_there {
-        std::fs::create_dir_all(folder)?;
         // Whole or not at all, also when two of us do it at once.
-        let partial = folder.join(format!(".runtime-{}", std::process::id()));
-        std::fs::write(&partial, LIBRARY)?;
-        std::fs::rename(&partial, &path)?;
+        write_file(&path, |file| file.write_all(LIBRARY))?;
     }
     Ok(path)
 }

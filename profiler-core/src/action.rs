@@ -3,15 +3,20 @@
 //! Hot paths carry an [`Action`], never a string. A name is looked up once: at its callsite
 //! ([`Callsite`], used by [`profile!`](crate::profile!) and `#[profile]`), through a small
 //! table keyed by the literal's address (`"name".into()`), or through the interner
-//! ([`Action::new`]) for names made at run time.
+//! ([`Action::new`]) for names made at run time. The last costs about four times as much as all else
+//! of a scope together: keep the [`Action`] where a name is used again and again.
 //!
 //! *Memory*: names are kept for the life of the process, each once, so it depends on the number of
 //! different names and not on the number of calls. A name that contains a counter
 //! (`format!("step {i}")`) is a new name every time: keep counters out of names.
 
+mod images;
+mod literals;
+
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
@@ -71,6 +76,14 @@ struct Entry<'name> {
     kind: ActionKind,
     name: &'name str,
     location: Option<SourceLocation>,
+    /// Whether it is what goes on of the action, and no call of it.
+    is_resumption: bool,
+}
+
+impl<'name> Entry<'name> {
+    const fn new(kind: ActionKind, name: &'name str, location: Option<SourceLocation>) -> Self {
+        Self { kind, name, location, is_resumption: false }
+    }
 }
 
 #[derive(Default)]
@@ -79,7 +92,37 @@ struct Interner {
     actions: HashMap<Entry<'static>, Action>,
 }
 
-static INTERNER: LazyLock<RwLock<Interner>> = LazyLock::new(RwLock::default);
+static INTERNER: LazyLock<RwLock<Interner>> = LazyLock::new(|| {
+    let mut interner = Interner::default();
+    interner.insert(WITHIN);
+    RwLock::new(interner)
+});
+
+/// What is looked up from inside of a look-up.
+const WITHIN: Entry<'static> = Entry {
+    kind: ActionKind::Action,
+    name: "(inside of the profiler)",
+    location: None,
+    is_resumption: false,
+};
+
+/// Does what takes the lock of the names; `None` if that is what this thread is doing already. Then a
+/// signal handler has interrupted it, or its memory comes from an allocator that is measured: waiting
+/// for the lock would never end.
+fn interning<T>(work: impl FnOnce() -> T) -> Option<T> {
+    thread_local!(static IS_INTERNING: Cell<bool> = const { Cell::new(false) });
+    struct Done;
+    impl Drop for Done {
+        fn drop(&mut self) {
+            IS_INTERNING.set(false);
+        }
+    }
+    if IS_INTERNING.replace(true) {
+        return None;
+    }
+    let _done = Done;
+    Some(apart_from_forks(work))
+}
 
 impl Interner {
     fn insert(&mut self, entry: Entry<'_>) -> Action {
@@ -98,12 +141,17 @@ impl Interner {
 }
 
 impl Action {
+    /// Stands for any action that is looked up from inside of a look-up: in a signal handler, or in the
+    /// program's allocator.
+    pub(crate) const WITHIN: Self = Self(NonZeroU32::MIN);
+
     /// The action with this name, without a source location.
     ///
-    /// *Cost*: a hash look-up under a read lock (some 50 ns); a name seen for the first time is
-    /// copied. Keep the handle where that is too much.
+    /// *Cost*: a hash look-up under a read lock (some 50 ns; with `format!` before it a scope costs four
+    /// times what one by a literal does); a name seen for the first time is copied. Keep the handle
+    /// where that is too much.
     pub fn new(name: &str) -> Self {
-        Self::intern(Entry { kind: ActionKind::Action, name, location: None })
+        Self::intern(Entry::new(ActionKind::Action, name, None))
     }
 
     /// The tensor op with this name, as its framework calls it. *Cost*: as [`new`](Self::new).
@@ -119,17 +167,31 @@ impl Action {
 
     /// The action with this kind, name and location. *Cost*: as [`new`](Self::new).
     pub fn with_location(kind: ActionKind, name: &str, location: SourceLocation) -> Self {
-        Self::intern(Entry { kind, name, location: Some(location) })
+        Self::intern(Entry::new(kind, name, Some(location)))
     }
 
     /// The action with this kind and name, and a location if the hook knows one. *Cost*: as
     /// [`new`](Self::new).
     pub fn of_kind(kind: ActionKind, name: &str, location: Option<SourceLocation>) -> Self {
-        Self::intern(Entry { kind, name, location })
+        Self::intern(Entry::new(kind, name, location))
+    }
+
+    /// What goes on of a call of it: a poll of an async function after the first. Its time is the
+    /// function's; it is no call. *Cost*: as [`new`](Self::new).
+    pub(crate) fn resumption(self) -> Self {
+        Self::intern(Entry { is_resumption: true, ..self.entry() })
+    }
+
+    /// What goes on, of a [resumption](Self::resumption). *Cost*: as [`new`](Self::new) of one, else a
+    /// look under a read lock.
+    pub(crate) fn resumed(self) -> Option<Self> {
+        let entry = self.entry();
+        let resumed = Entry { is_resumption: false, ..entry };
+        entry.is_resumption.then(|| Self::intern(resumed))
     }
 
     fn intern(entry: Entry<'_>) -> Self {
-        apart_from_forks(|| Self::intern_now(entry))
+        interning(|| Self::intern_now(entry)).unwrap_or(Self::WITHIN)
     }
 
     fn intern_now(entry: Entry<'_>) -> Self {
@@ -148,9 +210,10 @@ impl Action {
     }
 
     fn entry(self) -> Entry<'static> {
-        apart_from_forks(|| {
+        let entry = interning(|| {
             INTERNER.read().unwrap_or_else(PoisonError::into_inner).entries[self.index()]
-        })
+        });
+        entry.unwrap_or(WITHIN)
     }
 
     /// The name.
@@ -213,85 +276,6 @@ impl From<std::borrow::Cow<'static, str>> for Action {
     }
 }
 
-/// Slots for literals that are found without the interner.
-const SLOTS: usize = 4096;
-/// How many neighbouring slots a literal may be in.
-const PROBES: usize = 8;
-
-/// A literal and its action.
-///
-/// *Invariant*: a slot is filled once, under the interner's lock, and `key` is stored last: who
-/// finds a key there finds an action too.
-struct LiteralSlot {
-    /// [`key_of`] the literal; 0 in an empty slot.
-    key: AtomicU64,
-    /// [`Action::number`]; 0 in an empty slot.
-    action: AtomicU32,
-}
-
-static LITERALS: [LiteralSlot; SLOTS] =
-    [const { LiteralSlot { key: AtomicU64::new(0), action: AtomicU32::new(0) } }; SLOTS];
-
-/// Address and length in one number: a program's own data lies below 2^48. `None` for a literal of
-/// 64 kB or more.
-#[inline(always)]
-fn key_of(name: &'static str) -> Option<u64> {
-    let length = name.len() as u64;
-    if length >> 16 == 0 { Some((name.as_ptr() as u64).wrapping_add(length << 48)) } else { None }
-}
-
-impl LiteralSlot {
-    #[inline(always)]
-    fn action_of(&self, key: u64) -> Option<Action> {
-        if self.key.load(Ordering::Acquire) != key {
-            return None;
-        }
-        let number = self.action.load(Ordering::Relaxed);
-        debug_assert_ne!(number, 0);
-        // SAFETY: by the invariant the action was stored before the key, and is never 0. Worth it:
-        // the check is a tenth of the look-up.
-        Some(Action(unsafe { NonZeroU32::new_unchecked(number) }))
-    }
-}
-
-/// *Cost*: a compare in a table keyed by the literal's address (under 1 ns); as [`Action::new`] the
-/// first time the process sees the literal, and some 5 ns where two literals share a slot.
-impl From<&'static str> for Action {
-    #[inline(always)]
-    fn from(name: &'static str) -> Self {
-        // A `'static` string never moves and never changes: address and length stand for its text.
-        let slot = &LITERALS[name.as_ptr() as usize % SLOTS];
-        match key_of(name).and_then(|key| slot.action_of(key)) {
-            Some(action) => action,
-            None => find_literal(name),
-        }
-    }
-}
-
-/// Looks in the other slots, and takes an empty one if the literal is in none.
-#[cold]
-#[inline(never)]
-fn find_literal(name: &'static str) -> Action {
-    let Some(key) = key_of(name).filter(|key| *key != 0) else { return Action::new(name) };
-    let first = name.as_ptr() as usize;
-    let mut slots = (0..PROBES).map(|n| &LITERALS[(first + n) % SLOTS]);
-    if let Some(action) = slots.clone().find_map(|slot| slot.action_of(key)) {
-        return action;
-    }
-    let action = Action::new(name);
-    apart_from_forks(|| {
-        // The lock makes this the only writer of any slot.
-        let _writer = INTERNER.write().unwrap_or_else(PoisonError::into_inner);
-        let is_there = slots.clone().any(|slot| slot.action_of(key).is_some());
-        let empty = slots.find(|slot| slot.key.load(Ordering::Relaxed) == 0);
-        if let Some(slot) = empty.filter(|_| !is_there) {
-            slot.action.store(action.number(), Ordering::Relaxed);
-            slot.key.store(key, Ordering::Release);
-        }
-    });
-    action
-}
-
 /// A place in the source that starts an action: resolves its name once per process.
 ///
 /// *Cost* of [`action`](Self::action): one relaxed load.
@@ -332,9 +316,11 @@ impl Callsite {
     #[cold]
     #[inline(never)]
     fn resolve(&self) -> Action {
-        let entry = Entry { kind: self.kind, name: self.name, location: self.location };
+        let entry = Entry::new(self.kind, self.name, self.location);
         let action = Action::intern(entry);
-        self.action.store(action.0.get(), Ordering::Relaxed);
+        if action != Action::WITHIN {
+            self.action.store(action.0.get(), Ordering::Relaxed);
+        }
         action
     }
 }
@@ -356,16 +342,6 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_of_a_literal_is_another_action() {
-        const LONG: &str = "training_step";
-        let long: Action = LONG.into();
-        let short: Action = (&LONG[..8]).into();
-        assert_ne!(long, short, "same address, other length");
-        assert_eq!(short.name(), "training");
-        assert_eq!(Action::from(LONG), long, "not confused with its prefix");
-    }
-
-    #[test]
     fn location_and_kind_tell_functions_of_one_name_apart() {
         let here = SourceLocation { file: "a.rs", line: 1 };
         let there = SourceLocation { file: "a.rs", line: 2 };
@@ -374,6 +350,16 @@ mod tests {
         assert_ne!(first, second);
         assert_ne!(first, Action::new("forward"));
         assert_eq!(second.location(), Some(there));
+    }
+
+    #[test]
+    fn what_goes_on_is_another_action_of_the_same_name() {
+        let function = Action::of_kind(ActionKind::Function, "goes_on", None);
+        let resumption = function.resumption();
+        assert_ne!(function, resumption);
+        assert_eq!((resumption.name(), resumption.kind()), ("goes_on", ActionKind::Function));
+        assert_eq!((resumption.resumed(), function.resumed()), (Some(function), None));
+        assert_eq!(function.resumption(), resumption);
     }
 
     #[test]

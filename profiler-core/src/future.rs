@@ -17,8 +17,9 @@ enum Site {
 }
 
 pin_project! {
-    /// A future whose polls are measured by the active profiler, each as one call: the work done
-    /// in it, and not the time it waits.
+    /// A future whose polls are measured by the active profiler: the work done in it, and not the
+    /// time it waits. Of an async function the first poll that is measured counts as the call, and
+    /// reports show the polls beside the calls; of an action each poll is one.
     ///
     /// `#[profile]` on an `async fn` makes one. By hand, for futures of other makes:
     ///
@@ -34,6 +35,8 @@ pin_project! {
     #[must_use = "futures do nothing unless they are awaited"]
     pub struct ProfiledFuture<F> {
         site: Site,
+        // What polls are after the first of an async function.
+        resumption: Option<Action>,
         #[pin]
         future: F,
     }
@@ -42,14 +45,14 @@ pin_project! {
 impl<F> ProfiledFuture<F> {
     /// Measures the polls of `future` as `action`.
     pub fn new(action: impl Into<Action>, future: F) -> Self {
-        Self { site: Site::Action(action.into()), future }
+        Self { site: Site::Action(action.into()), resumption: None, future }
     }
 
     /// Measures the polls of the body of an `async fn`.
     #[doc(hidden)]
     #[inline(always)]
     pub const fn at(callsite: &'static Callsite, future: F) -> Self {
-        Self { site: Site::Function(callsite), future }
+        Self { site: Site::Function(callsite), resumption: None, future }
     }
 }
 
@@ -59,11 +62,22 @@ impl<F: Future> Future for ProfiledFuture<F> {
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let _scope = match *this.site {
-            Site::Function(callsite) => ActiveScope::at(callsite, Interest::FUNCTIONS),
-            Site::Action(action) => ActiveScope::open(|| action, Interest::ACTIONS),
+        let scope = match (*this.site, *this.resumption) {
+            (Site::Function(callsite), None) => ActiveScope::at(callsite, Interest::FUNCTIONS),
+            (Site::Function(_), Some(goes_on)) => {
+                ActiveScope::open(|| goes_on, Interest::FUNCTIONS)
+            }
+            (Site::Action(action), _) => ActiveScope::open(|| action, Interest::ACTIONS),
         };
-        this.future.poll(context)
+        let polled = this.future.poll(context);
+        if polled.is_pending()
+            && let (Site::Function(callsite), None, true) =
+                (*this.site, *this.resumption, scope.is_open())
+        {
+            *this.resumption = Some(callsite.action().resumption());
+        }
+        drop(scope);
+        polled
     }
 }
 

@@ -29,7 +29,8 @@
 pub use crate::cuda::DeviceProfilerExt;
 pub use crate::tensor::Schedule;
 pub use crate::{
-    AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, TensorProfiler, activate,
+    AdvancedProfiler, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt,
+    SharedProfilerExt, SimpleProfiler, TensorProfiler, UnknownProfiler, activate,
 };
 /// ```
 /// use profiler_core::prelude::*;

@@ -13,7 +13,7 @@ use crate::hook::{
 use crate::output::Output;
 use crate::report::Report;
 use crate::several::Several;
-use crate::{RunContext, Stage};
+use crate::{RunContext, Stage, Unbound};
 
 /// Receives what hooks measure: the one door between hooks and reports.
 ///
@@ -59,6 +59,12 @@ pub trait Profiler: Send + Sync {
     /// [`NeverStarted`] when the thread has no such action open. Nothing is recorded then, and the
     /// profiler goes on.
     fn stop(&self, action: Action) -> Result<(), NeverStarted>;
+
+    /// Whether the calling thread has `action` open. Asked by hooks that `mlprof run` has put where the
+    /// program may have one of its own, so that nothing is counted twice. By default no.
+    fn is_open(&self, _action: Action) -> bool {
+        false
+    }
 
     /// What this profiler wants to hear of, so that hooks do no work nobody asked for.
     /// Actions alone by default. Asked when the profiler is [activated](crate::activate), and when
@@ -113,6 +119,17 @@ pub trait Profiler: Send + Sync {
     /// Something that a reader of the report must know, from a hook: what it cannot see, or how it
     /// came by its numbers. The same text is said once per report. Ignored by default.
     fn note(&self, _text: &str) {}
+
+    /// The profiler is being activated, and will not be told what threads do that belong to no one
+    /// training while another one is active: that is counted here, for its report to
+    /// [say](Unbound::note). Ignored by default.
+    fn unbound(&self, _work: &Arc<Unbound>) {}
+
+    /// Whether it tells the profiler at this address of all that it is told of.
+    #[doc(hidden)]
+    fn hands_on_to(&self, _profiler: *const ()) -> bool {
+        false
+    }
 
     /// A step (a training batch, or a batch of an evaluation) is over and the next one begins.
     /// Called by training loops after every batch, on the thread that runs them. Ignored by default.
@@ -192,6 +209,9 @@ impl Interest {
     pub const MEMORY: Self = Self(1 << 4);
     /// When kernels and copies ran, by the device's clock, and what the device's counters show.
     pub const DEVICE: Self = Self(1 << 5);
+
+    /// Whatever there is.
+    pub(crate) const ALL: Self = Self(u8::MAX);
 
     /// Whether all of `other` is wanted.
     #[inline(always)]

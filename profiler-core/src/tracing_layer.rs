@@ -36,11 +36,13 @@
 //! assert!(profiler.summary().contains("attention"));
 //! ```
 
+mod modules;
+
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tracing_core::span::Id;
+use tracing_core::span::{Attributes, Id};
 use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
@@ -49,6 +51,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::action::{Action, ActionKind, SourceLocation};
 use crate::active::{ActiveScope, interest};
 use crate::profiler::Interest;
+use modules::Modules;
 
 /// A layer that measures spans with the active profiler, as actions of kind
 /// [`Span`](ActionKind::Span) under the span's own name and `file:line`.
@@ -66,13 +69,16 @@ pub struct ProfilerLayer {
     number: u64,
     /// What a profiler must want to hear of spans.
     interest: Interest,
+    /// If spans are the modules of a model.
+    modules: Option<Modules>,
 }
 
 impl ProfilerLayer {
     /// A layer for one subscriber.
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), interest: Interest::FUNCTIONS }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { number, interest: Interest::FUNCTIONS, modules: None }
     }
 
     /// Tells of spans as of actions: profilers that do not look below actions, as the Simple one,
@@ -80,6 +86,45 @@ impl ProfilerLayer {
     #[must_use]
     pub fn as_actions(mut self) -> Self {
         self.interest = Interest::ACTIONS;
+        self
+    }
+
+    /// Tells of spans as of the modules of a model, for every profiler: the layers of a model that
+    /// carries spans are seen without a change to it.
+    ///
+    /// The row is `[module]Span: {path}`, with the spans around as the path. Where there are several spans
+    /// of one name, as those of the layers of a kind, each is a module of its own, numbered from 0 within
+    /// the span around it in the order in which they first ran:
+    ///
+    /// ```
+    /// use profiler_core::prelude::*;
+    /// use profiler_core::tracing_layer::ProfilerLayer;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// struct Layer { span: tracing::Span }
+    /// impl Layer {
+    ///     fn new() -> Self { Self { span: tracing::info_span!("layer") } }
+    ///     fn forward(&self) { let _enter = self.span.enter(); }
+    /// }
+    ///
+    /// let subscriber = tracing_subscriber::registry().with(ProfilerLayer::new().as_modules());
+    /// # // A real program: `subscriber.init();`
+    /// # let _subscriber = tracing::subscriber::set_default(subscriber);
+    /// let (first, second) = (Layer::new(), Layer::new());
+    /// let profiler = std::sync::Arc::new(SimpleProfiler::new());
+    /// let active = activate(profiler.clone());
+    /// first.forward();
+    /// second.forward();
+    /// drop(active);
+    /// assert!(profiler.summary().contains("[module]Span: layer.0"));
+    /// assert!(profiler.summary().contains("[module]Span: layer.1"));
+    /// ```
+    ///
+    /// *Cost* of an enter while a profiler is active: some 50 ns more.
+    #[must_use]
+    pub fn as_modules(mut self) -> Self {
+        self.interest = Interest::ACTIONS;
+        self.modules = Some(Modules::default());
         self
     }
 }
@@ -97,16 +142,28 @@ impl fmt::Debug for ProfilerLayer {
 }
 
 impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for ProfilerLayer {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _id: &Id, _context: Context<'_, S>) {
+        if let Some(modules) = &self.modules {
+            modules.made(attributes.metadata());
+        }
+    }
+
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
         if !interest().contains(self.interest) {
             return;
         }
-        let Some(metadata) = context.metadata(id) else {
+        let Some(action) = self.action(id, &context) else {
             return;
         };
-        let scope = ActiveScope::open(|| action_of(metadata), self.interest);
+        let scope = ActiveScope::open(|| action, self.interest);
         if scope.is_open() {
-            remember(OpenSpan { layer: self.number, id: id.into_u64(), scope });
+            remember(OpenSpan { layer: self.number, id: id.into_u64(), action, scope });
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        if let (Some(modules), Some(span)) = (&self.modules, context.span(&id)) {
+            modules.gone(&span, self.number);
         }
     }
 
@@ -115,10 +172,26 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for ProfilerLayer {
     }
 }
 
+impl ProfilerLayer {
+    fn action<S>(&self, id: &Id, context: &Context<'_, S>) -> Option<Action>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span>,
+    {
+        match &self.modules {
+            None => context.metadata(id).map(action_of),
+            Some(modules) => {
+                let span = context.span(id)?;
+                Some(modules.action(&span, self.number, innermost(self.number)))
+            }
+        }
+    }
+}
+
 /// A span that this thread is in.
 struct OpenSpan {
     layer: u64,
     id: u64,
+    action: Action,
     /// Stops the action when dropped, in the profiler that started it.
     scope: ActiveScope,
 }
@@ -132,6 +205,16 @@ thread_local! {
 fn remember(span: OpenSpan) {
     // A thread that is going away, or a profiler that enters spans of its own: not measured.
     let _ = OPEN.try_with(|open| open.try_borrow_mut().map(|mut open| open.push(span)));
+}
+
+/// What the innermost open span is called that `layer` told of.
+fn innermost(layer: u64) -> Option<Action> {
+    OPEN.try_with(|open| {
+        let open = open.try_borrow().ok()?;
+        open.iter().rfind(|span| span.layer == layer).map(|span| span.action)
+    })
+    .ok()
+    .flatten()
 }
 
 /// The latest enter of a span: nearly always the last one, but spans may be left in any order.

@@ -74,6 +74,26 @@ fn each_poll_is_a_call_and_waiting_is_not_measured() {
 }
 
 #[test]
+fn an_async_function_is_called_once_however_often_it_is_polled() {
+    let profiler = std::sync::Arc::new(AdvancedProfiler::new());
+    // Only one profiler can be active: `record` waits for others.
+    let _recorder = record(|| {
+        let _active = activate(profiler.clone());
+        assert_eq!(block_on(waits_twice()), 1);
+        assert_eq!(block_on(waits(0)), 0);
+    });
+    let report = profiler.snapshot();
+    let counts = |name: &str| {
+        let functions = report.actions.iter().flat_map(|action| &action.functions);
+        let named = functions.filter(|row| row.function.name == name);
+        named.fold((0, 0), |sum, row| (sum.0 + row.calls.total_calls, sum.1 + row.calls.polls))
+    };
+    assert_eq!(counts("waits_twice"), (1, 2));
+    assert_eq!(counts("waits"), (3, 4));
+    assert_eq!(counts("work"), (6, 0));
+}
+
+#[test]
 fn a_future_that_is_never_polled_or_dropped_half_way_leaves_nothing_open() {
     let recorder = record(|| {
         drop(waits(1));

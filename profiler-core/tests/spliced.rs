@@ -5,11 +5,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use profiler_core::allocation::AllocationProfiler;
 use profiler_core::hook::{DType, InputsBuilder};
 use profiler_core::report::tensor::KeyAverage;
 use profiler_core::spliced::{SINK_VERSION, Sink, sink};
 use profiler_core::tensor::Phase;
-use profiler_core::{AdvancedProfiler, Interest, Profiler, TensorProfiler, activate};
+use profiler_core::{
+    AdvancedProfiler, Interest, Profiler, Report, SimpleProfiler, TensorProfiler, activate, profile,
+};
 
 /// As it stands in spliced crates.
 #[repr(C)]
@@ -52,6 +55,87 @@ fn call(site: &'static Site, words: Option<&[i64]>, inside: impl FnOnce()) -> bo
     opened != 0
 }
 
+/// `.profiled()` on an optimizer in whose `step` there is a hook.
+fn an_action_that_the_program_has_open_is_not_opened_again() {
+    const STEP: u32 = 4;
+    let step = site(STEP, "optimizer_step");
+    let tensor = TensorProfiler::new().without_schedule();
+    let profilers: [Arc<dyn Profiler>; 4] = [
+        Arc::new(SimpleProfiler::new()),
+        Arc::new(AdvancedProfiler::new()),
+        Arc::new(AllocationProfiler::new()),
+        Arc::new(tensor),
+    ];
+    for profiler in profilers {
+        let active = activate(profiler.clone());
+        for _ in 0..8 {
+            let _own = profile!("optimizer_step");
+            assert!(call(step, None, || ()), "its end is the end of a step");
+        }
+        // Without one of the program's own there is that of the hook.
+        call(step, None, || ());
+        drop(active);
+        Profiler::teardown(&*profiler, None);
+        let is_step = |name: &str| name == "optimizer_step";
+        let calls: u64 = match profiler.report().expect("a report") {
+            Report::Simple(report) => {
+                let steps = report.actions.iter().filter(|row| is_step(&row.action));
+                steps.map(|row| row.calls).sum()
+            }
+            Report::Advanced(report) => {
+                let steps = report.actions.iter().filter(|row| is_step(&row.action));
+                steps.map(|row| row.calls).sum()
+            }
+            Report::Memory(report) => {
+                let steps = report.actions.iter().filter(|row| is_step(&row.action));
+                steps.map(|row| row.calls).sum()
+            }
+            Report::Tensor(report) => {
+                let rows = &report.key_averages.rows;
+                let steps = rows.iter().filter(|row| is_step(&row.name));
+                steps.map(|row| row.calls).sum()
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(calls, 9, "{}", profiler.summary());
+    }
+}
+
+fn polls_of_one_call_are_no_calls() {
+    const RESUMPTION: u32 = 5;
+    let (first, later) = (site(0, "net::fetch"), site(RESUMPTION, "net::fetch"));
+    let (advanced, memory) =
+        (Arc::new(AdvancedProfiler::new()), Arc::new(AllocationProfiler::new()));
+    for profiler in [advanced.clone() as Arc<dyn Profiler>, memory.clone()] {
+        let active = activate(profiler);
+        for _ in 0..15 {
+            call(first, None, || ());
+            // Goes on inside of what was called first: recursion is recursion.
+            call(later, None, || {
+                call(first, None, || ());
+            });
+        }
+        drop(active);
+    }
+    let report = advanced.snapshot();
+    let [function] = &report.actions[0].functions[..] else { panic!("{report:#?}") };
+    let calls = function.calls;
+    assert_eq!((calls.total_calls, calls.primitive_calls, calls.polls), (30, 15, 45), "{calls:?}");
+    assert!(calls.cumulative_seconds <= report.actions[0].total_seconds * 1.000_001);
+    let [root] = &report.threads[0].roots[..] else { panic!("{report:#?}") };
+    assert_eq!((root.calls.total_calls, root.calls.polls), (30, 45));
+    assert!(
+        advanced.summary().contains("(net::fetch) (polled 45 times)"),
+        "{}",
+        advanced.summary()
+    );
+    let json = Report::Advanced(report.clone()).to_json().expect("JSON");
+    assert!(json.contains("\"polls\": 45"), "{json}");
+    assert_eq!(Report::from_json(&json).expect("read back"), Report::Advanced(report));
+    let row = memory.snapshot().actions.into_iter().find(|row| row.action == "net::fetch");
+    assert_eq!(row.map(|row| row.calls), Some(30));
+}
+
 #[test]
 fn functions_and_ops_reach_the_profiler_that_wants_them() {
     const FUNCTION: u32 = 0;
@@ -66,6 +150,8 @@ fn functions_and_ops_reach_the_profiler_that_wants_them() {
     let (function, op) = (site(FUNCTION, "net::Net::forward"), site(OP, "test::matmul"));
     let (backward, action) = (site(BACKWARD, "test::backward"), site(ACTION, "optimizer_step"));
     assert!(!call(function, None, || ()));
+    an_action_that_the_program_has_open_is_not_opened_again();
+    polls_of_one_call_are_no_calls();
 
     let advanced = Arc::new(AdvancedProfiler::new());
     let active = activate(advanced.clone());

@@ -55,6 +55,62 @@ fn a_profiler_of_actions_sees_spans_only_as_actions() {
     assert_eq!(calls(ProfilerLayer::new().as_actions()), 3);
 }
 
+/// A part of a model, with a span of its own that it was built with.
+struct Part {
+    span: tracing::Span,
+    parts: Vec<Part>,
+}
+
+impl Part {
+    fn forward(&self) {
+        let _enter = self.span.enter();
+        self.parts.iter().for_each(Part::forward);
+        info_span!("softmax").in_scope(|| ()); // made anew for each call
+    }
+}
+
+#[test]
+fn spans_of_a_model_are_modules_each_by_its_own_name() {
+    let recorder = record(|| {
+        let layer = ProfilerLayer::new().as_modules();
+        tracing::subscriber::with_default(registry().with(layer), || {
+            let linear = || Part { span: info_span!("linear"), parts: Vec::new() };
+            let block = || Part { span: info_span!("block"), parts: vec![linear(), linear()] };
+            let model = Part { span: info_span!("model"), parts: vec![block(), block()] };
+            model.forward();
+            model.forward();
+        });
+    });
+    let softmax = |path: &str| format!("[module]Span: {path}.softmax()");
+    let linear = |path: String| format!("[module]Span: {path}({})", softmax(&path));
+    let block = |path: String| {
+        let [first, second] = [0, 1].map(|number| linear(format!("{path}.linear.{number}")));
+        format!("[module]Span: {path}({first} {second} {})", softmax(&path))
+    };
+    let [first, second] = [0, 1].map(|number| block(format!("model.block.{number}")));
+    let forward = format!("[module]Span: model({first} {second} {})", softmax("model"));
+    assert_eq!(recorder.nesting(), format!("{forward} {forward}"));
+    assert!(recorder.started().iter().all(|action| action.kind() == ActionKind::Module));
+}
+
+#[test]
+fn numbers_of_modules_that_are_gone_are_given_again() {
+    let recorder = record(|| {
+        let layer = ProfilerLayer::new().as_modules();
+        tracing::subscriber::with_default(registry().with(layer), || {
+            let enter_all = |number: usize| {
+                let kept: Vec<_> = (0..number).map(|_| info_span!("kept")).collect();
+                kept.iter().for_each(|span| span.in_scope(|| ()));
+            };
+            enter_all(2);
+            enter_all(1);
+            enter_all(3);
+        });
+    });
+    let places = ["kept.0()", "kept.1()", "kept()", "kept.0()", "kept.1()", "kept.2()"];
+    assert_eq!(recorder.nesting(), places.map(|path| format!("[module]Span: {path}")).join(" "));
+}
+
 #[test]
 fn a_span_has_its_kind_and_place() {
     let mut line = 0;

@@ -1,10 +1,16 @@
 //! Ctrl-C in the middle of a fit. A test binary of its own, as a signal reaches the whole process.
 
+#![cfg(unix)]
+
 #[allow(dead_code)]
 #[path = "train/toy.rs"]
 mod toy;
 
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Output};
+
 use profiler_core::train::{Callback, Result, StopReason, TrainerState};
+use profiler_core::{Interrupt, SimpleProfiler};
 
 use crate::toy::{Triple, Watched, inputs, trainer};
 
@@ -21,14 +27,61 @@ impl Callback for CtrlC {
     }
 }
 
+/// What a program does that knows nothing of signals.
+fn train_without_a_word_about_signals(profiler: Option<SimpleProfiler>) {
+    let mut trainer = trainer().callback(CtrlC);
+    if let Some(profiler) = profiler {
+        trainer = trainer.profiler(profiler).expect("a profiler");
+    }
+    trainer.fit(&mut Triple::default(), &inputs(10), None).expect("no error");
+    println!("saves the model");
+}
+
 #[test]
-fn ctrl_c_ends_after_the_batch_with_a_checkpoint() {
+#[ignore = "the child process of another test"]
+fn measured() {
+    train_without_a_word_about_signals(Some(SimpleProfiler::new()));
+}
+
+#[test]
+#[ignore = "the child process of another test"]
+fn unmeasured() {
+    train_without_a_word_about_signals(None);
+}
+
+fn child(test: &str) -> Output {
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    // Tests that run in the background of a shell inherit an ignored SIGINT.
+    let receives_signals = || {
+        // SAFETY: `signal` may be called between fork and exec.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: the closure calls nothing but `signal`.
+    unsafe { command.pre_exec(receives_signals) };
+    command.args(["--ignored", "--exact", test, "--nocapture"]).output().expect("a child")
+}
+
+#[test]
+fn ctrl_c_ends_the_process_as_without_a_profiler_but_with_a_report() {
+    for (test, reports) in [("unmeasured", 0), ("measured", 1)] {
+        let child = child(test);
+        let output = String::from_utf8_lossy(&child.stdout);
+        assert_eq!(child.status.signal(), Some(libc::SIGINT), "{test}: {output}");
+        assert_eq!(output.matches("FIT Profiler Report").count(), reports, "{output}");
+        assert!(!output.contains("saves the model"), "{output}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_after_the_batch_with_a_checkpoint_if_asked_to() {
     let watched = Watched::new();
     let directory = tempfile::tempdir().expect("temporary directory");
     let mut triple = Triple::default();
     let mut trainer = trainer()
         .profiler(watched.profiler.clone())
         .expect("a profiler")
+        .on_interrupt(Interrupt::Return)
         .callback(CtrlC)
         .checkpoint_dir(directory.path());
     let outcome = trainer.fit(&mut triple, &inputs(10), Some(&inputs(2))).expect("no error");

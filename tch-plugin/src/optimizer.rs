@@ -186,10 +186,13 @@ impl TrainOptimizer for TchOptimizer {
 
     fn step(&mut self) -> Result<()> {
         self.add_new_variables()?;
-        self.label_memory();
-        let kept = ops::StateKept::begin();
+        let followed = {
+            let variables = self.lock();
+            let tensors = variables.trainable_variables.iter().map(|one| &one.tensor);
+            ops::StepFollowed::begin(tensors)
+        };
         self.optimizer.step()?;
-        drop(kept);
+        drop(followed);
         if self.synchronizes {
             let first = self.lock().trainable_variables.first().map(|first| first.tensor.device());
             self.wait_for(first);

@@ -77,12 +77,11 @@ impl ProfiledOptimizer {
     /// Moves the variables along their gradients, as `optimizer_step`.
     pub fn step(&mut self) {
         let _scope = profile!(OPTIMIZER_STEP);
-        if profiler_core::hook::interest().contains(Interest::MEMORY) {
-            ops::label_variables(&self.optimizer.trainable_variables());
-        }
-        let kept = ops::StateKept::begin();
+        let is_wanted = profiler_core::hook::interest().contains(Interest::MEMORY);
+        let variables = is_wanted.then(|| self.optimizer.trainable_variables());
+        let followed = ops::StepFollowed::begin(variables.iter().flatten());
         self.optimizer.step();
-        drop(kept);
+        drop(followed);
         if self.synchronizes
             && let Some(variable) = self.optimizer.trainable_variables().first()
         {

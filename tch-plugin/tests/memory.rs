@@ -4,6 +4,7 @@ mod models;
 mod recorded;
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use models::digits_cnn;
 use profiler_core::hook::MemoryCategory;
@@ -64,12 +65,56 @@ fn it_is_known_what_memory_is_for() {
     let expected: u64 = 2 * trainable.iter().map(bytes).sum::<u64>();
     assert!(kept >= expected && kept < expected + 1000, "{kept} {expected}");
 
-    // From the second step on it keeps nothing new.
+    // From the second step on it keeps nothing new, but what it kept is known.
     let second = record(all().profile_memory(true), || {
         training.step();
     });
-    assert_eq!(labelled(&second, MemoryCategory::OptimizerState), BTreeSet::new());
+    let from_before = labelled(&second, MemoryCategory::OptimizerState);
+    let bytes_from_before: u64 = from_before.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(bytes_from_before, expected);
+    assert!(from_before.is_subset(&labelled(&recorded, MemoryCategory::OptimizerState)));
     assert_eq!(labelled(&second, MemoryCategory::Parameter), parameters);
+}
+
+/// Bytes of optimizer state over time, of one step that is recorded after `earlier` others.
+fn state_over_time(earlier: usize, mut step: impl FnMut()) -> Vec<u64> {
+    (0..earlier).for_each(|_| step());
+    let timelines = Arc::new(Mutex::new(Vec::new()));
+    let target = timelines.clone();
+    let profiler = all().profile_memory(true).record_shapes(false).without_schedule();
+    let profiler = Arc::new(profiler.on_trace_ready(move |cycle| {
+        target.lock().expect("no panic").push(cycle.memory_timeline());
+    }));
+    let active = activate(profiler.clone());
+    step();
+    profiler.teardown(None);
+    drop(active);
+    let timeline = timelines.lock().expect("no panic").remove(0);
+    let levels = timeline.devices.into_iter().flat_map(|device| device.levels);
+    let of_state = levels.filter(|levels| levels.category == MemoryCategory::OptimizerState);
+    of_state.flat_map(|levels| levels.bytes).collect()
+}
+
+#[test]
+fn what_an_optimizer_kept_before_the_recording_is_there_from_its_beginning() {
+    let _turn = turn();
+    let input = Tensor::rand([16, 8], FLOAT_CPU);
+    let store = nn::VarStore::new(Device::Cpu);
+    let layer = nn::linear(store.root(), 8, 64, Default::default());
+    let loss = || layer.forward(&input).square().mean(Kind::Float);
+    let parameters = (8 * 64 + 64) * 4;
+
+    let mut adam = nn::Adam::default().build(&store, 0.1).expect("valid").profiled();
+    let kept = state_over_time(2, || adam.backward_step(&loss()));
+    assert!(!kept.is_empty() && kept.iter().all(|bytes| *bytes == 2 * parameters), "{kept:?}");
+
+    let momentum = nn::Sgd { momentum: 0.9, ..nn::Sgd::default() };
+    let mut sgd = momentum.build(&store, 0.1).expect("valid").profiled();
+    let kept = state_over_time(2, || sgd.backward_step(&loss()));
+    assert!(!kept.is_empty() && kept.iter().all(|bytes| *bytes == parameters), "{kept:?}");
+
+    let mut plain = nn::Sgd::default().build(&store, 0.1).expect("valid").profiled();
+    assert_eq!(state_over_time(2, || plain.backward_step(&loss())), [0; 0], "it keeps nothing");
 }
 
 #[test]

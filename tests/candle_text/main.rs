@@ -52,6 +52,24 @@ fn spans_of_a_model_of_candle_transformers_are_rows() {
     assert!(!tensor.stderr.contains("no span was seen"), "{}", tensor.stderr);
 }
 
+/// Two layers of one kind, which the model itself does not tell apart.
+#[test]
+fn spans_of_a_model_of_candle_transformers_are_its_modules() {
+    let simple = run(&spans(), &["--modules", "--profiler", "simple", "--batches", "5"]);
+    let table = Table::find("PREDICT", &simple.stdout);
+    for layer in ["layer.0", "layer.1"] {
+        let row = table.row(&format!("[module]Span: model.encoder.{layer}"));
+        assert_eq!(row.calls, 5, "{}", simple.stdout);
+    }
+    let schedule = ["--schedule", "wait=0,active=2"];
+    let tensor = run(&spans(), &[&["--modules", "--profiler", "tensor"], &schedule[..]].concat());
+    let (_, modules) = tensor.stdout.split_once("Modules, in the order").expect("their table");
+    for layer in ["layer", "0: Span", "1: Span"] {
+        assert!(modules.contains(layer), "no {layer:?} in:\n{modules}");
+    }
+    assert!(!tensor.stderr.contains("no span was seen"), "{}", tensor.stderr);
+}
+
 /// A layer that is installed after the model was built hears nothing, and the program says so.
 #[test]
 fn spans_of_a_model_that_was_there_first_are_missed_with_a_word() {

@@ -14,7 +14,7 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let options = ["--ops", "candle", "--group-by-shapes"];
     let finished = run(&options, &["-p", "candle-digits"], &["--epochs", "1"], results.path());
     // The program was given no profiler: it trains as ever, and its trainer tells of its steps.
-    assert!(finished.stdout.contains("FIT Profiler Report"), "{finished:?}");
+    assert!(finished.stderr.contains("FIT Profiler Report"), "{finished:?}");
     assert!(finished.stdout.contains("test accuracy"), "{finished:?}");
     let fit = report(results.path(), "fit-candle-digits-");
     assert_eq!(fit.recorded_steps, 3);

@@ -63,6 +63,10 @@ pub(super) fn watch(device: &Device) {
 }
 
 impl Source for CubeOps {
+    fn ops_of(&self) -> Option<&'static str> {
+        Some("burn's CubeCL devices")
+    }
+
     fn interest_changed(&self, interest: Interest) {
         let mut installed = lock(&self.installed);
         self.session.store(0, Ordering::Relaxed);

@@ -6,9 +6,11 @@ mod multi;
 mod run;
 mod single;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 
+use burn::backend::{Device as _, Dispatch, DispatchDeviceId};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
 use burn::tensor::distributed::DistributedContext;
@@ -18,14 +20,14 @@ use burn::train::{
     LearningResult, SupervisedLearningStrategy, SupervisedTrainingEventProcessor, TrainLoader,
     TrainStep, TrainingComponents, TrainingStrategy, ValidLoader,
 };
-use profiler_core::{Action, Profiler};
+use profiler_core::{Action, Interrupt, Profiler, RunContext, Stage};
 
 use crate::actions::{self, FitActions};
 use crate::loader::LoaderHooks;
 use crate::ops;
 use crate::processor::profiled_processor;
 use crate::screen::MainScreen;
-use crate::session::OpenAction;
+use crate::session::{OpenAction, begin_session};
 use crate::stop::StopSignal;
 use run::{FitRun, lock};
 
@@ -42,33 +44,29 @@ enum Kind<M: LearnerModel> {
     Custom(CustomLearningStrategy<M>),
 }
 
+/// What `.profiler(…)` was told of the loop.
+pub(crate) struct Loop<M: LearnerModel> {
+    pub(crate) strategy: Option<TrainingStrategy<M>>,
+    pub(crate) gradient_checkpointing: bool,
+    pub(crate) measures_event_thread: bool,
+}
+
 /// The strategy that `.profiler(…)` puts in the place of burn's.
 pub(crate) struct ProfiledStrategy<M: LearnerModel> {
     kind: Kind<M>,
     gradient_checkpointing: bool,
-    /// Whether settings may have been made that burn does not let us see.
-    says_what_runs: bool,
     measures_event_thread: bool,
     profiler: Arc<dyn Profiler>,
     stop: StopSignal,
     setup: RefCell<Option<OpenAction>>,
+    /// Whether it still has to begin the session itself.
+    begins_session: Cell<bool>,
 }
 
 impl<M: LearnerModel> ProfiledStrategy<M> {
-    /// The counterpart of what the user asked for, or of burn's default.
-    pub(crate) fn new(
-        strategy: Option<TrainingStrategy<M>>,
-        gradient_checkpointing: bool,
-        measures_event_thread: bool,
-        profiler: Arc<dyn Profiler>,
-        stop: StopSignal,
-    ) -> Self {
-        let is_distributed = matches!(
-            strategy,
-            Some(TrainingStrategy::Default(ExecutionStrategy::DistributedDataParallel { .. }))
-        );
-        let says_what_runs = strategy.is_none() || !gradient_checkpointing || is_distributed;
-        let kind = match strategy {
+    /// The counterpart of what the user asked for, or of burn's default, within a session.
+    pub(crate) fn new(which: Loop<M>, profiler: Arc<dyn Profiler>, stop: StopSignal) -> Self {
+        let kind = match which.strategy {
             None => Kind::Single(None),
             Some(TrainingStrategy::Custom(strategy)) => Kind::Custom(strategy),
             Some(TrainingStrategy::Default(strategy)) => match strategy {
@@ -83,15 +81,27 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
             },
         };
         let setup = OpenAction::start(&profiler, Action::new(actions::SETUP));
-        let setup = RefCell::new(Some(setup));
         Self {
             kind,
-            gradient_checkpointing,
-            says_what_runs,
-            measures_event_thread,
+            gradient_checkpointing: which.gradient_checkpointing,
+            measures_event_thread: which.measures_event_thread,
             profiler,
             stop,
-            setup,
+            setup: RefCell::new(Some(setup)),
+            begins_session: Cell::new(false),
+        }
+    }
+
+    /// The counterpart of burn's default, which begins a session when it trains.
+    pub(crate) fn with_session(profiler: Arc<dyn Profiler>, stop: StopSignal) -> Self {
+        Self {
+            kind: Kind::Single(None),
+            gradient_checkpointing: false,
+            measures_event_thread: false,
+            profiler,
+            stop,
+            setup: RefCell::new(None),
+            begins_session: Cell::new(true),
         }
     }
 
@@ -104,20 +114,20 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         }
     }
 
-    /// As burn prepares the devices of its own loops.
-    fn prepare(&self, device: Device) -> Device {
+    /// As burn prepares the devices of its own loops. Gradient checkpointing that was asked for
+    /// before `.profiler(…)` cannot be read back, but burn has it only with a model that checkpoints,
+    /// too: it refuses to mix both in one operation.
+    fn prepare(&self, device: Device, model: &Device) -> Device {
         let device = if device.is_autodiff() { device } else { device.autodiff() };
-        if self.gradient_checkpointing { device.gradient_checkpointing() } else { device }
+        let checkpoints = self.gradient_checkpointing || is_checkpointing(model);
+        if checkpoints { device.gradient_checkpointing() } else { device }
     }
 
-    /// Once per process as long as the same runs: a search over many trainings is not told the same
-    /// again and again.
+    /// What a user may not expect. Once per process as long as it is the same: a search over many
+    /// trainings is not told it again and again.
     fn say_what_runs(&self, learner: &Learner<M>) {
         static SAID: Mutex<Option<String>> = Mutex::new(None);
-        if !self.says_what_runs {
-            return;
-        }
-        let message = self.what_runs(learner);
+        let Some(message) = self.what_runs(learner) else { return };
         let mut said = lock(&SAID);
         if said.as_ref() != Some(&message) {
             let _screen = MainScreen::show();
@@ -126,29 +136,30 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         }
     }
 
-    fn what_runs(&self, learner: &Learner<M>) -> String {
-        let loop_name = match &self.kind {
-            Kind::Single(device) => {
-                let device = device.clone().or_else(|| learner.model().devices().first().cloned());
-                device.map_or("one device".to_owned(), |device| format!("one device, {device:?}"))
+    fn what_runs(&self, learner: &Learner<M>) -> Option<String> {
+        match &self.kind {
+            // A strategy may be lost, unless all devices that it could name are this one.
+            Kind::Single(None) => {
+                let peers = peers(learner.model().devices().first()?);
+                (peers > 1).then(|| {
+                    format!(
+                        "training on one of {peers} devices: a training strategy that was set \
+                         before the profiler is lost, set it after .profiler(…)"
+                    )
+                })
             }
-            Kind::Multi(devices, optim) => format!("{} devices, {optim:?}", devices.len()),
-            Kind::Ddp { devices, .. } => format!(
-                "{} devices, distributed, in a loop of mlprof's own that could not be tried on \
-                 such devices yet",
+            Kind::Single(Some(_)) | Kind::Multi(..) => None,
+            Kind::Ddp { devices, .. } => Some(format!(
+                "training on {} devices, distributed, in a loop of mlprof's own that could not be \
+                 tried on such devices yet",
                 devices.len()
+            )),
+            Kind::Custom(_) => Some(
+                "your own training strategy runs unchanged; its loaders, metrics and renderer are \
+                 measured, its steps only where it or the model says so"
+                    .to_owned(),
             ),
-            Kind::Custom(_) => {
-                return "your own training strategy runs unchanged; its loaders, metrics and \
-                        renderer are measured, its steps only where it or the model says so"
-                    .to_owned();
-            }
-        };
-        let checkpointing = if self.gradient_checkpointing { "on" } else { "off" };
-        format!(
-            "training on {loop_name}, gradient checkpointing {checkpointing} (a strategy or \
-             gradient checkpointing set before .profiler(…) is lost: set it after)"
-        )
+        }
     }
 
     fn train_custom(
@@ -184,6 +195,10 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
         dataloader_valid: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
         mut components: TrainingComponents<M>,
     ) -> LearningResult<M> {
+        let _session = self.begins_session.take().then(|| {
+            let run = RunContext::from_environment();
+            begin_session(self.profiler.clone(), Stage::Fit, &run, Interrupt::Terminate)
+        });
         self.setup.take();
         self.say_what_runs(&learner);
         if self.measures_event_thread {
@@ -217,15 +232,17 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
         starting_epoch: usize,
     ) -> (M, SupervisedTrainingEventProcessor<M>) {
         let stop = self.stop.clone();
+        let model = learner.model().devices()[0].clone();
         let start = |devices: &[Device]| {
-            let devices: Vec<_> = devices.iter().cloned().map(|d| self.prepare(d)).collect();
+            let devices: Vec<_> =
+                devices.iter().cloned().map(|device| self.prepare(device, &model)).collect();
             ops::install_all(&*self.profiler, &devices);
             (devices, FitActions::new::<M>(self.name()))
         };
         let loaders = (dataloader_train, dataloader_valid);
         match &self.kind {
             Kind::Single(device) => {
-                let device = device.clone().unwrap_or_else(|| learner.model().devices()[0].clone());
+                let device = device.clone().unwrap_or_else(|| model.clone());
                 let (devices, actions) = start(&[device]);
                 let run = FitRun::new(self.profiler.clone(), actions, stop, components);
                 single::fit(run, learner, loaders, &devices[0], starting_epoch)
@@ -278,5 +295,40 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for MeasuredLoop<'_, M> {
         let on_fit_end = OpenAction::start(&self.strategy.profiler, self.actions.on_fit_end);
         self.on_fit_end.replace(Some(on_fit_end));
         outcome
+    }
+}
+
+impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
+    fn drop(&mut self) {
+        if self.begins_session.get() && !std::thread::panicking() {
+            eprintln!(
+                "mlprof: nothing was measured: a training was not launched after .profiled(…), or \
+                 got another training strategy, which belongs to .profiler(…)"
+            );
+        }
+    }
+}
+
+fn is_checkpointing(device: &Device) -> bool {
+    let checkpointing = device.clone().inner().autodiff().gradient_checkpointing();
+    device.gradient_checkpointing_strategy() == checkpointing.gradient_checkpointing_strategy()
+}
+
+/// How many devices of the same kind there are, this one included; 0 if nobody can tell.
+fn peers(device: &Device) -> usize {
+    let kind = device.as_dispatch().to_id().type_id;
+    let Ok(family) = DispatchDeviceId::try_from(kind >> 8) else { return 0 };
+    let devices = catch_unwind(|| Dispatch::enumerate(family)).unwrap_or_default();
+    devices.iter().filter(|other| other.to_id().type_id == kind).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_has_no_peers() {
+        assert_eq!(peers(&Device::flex()), 1);
+        assert_eq!(peers(&Device::flex().autodiff()), 1);
     }
 }

@@ -75,24 +75,38 @@ fn train_epoch<M: LearnerModel>(
     let mut gradients = Gradients::new(optim, devices);
     let mut iteration = 0;
     loop {
-        let outcome = {
-            let _batch = profiler.profile(actions.run_training_batch);
-            train_batches(run, &*profiler, learner, &workers, &mut batches, &mut gradients)
+        // A device begins as soon as it has its batch, while the next one's is fetched. The batch of
+        // all begins when all have theirs.
+        let sent = workers.send(&*profiler, actions, &mut batches, &learner.model());
+        if sent.number == 0 && sent.failure.is_none() {
+            break;
+        }
+        let outcome = match sent.failure {
+            None => {
+                let _batch = profiler.profile(actions.run_training_batch);
+                let outputs = workers.collect(sent.number);
+                outputs.map(|outputs| {
+                    let is_last = sent.progress.is_completed();
+                    train_batches(run, &*profiler, learner, outputs, &mut gradients, is_last)
+                })
+            }
+            Some(failure) => {
+                // All answers are waited for, so that nobody still works when the run ends.
+                let _ = workers.collect(sent.number);
+                Err(failure)
+            }
         };
-        let (items, progress) = match outcome {
-            Ok(outcome) => outcome,
+        let items = match outcome {
+            Ok(items) => items,
             Err(error) => {
                 run.interrupter.fail(error);
                 break;
             }
         };
-        if items.is_empty() {
-            break;
-        }
         for item in items {
             iteration += 1;
             let lr = Some(learner.lr_current());
-            let item = TrainingItem::new(item, progress.clone(), Some(iteration), lr);
+            let item = TrainingItem::new(item, sent.progress.clone(), Some(iteration), lr);
             run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));
         }
         run.end_step();
@@ -102,27 +116,21 @@ fn train_epoch<M: LearnerModel>(
     }
 }
 
-type Stepped<M> = (Vec<Output<M>>, Progress);
-
-/// One batch per device, and the optimizer when it is time.
+/// Adds up what all devices have learned from a batch each; runs the optimizer when it is time.
 fn train_batches<M: LearnerModel>(
     run: &FitRun<M>,
     profiler: &dyn Profiler,
     learner: &mut Learner<M>,
-    workers: &Workers<M>,
-    batches: &mut [Batches<'_, M>],
+    outputs: Vec<DeviceOutput<M>>,
     gradients: &mut Gradients<'_, M>,
-) -> Result<Stepped<M>, MultiDeviceStepError> {
+    is_last: bool,
+) -> Vec<Output<M>> {
     let actions = run.actions;
-    let (outputs, progress) = workers.step(profiler, actions, batches, &learner.model())?;
-    if outputs.is_empty() {
-        return Ok((Vec::new(), progress));
-    }
     let items = {
         let _scope = profiler.profile(actions.accumulate);
         gradients.add(learner, outputs)
     };
-    if run.grad_accumulation.unwrap_or(1) <= gradients.steps || progress.is_completed() {
+    if run.grad_accumulation.unwrap_or(1) <= gradients.steps || is_last {
         gradients.steps = 0;
         {
             let _scope = profiler.profile(actions.lr_scheduler_step);
@@ -131,7 +139,7 @@ fn train_batches<M: LearnerModel>(
         let _scope = profiler.profile(actions.optimizer_step);
         gradients.optimize(learner);
     }
-    Ok((items, progress))
+    items
 }
 
 /// Gradients of all devices, added up until the optimizer takes them.
@@ -188,6 +196,14 @@ struct Task<M: LearnerModel> {
     model: M,
 }
 
+/// Batches that were handed over, one per device that had one.
+struct Sent {
+    number: usize,
+    progress: Progress,
+    /// Of a loader; then no more were fetched.
+    failure: Option<MultiDeviceStepError>,
+}
+
 /// A thread per device, for one epoch.
 struct Workers<M: LearnerModel> {
     tasks: Vec<Sender<Task<M>>>,
@@ -221,16 +237,16 @@ impl<M: LearnerModel> Workers<M> {
         Self { tasks: tasks.collect(), outputs }
     }
 
-    fn step(
+    /// Fetches a batch for each device and hands it over.
+    fn send(
         &self,
         profiler: &dyn Profiler,
         actions: FitActions,
         batches: &mut [Batches<'_, M>],
         model: &M,
-    ) -> Result<(Vec<DeviceOutput<M>>, Progress), MultiDeviceStepError> {
-        let mut sent = 0;
-        let mut progress = Progress::new(0, 0, Some("items".to_owned()));
-        let mut failure = None;
+    ) -> Sent {
+        let progress = Progress::new(0, 0, Some("items".to_owned()));
+        let mut sent = Sent { number: 0, progress, failure: None };
         for (tasks, batches) in self.tasks.iter().zip(batches) {
             let batch = {
                 let _scope = profiler.profile(actions.train_next);
@@ -239,20 +255,19 @@ impl<M: LearnerModel> Workers<M> {
             match batch {
                 Some(Ok(batch)) => {
                     let task = Task { batch, model: model.clone() };
-                    sent += usize::from(tasks.send(task).is_ok());
+                    sent.number += usize::from(tasks.send(task).is_ok());
                     let part = batches.progress();
-                    progress.items_processed += part.items_processed;
-                    progress.items_total += part.items_total;
+                    sent.progress.items_processed += part.items_processed;
+                    sent.progress.items_total += part.items_total;
                 }
                 Some(Err(error)) => {
-                    failure = Some(MultiDeviceStepError::Dataset(error));
+                    sent.failure = Some(MultiDeviceStepError::Dataset(error));
                     break;
                 }
                 None => {}
             }
         }
-        let outputs = self.collect(sent);
-        failure.map_or(outputs, Err).map(|outputs| (outputs, progress))
+        sent
     }
 
     /// The answers, in the order in which they come; all of them even if one is a failure.

@@ -74,7 +74,7 @@ fn run(
         measured.stage(|| evaluate(options, profiler, directory.path(), &model, &test))?;
         Ok(model)
     });
-    // Also after Ctrl-C: what was measured until then is not lost.
+    // Also after an error: what was measured until then is not lost.
     options.profiling.write_json(measured.reports())?;
     Ok(accuracy(&evaluated?, test, options.batch_size)?)
 }

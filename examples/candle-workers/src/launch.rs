@@ -41,7 +41,7 @@ pub enum LaunchError {
 ///
 /// Which ranks failed, and how.
 pub fn launch(processes: u32, grace: Duration) -> Result<(), LaunchError> {
-    // Ctrl-C reaches the ranks, too: they finish, and this one waits for them.
+    // Ctrl-C reaches the ranks, too: they report and end, and this one waits for them.
     let _watch = interrupt::watch();
     let port = free_port().map_err(LaunchError::Port)?;
     let mut running = Running(Vec::new());

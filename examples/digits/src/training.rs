@@ -46,7 +46,7 @@ pub fn train_and_test<M: TrainModule>(
         refuse_early_end(&outcome)
     });
     let tested = trained.and_then(|()| measured.stage(|| Ok(trainer.test(module, loaders.test)?)));
-    // Also after Ctrl-C: what was measured until then is not lost.
+    // Also after an error: what was measured until then is not lost.
     options.profiling.write_json(measured.reports())?;
     test_accuracy(&tested?)
 }

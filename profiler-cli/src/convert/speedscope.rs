@@ -74,7 +74,7 @@ impl File {
             schema: SCHEMA,
             exporter: format!("mlprof {}", env!("CARGO_PKG_VERSION")),
             name: name.to_owned(),
-            active_profile_index: 0,
+            active_profile_index: longest(&profiles),
             shared: Shared { frames },
             profiles,
         }
@@ -96,6 +96,40 @@ impl File {
         });
         let profiles = stacks.threads.iter().map(|thread| sampled(thread, stacks.unit));
         Self::new(name, frames.collect(), profiles.collect())
+    }
+}
+
+/// The profile that is shown first: the one in which the most happens.
+fn longest(profiles: &[Profile]) -> usize {
+    let mut longest = (0, 0);
+    for (index, profile) in profiles.iter().enumerate() {
+        let length = profile.length();
+        if length > longest.1 {
+            longest = (index, length);
+        }
+    }
+    longest.0
+}
+
+impl Profile {
+    /// How long something was open in it.
+    fn length(&self) -> u64 {
+        match self {
+            Self::Sampled { end_value, .. } => *end_value,
+            Self::Evented { events, .. } => {
+                let (mut depth, mut since, mut length) = (0_u64, 0, 0);
+                for event in events {
+                    if event.kind == 'O' {
+                        since = if depth == 0 { event.at } else { since };
+                        depth += 1;
+                    } else {
+                        depth = depth.saturating_sub(1);
+                        length += if depth == 0 { event.at - since } else { 0 };
+                    }
+                }
+                length
+            }
+        }
     }
 }
 
@@ -124,7 +158,40 @@ fn sampled(thread: &ThreadStacks, unit: Unit) -> Profile {
         },
         start_value: 0,
         end_value: weights.iter().sum(),
-        samples: with_value().map(|stack| stack.frames.clone()).collect(),
+        samples: with_value().map(|stack| thread.frames(stack)).collect(),
         weights,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_in_which_most_happens_is_shown_first() {
+        let event = |kind, at| Event { kind, frame: 0, at };
+        let evented = |events: &[(char, u64)]| Profile::Evented {
+            name: String::new(),
+            unit: "nanoseconds",
+            start_value: 0,
+            end_value: 100,
+            events: events.iter().map(|(kind, at)| event(*kind, *at)).collect(),
+        };
+        let short = evented(&[('O', 0), ('C', 10), ('O', 90), ('C', 100)]);
+        let nested = evented(&[('O', 20), ('O', 25), ('C', 30), ('C', 50)]);
+        assert_eq!((short.length(), nested.length()), (20, 30));
+        assert_eq!(longest(&[short, nested]), 1);
+        let sampled = |end_value| Profile::Sampled {
+            name: String::new(),
+            unit: "nanoseconds",
+            start_value: 0,
+            end_value,
+            samples: Vec::new(),
+            weights: Vec::new(),
+        };
+        assert_eq!(longest(&[sampled(3), sampled(7), sampled(7)]), 1);
+        let file = File::new("run", Vec::new(), vec![sampled(3), sampled(7)]);
+        let json = serde_json::to_value(file).expect("JSON");
+        assert_eq!(json["activeProfileIndex"], 1);
     }
 }

@@ -1,12 +1,13 @@
 //! Stacks and the time or memory that each has itself: what flame graphs are drawn from.
 
 use std::collections::{BTreeMap, HashMap};
+use std::iter::successors;
 
 use profiler_core::report::AdvancedReport;
-use profiler_core::report::advanced::{FunctionKey, ThreadCallTree};
+use profiler_core::report::advanced::{CallTreeNode, FunctionKey};
 use profiler_core::report::memory::{MemoryTree, PathMemory};
 use profiler_core::report::samples::{Samples, StackNode};
-use profiler_core::trace::flame::frame_name;
+use profiler_core::trace::flame::{self, Extent, Room, frame_name};
 
 use super::trace::{Edge, Trace, Track};
 
@@ -18,16 +19,17 @@ pub(crate) struct Frame {
     pub(crate) place: Option<(String, u32)>,
 }
 
-/// A stack by its frames, the outermost first, and what it has itself.
+/// A stack by its innermost frame; the others are its parent's.
 #[derive(Debug)]
 pub(crate) struct Stack {
+    /// In [`ThreadStacks::stacks`], before this one.
+    pub(crate) parent: Option<usize>,
     /// In [`Stacks::frames`].
-    pub(crate) frames: Vec<u32>,
+    pub(crate) frame: u32,
     pub(crate) value: u64,
+    extent: Extent,
+    is_cut: bool,
 }
-
-/// So many frames of a stack are told apart.
-const DEEPEST: usize = 1000;
 
 /// What values are counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,12 +63,27 @@ pub(crate) struct ThreadStacks {
     pub(crate) stacks: Vec<Stack>,
 }
 
-/// The stacks of all threads.
+impl ThreadStacks {
+    /// The frames of a stack, the outermost first.
+    pub(crate) fn frames(&self, stack: &Stack) -> Vec<u32> {
+        let parent = |stack: &&Stack| self.stacks.get(stack.parent?);
+        let mut frames: Vec<u32> =
+            successors(Some(stack), parent).map(|stack| stack.frame).collect();
+        frames.reverse();
+        frames
+    }
+}
+
+/// The stacks of all threads, within the [limits](flame) of flame graphs.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     pub(crate) unit: Unit,
     pub(crate) frames: Vec<Frame>,
     pub(crate) threads: Vec<ThreadStacks>,
+    /// How many stacks, or slices of a trace, are further inside than the limits let stacks be. They
+    /// are in the frame [`flame::CUT`].
+    pub(crate) cut: u64,
+    room: Room,
     ids: HashMap<Frame, u32>,
 }
 
@@ -75,71 +92,69 @@ impl Stacks {
     pub(crate) fn of_report(report: &AdvancedReport) -> Self {
         let mut all = Self::default();
         for tree in &report.threads {
-            let stacks = all.of_tree(tree);
-            all.threads.push(ThreadStacks { thread: tree.thread.clone(), stacks });
+            let own = |node: &CallTreeNode| {
+                (frame_of(&node.function), nanoseconds(node.calls.self_seconds))
+            };
+            let mut nodes = Nodes::default();
+            all.walk(&mut nodes, &tree.roots, |node| &node.children, own);
+            all.threads.push(nodes.of_thread(tree.thread.clone()));
         }
         all
     }
 
-    /// Every stack names all its frames, so their sizes add up to the square of the depth: what is
-    /// deeper than [`DEEPEST`] is one frame.
-    fn of_tree(&mut self, tree: &ThreadCallTree) -> Vec<Stack> {
-        let mut stacks: Vec<Stack> = Vec::new();
-        let mut around = Vec::new();
-        for (depth, node) in tree.nodes() {
-            let value = nanoseconds(node.calls.self_seconds);
-            around.truncate(depth);
-            if depth < DEEPEST {
-                around.push(self.frame(frame_of(&node.function)));
-                stacks.push(Stack { frames: around.clone(), value });
-            } else if let Some(last) = stacks.last_mut().filter(|_| depth > DEEPEST) {
-                last.value += value;
-            } else {
-                let deeper = self.frame(plain(format!("(deeper than {DEEPEST} calls)")));
-                let frames = around.iter().copied().chain([deeper]).collect();
-                stacks.push(Stack { frames, value });
-            }
-        }
-        stacks
-    }
-
-    /// What was sampled, by the work that it stands for. Stacks of all threads are together.
-    pub(crate) fn of_samples(samples: &Samples) -> Self {
-        let mut all = Self::default();
-        let mut stacks: Vec<Stack> = Vec::with_capacity(samples.stacks.len());
+    /// What was sampled, by the work that it stands for, or by waiting. Stacks of all threads are
+    /// together.
+    pub(crate) fn of_samples(samples: &Samples, by_waiting: bool) -> Self {
+        let (mut all, mut nodes) = (Self::default(), Nodes::default());
+        let mut places: Vec<usize> = Vec::with_capacity(samples.stacks.len());
         for node in &samples.stacks {
             // Parents stand before what is below them.
-            let above = node.parent.and_then(|parent| stacks.get(parent as usize));
-            let around = above.map_or_else(Vec::new, |above| above.frames.clone());
-            let frame = all.frame(frame_of_sample(samples, node));
-            let seconds = node.working_ticks as f64 * samples.seconds_per_tick;
-            let frames = around.into_iter().chain([frame]).collect();
-            stacks.push(Stack { frames, value: nanoseconds(seconds) });
+            let above = node.parent.and_then(|parent| places.get(parent as usize)).copied();
+            let ticks = if by_waiting { node.waiting_ticks } else { node.working_ticks };
+            let seconds = ticks as f64 * samples.seconds_per_tick;
+            let place = all.below(&mut nodes, above, frame_of_sample(samples, node));
+            nodes.add(place, nanoseconds(seconds));
+            places.push(place);
         }
-        all.threads.push(ThreadStacks { thread: "all threads".to_owned(), stacks });
+        all.threads.push(nodes.of_thread("all threads".to_owned()));
         all
     }
 
     /// Who allocated what, in bytes.
     pub(crate) fn of_memory(tree: &MemoryTree) -> Self {
         let mut all = Self { unit: Unit::Bytes, ..Self::default() };
-        let mut stacks = Vec::new();
+        let mut nodes = Nodes::default();
         if tree.blocks.own_bytes > 0 {
-            let frame = all.frame(plain("(outside of any action)".to_owned()));
-            stacks.push(Stack { frames: vec![frame], value: tree.blocks.own_bytes });
+            let frame = plain("(outside of any action)".to_owned());
+            let place = all.below(&mut nodes, None, frame);
+            nodes.add(place, tree.blocks.own_bytes);
         }
-        let mut around = Vec::new();
-        let paths = &tree.blocks.inside;
-        paths.iter().for_each(|path| all.walk_memory(path, &mut around, &mut stacks));
-        all.threads.push(ThreadStacks { thread: "all threads".to_owned(), stacks });
+        let own = |path: &PathMemory| (plain(path.action.clone()), path.own_bytes);
+        all.walk(&mut nodes, &tree.blocks.inside, |path| &path.inside, own);
+        all.threads.push(nodes.of_thread("all threads".to_owned()));
         all
     }
 
-    fn walk_memory(&mut self, path: &PathMemory, around: &mut Vec<u32>, stacks: &mut Vec<Stack>) {
-        around.push(self.frame(plain(path.action.clone())));
-        stacks.push(Stack { frames: around.clone(), value: path.own_bytes });
-        path.inside.iter().for_each(|inner| self.walk_memory(inner, around, stacks));
-        around.pop();
+    /// Takes all of a tree, however deep it is; `own` is the frame of a node and its value.
+    fn walk<T>(
+        &mut self,
+        nodes: &mut Nodes,
+        roots: &[T],
+        below: fn(&T) -> &[T],
+        own: impl Fn(&T) -> (Frame, u64),
+    ) {
+        let mut open = vec![(None, roots.iter())];
+        while let Some((parent, siblings)) = open.last_mut() {
+            let parent = *parent;
+            let Some(node) = siblings.next() else {
+                open.pop();
+                continue;
+            };
+            let (frame, value) = own(node);
+            let place = self.below(nodes, parent, frame);
+            nodes.add(place, value);
+            open.push((Some(place), below(node).iter()));
+        }
     }
 
     /// What threads did in a trace. What crosses other slices has no time of its own.
@@ -169,13 +184,38 @@ impl Stacks {
             match edge {
                 Edge::Open(slice) => {
                     let name = name_of_step(&trace.names[slice.name as usize]);
-                    let frame = self.frame(plain(name.to_owned()));
-                    open.push(nodes.below(open.last().copied(), frame));
+                    let frame = plain(name.to_owned());
+                    open.push(self.below(&mut nodes, open.last().copied(), frame));
                 }
                 Edge::Close(_) => drop(open.pop()),
             }
         }
-        ThreadStacks { thread: track.name.clone(), stacks: nodes.stacks }
+        nodes.of_thread(track.name.clone())
+    }
+
+    /// The stack of `frame` below another one, if the limits let it be; else the one that is cut there.
+    fn below(&mut self, nodes: &mut Nodes, parent: Option<usize>, frame: Frame) -> usize {
+        let around =
+            parent.map(|parent| (nodes.stacks[parent].is_cut, nodes.stacks[parent].extent));
+        if let (Some(parent), Some((true, _))) = (parent, around) {
+            self.cut += 1;
+            return parent;
+        }
+        let extent = around.map_or_else(Extent::default, |(_, extent)| extent);
+        let extent = extent.with(&folded_name(&frame));
+        let id = self.frame(frame);
+        if let Some(known) = nodes.ids.get(&(parent, id)) {
+            return *known;
+        }
+        if self.room.take(extent) {
+            return nodes.insert(parent, id, extent, false);
+        }
+        self.cut += 1;
+        let id = self.frame(plain(flame::CUT.to_owned()));
+        match nodes.ids.get(&(parent, id)) {
+            Some(known) => *known,
+            None => nodes.insert(parent, id, extent, true),
+        }
     }
 
     fn frame(&mut self, frame: Frame) -> u32 {
@@ -193,11 +233,12 @@ impl Stacks {
     pub(crate) fn folded(&self, by_thread: bool) -> Vec<String> {
         let names: Vec<String> = self.frames.iter().map(folded_name).collect();
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-        for ThreadStacks { thread, stacks } in &self.threads {
-            for stack in stacks {
-                let frames = stack.frames.iter().map(|frame| names[*frame as usize].clone());
-                let thread = by_thread.then(|| frame_name(thread));
-                let frames: Vec<String> = thread.into_iter().chain(frames).collect();
+        for of_thread in &self.threads {
+            let thread = by_thread.then(|| frame_name(&of_thread.thread));
+            for stack in of_thread.stacks.iter().filter(|stack| stack.value > 0) {
+                let frames = of_thread.frames(stack);
+                let frames = frames.iter().map(|frame| names[*frame as usize].as_str());
+                let frames: Vec<&str> = thread.as_deref().into_iter().chain(frames).collect();
                 *sums.entry(frames.join(";")).or_default() += stack.value;
             }
         }
@@ -219,17 +260,20 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn below(&mut self, parent: Option<usize>, frame: u32) -> usize {
-        *self.ids.entry((parent, frame)).or_insert_with(|| {
-            let around = parent.map_or(&[][..], |parent| &self.stacks[parent].frames);
-            let frames = around.iter().copied().chain([frame]).collect();
-            self.stacks.push(Stack { frames, value: 0 });
-            self.stacks.len() - 1
-        })
+    fn insert(&mut self, parent: Option<usize>, frame: u32, extent: Extent, is_cut: bool) -> usize {
+        let place = self.stacks.len();
+        self.stacks.push(Stack { parent, frame, value: 0, extent, is_cut });
+        self.ids.insert((parent, frame), place);
+        place
     }
 
-    fn add(&mut self, node: usize, nanoseconds: u64) {
-        self.stacks[node].value += nanoseconds;
+    fn add(&mut self, node: usize, value: u64) {
+        let own = &mut self.stacks[node].value;
+        *own = own.saturating_add(value);
+    }
+
+    fn of_thread(self, thread: String) -> ThreadStacks {
+        ThreadStacks { thread, stacks: self.stacks }
     }
 }
 

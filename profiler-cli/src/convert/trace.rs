@@ -205,7 +205,10 @@ fn nested(mut raw: Vec<RawSlice>, begin: i64) -> (Vec<Slice>, u64) {
     let slices = raw.into_iter().map(|slice| {
         let start = slice.start.abs_diff(begin);
         let mut end = start.saturating_add(slice.duration);
-        open.retain(|around| *around > start);
+        // What is further inside does not end later.
+        while open.last().is_some_and(|around| *around <= start) {
+            open.pop();
+        }
         if let Some(around) = open.last().filter(|around| **around < end) {
             end = *around;
             cut += 1;

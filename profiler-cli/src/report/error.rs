@@ -76,6 +76,12 @@ pub enum Error {
         /// What was asked for.
         key: String,
     },
+    /// The tables of samples have no such order.
+    #[error("samples cannot be sorted by {key:?}: use one of \"self\", \"total\", \"waiting\"")]
+    SamplesKey {
+        /// What was asked for.
+        key: String,
+    },
     /// An option that says nothing to a report of this kind.
     #[error("{option} is not for {what}: {instead}")]
     NotForThis {

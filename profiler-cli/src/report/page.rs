@@ -5,6 +5,7 @@ use profiler_core::advanced::LineCountRestriction;
 use profiler_core::report::lines_text::LinesOptions;
 use profiler_core::report::pstats::{self, PstatsOptions, Restriction};
 use profiler_core::report::rows::Rows;
+use profiler_core::report::samples_page::SampleOrder;
 use profiler_core::report::tensor::{SortKey, TableOptions};
 use profiler_core::report::{
     AdvancedReport, LinesReport, SimpleReport, TensorReport, detailed, lightning, lines_memory,
@@ -35,8 +36,14 @@ pub(super) fn of(report: &Report, arguments: &Arguments) -> Result<String, Error
             Ok(memory::paint(report))
         }
         Report::Samples(report) => {
-            refuse_all("samples", arguments)?;
-            Ok(samples_page::paint(report))
+            let order = match arguments.sort.as_deref().map(str::trim) {
+                None | Some("self") => SampleOrder::Own,
+                Some("total") => SampleOrder::Total,
+                Some("waiting") => SampleOrder::Waiting,
+                Some(key) => return Err(Error::SamplesKey { key: key.to_owned() }),
+            };
+            refuse_all_but_sort("samples", arguments)?;
+            Ok(samples_page::paint_ordered(report, order))
         }
         _ => Err(Error::NotForThis {
             option: "mlprof report",
@@ -161,6 +168,11 @@ fn lines(report: &LinesReport, arguments: &Arguments) -> Result<String, Error> {
 fn refuse_all(what: &str, arguments: &Arguments) -> Result<(), Error> {
     let instead = "it is printed in one way";
     refuse("--sort", arguments.sort.is_some(), what, instead)?;
+    refuse_all_but_sort(what, arguments)
+}
+
+fn refuse_all_but_sort(what: &str, arguments: &Arguments) -> Result<(), Error> {
+    let instead = "it is printed in one way";
     refuse("--limit", arguments.limit.is_some(), what, instead)?;
     refuse("--filter", arguments.filter.is_some(), what, instead)?;
     refuse("--action", arguments.action.is_some(), what, instead)?;

@@ -1,18 +1,17 @@
 //! Reads files of results: reports as JSON, alone or several in a list, and traces; plain or
-//! compressed by gzip.
+//! compressed by gzip. Within [limits](super::unpack): a small file does not take all memory.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::rc::Rc;
 
-use flate2::bufread::MultiGzDecoder;
 use profiler_core::Report;
 use profiler_core::report::SCHEMA_VERSION;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::Error;
+use super::unpack::{self, Limit};
 use crate::convert::trace::{Trace, TraceBuilder};
 
 /// What is in a file.
@@ -24,26 +23,18 @@ pub(crate) enum Content {
     Trace(Trace),
 }
 
-/// The file's bytes, decompressed if they are compressed, whatever the file is called.
-pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
-    let is_compressed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    Ok(match is_compressed {
-        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file))),
-        false => Box::new(file),
-    })
-}
-
 /// Reads a file. *Cost*: traces are read event by event, and need some 32 bytes of memory for each.
+/// Reports are read as a whole.
 ///
 /// # Errors
 ///
 /// Why it cannot be read, or what is wrong in it.
 pub(crate) fn read(path: &Path) -> Result<Content, Error> {
     let unreadable = |error| Error::Read { path: path.to_owned(), error };
-    let reader = open(path).map_err(unreadable)?;
+    let (limit, reader) = unpack::open(path).map_err(unreadable)?;
     let mut json = serde_json::Deserializer::from_reader(reader);
-    let document = json.deserialize_any(DocumentVisitor).and_then(|it| json.end().map(|()| it));
+    let visitor = DocumentVisitor { limit };
+    let document = json.deserialize_any(visitor).and_then(|it| json.end().map(|()| it));
     let document = document.map_err(|error| match error.is_io() {
         true => unreadable(error.into()),
         false => Error::NotJson { path: path.to_owned(), error },
@@ -79,7 +70,9 @@ enum Document {
     Values(Vec<Value>),
 }
 
-struct DocumentVisitor;
+struct DocumentVisitor {
+    limit: Rc<Limit>,
+}
 
 impl<'de> Visitor<'de> for DocumentVisitor {
     type Value = Document;
@@ -101,6 +94,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
         let mut fields = Map::new();
         while let Some(name) = map.next_key::<String>()? {
             if name == "traceEvents" {
+                self.limit.lift();
                 let builder = trace.get_or_insert_default();
                 map.next_value_seed(Events(builder))?;
             } else if trace.is_some() {

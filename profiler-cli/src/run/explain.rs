@@ -20,6 +20,24 @@ fn current<'a>(
     records.iter().filter(is_current)
 }
 
+/// Those of crates of which something is selected.
+pub fn concerned<'a>(
+    plan: &'a Plan,
+    records: &'a [CrateRecord],
+) -> impl Iterator<Item = &'a CrateRecord> {
+    current(plan, records).filter(|record| plan.selection.concerns(&record.crate_name))
+}
+
+/// The patterns that match no function of any crate.
+pub fn unmatched(plan: &Plan, records: &[CrateRecord]) -> Vec<String> {
+    let seen = || current(plan, records).flat_map(|record| &record.seen);
+    let patterns = plan.selection.patterns();
+    patterns
+        .filter(|pattern| !seen().any(|path| pattern.matches_text(path)))
+        .map(|pattern| format!("`{}`", pattern.text()))
+        .collect()
+}
+
 /// Tells of patterns that have chosen nothing, with what may have been meant.
 pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     let current: Vec<_> = current(plan, records).collect();
@@ -52,11 +70,17 @@ pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     }
 }
 
+/// Tells of functions that may behave otherwise because of their hooks.
+pub fn warn_of_cautions(plan: &Plan, records: &[CrateRecord]) {
+    for caution in current(plan, records).flat_map(|record| &record.cautions) {
+        let line = format!("{}:{}", caution.file.display(), caution.line);
+        say(&format!("warning: {}: {}  {line}", caution.path, caution.reason));
+    }
+}
+
 /// Lists all functions with hooks, and those that were left out.
 pub fn explain(plan: &Plan, records: &[CrateRecord]) {
-    let concerned =
-        current(plan, records).filter(|record| plan.selection.concerns(&record.crate_name));
-    for record in concerned {
+    for record in concerned(plan, records) {
         say(&format!("crate {} (package {})", record.crate_name, record.package));
         if let Some(reason) = &record.unspliced {
             say("  built without hooks:");
@@ -70,6 +94,10 @@ pub fn explain(plan: &Plan, records: &[CrateRecord]) {
         for function in &record.left_out {
             let line = format!("{}:{}", function.file.display(), function.line);
             say(&format!("  left out {}: {}  {line}", function.path, function.reason));
+        }
+        for made in &record.unseen {
+            let line = format!("{}:{}", made.file.display(), made.line);
+            say(&format!("  left out {}: {}  {line}", made.path, made.reason));
         }
         for file in &record.unread {
             say(&format!("  not read {}: {}", file.path.display(), file.reason));

@@ -20,6 +20,12 @@ pub struct CrateRecord {
     pub spliced: Vec<SplicedFunction>,
     /// The functions that were selected and have none.
     pub left_out: Vec<LeftOut>,
+    /// Functions that may behave otherwise because of their hooks.
+    #[serde(default)]
+    pub cautions: Vec<LeftOut>,
+    /// What makes functions that are in no file of the crate.
+    #[serde(default)]
+    pub unseen: Vec<LeftOut>,
     /// Files that were left as they are.
     pub unread: Vec<Unread>,
     /// All functions.

@@ -133,13 +133,13 @@ fn conditional(meta: &Meta) -> Vec<Meta> {
     all
 }
 
-fn nested(meta: &Meta) -> Vec<Meta> {
+pub(super) fn nested(meta: &Meta) -> Vec<Meta> {
     let Meta::List(list) = meta else { return Vec::new() };
     let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
     list.parse_args_with(parser).map(|all| all.into_iter().collect()).unwrap_or_default()
 }
 
-fn path_text(path: &syn::Path) -> String {
+pub(super) fn path_text(path: &syn::Path) -> String {
     let names: Vec<String> =
         path.segments.iter().map(|segment| segment.ident.to_string()).collect();
     names.join("::")

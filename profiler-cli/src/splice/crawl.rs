@@ -4,14 +4,18 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+
 use super::allocator::{self, Allocators};
 use super::edit::Edits;
-use super::files::Folder;
+use super::files::{self, Folder};
 use super::macros;
 use super::path::FunctionPath;
+use super::places::Places;
 use super::result::{SplicedCrate, SplicedFile, Unread};
 use super::root;
 use super::selection::Selection;
+use super::unseen::Unseen;
 use super::walk::{Context, Walk};
 
 /// A file that is a module.
@@ -26,6 +30,7 @@ pub(super) struct Source {
     pub path: PathBuf,
     pub text: String,
     pub edits: Edits,
+    places: Places,
 }
 
 /// What is done about the allocator of a crate.
@@ -61,6 +66,7 @@ pub(super) fn splice(
     }];
     let mut known = HashSet::new();
     let (mut sources, mut found) = (Vec::new(), macros::Found::default());
+    let mut unseen = Unseen::default();
     let mut root_place = None;
     while let Some(module) = modules.pop() {
         // Several modules may be one file; its functions then have the first one's path.
@@ -76,7 +82,8 @@ pub(super) fn splice(
                 continue;
             }
         };
-        let parsed = match syn::parse_str::<syn::File>(&root::without_beginning(&text)) {
+        let cleaned = root::without_beginning(&text);
+        let (tokens, parsed) = match parse(&cleaned) {
             Ok(parsed) => parsed,
             Err(error) => {
                 let place = error.span().start();
@@ -88,11 +95,16 @@ pub(super) fn splice(
                 continue;
             }
         };
-        let mut source = Source { path: module.file, text, edits: Edits::default() };
+        result.folders.extend(files::folders_on_the_way(&module.file));
+        let path = files::without_detours(&module.file);
+        let beginning = root::beginning(&text);
+        let places = Places::new(&cleaned, tokens, &parsed, beginning);
+        let mut source = Source { path, text, edits: Edits::default(), places };
         if is_root {
-            root_place = root::place(&source.text, &parsed);
-            root::allow_unsafe(&parsed, &mut source.edits);
+            // Behind everything: there it moves nothing.
+            root_place = (!parsed.items.is_empty()).then(|| source.places.end());
         }
+        root::allow_unsafe(&parsed, &mut source.edits);
         if hooks != AllocatorHooks::None && allocator::may_have_allocator(&source.text) {
             allocators.add(allocator::wrap(&parsed, &[], &mut source.edits));
         }
@@ -104,7 +116,7 @@ pub(super) fn splice(
             module.folder,
             module.context,
             &mut result,
-            &mut found,
+            (&mut found, &mut unseen),
         );
         walk.file(&parsed);
         // The last one is taken first: so they come in the order in which they are written.
@@ -114,10 +126,39 @@ pub(super) fn splice(
         sources.push(source);
     }
     macros::splice(selection, &found, &mut sources, &mut result);
+    result.unseen = unseen.into_left_out(&found);
     let mut needed = hooks_text(crate_name, selection, &result);
     needed += &allocator_text(&allocators, hooks);
     finish(needed, root_place, sources, &mut result);
+    result.folders.sort();
+    result.folders.dedup();
     Ok(result)
+}
+
+/// The tokens of a text, and what they mean.
+fn parse(text: &str) -> syn::Result<(TokenStream, syn::File)> {
+    let tokens: TokenStream = text.parse()?;
+    let file = syn::parse2(tokens.clone()).or_else(|error| {
+        // What the edition of 2015 has no such words for may be called so in it.
+        syn::parse2(with_raw_words(tokens.clone())).map_err(|_| error)
+    })?;
+    Ok((tokens, file))
+}
+
+/// Makes names of words that are none in later editions.
+fn with_raw_words(tokens: TokenStream) -> TokenStream {
+    let raw = |token| match token {
+        TokenTree::Ident(word) if ["async", "await", "try"].iter().any(|one| word == *one) => {
+            TokenTree::Ident(Ident::new_raw(&word.to_string(), word.span()))
+        }
+        TokenTree::Group(group) => {
+            let mut raw = Group::new(group.delimiter(), with_raw_words(group.stream()));
+            raw.set_span(group.span());
+            TokenTree::Group(raw)
+        }
+        other => other,
+    };
+    tokens.into_iter().map(raw).collect()
 }
 
 /// What the hooks of functions need at the root.
@@ -148,10 +189,10 @@ fn finish(
 ) {
     let (Some(place), false) = (root_place, needed.is_empty()) else { return };
     if let Some(root) = sources.first_mut() {
-        root.edits.insert(place, needed);
+        root.edits.close(place, format!(" {needed}"));
     }
     for source in sources.into_iter().filter(|source| !source.edits.is_empty()) {
-        let text = source.edits.apply(&source.text);
+        let text = source.edits.apply_in_place(&source.text, &source.places);
         result.files.push(SplicedFile { path: source.path, text });
     }
 }

@@ -1,10 +1,15 @@
 //! Insertions into a text.
 
-/// Insertions into one source text, at byte offsets. None contains a line break, so that every line
-/// keeps its number.
+use std::ops::Range;
+
+use super::places::{Move, Places};
+
+/// Insertions into one source text, at byte offsets, and replacements by as many characters. None
+/// contains a line break, so that every line keeps its number.
 #[derive(Debug, Default)]
 pub struct Edits {
     insertions: Vec<Insertion>,
+    replacements: Vec<(Range<usize>, &'static str)>,
 }
 
 #[derive(Debug)]
@@ -28,35 +33,116 @@ impl Edits {
         self.push(offset, true, text.into());
     }
 
+    /// Writes `text` in place of what stands there, and blanks after it. It must not be longer.
+    pub fn replace(&mut self, range: Range<usize>, text: &'static str) {
+        debug_assert!(text.len() <= range.len(), "{text} takes more room");
+        self.replacements.push((range, text));
+    }
+
     fn push(&mut self, offset: usize, is_closing: bool, text: String) {
         debug_assert!(!text.contains('\n'), "lines keep their numbers: {text}");
         self.insertions.push(Insertion { offset, is_closing, text });
     }
 
-    /// Whether there is nothing to insert.
+    /// Whether there is nothing to insert or to replace.
     pub fn is_empty(&self) -> bool {
-        self.insertions.is_empty()
+        self.insertions.is_empty() && self.replacements.is_empty()
     }
 
-    /// `source` with all insertions. Those at offsets that are not in `source` are left out.
+    /// `source` with all insertions, each where it was inserted. Those at offsets that are not in
+    /// `source` are left out.
     pub fn apply(self, source: &str) -> String {
+        self.apply_to(source, &[])
+    }
+
+    /// `source` with all insertions, before which everything of which a place can be told stays in its
+    /// column, as far as there is [room](Places) before it.
+    pub(super) fn apply_in_place(self, source: &str, places: &Places) -> String {
+        let offsets = self.insertions.iter().map(|insertion| insertion.offset);
+        let mut offsets: Vec<usize> =
+            offsets.filter(|offset| source.is_char_boundary(*offset)).collect();
+        offsets.sort_unstable();
+        let mut moves = Vec::new();
+        let mut rest = &offsets[..];
+        while let Some(first) = rest.first() {
+            let start = source[..*first].rfind('\n').map_or(0, |end| end + 1);
+            let end = source[*first..].find('\n').map_or(source.len() + 1, |end| first + end + 1);
+            let (here, after) = rest.split_at(rest.partition_point(|offset| *offset < end));
+            moves.extend(places.moved(source, &(start..end), here));
+            rest = after;
+        }
+        self.apply_to(source, &moves)
+    }
+
+    fn apply_to(self, source: &str, moves: &[Move]) -> String {
+        let mut source = source.to_owned();
+        for (range, text) in self.replacements {
+            if source.get(range.clone()).is_some_and(|before| before.len() >= text.len()) {
+                source.replace_range(range.clone(), &format!("{text:<0$}", range.len()));
+            }
+        }
         let mut insertions: Vec<_> = self.insertions.into_iter().enumerate().collect();
+        insertions.retain(|(_, insertion)| source.is_char_boundary(insertion.offset));
         insertions.sort_by_key(|(number, insertion)| {
             let order = *number as i64;
             let order = if insertion.is_closing { -order } else { order };
             (insertion.offset, !insertion.is_closing, order)
         });
-        let added: usize = insertions.iter().map(|(_, insertion)| insertion.text.len()).sum();
-        let mut text = String::with_capacity(source.len() + added);
-        let mut done = 0;
-        for (_, insertion) in insertions {
-            let Some(until) = source.get(done..insertion.offset) else { continue };
-            text.push_str(until);
-            text.push_str(&insertion.text);
-            done = insertion.offset;
+        let insertions: Vec<_> = insertions.into_iter().map(|(_, insertion)| insertion).collect();
+        let mut writer = Writer { source: &source, insertions: &insertions, at: 0 };
+        let mut text = String::with_capacity(source.len() * 2);
+        for Move { from, to, behind_comment } in moves {
+            match behind_comment {
+                None => text += &writer.until(*to),
+                Some(comment) => {
+                    text += &writer.until(comment.start);
+                    text += &attribute_of(&source[comment.clone()]);
+                    writer.at = *to;
+                }
+            }
+            writer.at = from.start;
+            text += &format!(" {} ", writer.until(from.end));
+            text += &source[*to..from.start];
+            text.extend(source[from.clone()].chars().map(|_| ' '));
         }
-        text.push_str(&source[done..]);
+        text += &writer.until(source.len());
         text
+    }
+}
+
+/// Writes a text with insertions.
+struct Writer<'a> {
+    source: &'a str,
+    /// Those that have not been written, in their order.
+    insertions: &'a [Insertion],
+    /// Up to where the source has been written.
+    at: usize,
+}
+
+impl Writer<'_> {
+    /// What comes up to `end`, with what is inserted there.
+    fn until(&mut self, end: usize) -> String {
+        let mut text = String::new();
+        while let Some((first, rest)) =
+            self.insertions.split_first().filter(|(first, _)| first.offset <= end)
+        {
+            text.push_str(self.source.get(self.at..first.offset).unwrap_or_default());
+            text.push_str(&first.text);
+            self.at = self.at.max(first.offset);
+            self.insertions = rest;
+        }
+        text.push_str(self.source.get(self.at..end).unwrap_or_default());
+        self.at = self.at.max(end);
+        text
+    }
+}
+
+/// What a comment of documentation, which takes the rest of its line, stands for.
+fn attribute_of(comment: &str) -> String {
+    let text = comment.trim_end_matches('\r');
+    match text.strip_prefix("//!") {
+        Some(text) => format!("#![doc = {text:?}]"),
+        None => format!("#[doc = {:?}]", text.strip_prefix("///").unwrap_or(text)),
     }
 }
 
@@ -83,5 +169,63 @@ mod tests {
         edits.insert(3, "z");
         assert_eq!(edits.apply("aé"), "axéz");
         assert!(Edits::default().is_empty());
+    }
+
+    #[test]
+    fn what_is_replaced_keeps_its_length() {
+        let mut edits = Edits::default();
+        edits.replace(2..8, "deny");
+        edits.insert(8, "!");
+        assert_eq!(edits.apply("#[forbid(x)]"), "#[deny  !(x)]");
+    }
+
+    /// `text` with `<+>` before each of `marks`, and `<->` closing at the end of each of `ends`.
+    fn marked(text: &str, marks: &[&str]) -> String {
+        let tokens: proc_macro2::TokenStream = text.parse().expect("tokens");
+        let file: syn::File = syn::parse2(tokens.clone()).expect("a file");
+        let places = Places::new(text, tokens, &file, 0);
+        let mut edits = Edits::default();
+        for mark in marks {
+            edits.insert(text.find(mark).expect("it is there"), "<+>");
+        }
+        edits.apply_in_place(text, &places)
+    }
+
+    #[test]
+    fn heads_of_functions_make_room_for_what_is_inserted_behind_them() {
+        // On a line of its own nothing has to move.
+        let text = "fn f() {\n    a[1]\n}\n";
+        assert_eq!(marked(text, &["\n    a"]), "fn f() {<+>\n    a[1]\n}\n");
+        // Behind the last token, before a comment.
+        let text = "use x; // why\n  fn é() { a[1] }\n";
+        let expected = "use x; fn é() {<+>  // why\n           a[1] }\n";
+        assert_eq!(marked(text, &[" a["]), expected);
+        // A comment of documentation takes the rest of its line.
+        let text = "/// \"How\".\nfn f() { a[1] }\n";
+        let expected = "#[doc = \" \\\"How\\\".\"] fn f() {<+> \n         a[1] }\n";
+        assert_eq!(marked(text, &[" a["]), expected);
+        let text = "//! Of all.\nfn f() { a[1] }";
+        assert_eq!(
+            marked(text, &["fn"]),
+            "#![doc = \" Of all.\"] <+>fn f() { a[1] }".replace("<+>fn f() { ", "<+> \nfn f() { ")
+        );
+    }
+
+    #[test]
+    fn what_can_panic_does_not_move_for_something_behind_it() {
+        // The second one has the first before it on its line.
+        let text = "\nfn f() { a[1] } fn g() { b[2] }\n";
+        let expected = " fn f() {<+> \n         a[1] } fn g() {<+> b[2] }\n";
+        assert_eq!(marked(text, &[" a[", " b["]), expected);
+        // There is no line before the first.
+        let text = "fn f() { a[1] }";
+        assert_eq!(marked(text, &[" a["]), "fn f() {<+> a[1] }");
+        // Nor before the rest of what began further up.
+        let text = "const C: &str = \"\n\"; fn f() { a[1] }";
+        assert_eq!(marked(text, &[" a["]), "const C: &str = \"\n\"; fn f() {<+> a[1] }");
+        // Statements go up alone.
+        let text = "fn f() {\n    a[1];\n    b(2);\n}\n";
+        let expected = "fn f() { <+> \n    a[1]; <+> \n    b(2);\n}\n";
+        assert_eq!(marked(text, &["a[", "b("]), expected);
     }
 }

@@ -1,6 +1,6 @@
 //! Where the files of modules are.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use syn::Attribute;
 
@@ -59,5 +59,62 @@ impl Folder {
         }
         files.retain(|(file, _)| file.is_file());
         files
+    }
+}
+
+/// The path without `folder/..`, as changed files are kept by. What leads through a link stays: where
+/// it leads back to is not where it came from.
+pub(super) fn without_detours(path: &Path) -> PathBuf {
+    let mut straight = PathBuf::new();
+    for part in path.components() {
+        let goes_back = part == Component::ParentDir
+            && matches!(straight.components().next_back(), Some(Component::Normal(_)))
+            && !straight.is_symlink();
+        if goes_back {
+            straight.pop();
+        } else if part != Component::CurDir {
+            straight.push(part);
+        }
+    }
+    straight
+}
+
+/// The folders that a path goes through: those that it leaves again by `..`, and that of the file.
+pub(super) fn folders_on_the_way(path: &Path) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    let mut way = PathBuf::new();
+    for part in path.parent().unwrap_or(Path::new("")).components() {
+        if part == Component::ParentDir {
+            folders.push(without_detours(&way));
+        }
+        way.push(part);
+    }
+    folders.push(without_detours(&way));
+    folders.dedup();
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detours_are_taken_out_of_a_path_and_known() {
+        let path = Path::new("/app/src/net/../../shared/./x.rs");
+        assert_eq!(without_detours(path), Path::new("/app/shared/x.rs"));
+        let folders = ["/app/src/net", "/app/src", "/app/shared"].map(PathBuf::from);
+        assert_eq!(folders_on_the_way(path), folders);
+        assert_eq!(without_detours(Path::new("../x.rs")), Path::new("../x.rs"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_no_detour() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (real, link) = (folder.path().join("a/b"), folder.path().join("c"));
+        std::fs::create_dir_all(&real).expect("made");
+        std::os::unix::fs::symlink(&real, &link).expect("linked");
+        let path = link.join("../x.rs");
+        assert_eq!(without_detours(&path), path);
     }
 }

@@ -8,6 +8,8 @@ use super::result::HookKind;
 pub(super) struct Hook {
     pub kind: HookKind,
     pub name: String,
+    /// An expression for what stands behind the framework in the name.
+    pub named_by: Option<String>,
     pub inputs: Inputs,
 }
 
@@ -34,39 +36,77 @@ pub(super) struct Made {
 impl Hook {
     /// A hook that is called what the function is called.
     pub fn function(path: &FunctionPath, kind: HookKind) -> Self {
-        Self { kind, name: path.to_string(), inputs: Inputs::None }
+        Self { kind, name: path.to_string(), named_by: None, inputs: Inputs::None }
     }
 
-    /// The statement that a function begins with.
-    pub fn statement(&self, line: u32, arguments: &[String]) -> Result<String, String> {
-        self.with(&format!("{:?}", self.name), &line.to_string(), None, arguments)
+    /// The statement that a function begins with. `number` tells its guard from those of others.
+    pub fn statement(
+        &self,
+        number: usize,
+        line: u32,
+        arguments: &[String],
+    ) -> Result<String, String> {
+        let name = match &self.named_by {
+            None => &self.name,
+            Some(_) => self.name.split('{').next().unwrap_or_default(),
+        };
+        let made = Made { name: format!("{name:?}"), only: None };
+        self.with(number, &made, &line.to_string(), arguments)
     }
 
     /// The statement for a function that a macro makes.
-    pub fn made_statement(&self, made: &Made, arguments: &[String]) -> Result<String, String> {
-        self.with(&made.name, "crate::__mlprof::__core::line!()", made.only.as_ref(), arguments)
+    pub fn made_statement(
+        &self,
+        number: usize,
+        made: &Made,
+        arguments: &[String],
+    ) -> Result<String, String> {
+        self.with(number, made, "crate::__mlprof::__core::line!()", arguments)
     }
 
     fn with(
         &self,
-        name: &str,
+        number: usize,
+        made: &Made,
         line: &str,
-        only: Option<&(String, Vec<String>)>,
         arguments: &[String],
     ) -> Result<String, String> {
-        let only = only.map_or(String::new(), |(made, names)| {
-            let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
-            format!(", {made}, [{}]", names.join(", "))
-        });
-        let inputs = match &self.inputs {
-            Inputs::None => String::new(),
-            Inputs::Tensors => format!("; {}", arguments.join(", ")),
-            Inputs::Told(_) if !only.is_empty() => {
+        let bit = self.kind.bit();
+        let bit = match &made.only {
+            None => bit.to_string(),
+            Some(_) if matches!(self.inputs, Inputs::Told(_)) => {
                 return Err("a macro makes it, and the rule tells its inputs".to_owned());
             }
-            Inputs::Told(inputs) => format!(" => {}", told(inputs, arguments)?),
+            Some((made, names)) => {
+                let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+                let names = names.join(", ");
+                let is_chosen = format!("crate::__mlprof::is_one_of({made}, &[{names}])");
+                format!("const {{ if {is_chosen} {{ {bit} }} else {{ 0 }} }}")
+            }
         };
-        Ok(format!(" __mlprof!({}, {name}, {line}{only}{inputs});", self.kind.code()))
+        let (wrapper, inputs) = match &self.inputs {
+            Inputs::None => ("", Vec::new()),
+            Inputs::Tensors => ("Input", arguments.to_vec()),
+            Inputs::Told(inputs) => ("Value", told(inputs, arguments)?),
+        };
+        let (open, code) = if wrapper.is_empty() {
+            (format!("open(&SITE, {bit})"), self.kind.code())
+        } else {
+            let tell = |input: &String| {
+                format!("(&&&&crate::__mlprof::{wrapper}(&{input})).tell({WORDS}); ")
+            };
+            let all: String = inputs.iter().map(tell).collect();
+            let tell = format!("|{WORDS}| {{ {TRAITS} {all}let _ = {WORDS}; }}");
+            match &self.named_by {
+                None => (format!("open_with(&SITE, {bit}, {tell})"), self.kind.code()),
+                Some(name) => (format!("open_named(&SITE, {bit}, || {name}, {tell})"), NAMED_OP),
+            }
+        };
+        let site = site(code, &made.name, line);
+        let guard = guard(number);
+        Ok(format!(
+            " let {guard} = {{ static SITE: crate::__mlprof::Site = {site}; crate::__mlprof::{open} }};"
+        ))
     }
 
     /// What stands before and after the body of an async function.
@@ -74,27 +114,50 @@ impl Hook {
         let hint = returns.map_or(String::new(), |returns| {
             format!(" if false {{ return crate::__mlprof::never::<{returns}>(); }}")
         });
-        let (kind, name) = (self.kind.code(), &self.name);
+        let (kind, line, name) = (self.kind, line.to_string(), format!("{:?}", self.name));
+        let (first, later) =
+            (site(kind.code(), &name, &line), site(kind.code_of_later_polls(), &name, &line));
         let before = format!(
-            " crate::__mlprof::poll(__mlprof_site!({kind}, {name:?}, {line}), async move {{{hint}"
+            " crate::__mlprof::poll({{ static SITES: [crate::__mlprof::Site; 2] = [{first}, {later}]; \
+             &SITES }}, {}, async move {{{hint}",
+            kind.bit()
         );
         (before, " }).await ")
     }
 }
 
+/// The number of an op that tells its name when it runs.
+const NAMED_OP: u32 = 6;
+/// What a hook tells inputs to.
+const WORDS: &str = "__mlprof_words";
+/// The methods that tell an input, of which the compiler chooses one.
+const TRAITS: &str = "#[allow(unused_imports)] \
+     use crate::__mlprof::{First as _, Fourth as _, Second as _, Third as _};";
+
+/// The guard of a function's hook: the first one of the function is number 0.
+pub(super) fn guard(number: usize) -> String {
+    format!("_mlprof_guard_{number}")
+}
+
+/// The value of a static that tells of a function. `name` and `line` are expressions.
+fn site(kind: u32, name: &str, line: &str) -> String {
+    let file = "crate::__mlprof::__core::file!()";
+    format!("crate::__mlprof::Site::new({kind}, {name}, {file}, {line})")
+}
+
 /// The expressions, if each is about an argument of the function.
-fn told(inputs: &[String], arguments: &[String]) -> Result<String, String> {
+fn told(inputs: &[String], arguments: &[String]) -> Result<Vec<String>, String> {
     let is_argument = |word: &str| arguments.iter().any(|argument| argument == word);
     let mut told = Vec::new();
     for input in inputs {
         let mut words = input.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
         if input.is_empty() {
-            told.push("()");
+            told.push("()".to_owned());
         } else if words.any(is_argument) {
-            told.push(input);
+            told.push(input.clone());
         } else {
             return Err(format!("the rule tells its input `{input}`, and it has no such argument"));
         }
     }
-    Ok(told.join(", "))
+    Ok(told)
 }

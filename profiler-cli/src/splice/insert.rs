@@ -7,17 +7,19 @@ use syn::{AttrStyle, Block, Type};
 
 use super::crawl::Source;
 use super::function::{Body, Function};
-use super::hook::Hook;
+use super::hook::{self, Hook};
 use super::lines::{LineFunction, splice_lines};
 use super::path::FunctionPath;
+use super::tail;
 
-/// Puts the hooks into a function. Nothing is inserted if it cannot be.
+/// Puts the hooks into a function. Nothing is inserted if it cannot be. If it can, what there is to say
+/// of it nevertheless.
 pub(super) fn insert(
     source: &mut Source,
     function: &Function<'_>,
     path: &FunctionPath,
     hooks: &[Hook],
-) -> Result<(), String> {
+) -> Result<Option<&'static str>, String> {
     let (of_lines, hooks): (Vec<&Hook>, Vec<&Hook>) =
         hooks.iter().partition(|hook| hook.kind.is_of_lines());
     let (before, after) = around(function, &hooks)?;
@@ -28,13 +30,18 @@ pub(super) fn insert(
         }
         source.edits.insert(range.start, format!("{{{before} "));
         source.edits.close(range.end, format!("{after} }}"));
-        return Ok(());
+        return Ok(None);
     };
     let start = first_place(&source.text, function, block);
     if function.signature.is_none() && !of_lines.is_empty() {
         return Err(CLOSURE.to_owned());
     }
     source.edits.insert(start, format!("{before} "));
+    let last_calls = tail::tail_calls(function, path);
+    if !last_calls.is_empty() && !hooks.is_empty() {
+        let guards: Vec<_> = (0..hooks.len()).map(hook::guard).collect();
+        tail::end_before(&last_calls, &guards, &mut source.edits);
+    }
     if let Some(signature) = function.signature.filter(|_| !of_lines.is_empty()) {
         let file = std::path::absolute(&source.path).unwrap_or_else(|_| source.path.clone());
         let (name, file) = (&path.to_string(), file.as_path());
@@ -44,8 +51,11 @@ pub(super) fn insert(
     if !after.is_empty() {
         source.edits.insert(range.end, after);
     }
-    Ok(())
+    Ok((!last_calls.is_empty() && !of_lines.is_empty()).then_some(DEEP))
 }
+
+const DEEP: &str = "it ends in calls of itself, of which the compiler makes a loop without hooks in its \
+     lines: with them each call takes its part of the stack, which may overflow";
 
 const CLOSURE: &str = "the lines of a closure are lines of the function around it";
 
@@ -60,7 +70,7 @@ fn around(function: &Function<'_>, hooks: &[&Hook]) -> Result<(String, String), 
     }
     let arguments = function.arguments();
     let statements: Result<Vec<_>, String> =
-        hooks.iter().map(|hook| hook.statement(line, &arguments)).collect();
+        (0..).zip(hooks).map(|(number, hook)| hook.statement(number, line, &arguments)).collect();
     Ok((statements?.concat(), String::new()))
 }
 

@@ -20,12 +20,15 @@ mod names;
 mod near;
 mod path;
 mod pattern;
+mod places;
 mod presets;
 mod result;
 mod root;
 mod rules;
 mod selection;
+mod tail;
 mod template;
+mod unseen;
 mod walk;
 
 pub use crawl::AllocatorHooks;

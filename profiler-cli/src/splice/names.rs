@@ -5,6 +5,9 @@ use super::rules::FunctionRule;
 
 /// The name that a rule gives a function.
 pub(super) fn hook_name(rule: &FunctionRule, framework: &str, found: &Found<'_>) -> String {
+    if let Some(expression) = &rule.named_by {
+        return format!("{framework}::{{{expression}}}");
+    }
     let function = found.path.name();
     let function = rule.strip.iter().find_map(|start| function.strip_prefix(start.as_str()));
     let function = function.unwrap_or(found.path.name());

@@ -13,6 +13,11 @@ pub struct SplicedCrate {
     pub spliced: Vec<SplicedFunction>,
     /// The functions that were selected and have none.
     pub left_out: Vec<LeftOut>,
+    /// Functions with hooks that may behave otherwise because of them, and how.
+    pub cautions: Vec<LeftOut>,
+    /// What makes functions that are in no file of the crate, and so have no hooks: macros of other
+    /// crates, and files that are included. Each once, where it comes first.
+    pub unseen: Vec<LeftOut>,
     /// The files that stay as they are because they could not be read.
     pub unread: Vec<Unread>,
     /// The paths of all functions with a body, selected or not, in the order in which they were
@@ -20,6 +25,9 @@ pub struct SplicedCrate {
     /// [`near_misses`](super::near_misses) take. Those of traits' implementations have
     /// `<Type as Trait>`; those made by macros are in it as far as their names are known.
     pub seen: Vec<String>,
+    /// The folders that the compiler goes through to the files that were read, sorted: also those that
+    /// a `#[path = "../x.rs"]` leaves again.
+    pub folders: Vec<PathBuf>,
 }
 
 /// A file with hooks in it.
@@ -77,6 +85,23 @@ impl HookKind {
             Self::Backward => 2,
             Self::Action => 3,
             Self::Step => 4,
+        }
+    }
+
+    /// The number of an async function's polls after the first.
+    pub(crate) const fn code_of_later_polls(self) -> u32 {
+        match self {
+            Self::Function => 5,
+            other => other.code(),
+        }
+    }
+
+    /// The bit of `MLPROF_WANTED` that it waits for.
+    pub(crate) const fn bit(self) -> u32 {
+        match self {
+            Self::Function | Self::Lines | Self::Memory => 2,
+            Self::Op | Self::Backward => 4,
+            Self::Action | Self::Step => 1,
         }
     }
 

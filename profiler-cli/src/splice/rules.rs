@@ -89,6 +89,10 @@ pub struct FunctionRule {
     /// Names that would come out, and what they are instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rename: BTreeMap<String, String>,
+    /// Of an op that runs another one: an expression for the name of that one, a `&str`. What stands
+    /// behind the framework in the op's name is then told when it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named_by: Option<String>,
     /// Of an op, expressions for its inputs, where the arguments that are tensors are not what is
     /// wanted: tensors, whole numbers, or nothing (`""`) where there is no tensor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,6 +217,14 @@ impl FunctionRule {
         if self.inputs.is_some() && !self.kind.is_op() {
             return Err("only ops have `inputs`".to_owned());
         }
+        if self.named_by.is_some() && self.kind != HookKind::Op {
+            return Err("only what is of the kind op is `named_by` something".to_owned());
+        }
+        if self.named_by.is_some() && of_crate.tensors.is_empty() {
+            return Err(
+                "`named_by` is given, but no [[crate.tensor]] says what tensors are".to_owned()
+            );
+        }
         if self.inputs.is_some() && of_crate.tensors.is_empty() {
             return Err(
                 "`inputs` are given, but no [[crate.tensor]] says what tensors are".to_owned()
@@ -271,5 +283,7 @@ mod tests {
         assert!(text.contains("action"), "{text}");
         let text = error("kind = 'op'", "kind = 'op'\ninputs = ['x']");
         assert!(text.contains("[[crate.tensor]]"), "{text}");
+        let text = error("kind = 'op'", "kind = 'step'\nnamed_by = 'x'");
+        assert!(text.contains("`named_by`"), "{text}");
     }
 }

@@ -16,7 +16,7 @@ use super::template;
 use crate::fingerprint::Fingerprint;
 
 /// Changes with every change of what is spliced that the template's text does not show.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What is to be measured: patterns of functions, and rules that say which functions are ops.
 ///
@@ -103,6 +103,7 @@ impl Selection {
             hooks.extend(rule.map(|rule| Hook {
                 kind: rule.kind,
                 name: names::hook_name(rule, &file.framework, found),
+                named_by: rule.named_by.clone(),
                 inputs: match &rule.inputs {
                     _ if rules.tensors.is_empty() || !rule.kind.is_op() => Inputs::None,
                     Some(inputs) => Inputs::Told(inputs.clone()),

@@ -3,19 +3,13 @@
 use super::rules::{CrateRules, RuleFile};
 
 /// All files of it.
-pub(super) const TEXTS: [&str; 7] =
-    [HOOKS, TENSORS, TYPES, TYPE, BOUND, OP, super::lines::TEMPLATE];
+pub(super) const TEXTS: [&str; 6] = [HOOKS, TENSORS, TYPES, TYPE, BOUND, super::lines::TEMPLATE];
 
 const HOOKS: &str = include_str!("template/hooks.rs");
 const TENSORS: &str = include_str!("template/tensors.rs");
 const TYPES: &str = include_str!("template/types.rs");
 const TYPE: &str = include_str!("template/type.rs");
 const BOUND: &str = include_str!("template/bound.rs");
-const OP: &str = include_str!("template/op.rs");
-
-/// `::core::` in the text of a macro. The edition of 2015 does not know that path, and a program may
-/// have a module that is called so: the module of the hooks has a name of its own for it.
-pub(super) const CORE: &str = "$crate::__mlprof::__core::";
 
 /// The text for a crate with these rules, on one line; `has_lines` if lines of it are marked.
 pub(super) fn root_text(rules: &[(&RuleFile, &CrateRules)], has_lines: bool) -> String {
@@ -43,21 +37,16 @@ pub(super) fn root_text(rules: &[(&RuleFile, &CrateRules)], has_lines: bool) -> 
             .replace("/*DIMENSIONS*/", &tensor.dimensions);
         text.push_str(&one);
     }
-    let (tensors, arms) = if types.is_empty() && bound.is_empty() {
-        (String::new(), String::new())
+    let tensors = if types.is_empty() && bound.is_empty() {
+        String::new()
     } else {
         let wrappers = if bound.is_empty() { one_line(TYPES) } else { bound };
-        (one_line(TENSORS).replace("/*TYPES*/", &(types + &wrappers)), one_line(OP))
+        one_line(TENSORS).replace("/*TYPES*/", &(types + &wrappers))
     };
     let lines = if has_lines { one_line(super::lines::TEMPLATE) } else { String::new() };
     hooks = hooks.replace("/*TENSORS*/", &tensors).replace("/*LINES*/", &lines);
-    hooks = match hooks.split_once("/*MODULE ENDS*/") {
-        Some((module, macros)) => {
-            let macros = macros.replace("/*MACROS*/", &arms);
-            module.replace("::core::", "__core::") + &macros.replace("::core::", CORE)
-        }
-        None => hooks,
-    };
+    // The edition of 2015 does not know that path, and a program may have a module that is called so.
+    hooks = hooks.replace("::core::", "__core::");
     // Rules are written by hand, too: nothing may begin a line.
     hooks.replace(['\n', '\r'], " ")
 }

@@ -18,6 +18,7 @@ use super::macros;
 use super::path::FunctionPath;
 use super::result::{FunctionKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
+use super::unseen::Unseen;
 
 /// What is around the items of a file.
 #[derive(Debug, Clone)]
@@ -46,6 +47,7 @@ pub(super) struct Walk<'w> {
     context: Context,
     result: &'w mut SplicedCrate,
     macros: &'w mut macros::Found,
+    unseen: &'w mut Unseen,
     modules: Vec<(PathBuf, Folder, Context)>,
 }
 
@@ -57,9 +59,10 @@ impl<'w> Walk<'w> {
         folder: Folder,
         context: Context,
         result: &'w mut SplicedCrate,
-        macros: &'w mut macros::Found,
+        (macros, unseen): (&'w mut macros::Found, &'w mut Unseen),
     ) -> Self {
-        Self { selection, source, number, folder, context, result, macros, modules: Vec::new() }
+        let modules = Vec::new();
+        Self { selection, source, number, folder, context, result, macros, unseen, modules }
     }
 
     pub fn file(&mut self, file: &File) {
@@ -110,7 +113,13 @@ impl<'w> Walk<'w> {
             let (path, file) = (path.to_string(), self.source.path.clone());
             let line = function.line();
             match done {
-                Ok(()) => {
+                Ok(caution) => {
+                    self.result.cautions.extend(caution.map(|reason| LeftOut {
+                        path: path.clone(),
+                        file: file.clone(),
+                        line,
+                        reason: reason.to_owned(),
+                    }));
                     self.result.spliced.extend(hooks.into_iter().map(|hook| SplicedFunction {
                         path: path.clone(),
                         name: hook.name,
@@ -275,8 +284,15 @@ impl<'ast> Visit<'ast> for Walk<'_> {
                     items.iter().for_each(|item: &Item| self.visit_item(item));
                 }
             }
-            _ => self.visit_macro(&item.mac),
+            _ => {
+                self.unseen.items(&item.mac, &self.source.path);
+                self.visit_macro(&item.mac);
+            }
         }
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        self.unseen.attribute(attribute, &self.source.path);
     }
 
     fn visit_macro(&mut self, item: &'ast Macro) {

@@ -46,6 +46,30 @@ impl Invocation {
         arguments
     }
 
+    /// The arguments of a compilation that only says what there is to say about the crate: what it
+    /// makes goes to `folder`.
+    pub fn only_checking(&self, folder: &Path) -> Vec<OsString> {
+        let mut arguments = Vec::with_capacity(self.arguments.len() + 2);
+        let mut rest = self.arguments.iter().peekable();
+        while let Some(argument) = rest.next() {
+            let text = argument.to_str().unwrap_or_default();
+            if text == "--emit" || text == "--out-dir" || text == "-o" {
+                rest.next();
+            } else if text == "-C"
+                && rest.peek().is_some_and(|next| next.to_str().is_some_and(is_incremental))
+            {
+                rest.next();
+            } else if !text.starts_with("--emit=")
+                && !text.starts_with("--out-dir=")
+                && !text.strip_prefix("-C").is_some_and(is_incremental)
+            {
+                arguments.push(argument.clone());
+            }
+        }
+        arguments.extend(["--emit=metadata".into(), "--out-dir".into(), folder.into()]);
+        arguments
+    }
+
     /// The values of an option, written as `--name value` or `--name=value`.
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let next = |at: usize| self.arguments.get(at + 1).and_then(|value| value.to_str());
@@ -132,6 +156,10 @@ impl Invocation {
     }
 }
 
+fn is_incremental(option: &str) -> bool {
+    option.starts_with("incremental=")
+}
+
 fn is_option(argument: &OsStr) -> bool {
     argument.as_encoded_bytes().starts_with(b"-")
 }
@@ -169,6 +197,12 @@ mod tests {
         assert!(
             other.contains(&"/o/lib.rs".into()) && other.ends_with(&["--cap-lints=warn".into()])
         );
+        let checking = invocation(
+            "--crate-name a a.rs --emit=dep-info,link -C incremental=/t/i -C opt-level=3 \
+             --out-dir /t/deps -Cincremental=/t/i --test",
+        );
+        let expected = "--crate-name a a.rs -C opt-level=3 --test --emit=metadata --out-dir /o";
+        assert_eq!(checking.only_checking("/o".as_ref()).join(OsStr::new(" ")), expected);
     }
 
     #[test]

@@ -49,10 +49,20 @@ impl Messages {
     ///
     /// Those of the stream.
     pub fn hand_on(&self, to: &mut impl Write) -> io::Result<()> {
-        for line in &self.kept {
-            writeln!(to, "{line}")?;
-        }
-        Ok(())
+        self.kept.iter().try_for_each(|line| writeln!(to, "{line}"))
+    }
+
+    /// Whether the compiler has found something to say about the text.
+    pub fn has_diagnostics(&self) -> bool {
+        self.kept.iter().any(|line| is_diagnostic(line))
+    }
+
+    /// These, with the diagnostics of `other` in place of its own.
+    #[must_use]
+    pub fn with_diagnostics_of(mut self, other: Self) -> Self {
+        self.kept.retain(|line| !is_diagnostic(line));
+        self.kept.extend(other.kept.into_iter().filter(|line| is_diagnostic(line)));
+        self
     }
 
     /// The first error, as rustc prints it.
@@ -64,6 +74,10 @@ impl Messages {
             text.filter(|_| is_error).map(str::to_owned)
         })
     }
+}
+
+fn is_diagnostic(line: &str) -> bool {
+    line.starts_with(r#"{"$message_type":"diagnostic""#)
 }
 
 #[cfg(test)]
@@ -91,8 +105,18 @@ mod tests {
         assert!(messages.has_artifact());
         assert!(String::from_utf8_lossy(&out).contains("liba.rmeta"));
         assert_eq!(messages.first_error().as_deref(), Some("error: bad /work/a.rs"));
-        let mut rest = Vec::new();
-        messages.hand_on(&mut rest).expect("memory");
-        assert_eq!(String::from_utf8_lossy(&rest).lines().count(), 1);
+        let text = |messages: &Messages| {
+            let mut text = Vec::new();
+            messages.hand_on(&mut text).expect("memory");
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        assert_eq!(text(&messages).lines().count(), 1);
+        let mut other = Messages::default();
+        let said = "plain\n{\"$message_type\":\"diagnostic\",\"message\":\"good\"}\n";
+        other.read(said.as_bytes(), "/o", &mut io::sink()).expect("memory");
+        assert!(messages.has_diagnostics() && other.has_diagnostics());
+        let both = other.with_diagnostics_of(messages);
+        assert!(text(&both).starts_with("plain\n{") && text(&both).contains("bad"), "{both:?}");
+        assert!(!text(&both).contains("good"));
     }
 }

@@ -17,7 +17,7 @@ use overlay::Overlay;
 
 use crate::run::plan::{PLAN_VARIABLE, Plan};
 use crate::run::record::CrateRecord;
-use crate::splice::{self, AllocatorHooks, SplicedCrate};
+use crate::splice::{self, AllocatorHooks, LeftOut, SplicedCrate};
 use crate::voice::say;
 
 /// Whether this process was started by cargo in place of rustc: `arguments` are those after its own
@@ -37,7 +37,8 @@ pub fn compile(arguments: Vec<OsString>) -> ExitCode {
     match Wrapper::new(arguments).and_then(|wrapper| wrapper.run()) {
         Ok(status) => exit_code(status),
         Err(error) => {
-            eprintln!("error: mlprof cannot compile this crate: {error}");
+            let error = format_args!("error: mlprof cannot compile this crate: {error}");
+            profiler_core::output::say(error);
             ExitCode::FAILURE
         }
     }
@@ -146,6 +147,7 @@ impl Wrapper {
             let first = failure.lines().take(8).collect::<Vec<_>>().join("\n  ");
             say(&format!("warning: {} is built without hooks:\n  {first}", record.package));
             record.spliced.clear();
+            record.cautions.clear();
             record.unspliced = Some(failure);
         }
         Ok(status)
@@ -169,18 +171,49 @@ impl Wrapper {
         }
         let status = child.wait()?;
         if status.success() {
-            messages.hand_on(&mut io::stderr())?;
+            self.of_the_original(messages, true)?.hand_on(&mut io::stderr())?;
             self.rewrite_dep_info(&folder);
             if !record.spliced.is_empty() {
                 say(&format!("spliced {}: {}", record.package, summary(record)));
             }
         } else if messages.has_artifact() {
             // Cargo builds on it already.
-            messages.hand_on(&mut io::stderr())?;
+            self.of_the_original(messages, false)?.hand_on(&mut io::stderr())?;
         } else {
             return Ok(Err(messages.first_error().unwrap_or_else(|| status.to_string())));
         }
         Ok(Ok(status))
+    }
+
+    /// What the compiler says of the text as its author wrote it, in place of what it says of the text
+    /// with hooks. *Cost*: where there is something to say, the crate is looked at once more; nothing
+    /// is made of it.
+    fn of_the_original(&self, messages: Messages, is_compiled: bool) -> io::Result<Messages> {
+        if !messages.has_diagnostics() {
+            return Ok(messages);
+        }
+        let name = self.invocation.crate_name().unwrap_or_default();
+        let folder = format!("{name}{}-{}", self.invocation.extra_filename(), std::process::id());
+        let folder = self.plan.folder.join("checked").join(folder);
+        std::fs::create_dir_all(&folder)?;
+        let mut arguments = self.invocation.only_checking(&folder);
+        arguments.extend(self.lint_cap());
+        let mut child = self.command(&arguments).stderr(Stdio::piped()).spawn()?;
+        let mut original = Messages::default();
+        if let Some(said) = child.stderr.take() {
+            // Cargo is told of the files of the text with hooks.
+            original.read(said, "\0", &mut io::sink())?;
+        }
+        let status = child.wait()?;
+        let _ = std::fs::remove_dir_all(&folder);
+        // Otherwise the text with hooks has an error of its own, which must not be hidden.
+        let is_same = status.success() == is_compiled;
+        Ok(if is_same { messages.with_diagnostics_of(original) } else { messages })
+    }
+
+    /// What the hooks need must not fail a crate that forbids it.
+    fn lint_cap(&self) -> Option<OsString> {
+        (!self.invocation.caps_lints()).then(|| "--cap-lints=warn".into())
     }
 
     /// Puts hooks into the crate, if anything of it is selected.
@@ -192,15 +225,24 @@ impl Wrapper {
         let invocation = &self.invocation;
         let selection = &self.plan.selection;
         let is_selected = selection.concerns(&record.crate_name) || hooks != AllocatorHooks::None;
-        if !is_selected || invocation.is_proc_macro() || invocation.is_build_script() {
+        let Some(source) = invocation.source().filter(|_| is_selected) else { return Ok(None) };
+        let runs_elsewhere = if invocation.is_proc_macro() {
+            Some("procedural macros run in the compiler")
+        } else if invocation.is_build_script() {
+            Some("a build script runs while the program is built")
+        } else {
+            None
+        };
+        if let Some(reason) = runs_elsewhere {
+            let (path, file) = (record.crate_name.clone(), source.to_owned());
+            record.left_out = vec![LeftOut { path, file, line: 1, reason: reason.to_owned() }];
             return Ok(None);
         }
-        let Some(source) = invocation.source() else { return Ok(None) };
         let directory = std::env::current_dir()?;
         let root = directory.join(source);
         let name = &record.crate_name;
         let spliced = splice::splice_crate_and_allocator(&root, name, selection, hooks)?;
-        let files = note(spliced, record);
+        let (files, passed) = note(spliced, record);
         if files.is_empty() {
             return Ok(None);
         }
@@ -210,16 +252,17 @@ impl Wrapper {
         let top = if package.starts_with(&directory) { &directory } else { &package };
         let name = format!("{}{}", record.crate_name, invocation.extra_filename());
         let folder = self.plan.folder.join("overlay").join(name);
-        let overlay = Overlay::make(&folder, top, &files)?;
+        // Modules may be outside of what cargo compiles.
+        let mirrored =
+            top.ancestors().find(|above| passed.iter().all(|passed| passed.starts_with(above)));
+        let mirrored = mirrored.unwrap_or(top);
+        let overlay = Overlay::make(&folder, mirrored, &files, &passed)?;
         let mut more = self.additions();
-        // What the hooks need must not fail a crate that forbids it.
-        if !invocation.caps_lints() {
-            more.push("--cap-lints=warn".into());
-        }
+        more.extend(self.lint_cap());
         let mut remap = OsString::from("--remap-path-prefix=");
-        remap.push(overlay.path_of(top));
+        remap.push(overlay.path_of(mirrored));
         remap.push("=");
-        remap.push(top);
+        remap.push(mirrored);
         more.push(remap);
         // A relative root file stays relative, so that `file!()` is what it was.
         let is_below = source.is_relative() && top == &directory;
@@ -289,13 +332,19 @@ fn mentions_allocator(folder: &Path, depth: usize) -> bool {
     })
 }
 
-/// Keeps what is to be known of a crate; its changed files.
-fn note(spliced: SplicedCrate, record: &mut CrateRecord) -> BTreeMap<PathBuf, String> {
+/// Keeps what is to be known of a crate; its changed files, and the folders on the way to its files.
+fn note(
+    spliced: SplicedCrate,
+    record: &mut CrateRecord,
+) -> (BTreeMap<PathBuf, String>, Vec<PathBuf>) {
     record.spliced = spliced.spliced;
     record.left_out = spliced.left_out;
+    record.cautions = spliced.cautions;
+    record.unseen = spliced.unseen;
     record.unread = spliced.unread;
     record.seen = spliced.seen;
-    spliced.files.into_iter().map(|file| (file.path, file.text)).collect()
+    let files = spliced.files.into_iter().map(|file| (file.path, file.text)).collect();
+    (files, spliced.folders)
 }
 
 fn summary(record: &CrateRecord) -> String {

@@ -15,12 +15,18 @@ pub struct Overlay {
 
 impl Overlay {
     /// Makes the overlay anew. `top` is the folder above which nothing is mirrored; files that are
-    /// not in it are left out.
+    /// not in it are left out. `passed` are folders that the compiler goes through on its way to a
+    /// file, which must not be links: out of those `..` would lead into the original.
     ///
     /// # Errors
     ///
     /// Those of the file system.
-    pub fn make(folder: &Path, top: &Path, files: &BTreeMap<PathBuf, String>) -> io::Result<Self> {
+    pub fn make(
+        folder: &Path,
+        top: &Path,
+        files: &BTreeMap<PathBuf, String>,
+        passed: &[PathBuf],
+    ) -> io::Result<Self> {
         match std::fs::remove_dir_all(folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -28,9 +34,9 @@ impl Overlay {
         let overlay = Self { folder: folder.to_owned() };
         // Whatever happens, the folder that the compiler runs in is there.
         let mut real = BTreeSet::from([top]);
-        for file in files.keys() {
-            let folders = file.ancestors().skip(1).take_while(|folder| folder.starts_with(top));
-            real.extend(folders);
+        let folders = files.keys().filter_map(|file| file.parent());
+        for folder in folders.chain(passed.iter().map(PathBuf::as_path)) {
+            real.extend(folder.ancestors().take_while(|folder| folder.starts_with(top)));
         }
         // Sorted: a folder stands before what is in it.
         for folder in &real {
@@ -89,7 +95,7 @@ mod tests {
         // A second time over the first.
         for _ in 0..2 {
             let overlay =
-                Overlay::make(&place, &folder.path().join("work"), &files).expect("an overlay");
+                Overlay::make(&place, &folder.path().join("work"), &files, &[]).expect("made");
             let read = |path: &str| {
                 std::fs::read_to_string(overlay.path_of(&package).join(path)).expect("there")
             };
@@ -101,5 +107,11 @@ mod tests {
         }
         let original = std::fs::read_to_string(package.join("src/net/mod.rs")).expect("there");
         assert_eq!(original, "b");
+        // A way that leaves a folder in which nothing is changed.
+        let files = BTreeMap::from([(package.join("data/x.txt"), "changed".to_owned())]);
+        let passed = [package.join("src/net")];
+        let overlay = Overlay::make(&place, folder.path(), &files, &passed).expect("made");
+        let way = overlay.path_of(&package).join("src/net/../../data/x.txt");
+        assert_eq!(std::fs::read_to_string(way).expect("there"), "changed");
     }
 }

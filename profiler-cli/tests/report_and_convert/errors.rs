@@ -71,6 +71,24 @@ fn what_is_compressed_is_read_whatever_it_is_called() {
     }
 }
 
+/// As bombs do: little that becomes much.
+#[test]
+fn a_small_file_does_not_unpack_to_all_memory() {
+    let folder = Folder::new();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let mut write = |bytes: &[u8]| std::io::Write::write_all(&mut encoder, bytes).expect("memory");
+    write(b"{\"profiler\": \"");
+    (0..64).for_each(|_| write(&[b'a'; 1 << 20]));
+    write(b"\"}");
+    let bytes = encoder.finish().expect("memory");
+    assert!(bytes.len() < 100_000, "{}", bytes.len());
+    let file = folder.file("bomb.json.gz", &bytes);
+    for error in both(text(&file)) {
+        assert!(error.contains("cannot read ") && error.contains("bomb.json.gz"), "{error:.300}");
+        assert!(error.contains("unpacks to more than 200 times its size"), "{error:.300}");
+    }
+}
+
 #[test]
 fn wrong_arguments_are_told_with_what_is_right() {
     let folder = Folder::new();
@@ -88,4 +106,30 @@ fn wrong_arguments_are_told_with_what_is_right() {
         let error = refused(&[&arguments[..], &[text(&file)]].concat());
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
+}
+
+/// What cannot be said changes no status, and is no panic.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_standard_error_changes_nothing() {
+    let folder = Folder::new();
+    let file = folder.report("run.json", &simple());
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("a device");
+    let status = |arguments: &[&str], output: std::process::Stdio| {
+        let mut command = crate::runs::command(arguments);
+        command.stdout(output).stderr(full()).status().expect("started").code()
+    };
+    let missing = folder.path().join("missing.json");
+    for arguments in [&["report", text(&missing)][..], &["report", text(&file), "--sort", "no"]] {
+        assert_eq!(status(arguments, std::process::Stdio::null()), Some(2), "{arguments:?}");
+    }
+    assert_eq!(status(&["report", text(&file)], full().into()), Some(2), "both are full");
+    assert_eq!(status(&["report"], std::process::Stdio::null()), Some(2), "no file is named");
+    let convert = ["convert", text(&file), "--to", "json"];
+    assert_eq!(status(&convert, std::process::Stdio::null()), Some(0));
+    assert_eq!(status(&convert, full().into()), Some(2));
+    // As a compiler, which is what cargo calls it as.
+    let mut compiler = crate::runs::command(&["/nowhere/rustc", "src/lib.rs", "--crate-name", "x"]);
+    compiler.env(profiler_cli::run::plan::PLAN_VARIABLE, missing).stderr(full());
+    assert_eq!(compiler.status().expect("started").code(), Some(1));
 }

@@ -5,9 +5,10 @@ use profiler_core::report::lines::{FunctionLines, LineMemory, LineStatistics};
 use profiler_core::report::lines_text::LinesOptions;
 use profiler_core::report::memory::{MemoryTree, PathMemory};
 use profiler_core::report::samples::{SampledCode, Samples, StackNode};
+use profiler_core::report::samples_page::SampleOrder;
 use profiler_core::report::{
     LinesReport, MemoryReport, ReportHeader, SamplesReport, lines_memory, lines_text, memory,
-    samples_page,
+    number, samples_page,
 };
 use serde_json::Value;
 
@@ -109,8 +110,10 @@ fn each_kind_is_printed_as_its_profiler_does() {
     let samples = SamplesReport { header: header(), samples: samples() };
     let file = folder.report("samples.json", &Report::Samples(samples.clone()));
     assert_eq!(printed(&["report", text(&file)]), samples_page::paint(&samples));
-    let error = refused(&["report", text(&file), "--sort", "self"]);
-    assert!(error.contains("--sort is not for samples"), "{error}");
+    let sorted = printed(&["report", text(&file), "--sort", "waiting"]);
+    assert_eq!(sorted, samples_page::paint_ordered(&samples, SampleOrder::Waiting));
+    let error = refused(&["report", text(&file), "--sort", "calls"]);
+    assert!(error.contains("samples cannot be sorted by \"calls\""), "{error}");
 
     let report = memory_report();
     let file = folder.report("memory.json", &Report::Memory(report.clone()));
@@ -158,6 +161,13 @@ fn samples_are_stacks_of_the_time_they_stand_for() {
     let error = refused(&["convert", text(&alone), "--to", "prof"]);
     assert!(error.contains("it can be converted to folded, svg, speedscope, json"), "{error}");
 
+    let waiting = printed(&["convert", text(&alone), "--to", "folded", "--waiting", "-o", "-"]);
+    let expected = "training_step 1000000\n\
+                    training_step;model::forward (src/model.rs:7) 1000000\n\
+                    training_step;model::forward (src/model.rs:7);sgemm 1000000\n\
+                    training_step;sgemm 1000000\n";
+    assert_eq!(waiting, expected);
+
     // Beside the exact calls of an Advanced profiler.
     let Report::Advanced(mut report) = advanced() else { panic!("an Advanced report") };
     let without = folder.report("without.json", &Report::Advanced(report.clone()));
@@ -192,4 +202,39 @@ fn memory_is_stacks_of_bytes() {
     );
     let error = refused(&["convert", text(&file), "--to", "svg", "--memory", "copies"]);
     assert!(error.contains("there is nothing in it"), "{error}");
+}
+
+/// A number of a line says nothing of how many lines there are.
+#[test]
+fn lines_far_apart_are_few_lines_of_a_table() {
+    let folder = Folder::new();
+    for far in [3_000_000, u32::MAX] {
+        let mut report = lines();
+        report.functions.truncate(1);
+        let function = &mut report.functions[0];
+        function.source = None;
+        function.lines.push(LineStatistics { line: far, ..function.lines[0] });
+        let file = folder.report("far.json", &Report::Lines(report.clone()));
+        let printed_text = printed(&["report", text(&file)]);
+        assert!(printed_text.len() < 200_000, "{} bytes", printed_text.len());
+        let rows = |line: u32| {
+            let number = line.to_string();
+            printed_text
+                .lines()
+                .filter(|row| row.split_whitespace().next() == Some(&number))
+                .count()
+        };
+        // In the table of times and in that of memory.
+        assert_eq!((rows(2), rows(502), rows(503), rows(far)), (2, 2, 0, 2));
+        // The first line and 500 after the second are listed, and both that have numbers.
+        let blank = number::grouped(u64::from(far) - 503);
+        let said = format!("{blank} lines without numbers are not listed.");
+        assert_eq!(printed_text.matches(&said).count(), 2, "{said}");
+        // With a text that ends before.
+        report.functions[0].source = lines().functions[0].source.clone();
+        let file = folder.report("far.json", &Report::Lines(report));
+        let printed_text = printed(&["report", text(&file)]);
+        let said = "1 lines with numbers are not within the function's text.";
+        assert_eq!(printed_text.matches(said).count(), 2, "{printed_text}");
+    }
 }

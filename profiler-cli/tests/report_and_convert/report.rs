@@ -105,6 +105,13 @@ fn ops_are_sorted_and_counted() {
     let arguments = ["report", text(&file), "--sort", "count", "--limit", "3"];
     let expected = tensor_page::paint(&report, &options);
     assert_eq!(printed(&arguments), expected);
+    for (key, same) in [("calls", "count"), ("mean", "cpu_time"), ("self", "self_cpu_time_total")] {
+        let by = |key| printed(&["report", text(&file), "--sort", key, "--limit", "3"]);
+        assert_eq!(by(key), by(same), "{key}");
+    }
+    for key in ["memory", "flops"] {
+        assert!(printed(&["report", text(&file), "--sort", key]).contains("# of Calls"), "{key}");
+    }
     assert_eq!(printed(&[&arguments[..], &["--group-by", "shapes"]].concat()), expected);
     assert!(expected.contains("[[4, 8]]"), "{expected}");
     let error = refused(&["report", text(&file), "--group-by", "module, stack 3"]);

@@ -2,9 +2,10 @@
 
 use std::io::Read;
 
+use profiler_core::trace::flame;
 use serde_json::Value;
 
-use crate::runs::{Folder, Recorded, printed, refused, tensor, text};
+use crate::runs::{Folder, Recorded, mlprof, printed, refused, tensor, text};
 
 fn unpacked(recorded: &Recorded) -> String {
     let mut json = String::new();
@@ -133,4 +134,40 @@ fn a_trace_is_no_report_and_has_no_functions() {
     );
     let error = refused(&["report", text(&recorded.trace)]);
     assert!(error.contains("`mlprof convert --to`"), "{error}");
+}
+
+/// Text that grows with the square of the depth has an end, which is said; nothing is lost.
+#[test]
+fn the_deepest_nesting_is_cut_and_its_time_kept() {
+    let folder = Folder::new();
+    for depth in [20_000_u64, 100_000] {
+        let slice = |level: u64| {
+            let (start, duration) = (level, 2 * depth - 2 * level);
+            format!(
+                "{{\"ph\":\"X\",\"name\":\"recursion_into_the_deep\",\"pid\":1,\"tid\":1,\
+                 \"ts\":{start},\"dur\":{duration}}}"
+            )
+        };
+        let slices: Vec<String> = (0..depth).map(slice).collect();
+        let trace = format!("{{\"traceEvents\":[{}]}}", slices.join(","));
+        let file = folder.file("deep.pt.trace.json", trace);
+        let output = mlprof(&["convert", text(&file), "--to", "folded", "-o", "-"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert!(output.stdout.len() as u64 <= flame::MOST_BYTES + (1 << 20), "{depth}");
+        assert!(said.contains("slices are further inside than stacks go"), "{said}");
+        let folded = String::from_utf8(output.stdout).expect("text");
+        let values = folded.lines().map(|line| line.rsplit_once(' ').expect("a value"));
+        let values: Vec<(&str, u64)> =
+            values.map(|(stack, value)| (stack, value.parse().expect("a number"))).collect();
+        assert_eq!(values.iter().map(|(_, value)| value).sum::<u64>(), 2 * depth);
+        let is_cut = |(stack, _): &&(&str, u64)| stack.ends_with(flame::CUT);
+        assert_eq!(values.iter().filter(is_cut).count(), 1);
+        // Of what happened when nothing is cut.
+        printed(&["convert", text(&file), "--to", "speedscope"]);
+        let json = std::fs::read_to_string(folder.path().join("deep.speedscope.json"));
+        let json: Value = serde_json::from_str(&json.expect("a file")).expect("JSON");
+        let events = json["profiles"][0]["events"].as_array().expect("events");
+        assert_eq!(events.len() as u64, 2 * depth);
+    }
 }

@@ -26,12 +26,15 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
         ("counting::Circle::area", 2),
         ("counting::Shape::doubled", 3),
         ("counting::leaf", 100),
-        // Polled twice, and each poll is a call, as each resumption is to Python's cProfile.
-        ("counting::add_slowly", 2),
+        // Polled twice, and called once.
+        ("counting::add_slowly", 1),
         ("counting::made_twice", 1),
     ]);
     assert_eq!(shop.calls(), all);
-    assert!(run.stdout.contains("counting::fibonacci"), "the table is printed: {run:?}");
+    assert!(run.stderr.contains("counting::fibonacci"), "the table is printed: {run:?}");
+    assert!(run.stderr.contains("(counting::add_slowly) (polled 2 times)"), "{run:?}");
+    assert_eq!(shop.polls().get("counting::add_slowly"), Some(&2));
+    assert_eq!(shop.polls().get("counting::leaf"), Some(&0));
     assert!(run.stderr.contains("left out"), "constant is a const fn: {run:?}");
 
     // Other functions of the same crate: only that one is compiled again, and its dependents.
@@ -44,7 +47,7 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
     assert_eq!(shop.calls(), expected(&[("counting::leaf", 100)]));
     assert!(run.stderr.contains("Compiling counting"), "{run:?}");
     assert!(!run.stderr.contains("Compiling tools"), "{run:?}");
-    assert!(!run.stdout.contains("counting::leaf"), "quiet: {run:?}");
+    assert!(!run.stderr.contains("Profile stats for"), "quiet: {run:?}");
     assert!(run.stderr.contains("function counting::leaf"), "explained: {run:?}");
 
     // The same once more: nothing to compile.
@@ -53,6 +56,16 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
         "cargo run --release",
     );
     assert!(!run.stderr.contains("Compiling"), "{run:?}");
+}
+
+#[test]
+fn what_is_made_elsewhere_is_explained() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--functions app::** --explain", "cargo build");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let included =
+        "left out include!(concat!(env!(\"OUT_DIR\"),\"/made.rs\")): a file that is included";
+    assert!(run.stderr.contains(included), "{run:?}");
 }
 
 #[test]

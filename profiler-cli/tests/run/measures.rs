@@ -28,7 +28,7 @@ fn every_line_is_counted_and_the_table_is_printed() {
     let shop = Shop::open();
     let run = shop.mlprof("--lines counting::fibonacci,counting::spin", "cargo run -- spin");
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.stdout.contains("Timer unit: 1e-06 s"), "{run:?}");
+    assert!(run.stderr.contains("Timer unit: 1e-06 s"), "{run:?}");
     let fibonacci = lines(&shop, "counting::fibonacci");
     assert_eq!(fibonacci.values().map(|line| line.hits).collect::<Vec<_>>(), [276]);
     let spin = lines(&shop, "counting::spin");
@@ -47,18 +47,18 @@ fn functions_that_never_ran_are_shown_unless_they_are_not_wanted() {
     assert_eq!(run.code, Some(0), "{run:?}");
     let never_ran = ["counting::load", "counting::never_called", "counting::spin"];
     for name in never_ran {
-        assert!(run.stdout.contains(&format!("Function: {name} at line")), "{name}: {run:?}");
+        assert!(run.stderr.contains(&format!("Function: {name} at line")), "{name}: {run:?}");
         assert_eq!(lines(&shop, name), BTreeMap::new());
     }
     assert!(!lines(&shop, "counting::leaf").is_empty());
     // What is not compiled is not there, nor is what cannot have a hook.
     for name in ["counting::tests::fibonacci_of_ten", "counting::constant"] {
-        assert!(!run.stdout.contains(name), "{run:?}");
+        assert!(!run.stderr.contains(name), "{run:?}");
     }
     let run = shop.mlprof("--lines counting::** --skip-zero", "cargo run");
-    assert!(run.stdout.contains("Function: counting::leaf at line"), "{run:?}");
+    assert!(run.stderr.contains("Function: counting::leaf at line"), "{run:?}");
     for name in never_ran {
-        assert!(!run.stdout.contains(name), "{name}: {run:?}");
+        assert!(!run.stderr.contains(name), "{name}: {run:?}");
     }
 }
 
@@ -83,7 +83,7 @@ fn memory_is_that_of_the_lines_and_functions_that_allocate_it() {
     let shop = Shop::open();
     let run = shop.mlprof("--memory counting::load", "cargo run -- load");
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.stdout.contains("Mem usage"), "{run:?}");
+    assert!(run.stderr.contains("Mem usage"), "{run:?}");
     let load = lines(&shop, "counting::load");
     let increment = |text: &str| {
         let memory = load[text].memory.as_ref();
@@ -121,7 +121,7 @@ fn samples_find_the_function_that_is_busy() {
         samples.function(function).map(|code| code.name.clone()).unwrap_or_default()
     };
     let spin = all.functions.iter().find(|function| name(function).contains("counting::spin"));
-    let spin = spin.unwrap_or_else(|| panic!("{}", run.stdout));
+    let spin = spin.unwrap_or_else(|| panic!("{}", run.stderr));
     // It is busy with nothing else, once it has started.
-    assert!(spin.total.working_ticks * 2 > all.all.working_ticks, "{}", run.stdout);
+    assert!(spin.total.working_ticks * 2 > all.all.working_ticks, "{}", run.stderr);
 }

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use profiler_core::Report;
+use profiler_core::report::advanced::CallStatistics;
 use tempfile::TempDir;
 
-/// A copy of `tests/shop`.
+/// A copy of `tests/shop`, or of another program in `tests`.
 pub struct Shop {
     folder: TempDir,
+    /// Where it is in the copy.
+    below: &'static str,
 }
 
 /// What a command said and how it ended.
@@ -34,14 +37,24 @@ impl From<Output> for Finished {
 
 impl Shop {
     pub fn open() -> Self {
+        Self::copy_of("shop")
+    }
+
+    /// Another program of this folder.
+    pub fn copy_of(program: &str) -> Self {
+        Self::below(program, "")
+    }
+
+    /// A copy of a folder of the tests, with the program in a folder of it.
+    pub fn below(name: &str, below: &'static str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shop");
+        let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
         copy(&original, &folder.path().join("shop"));
-        Self { folder }
+        Self { folder, below }
     }
 
     pub fn path(&self, below: &str) -> PathBuf {
-        self.folder.path().join("shop").join(below)
+        self.folder.path().join("shop").join(self.below).join(below)
     }
 
     /// A command in the shop's folder, without what this process was told by cargo.
@@ -60,6 +73,7 @@ impl Shop {
             .env("CARGO_NET_OFFLINE", "true")
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_PROFILE_DEV_DEBUG")
             .env_remove("RUSTDOCFLAGS")
             .stdin(Stdio::null());
         command
@@ -110,13 +124,22 @@ impl Shop {
 
     /// Calls by name of the function, of all processes together.
     pub fn calls(&self) -> BTreeMap<String, u64> {
+        self.sums(|calls| calls.total_calls)
+    }
+
+    /// Polls of async functions, by name.
+    pub fn polls(&self) -> BTreeMap<String, u64> {
+        self.sums(|calls| calls.polls)
+    }
+
+    fn sums(&self, of: impl Fn(&CallStatistics) -> u64) -> BTreeMap<String, u64> {
         let mut calls = BTreeMap::new();
         for report in self.reports().into_values() {
             let Report::Advanced(report) = report else { continue };
             for function in report.actions.into_iter().flat_map(|action| action.functions) {
                 if function.function.file != "~" {
                     let sum = calls.entry(function.function.name).or_insert(0);
-                    *sum += function.calls.total_calls;
+                    *sum += of(&function.calls);
                 }
             }
         }

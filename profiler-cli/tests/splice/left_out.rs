@@ -86,6 +86,32 @@ fn a_crate_that_is_not_selected_is_not_even_read() {
 }
 
 #[test]
+fn what_makes_functions_elsewhere_is_named() {
+    let (_folder, root, spliced) = spliced(
+        "include!(concat!(env!(\"OUT_DIR\"), \"/made.rs\"));
+         #[derive(Debug, serde::Serialize)] struct A; #[derive(Serialize)] struct B;
+         macro_rules! own { ($f:ident) => { fn $f() {} } } own!(f);
+         others::items! { fn g() {} }
+         fn h() { println!(\"\"); }",
+    );
+    let unseen: Vec<_> = spliced.unseen.iter().map(|one| (one.path.as_str(), one.line)).collect();
+    let expected = [
+        ("derive(Serialize)", 2),
+        ("include!(concat!(env!(\"OUT_DIR\"),\"/made.rs\"))", 1),
+        ("items!", 4),
+    ];
+    assert_eq!(unseen, expected);
+    assert!(spliced.unseen[0].reason.ends_with("(2 times)") && spliced.unseen[0].file == root);
+}
+
+#[test]
+fn words_of_later_editions_are_names_in_the_first() {
+    let (_folder, _, spliced) = spliced("fn async() { try!(await::f()) } fn g() { async() }");
+    assert_eq!((spliced.unread.len(), spliced.spliced.len()), (0, 2));
+    assert_eq!(spliced.seen, ["it::async", "it::g"]);
+}
+
+#[test]
 fn methods_of_traits_are_seen_with_type_and_trait() {
     let (_folder, _, spliced) = spliced("impl a::Tr<u8> for b::Ty<u8> { fn f() {} }");
     assert_eq!(spliced.seen, ["it::<Ty as Tr>::f"]);

@@ -47,6 +47,8 @@ fn arguments_that_are_tensors_are_told_with_shape_and_type() {
         format!("1 1 toy::stack {{1 {real}"),
         format!("1 2 toy::soft_max2d_backward {real}"),
         "1 4 optimizer_step".to_owned(),
+        // Named by what it runs.
+        format!("1 6 toy::rms-norm {real}"),
     ];
     let mut expected = expected.to_vec();
     let mut found = calls(&fixture.run(ACTIONS | OPS | SHAPES));
@@ -62,6 +64,7 @@ fn without_shapes_nothing_is_told_and_actions_are_asked_for_apart() {
     assert!(
         ops.contains(&"2 1 toy::matmul".to_owned()) && ops.contains(&"3 1 toy::conv2d".to_owned())
     );
+    assert!(ops.contains(&"1 6 toy::rms-norm".to_owned()), "{ops:#?}");
     assert!(!ops.iter().any(|call| call.contains("optimizer_step")));
     assert_eq!(calls(&fixture.run(ACTIONS | SHAPES)), ["1 4 optimizer_step"]);
     let steps = fixture.result.spliced.iter().filter(|one| one.kind == HookKind::Step);

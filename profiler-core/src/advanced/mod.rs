@@ -1,5 +1,6 @@
 //! The Advanced profiler: which functions the time of every action went to.
 
+mod missing;
 #[cfg(feature = "sampling")]
 mod sampled;
 mod snapshot;
@@ -12,7 +13,7 @@ use self::tree::CallTree;
 use crate::hook::{self, RegionSink};
 use crate::recorder::Recorder;
 use crate::report::{AdvancedReport, Report, prof, pstats};
-use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
+use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 
 /// How many lines of an action's table are shown, as Python's `print_stats` takes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -119,7 +120,9 @@ impl AdvancedProfiler {
         let samples = None;
         hook::deliver_regions();
         let report = summarize::summarize(self.recorder.collect(), &self.output.run());
-        AdvancedReport { samples, ..report }
+        let mut report = AdvancedReport { samples, ..report };
+        missing::note(&mut report);
+        report
     }
 
     /// Samples that follow belong to the session that has just begun.
@@ -138,12 +141,20 @@ impl Profiler for AdvancedProfiler {
         self.recorder.stop(action)
     }
 
+    fn is_open(&self, action: Action) -> bool {
+        self.recorder.is_open(action)
+    }
+
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
         Some(self.recorder.region_sink())
     }
 
     fn interest(&self) -> Interest {
         Interest::ACTIONS | Interest::FUNCTIONS
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        self.recorder.unbound(work);
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -173,6 +184,7 @@ impl Profiler for AdvancedProfiler {
 
     fn describe(&self) {
         let report = self.snapshot();
+        crate::missing::tell(&self.output, &missing::of(&report));
         if self.dump_stats {
             for action in &report.actions {
                 let content = prof::encode(action);

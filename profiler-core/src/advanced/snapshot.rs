@@ -8,14 +8,22 @@ use crate::action::Action;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) calls: u64,
+    /// How often a call went on: polls of an async function after the first.
+    pub(super) resumptions: u64,
     pub(super) primitive: u64,
     pub(super) cumulative: u64,
     pub(super) own: u64,
 }
 
 impl Counts {
+    /// Those of something that goes on, and is no call.
+    pub(super) fn of_resumptions(self) -> Self {
+        Self { calls: 0, primitive: 0, resumptions: self.calls, ..self }
+    }
+
     pub(super) fn add(&mut self, other: Self) {
         self.calls += other.calls;
+        self.resumptions += other.resumptions;
         self.primitive += other.primitive;
         self.cumulative += other.cumulative;
         self.own += other.own;
@@ -86,7 +94,7 @@ impl TreeSnapshot {
     }
 
     /// Adds `counts` to the calls of `action` from `parent`; the place called.
-    fn add_child(&mut self, parent: usize, action: Action, counts: Counts) -> usize {
+    pub(super) fn add_child(&mut self, parent: usize, action: Action, counts: Counts) -> usize {
         let next = self.places.len();
         let child = *self.children.entry((parent, action)).or_insert(next);
         if child == next {
@@ -98,7 +106,7 @@ impl TreeSnapshot {
     }
 
     /// Adds `counts` to the recursive calls of `action` from `parent`.
-    fn add_back(&mut self, parent: usize, action: Action, counts: Counts) {
+    pub(super) fn add_back(&mut self, parent: usize, action: Action, counts: Counts) {
         let back = &mut self.places[parent].back;
         let position = *self.back.entry((parent, action)).or_insert(back.len());
         match back.get_mut(position) {

@@ -24,8 +24,9 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
         profiles.add(part.sub_stage, &part.snapshot);
     }
     let places = collected.parts.iter().flat_map(|part| &part.snapshot.places);
-    let back = |place: &Place| place.back.iter().map(|(_, counts)| counts.calls).sum::<u64>();
-    let scopes = places.map(|place| place.counts.calls + back(place)).sum();
+    let measured = |counts: &Counts| counts.calls + counts.resumptions;
+    let back = |place: &Place| place.back.iter().map(|(_, counts)| measured(counts)).sum::<u64>();
+    let scopes = places.map(|place| measured(&place.counts) + back(place)).sum();
     let seconds_per_scope = seconds_per_scope::<AdvancedProfiler>(AdvancedProfiler::aside);
     let mut header = header(&collected, run, scopes, seconds_per_scope);
     let overflowed: u64 = collected.parts.iter().map(|part| part.snapshot.overflowed).sum();
@@ -197,6 +198,7 @@ fn startup_profile(startup: StartupDurations) -> ActionProfile {
     let calls = |self_seconds, cumulative_seconds| CallStatistics {
         total_calls: 1,
         primitive_calls: 1,
+        polls: 0,
         self_seconds,
         cumulative_seconds,
     };
@@ -276,6 +278,7 @@ fn statistics(counts: Counts, rate: Rate) -> CallStatistics {
     CallStatistics {
         total_calls: counts.calls,
         primitive_calls: counts.primitive,
+        polls: if counts.resumptions == 0 { 0 } else { counts.calls + counts.resumptions },
         self_seconds: rate.seconds(counts.own),
         cumulative_seconds: rate.seconds(counts.cumulative),
     }

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use rustc_hash::FxHashMap;
 
-use super::snapshot::{Counts, Place, TreeSnapshot};
+use super::snapshot::{Counts, TreeSnapshot};
 use crate::NeverStarted;
 use crate::action::{Action, Callsite};
 use crate::clock::{Clock, counter};
@@ -156,16 +156,18 @@ impl CallTree {
             // One more edge per node at the most, and no more nodes: everything below leads back
             // to the overflow's own node.
         }
+        // What goes on is as deep in the recursion as a call.
+        let called = action.resumed().unwrap_or(action);
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        let function = node.function_of(action);
+        let function = node.function_of(called);
         let open = functions.get(&function).copied();
         // What is not open is not on the way down. That spares walking up, which would make deep
         // trees slow to grow.
         // SAFETY: the counts of functions are in nodes, which live as long as the tree.
         let is_open = open.is_some_and(|open| unsafe { &*open }.get() > 0);
-        let ancestor = if is_open { node.on_the_way_down_to(action) } else { None };
+        let ancestor = if is_open { node.on_the_way_down_to(called) } else { None };
         let to = ancestor
-            .unwrap_or_else(|| self.nodes.add(Node::below(node, action, self.nodes.len() as u32)));
+            .unwrap_or_else(|| self.nodes.add(Node::below(node, called, self.nodes.len() as u32)));
         let edge = self.edges.add(Edge {
             action,
             leads_back: ancestor.is_some(),
@@ -228,6 +230,7 @@ impl Edge {
         let calls = self.calls.get_published();
         Counts {
             calls,
+            resumptions: 0,
             primitive: self.primitive.get(),
             cumulative: span(self.cumulative.get()),
             own: span(self.own.get()),
@@ -309,16 +312,21 @@ impl Table for CallTree {
     fn snapshot(&self) -> TreeSnapshot {
         let mut snapshot = TreeSnapshot::default();
         snapshot.overflowed = self.overflowed.get();
+        // The place of every node: what is called and what goes on have nodes of their own, and one
+        // place. Each node but the root is led to by one edge that does not lead back, and was made
+        // with it, so they are numbered in the order of these edges.
+        let mut places = vec![0];
         for edge in self.edges.iter() {
-            // SAFETY: nodes live as long as the tree. Their numbers are those of their places: each
-            // but the root is led to by one edge that does not lead back, and was made with it.
-            let parent = unsafe { &*edge.from }.number as usize;
+            // SAFETY: nodes live as long as the tree.
+            let parent = places[unsafe { &*edge.from }.number as usize];
+            let (action, counts) = match edge.action.resumed() {
+                Some(resumed) => (resumed, edge.counts().of_resumptions()),
+                None => (edge.action, edge.counts()),
+            };
             if edge.leads_back {
-                snapshot.places[parent].back.push((edge.action, edge.counts()));
+                snapshot.add_back(parent, action, counts);
             } else {
-                let place = snapshot.places.len();
-                snapshot.places.push(Place::called(edge.action, edge.counts()));
-                snapshot.places[parent].children.push(place);
+                places.push(snapshot.add_child(parent, action, counts));
             }
         }
         snapshot

@@ -5,7 +5,7 @@
 //! at any time, also before `main` and while the thread is torn down.
 
 use super::thread::Thread;
-use super::{switch, thread, tracker};
+use super::{survivors, switch, thread, tracker};
 use crate::hook::{self, MemoryChange, MemoryDevice};
 
 /// Smaller copies are not worth a row.
@@ -50,6 +50,9 @@ pub fn freed(address: usize, bytes: usize) {
             return;
         }
         thread.free(bytes as u64);
+        if state & switch::KEPT != 0 {
+            survivors::freed(address);
+        }
         if state & switch::EVENTS != 0 && !is_uncounted {
             tell(thread, address, bytes, -1);
         }
@@ -93,6 +96,9 @@ pub fn copied(bytes: usize) {
 fn follow(thread: &Thread, state: u32, address: usize, bytes: usize) {
     if state & switch::BLOCKS != 0 {
         tracker::allocated(address, bytes, thread.path(), || thread.live());
+    }
+    if state & switch::KEPT != 0 {
+        survivors::allocated(address, bytes);
     }
     if state & switch::EVENTS != 0 {
         tell(thread, address, bytes, 1);

@@ -14,6 +14,8 @@ pub(super) const TALLIES: u32 = 1 << 1;
 pub(super) const BLOCKS: u32 = 1 << 2;
 /// Tell the active profiler.
 pub(super) const EVENTS: u32 = 1 << 3;
+/// Remember the blocks of works that are [followed](super::kept_by).
+pub(super) const KEPT: u32 = 1 << 4;
 
 static STATE: AtomicU32 = AtomicU32::new(UNSEEN);
 /// How many want [`TALLIES`]; also the lock of changes.
@@ -54,7 +56,7 @@ pub(super) const fn is_counting(state: u32) -> bool {
 /// Whether somebody wants to know more of a block than its size.
 #[inline(always)]
 pub(super) const fn is_following(state: u32) -> bool {
-    state & (BLOCKS | EVENTS) != 0
+    state & (BLOCKS | EVENTS | KEPT) != 0
 }
 
 pub(super) fn set(bit: u32, is_set: bool) {

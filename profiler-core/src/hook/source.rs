@@ -20,6 +20,12 @@ pub trait Source: Send + Sync {
     /// device if need be. By default there is nothing.
     fn flush(&self) {}
 
+    /// What it tells the ops of, such as `libtorch`, for reports in which there are none; `None` (the
+    /// default) for a source that tells of something else.
+    fn ops_of(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether [`context_changed`](Self::context_changed) is to be called. Asked at registration and
     /// after each change of wishes.
     fn wants_context(&self) -> bool {
@@ -129,6 +135,14 @@ pub(crate) fn context_changed(context: Context) {
     for source in sources().into_iter().filter(|source| source.wants_context()) {
         source.context_changed(context);
     }
+}
+
+/// What the registered sources tell the ops of.
+pub(crate) fn sources_of_ops() -> Vec<&'static str> {
+    let mut known: Vec<_> = sources().iter().filter_map(|source| source.ops_of()).collect();
+    known.sort_unstable();
+    known.dedup();
+    known
 }
 
 /// Outside of the lock, since they may open scopes themselves.

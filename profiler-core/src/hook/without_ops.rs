@@ -1,9 +1,10 @@
 //! For frameworks that give no hook for their ops.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Source, note, register};
 use crate::Interest;
+use crate::missing::Missing;
 
 /// Says in the report of a profiler that wants ops why there are none.
 struct WithoutOps(&'static str);
@@ -12,20 +13,27 @@ impl Source for WithoutOps {
     fn interest_changed(&self, interest: Interest) {
         let framework = self.0;
         if interest.contains(Interest::OPS) && !crate::spliced::has_ops_of(framework) {
-            note(&format!(
-                "{framework} gives no hook for its tensor ops: run the program by `mlprof run --ops \
-                 …` to have them. Actions, modules and functions are shown"
-            ));
+            note(&Missing::OpsOf(framework).to_string());
         }
     }
+}
+
+fn named() -> MutexGuard<'static, Vec<&'static str>> {
+    static NAMED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The frameworks of which that was said, but for those that `mlprof run` has put hooks into.
+pub(crate) fn frameworks_without_ops() -> Vec<&'static str> {
+    let named = named().clone();
+    named.into_iter().filter(|framework| !crate::spliced::has_ops_of(framework)).collect()
 }
 
 /// Has reports say that `framework` gives no hook for its tensor ops, so that nobody takes a table
 /// without ops for a program without ops. For plugins; the same framework may be named many times.
 pub fn announce_without_ops(framework: &'static str) {
-    static NAMED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     {
-        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = named();
         if named.contains(&framework) {
             return;
         }

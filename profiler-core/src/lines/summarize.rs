@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::block::{Block, LineSnapshot, now};
 use super::{DeclaredFunction, registry, source_hash};
 use crate::clock::Rate;
+use crate::missing::{self, Missing};
 use crate::report::lines::{FunctionLines, LineStatistics};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{RunContext, allocation};
@@ -31,8 +32,11 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
     let functions = sums
         .into_values()
         .filter_map(|sum| Some(function(&sum, sum.declared.as_ref()?, rate, &mut sources)))
-        .collect();
+        .collect::<Vec<_>>();
     notes.extend(sources.notes);
+    if functions.is_empty() {
+        missing::note(&[Missing::Lines], &mut notes);
+    }
     let run = RunContext::from_environment();
     LinesReport {
         header: ReportHeader {

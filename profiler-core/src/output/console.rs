@@ -12,6 +12,11 @@ impl Console<'static> {
     pub(super) fn standard() -> Self {
         Self { stdout: Box::new(io::stdout()), stderr: Box::new(io::stderr()) }
     }
+
+    /// Everything to standard error.
+    pub(super) fn standard_error() -> Self {
+        Self { stdout: Box::new(io::stderr()), stderr: Box::new(io::stderr()) }
+    }
 }
 
 impl<'streams> Console<'streams> {
@@ -44,4 +49,13 @@ impl<'streams> Console<'streams> {
         let _ = self.stderr.write_all(text.as_bytes());
         let _ = self.stderr.flush();
     }
+}
+
+/// A line on standard error, as `eprintln!` writes it; but where that is full or closed, nobody is left
+/// to tell, which is no reason to panic.
+pub fn say(line: impl std::fmt::Display) {
+    let mut stderr = io::stderr().lock();
+    // In one write, so that lines of several processes do not mix.
+    let _ = stderr.write_all(format!("{line}\n").as_bytes());
+    let _ = stderr.flush();
 }

@@ -1,15 +1,17 @@
 //! Writing to disk.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::patient::{self, PatientFile};
+use super::temporary::TemporaryFile;
 
 /// Adds `text` to the end of the file, which is made with its directories if need be. In one
 /// write, so that processes that share a file do not mix their lines.
 pub(super) fn append(path: &Path, text: &str) -> io::Result<()> {
     create_parent(path)?;
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    let mut file = PatientFile::open(OpenOptions::new().append(true).create(true), path)?;
     file.write_all(text.as_bytes())
 }
 
@@ -34,70 +36,81 @@ pub(crate) fn write_whole(
 ///
 /// A device or a pipe has no such moment; it is written as one goes.
 #[derive(Debug)]
-pub(crate) struct WholeFile {
-    file: File,
-    path: PathBuf,
-    /// Where it is until then; `None` if it is written in place.
-    temporary: Option<Temporary>,
+pub(crate) struct WholeFile(Place);
+
+#[derive(Debug)]
+enum Place {
+    InPlace(PatientFile),
+    Beside { temporary: TemporaryFile, path: PathBuf },
 }
 
 impl WholeFile {
     /// Begins a file; its directories are made if need be.
     fn create(path: &Path) -> io::Result<Self> {
         create_parent(path)?;
-        let path = path.to_owned();
-        if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-            let file = OpenOptions::new().write(true).open(&path)?;
-            return Ok(Self { file, path, temporary: None });
-        }
-        let temporary = Temporary::beside(&path);
-        let file = File::create(&temporary.0)?;
-        Ok(Self { file, path, temporary: Some(temporary) })
+        Ok(Self(if is_written_in_place(path) {
+            Place::InPlace(PatientFile::open(OpenOptions::new().write(true), path)?)
+        } else {
+            Place::Beside { temporary: TemporaryFile::beside(path)?, path: path.to_owned() }
+        }))
     }
 
     /// Gives the file its name, in place of an older one.
-    fn finish(self) -> io::Result<()> {
-        let Self { mut file, path, temporary } = self;
-        file.flush()?;
-        // Not every system renames a file that is open.
-        drop(file);
-        temporary.map_or(Ok(()), |temporary| temporary.rename(&path))
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        match self.0 {
+            Place::InPlace(_) => Ok(()),
+            Place::Beside { temporary, path } => temporary.rename(&path),
+        }
     }
 }
 
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        match &mut self.0 {
+            Place::InPlace(file) => file.write(bytes),
+            Place::Beside { temporary, .. } => patient::write(&temporary.file, bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        match &mut self.0 {
+            Place::InPlace(file) => file.flush(),
+            Place::Beside { temporary, .. } => temporary.file.flush(),
+        }
     }
 }
 
-/// The path of a file that is gone when this is dropped.
-#[derive(Debug)]
-struct Temporary(PathBuf);
-
-impl Temporary {
-    /// Beside the target: a rename works only within one file system. The name is short, as the
-    /// target's may be as long as names can be.
-    fn beside(path: &Path) -> Self {
-        static FILES: AtomicU64 = AtomicU64::new(0);
-        let number = FILES.fetch_add(1, Ordering::Relaxed);
-        Self(path.with_file_name(format!(".profiler-{}-{number}.tmp", std::process::id())))
-    }
-
-    fn rename(self, path: &Path) -> io::Result<()> {
-        fs::rename(&self.0, path)
-    }
+/// A device, a pipe, or one of the process's own open files by its name there (`/dev/stdout`):
+/// nothing can take its place.
+fn is_written_in_place(path: &Path) -> bool {
+    let is_open_file = || {
+        let is_link = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
+        cfg!(unix) && is_link && (path.starts_with("/dev") || path.starts_with("/proc"))
+    };
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) || is_open_file()
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // It is not there any more if it was renamed; else nothing can be done if that fails.
-        let _ = fs::remove_file(&self.0);
+/// Has `write` write a file of its own to the path that it is given, which ends in the name that the
+/// file gets when it is whole. For those who cannot write to what is open; nothing else that they
+/// leave beside it is kept.
+#[cfg(feature = "train")]
+pub(crate) fn write_whole_at<E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput).map_err(io::Error::from)?;
+    let folder = super::TemporaryFolder::within(path.parent().unwrap_or(Path::new("")))?;
+    let temporary = folder.path().join(name);
+    patient::without_signals(|| write(&temporary))?;
+    let file = fs::File::open(&temporary)?;
+    // What `write` did not report: files are often closed without a look at the outcome.
+    file.sync_all()?;
+    if let Some(permissions) = super::temporary::permissions_of(path) {
+        file.set_permissions(permissions)?;
     }
+    drop(file);
+    Ok(fs::rename(&temporary, path)?)
 }
 
 fn create_parent(path: &Path) -> io::Result<()> {

@@ -1,11 +1,13 @@
 //! File names: `{stage}-{filename}[-{rank}][-{action}].{extension}`.
 
+use crate::report::label::is_mark;
+
 /// What file systems allow for one name, in bytes.
 const LONGEST: usize = 255;
 
 /// The parts that there are, joined by `-` and made safe for every common file system:
-/// `\ / : * ? " < > |` and control characters (line breaks and tabs among them) become `_`, runs of
-/// `_` become one, spaces at both ends go. `profile` if nothing is left.
+/// `\ / : * ? " < > |`, control characters (line breaks and tabs among them) and marks of direction
+/// become `_`, runs of `_` become one, spaces at both ends go. `profile` if nothing is left.
 pub(super) fn stem<'part>(parts: impl IntoIterator<Item = &'part str>) -> String {
     let joined = parts.into_iter().collect::<Vec<_>>().join("-");
     let mut stem = String::with_capacity(joined.len());
@@ -22,7 +24,7 @@ pub(super) fn stem<'part>(parts: impl IntoIterator<Item = &'part str>) -> String
 }
 
 fn is_unsafe(character: char) -> bool {
-    character.is_control() || r#"\/:*?"<>|"#.contains(character)
+    character.is_control() || is_mark(character) || r#"\/:*?"<>|"#.contains(character)
 }
 
 /// `{stem}[-{copy}].{extension}`, the stem cut so that the name is at most 255 bytes long. `copy`
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     fn what_file_systems_refuse_becomes_one_underscore() {
-        for character in r#"\/:*?"<>|"#.chars().chain("\n\r\t\0\u{7f}".chars()) {
+        for character in r#"\/:*?"<>|"#.chars().chain("\n\r\t\0\u{7f}\u{202e}".chars()) {
             assert_eq!(stem([format!("a{character}b").as_str()]), "a_b", "{character:?}");
         }
         assert_eq!(stem(["a\\/:*?b"]), "a_b", "a run of different ones");

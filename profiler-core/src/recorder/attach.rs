@@ -121,6 +121,26 @@ impl Current {
 thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new(Current::NONE) };
     static ATTACHMENTS: Attachments = Attachments::default();
+    static IS_CLOSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Until this is dropped the calling thread attaches to nothing: it holds the lock that attaching may
+/// need. What it starts meanwhile, in a signal handler or in the program's allocator, is counted as
+/// lost.
+pub(super) struct Closed {
+    was_closed: bool,
+}
+
+impl Closed {
+    pub(super) fn begin() -> Self {
+        Self { was_closed: IS_CLOSED.replace(true) }
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        IS_CLOSED.set(self.was_closed);
+    }
 }
 
 /// The table used last by this thread, and its session.
@@ -142,12 +162,16 @@ pub(super) struct Attached<T> {
 }
 
 /// Makes the table of `session` the current one; `make` registers a new one with the recorder if
-/// the thread has none yet. `None` if `make` does not, or while the thread is being torn down.
+/// the thread has none yet. `None` if `make` does not, or while the thread is being torn down or is
+/// [closed](Closed).
 pub(super) fn attach<T: super::Table>(
     recorder: u64,
     session: u64,
     make: impl FnOnce(ThreadName) -> Option<Arc<ThreadTable<T>>>,
 ) -> Option<Attached<T>> {
+    if IS_CLOSED.get() {
+        return None;
+    }
     ATTACHMENTS
         .try_with(|attachments| {
             let mut attachments = attachments.0.try_borrow_mut().ok()?;

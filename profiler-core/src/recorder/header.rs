@@ -26,10 +26,12 @@ pub(crate) fn header<S>(
     }
     if collected.lost > 0 {
         notes.push(format!(
-            "{} calls were made by threads that were being torn down; they are not in the rows",
+            "{} calls were made by threads that were being torn down, or from inside of the profiler; they \
+             are not in the rows",
             collected.lost
         ));
     }
+    notes.extend(collected.unbound.iter().filter_map(|unbound| unbound.note()));
     for (_, regions) in &collected.regions {
         notes.extend(regions.notes());
     }

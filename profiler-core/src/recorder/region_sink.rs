@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::attach::Closed;
 use super::regions::Regions;
 use super::{Recorder, Session, Sessions, Table};
 use crate::Stage;
@@ -18,6 +19,7 @@ impl<T: Table> Recorder<T> {
 impl<T: Table> RegionSink for Mutex<Sessions<T>> {
     fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
         apart_from_forks(|| {
+            let _closed = Closed::begin();
             let mut sessions = self.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(session) = sessions.at(event.start.ticks()) {
                 session.regions.add(event.action, nanoseconds);
@@ -27,6 +29,7 @@ impl<T: Table> RegionSink for Mutex<Sessions<T>> {
 
     fn lost(&self, why: &str) {
         apart_from_forks(|| {
+            let _closed = Closed::begin();
             let mut sessions = self.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(session) = sessions.running.last_mut() {
                 session.regions.add_lost(why, 1);

@@ -97,10 +97,18 @@ pub struct CallStatistics {
     pub total_calls: u64,
     /// Calls that were not made from inside a call of the same function (`cc`).
     pub primitive_calls: u64,
+    /// How often an async function was polled, all calls together: 0 where no call was polled more
+    /// than once. Its times are those of being polled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub polls: u64,
     /// Time in the function itself (`tt`, `tottime`), in seconds.
     pub self_seconds: f64,
     /// Time from entry to exit of the primitive calls (`ct`, `cumtime`), in seconds.
     pub cumulative_seconds: f64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The call tree of a thread. Of any depth: dropped, copied, compared, written as JSON and read

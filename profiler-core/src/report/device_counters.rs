@@ -194,11 +194,11 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         let expected = [
             "Device 0: mean / maximum of 1,234 samples, one every 100 ms",
-            "Samples      Time      Busy %        Memory used        Power W  Action",
-            "───────────────────────────────────────────────────────────────────────────────────",
-            "  1,234  123.4 s   87.2 / 100  1.50 GB / 2.00 GB  301.2 / 350.0  [whole recording]",
-            "     12  100.0 s   87.2 / 100                  -              -  run_training_batch",
-            "      0  2.000 ms           -                  -              -  on_train_batch_end",
+            "Samples      Time      Busy %          Memory used        Power W  Action",
+            "─────────────────────────────────────────────────────────────────────────────────────",
+            "  1,234  123.4 s   87.2 / 100  1.50 GiB / 2.00 GiB  301.2 / 350.0  [whole recording]",
+            "     12  100.0 s   87.2 / 100                    -              -  run_training_batch",
+            "      0  2.000 ms           -                    -              -  on_train_batch_end",
         ];
         assert_eq!(lines[..6], expected, "{text}");
         assert_eq!(paint(&[]), "");

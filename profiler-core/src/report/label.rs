@@ -1,4 +1,5 @@
-//! How names are shown in text: on one line, of bounded length, with the stage they belong to.
+//! How names are shown in text: on one line, of bounded length, with the stage they belong to, and in
+//! the order in which they are written.
 
 use crate::Stage;
 
@@ -14,15 +15,20 @@ pub(super) fn with_stage(sub_stage: Option<Stage>, action: &str) -> String {
     }
 }
 
-/// `name` fit for a line of text: control characters and line breaks escaped, the end of an
-/// overlong name replaced by `…`.
+/// `name` fit for a line of text: control characters, line breaks and marks that change the direction
+/// of writing escaped, the end of an overlong name replaced by `…`.
 pub(super) fn shown(name: &str) -> String {
     escaped(name, LONGEST_SHOWN)
 }
 
-/// A whole sentence on one line: control characters and line breaks escaped.
+/// A whole sentence on one line, escaped in the same way.
 pub(super) fn one_line(sentence: &str) -> String {
     escaped(sentence, usize::MAX)
+}
+
+/// Notes below a report.
+pub(crate) fn notes(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("Note: {}\n", one_line(note))).collect()
 }
 
 fn escaped(name: &str, longest: usize) -> String {
@@ -30,7 +36,7 @@ fn escaped(name: &str, longest: usize) -> String {
     let mut characters = 0;
     let mut cut = 0; // where to cut so that `…` still fits
     for character in name.chars() {
-        let escaped = breaks_lines(character);
+        let escaped = disturbs_lines(character);
         characters += if escaped { character.escape_default().count() } else { 1 };
         if characters > longest {
             shown.truncate(cut);
@@ -49,8 +55,17 @@ fn escaped(name: &str, longest: usize) -> String {
     shown
 }
 
-fn breaks_lines(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
+fn disturbs_lines(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') || is_mark(character)
+}
+
+/// Marks of Unicode that are not seen, but turn what stands beside them around: a terminal would show
+/// numbers of a row in another order.
+pub(crate) fn is_mark(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 #[cfg(test)]
@@ -62,6 +77,16 @@ mod tests {
         assert_eq!(shown("a\nb\tc\r\u{1b}[31m\0"), r"a\nb\tc\r\u{1b}[31m\u{0}");
         assert_eq!(shown("plain 'quoted' \\ 🔥"), "plain 'quoted' \\ 🔥", "nothing else changes");
         assert_eq!(shown(""), "");
+    }
+
+    #[test]
+    fn marks_of_direction_are_shown_and_not_obeyed() {
+        for mark in "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}".chars() {
+            assert_eq!(shown(&format!("a{mark}b")), format!("a\\u{{{:x}}}b", u32::from(mark)));
+        }
+        assert_eq!(one_line("\u{2066}x\u{2069}"), r"\u{2066}x\u{2069}");
+        let words = "שלום مرحبا 👩\u{200d}🔬";
+        assert_eq!(shown(words), words, "letters of any direction are what they are");
     }
 
     #[test]

@@ -91,9 +91,7 @@ pub(super) fn append_remarks(text: &mut String, open: &[OpenAction], notes: &[St
     if let Some(more) = open.get(OPEN_SHOWN..).filter(|more| !more.is_empty()) {
         let _ = writeln!(text, "Still running: and {} more", more.len());
     }
-    for note in notes {
-        let _ = writeln!(text, "Note: {}", label::one_line(note));
-    }
+    text.push_str(&label::notes(notes));
 }
 
 fn paint_extended(

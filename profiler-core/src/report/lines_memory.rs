@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use super::label;
 use super::lines::{FunctionLines, LineMemory, LinesReport};
-use super::lines_text::contents;
+use super::lines_text::{append_unlisted, contents};
 
 /// A table per function, with `precision` decimals (`memory_profiler` has 1).
 pub fn paint(report: &LinesReport, precision: usize) -> String {
@@ -29,7 +29,8 @@ fn paint_function(text: &mut String, function: &FunctionLines, precision: usize)
     let file = label::one_line(&function.file);
     let _ = write!(text, "Filename: {file}\n\n{header}{}\n", "=".repeat(header.len() - 1));
     let mut lines = function.lines.iter().peekable();
-    for (number, content) in contents(function) {
+    let mut listed = contents(function);
+    for (number, content) in &mut listed {
         let line = lines.next_if(|line| line.line == number).and_then(|line| line.memory);
         // A function on one line has both.
         let entry = function.entry_memory.filter(|_| number == function.first_line);
@@ -37,6 +38,7 @@ fn paint_function(text: &mut String, function: &FunctionLines, precision: usize)
         let cells = [&*cells[0], &*cells[1], &*cells[2]];
         text.push_str(&row(&number.to_string(), cells, content));
     }
+    append_unlisted(text, listed.left_out, lines.filter(|line| line.memory.is_some()).count());
     text.push_str("\n\n");
 }
 

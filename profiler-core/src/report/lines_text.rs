@@ -2,13 +2,14 @@
 //!
 //! Differences: functions stand in the order of files and lines, unless sorted; control characters in
 //! names are escaped; notes follow at the end, if there are any. Times are whole nanoseconds, as
-//! there.
+//! there. Of a function whose source is gone [`MOST_BLANK_LINES`] lines without numbers are listed at
+//! most. What is not listed is said.
 
 use std::fmt::Write;
 
 use super::label;
 use super::lines::{FunctionLines, LinesReport};
-use super::number::general;
+use super::number::{general, grouped};
 
 /// What is printed, and in which unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,6 +29,9 @@ impl Default for LinesOptions {
         Self { unit: 1e-6, skip_zero: false, sort: false, summarize: false }
     }
 }
+
+/// How many lines without numbers and without text a table lists in a row.
+pub const MOST_BLANK_LINES: u32 = 500;
 
 /// One unit of what `line_profiler` keeps.
 const NANOSECOND: f64 = 1e-9;
@@ -97,24 +101,86 @@ fn paint_function(text: &mut String, function: &FunctionLines, total: f64, unit:
     let header = row("Line #", header, widths, "Line Contents");
     let _ = writeln!(text, "{header}\n{}", "=".repeat(header.len()));
     let mut rows = rows.into_iter().peekable();
-    for (number, content) in contents(function) {
+    let mut listed = contents(function);
+    for (number, content) in &mut listed {
         let cells = rows.next_if(|(line, _)| *line == number).map(|(_, cells)| cells);
         let cells = cells.unwrap_or_default();
         let cells = [&*cells[0], &*cells[1], &*cells[2], &*cells[3]];
         let _ = writeln!(text, "{}", row(&number.to_string(), cells, widths, content));
     }
+    append_unlisted(text, listed.left_out, rows.count());
     text.push('\n');
 }
 
+/// What a table does not list.
+pub(super) fn append_unlisted(text: &mut String, blank: u64, with_numbers: usize) {
+    if blank > 0 {
+        let _ = writeln!(text, "{} lines without numbers are not listed.", grouped(blank));
+    }
+    if with_numbers > 0 {
+        let count = grouped(with_numbers as u64);
+        let _ = writeln!(text, "{count} lines with numbers are not within the function's text.");
+    }
+}
+
 /// The function's lines; empty ones, as many as there are numbers for, if their text is gone.
-pub(super) fn contents(function: &FunctionLines) -> impl Iterator<Item = (u32, &str)> {
+pub(super) fn contents(function: &FunctionLines) -> Contents<'_> {
     let last_run = function.lines.last().map_or(function.first_line, |line| line.line);
-    let count = match &function.source {
-        Some(source) => source.len(),
-        None => (last_run.saturating_sub(function.first_line) + 1) as usize,
+    let first = u64::from(function.first_line);
+    let end = match &function.source {
+        Some(source) => first + source.len() as u64,
+        None => u64::from(last_run).max(first) + 1,
     };
-    let text = |place: usize| function.source.as_ref().map_or("", |source| &*source[place]);
-    (0..count).map(move |place| (function.first_line + place as u32, text(place)))
+    // Lines are counted in 32 bits.
+    let end = end.min(1 << u32::BITS);
+    Contents { function, next: first, end, place: 0, blank: 0, left_out: 0 }
+}
+
+/// The lines of a function as a table lists them: their numbers and their text.
+pub(super) struct Contents<'function> {
+    function: &'function FunctionLines,
+    next: u64,
+    /// The number after the last one.
+    end: u64,
+    /// The first of the function's numbers that is not passed yet.
+    place: usize,
+    /// How many of the lines before this one have neither numbers nor text.
+    blank: u32,
+    /// How many such lines are not listed.
+    pub(super) left_out: u64,
+}
+
+impl Contents<'_> {
+    /// Where numbers stand next.
+    fn next_run(&mut self) -> u64 {
+        let lines = &self.function.lines;
+        while lines.get(self.place).is_some_and(|line| u64::from(line.line) < self.next) {
+            self.place += 1;
+        }
+        lines.get(self.place).map_or(self.end, |line| u64::from(line.line).min(self.end))
+    }
+}
+
+impl<'function> Iterator for Contents<'function> {
+    type Item = (u32, &'function str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next_run = self.next_run();
+        let source = self.function.source.as_ref();
+        if source.is_none() && self.blank == MOST_BLANK_LINES {
+            self.left_out += next_run - self.next;
+            self.next = next_run;
+        }
+        if self.next >= self.end {
+            return None;
+        }
+        self.blank = if self.next == next_run { 0 } else { self.blank + 1 };
+        let place = (self.next - u64::from(self.function.first_line)) as usize;
+        let text = source.and_then(|source| source.get(place)).map_or("", String::as_str);
+        let number = self.next as u32; // below the end
+        self.next += 1;
+        Some((number, text))
+    }
 }
 
 fn row(line: &str, cells: [&str; 4], widths: [usize; 4], content: &str) -> String {

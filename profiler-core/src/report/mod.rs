@@ -71,7 +71,7 @@ mod arrow;
 mod counters;
 pub mod detailed;
 pub(crate) mod device_counters;
-mod label;
+pub(crate) mod label;
 pub mod lightning;
 pub mod lines;
 pub mod lines_memory;
@@ -86,6 +86,7 @@ pub mod regions;
 pub mod rows;
 pub mod samples;
 pub mod samples_page;
+mod samples_waits;
 pub mod simple;
 mod table;
 pub mod tensor;
@@ -135,6 +136,18 @@ impl Report {
             Self::Memory(report) => &report.header,
             Self::Lines(report) => &report.header,
             Self::Samples(report) => &report.header,
+        }
+    }
+
+    /// The same, to add notes to it.
+    pub fn header_mut(&mut self) -> &mut ReportHeader {
+        match self {
+            Self::Simple(report) => &mut report.header,
+            Self::Advanced(report) => &mut report.header,
+            Self::Tensor(report) => &mut report.header,
+            Self::Memory(report) => &mut report.header,
+            Self::Lines(report) => &mut report.header,
+            Self::Samples(report) => &mut report.header,
         }
     }
 

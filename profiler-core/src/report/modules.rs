@@ -31,9 +31,11 @@ pub fn paint(modules: &[ModuleStatistics]) -> String {
         let _ = writeln!(text, "{more} more modules are only in the JSON report.");
     }
     text.push_str(
-        "Forward and Backward: host time with the modules inside. Backward: of ops that the \
-         framework ties to\nforward ops of the module. Memory: allocated in forward. FLOP/s: by \
-         device time if there is any, else by\nhost time.\n",
+        "Forward: host time of what ran inside the module's calls, whatever other modules it called; \
+         Self fwd: without\nthose. Backward: of ops that the framework ties to forward ops that ran \
+         there. Memory: allocated in forward.\nFLOP/s: by device time if there is any, else by host \
+         time. The tree goes by paths, the numbers by calls: a module\nthat is called elsewhere than \
+         its path says counts there.\n",
     );
     text
 }

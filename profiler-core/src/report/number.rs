@@ -117,16 +117,16 @@ fn rounded_exponent(value: f64, significant: usize) -> Option<i32> {
     (value != 0.0).then_some(exponent)
 }
 
-/// A number of bytes with its unit, each 1,024 of the one before: `512 B`, `1.50 KB`, `2.00 GB`.
+/// A number of bytes with its unit, each 1,024 of the one before: `512 B`, `1.50 KiB`, `2.00 GiB`.
 ///
 /// ```
 /// use profiler_core::report::number::bytes;
 ///
 /// assert_eq!(bytes(1_023), "1023 B");
-/// assert_eq!(bytes(1_536), "1.50 KB");
+/// assert_eq!(bytes(1_536), "1.50 KiB");
 /// ```
 pub fn bytes(count: u64) -> String {
-    const UNITS: [(u32, &str); 3] = [(30, "GB"), (20, "MB"), (10, "KB")];
+    const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     match UNITS.iter().find(|(power, _)| count >> power > 0) {
         Some((power, unit)) => format!("{:.2} {unit}", count as f64 / f64::from(1_u32 << power)),
         None => format!("{count} B"),
@@ -191,11 +191,11 @@ mod tests {
     fn bytes_have_units_of_1024() {
         let cases = [
             (0, "0 B"),
-            (1_024, "1.00 KB"),
-            ((1 << 20) - 1, "1024.00 KB"),
-            (1 << 20, "1.00 MB"),
-            (5 << 29, "2.50 GB"),
-            (3 << 40, "3072.00 GB"),
+            (1_024, "1.00 KiB"),
+            ((1 << 20) - 1, "1024.00 KiB"),
+            (1 << 20, "1.00 MiB"),
+            (5 << 29, "2.50 GiB"),
+            (3 << 40, "3072.00 GiB"),
         ];
         for (count, expected) in cases {
             assert_eq!(bytes(count), expected);

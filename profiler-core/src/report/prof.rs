@@ -46,6 +46,7 @@ pub fn encode(profile: &ActionProfile) -> Vec<u8> {
 fn add(sum: &mut CallStatistics, calls: &CallStatistics) {
     sum.total_calls += calls.total_calls;
     sum.primitive_calls += calls.primitive_calls;
+    sum.polls += calls.polls;
     sum.self_seconds += calls.self_seconds;
     sum.cumulative_seconds += calls.cumulative_seconds;
 }

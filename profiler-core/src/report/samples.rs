@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::RunContext;
 use crate::clock::Rate;
+use crate::missing::Missing;
 
 /// The report of a `sampler::Sampler` that runs on its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,6 +82,19 @@ impl Samples {
         Self::of_nothing("this process was forked from one that was sampled, and is not itself")
     }
 
+    /// Why there are none, if that is so.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        match self.notes.first() {
+            // Its only note says why.
+            Some(reason) if self.asked_hz == 0.0 => Some(Missing::Sampler(reason.clone())),
+            _ if self.samples == 0 => Some(Missing::Samples {
+                hz: self.asked_hz as u64,
+                milliseconds: (self.seconds * 1e3) as u64,
+            }),
+            _ => None,
+        }
+    }
+
     /// Of a sampler that does not run.
     pub(crate) fn of_nothing(reason: impl Into<String>) -> Self {
         Self { notes: vec![reason.into()], ..Self::default() }
@@ -100,14 +114,24 @@ impl Samples {
     /// The stacks of work as lines of `action;function;function ticks`, outermost first, in
     /// alphabetical order: what `flamegraph.pl`, inferno and speedscope read.
     pub fn folded_stacks(&self) -> Vec<String> {
+        self.folded(|node| node.working_ticks)
+    }
+
+    /// The same of waiting: who waited where, and for whom.
+    pub fn folded_waiting(&self) -> Vec<String> {
+        self.folded(|node| node.waiting_ticks)
+    }
+
+    fn folded(&self, ticks: impl Fn(&StackNode) -> u64) -> Vec<String> {
         let mut names: Vec<String> = Vec::with_capacity(self.stacks.len());
         let mut lines = Vec::new();
         for node in &self.stacks {
             let above = node.parent.and_then(|parent| names.get(parent as usize));
             let own = crate::trace::flame::frame_name(&self.name_of(node));
             let name = above.map_or_else(|| own.clone(), |above| format!("{above};{own}"));
-            if node.working_ticks > 0 {
-                lines.push(format!("{name} {}", node.working_ticks));
+            let ticks = ticks(node);
+            if ticks > 0 {
+                lines.push(format!("{name} {ticks}"));
             }
             names.push(name);
         }

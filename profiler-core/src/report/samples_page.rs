@@ -1,12 +1,14 @@
 //! Samples as text: a line on how they were taken, and a table per action.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use super::advanced::ActionProfile;
-use super::label::{one_line, shown};
+use super::label::{notes, shown};
 use super::lightning::title;
 use super::number::{duration, grouped, share};
 use super::samples::{ActionSamples, SampledCode, SampledFunction, Samples, SamplesReport};
+use super::samples_waits;
 use super::table::Table;
 
 /// Functions with less of an action's work than this are left out of its table, as are those that
@@ -16,19 +18,40 @@ const LEAST_SHARE: f64 = 0.005;
 /// The most rows of one table.
 const MOST_ROWS: usize = 25;
 
+/// So many places where threads waited are shown.
+const MOST_WAITS: usize = 10;
+
 /// So many threads are shown.
 const MOST_THREADS: usize = 16;
 
+/// What the functions of an action are ordered by, the most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SampleOrder {
+    /// Work in the function itself.
+    #[default]
+    Own,
+    /// Work in the function and in what it called.
+    Total,
+    /// Waiting in the function and in what it called; functions that never waited are left out.
+    Waiting,
+}
+
 /// The report of a sampler that runs on its own.
 pub fn paint(report: &SamplesReport) -> String {
+    paint_ordered(report, SampleOrder::default())
+}
+
+/// The same, in another order.
+pub fn paint_ordered(report: &SamplesReport, order: SampleOrder) -> String {
     let mut text = title(&report.header);
     text.push('\n');
     text.push_str(&heading(&report.samples));
     for action in &report.samples.actions {
         let _ = writeln!(text, "\nSamples in: {}", shown(&action.label()));
-        text.push_str(&table(&report.samples, action));
+        text.push_str(&table_ordered(&report.samples, action, order));
     }
     paint_threads(&mut text, &report.samples);
+    text.push_str(&notes(&report.header.notes));
     text
 }
 
@@ -94,14 +117,16 @@ pub fn heading(samples: &Samples) -> String {
     } else {
         text.push_str("Sampled     nothing\n");
     }
-    for note in &samples.notes {
-        let _ = writeln!(text, "Note: {}", one_line(note));
-    }
+    text.push_str(&notes(&samples.notes));
     text
 }
 
-/// The functions of one action.
+/// The functions of one action, and where its threads waited.
 pub fn table(samples: &Samples, action: &ActionSamples) -> String {
+    table_ordered(samples, action, SampleOrder::default())
+}
+
+fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) -> String {
     let seconds = |ticks: u64| duration(ticks as f64 * samples.seconds_per_tick);
     let mut text = format!(
         "{} samples of work: {}; {} of waiting, {} without a processor; shares of work, ± one \
@@ -120,8 +145,20 @@ pub fn table(samples: &Samples, action: &ActionSamples) -> String {
         let waits = waited > 0.0 && row.own.waiting_ticks as f64 >= 0.05 * waited;
         (is_large || waits) && !is_everywhere
     };
-    let rows: Vec<_> = action.functions.iter().filter(is_shown).collect();
-    let mut table = Table::new(["Self %", "±", "Total %", "±", "Waiting", "Function"]);
+    let mut rows: Vec<_> = match order {
+        SampleOrder::Waiting => {
+            action.functions.iter().filter(|row| row.total.waiting_ticks > 0).collect()
+        }
+        _ => action.functions.iter().filter(is_shown).collect(),
+    };
+    match order {
+        SampleOrder::Own => {}
+        SampleOrder::Total => rows.sort_by_key(|row| Reverse(row.total.working_ticks)),
+        SampleOrder::Waiting => rows.sort_by_key(|row| Reverse(row.total.waiting_ticks)),
+    }
+    let titles = ["Self %", "±", "Total %", "±", "Waiting", "Total waiting", "Function"];
+    let mut table = Table::new(titles);
+    let or_none = |ticks: u64| if ticks == 0 { "-".to_owned() } else { seconds(ticks) };
     for row in rows.iter().take(MOST_ROWS) {
         let Some(code) = samples.function(row) else { continue };
         let (own, own_error) = action.share(&row.own);
@@ -131,11 +168,8 @@ pub fn table(samples: &Samples, action: &ActionSamples) -> String {
             percent(own_error),
             percent(total),
             percent(total_error),
-            if row.own.waiting_ticks == 0 {
-                "-".to_owned()
-            } else {
-                seconds(row.own.waiting_ticks)
-            },
+            or_none(row.own.waiting_ticks),
+            or_none(row.total.waiting_ticks),
             function(code),
         ]);
     }
@@ -144,7 +178,34 @@ pub fn table(samples: &Samples, action: &ActionSamples) -> String {
     if left > 0 {
         let _ = writeln!(text, "{} more functions are in the JSON report.", grouped(left as u64));
     }
+    paint_waits(&mut text, samples, action);
     text
+}
+
+/// Functions of the program that waited, and what they called for it.
+fn paint_waits(text: &mut String, samples: &Samples, action: &ActionSamples) {
+    let all = samples_waits::of_action(samples, action);
+    if all.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nWaited in: {}", shown(&action.label()));
+    let mut table = Table::new(["Waiting", "%", "Function that waits, and what it waits in"]);
+    let name = |index: u32| samples.functions.get(index as usize).map(function);
+    for waits in all.iter().take(MOST_WAITS) {
+        let (who, inside) = (name(waits.function), name(waits.inside));
+        let inside = inside.filter(|inside| Some(inside) != who.as_ref());
+        let inside = inside.map_or_else(String::new, |inside| format!(": {inside}"));
+        table.row([
+            duration(waits.ticks as f64 * samples.seconds_per_tick),
+            percent(waits.ticks as f64 / action.all.waiting_ticks.max(1) as f64),
+            who.unwrap_or_default() + &inside,
+        ]);
+    }
+    text.push_str(&table.paint());
+    let left = all.len().saturating_sub(MOST_WAITS);
+    if left > 0 {
+        let _ = writeln!(text, "{left} more are in the stacks of the JSON report.");
+    }
 }
 
 fn percent(part: f64) -> String {

@@ -254,12 +254,14 @@ impl KeyAverages {
     }
 }
 
-/// A module of the model, with the modules inside it. Times in seconds; memory in bytes.
+/// A module of the model, with those whose paths are below its own. Times in seconds; memory in bytes.
 ///
-/// Forward is what ran while the module did. Backward is known where the framework ties a backward
-/// op to its forward op by a sequence number: it then belongs to the module that the forward op ran
-/// in. Totals contain the modules inside. Host time of ops that ran on another thread for the module
-/// is in it too.
+/// The tree goes by paths and the numbers by calls. Forward is what ran inside the calls of the module,
+/// those of other modules included, wherever their paths are; a module that is called outside of the
+/// one that it is below counts where it is called. Backward is known where the framework ties a backward
+/// op to its forward op by a sequence number: it then belongs to the modules that the forward op ran
+/// in. Calls inside a call of the same module count once. Host time of ops that ran on another thread
+/// for the module is in it too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModuleStatistics {
     /// The last part of the path; the type for the root of a model.
@@ -270,11 +272,11 @@ pub struct ModuleStatistics {
     pub type_name: String,
     /// How many times it ran.
     pub calls: u64,
-    /// It and the modules inside.
+    /// All that ran inside its calls; of a part of a path, inside those of the modules below it.
     pub total: ModuleCost,
-    /// Without the modules inside.
+    /// Without what ran inside the modules that it called: these add up.
     pub own: ModuleCost,
-    /// The modules inside, in the order in which they first ran.
+    /// The modules whose paths are below, in the order in which they first ran.
     pub children: Vec<ModuleStatistics>,
 }
 

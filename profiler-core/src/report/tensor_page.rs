@@ -68,7 +68,12 @@ fn paint_coverage(text: &mut String, report: &TensorReport) {
         (Some(_), 0 | 1, _) => format!("Step {} (counted from 0)", steps_of(report)),
         (Some(_), ..) => format!("Steps {} (counted from 0)", steps_of(report)),
     };
-    let cycles = match report.cycle_count {
+    // What comes after the last step is recorded where the next one would have been.
+    let (mut rest, mut count) = ("", report.cycle_count);
+    if report.recorded_steps > 0 && report.cycles.iter().any(|cycle| cycle.steps == 0) {
+        (rest, count) = (" and what came after the last one", count - 1);
+    }
+    let cycles = match count {
         1 => String::new(),
         count => format!(" in {} cycles", grouped(count)),
     };
@@ -76,7 +81,7 @@ fn paint_coverage(text: &mut String, report: &TensorReport) {
     let cost = report.header.overhead.total_seconds();
     let _ = writeln!(
         text,
-        "{what}{cycles}: {} events in {} of wall time; keeping them took about {}, hooks not counted",
+        "{what}{cycles}{rest}: {} events in {} of wall time; keeping them took about {}, hooks not counted",
         grouped(events),
         duration(recorded_seconds(report).unwrap_or(wall)),
         duration(cost),
@@ -92,7 +97,8 @@ fn recorded_seconds(report: &TensorReport) -> Option<f64> {
 /// `2 to 4, 7 to 9, …`: the first few cycles.
 fn steps_of(report: &TensorReport) -> String {
     const SHOWN: usize = 4;
-    let steps = report.cycles.iter().take(SHOWN).map(|cycle| match cycle.steps {
+    let shown = report.cycles.iter().filter(|cycle| report.recorded_steps == 0 || cycle.steps > 0);
+    let steps = shown.take(SHOWN).map(|cycle| match cycle.steps {
         0 | 1 => cycle.first_step.to_string(),
         steps => format!("{} to {}", cycle.first_step, cycle.first_step + steps - 1),
     });

@@ -75,7 +75,7 @@ pub(crate) mod scopes;
 
 use crate::report::SamplesReport;
 use crate::report::samples::Samples;
-use crate::{RunContext, Stage};
+use crate::{Output, RunContext, Stage, missing};
 
 /// The most samples per second and thread that may be asked for.
 pub const HIGHEST_RATE: u32 = 20_000;
@@ -171,19 +171,22 @@ impl Sampler {
     /// *Cost*: reads debug information: up to some seconds for programs with hundreds of megabytes
     /// of it.
     pub fn report(&self) -> SamplesReport {
-        let samples = self.engine.samples(None);
+        let samples = noted(self.engine.samples(None));
         SamplesReport::new(samples, self.started, &RunContext::from_environment())
     }
 
     /// Ends sampling. *Cost*: as [`report`](Self::report).
     pub fn stop(self) -> SamplesReport {
         self.engine.stop();
-        self.report()
+        let report = self.report();
+        let missing: Vec<_> = report.samples.missing().into_iter().collect();
+        missing::tell(&Output::new(), &missing);
+        report
     }
 
     /// What belongs to the sessions of one recorder.
     pub(crate) fn samples_of(&self, sessions: &ReportedSessions) -> Samples {
-        self.engine.samples(Some(sessions))
+        noted(self.engine.samples(Some(sessions)))
     }
 
     /// From here on, what is sampled outside of all actions belongs to this session of a recorder;
@@ -191,6 +194,16 @@ impl Sampler {
     pub(crate) fn enter_session(&self, current: u64, alive: &[u64]) {
         self.engine.enter_session(current, alive);
     }
+}
+
+/// Says in their notes why there are none, if nothing else does.
+fn noted(mut samples: Samples) -> Samples {
+    if samples.notes.is_empty()
+        && let Some(missing) = samples.missing()
+    {
+        samples.notes.push(missing.to_string());
+    }
+    samples
 }
 
 /// The sessions of a recorder that a report is made of.

@@ -1,45 +1,80 @@
-//! A report also when the process is told to end by SIGINT or SIGTERM.
+//! A report also when the process is ended by a signal.
 
-#[cfg(not(unix))]
-pub(super) fn watch(_finish: fn()) {}
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use std::time::Duration;
 
-#[cfg(unix)]
-pub(super) use unix::watch;
+    pub(in crate::spliced) fn watch(_finish: fn(i32), _spill: fn() -> Option<Duration>) {}
+    pub(in crate::spliced) fn leave() {}
+}
 
-#[cfg(unix)]
-mod unix {
+#[cfg(not(target_os = "linux"))]
+pub(super) use elsewhere::{leave, watch};
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::{leave, watch};
+
+#[cfg(target_os = "linux")]
+mod linux {
     use std::io::{self, Read};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
+    use std::sync::{Mutex, OnceLock, PoisonError};
+    use std::time::Duration;
 
-    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::consts::SIGQUIT;
     use signal_hook::low_level;
 
-    use crate::interrupt;
+    use crate::interrupt::{self, AtTheEnd};
+    use crate::own_thread;
+    use crate::spliced::crash;
 
-    /// Calls `finish` when a signal comes that would end the process, then ends it so. Signals that
-    /// the program handles or ignores before `main` are left alone; from a handler that it installs
-    /// later on, its own exit is what brings the report.
-    pub(in crate::spliced) fn watch(finish: fn()) {
-        let signals: Vec<_> =
-            [SIGINT, SIGTERM].into_iter().filter(|signal| interrupt::is_default(*signal)).collect();
-        if signals.is_empty() {
-            return;
-        }
+    const FIRST_SPILL: Duration = Duration::from_secs(1);
+
+    /// How often it is looked whether std handles faults, a millisecond apart.
+    const LOOKS: u32 = 200;
+
+    /// The address of our handler of SIGQUIT, if that is handled.
+    static HANDLED: OnceLock<usize> = OnceLock::new();
+
+    /// Whoever else reports before SIGINT, SIGTERM and SIGHUP end the process is first.
+    static AT_THE_END: Mutex<Option<AtTheEnd>> = Mutex::new(None);
+
+    fn set_at_the_end(last: Option<AtTheEnd>) {
+        *AT_THE_END.lock().unwrap_or_else(PoisonError::into_inner) = last;
+    }
+
+    /// Calls `finish` with the signal when one comes that would end the process, then ends it so.
+    /// Signals that the program handles or ignores before `main` are left alone; from a handler that
+    /// it installs later on, its own exit is what brings the report. Meanwhile `spill` is called again
+    /// and again, after a second and then after what it says; `None`: no more.
+    pub(in crate::spliced) fn watch(finish: fn(i32), spill: fn() -> Option<Duration>) {
+        set_at_the_end(Some(AtTheEnd::call(finish)));
         let started = UnixStream::pair().and_then(|(told, teller)| {
-            for signal in &signals {
-                register(*signal, &teller)?;
+            if interrupt::is_default(SIGQUIT) {
+                register(SIGQUIT, &teller)?;
+                let _ = HANDLED.set(interrupt::handler(SIGQUIT));
             }
-            let handlers = signals.iter().map(|signal| (*signal, interrupt::handler(*signal)));
-            let handlers: Vec<_> = handlers.collect();
-            let thread = std::thread::Builder::new().name("mlprof-signals".to_owned());
-            thread.spawn(move || wait(told, &handlers, finish))?;
+            let mut waiting =
+                Waiting { told, looks: 0..LOOKS, until_spill: Some(FIRST_SPILL), spill };
+            own_thread::spawn("mlprof-signals", move || waiting.wait(finish))?;
+            crash::watch(teller.as_raw_fd());
             // The handlers write to it for the rest of the process.
             std::mem::forget(teller);
             Ok(())
         });
         if let Err(error) = started {
-            eprintln!("mlprof: after Ctrl-C there will be no report: {error}");
+            eprintln!("mlprof: after a crash there will be no report: {error}");
+        }
+    }
+
+    /// Another copy of this crate finds signals as they were, and watches them.
+    pub(in crate::spliced) fn leave() {
+        set_at_the_end(None);
+        crash::leave();
+        if HANDLED.get() == Some(&interrupt::handler(SIGQUIT)) {
+            // SAFETY: the default is what the signal did before; nothing else is done.
+            unsafe { libc::signal(SIGQUIT, libc::SIG_DFL) };
         }
     }
 
@@ -62,17 +97,57 @@ mod unix {
         unsafe { low_level::register(signal, handler) }.map(|_| ())
     }
 
-    fn wait(mut told: UnixStream, handlers: &[(i32, usize)], finish: fn()) {
-        let mut byte = [0_u8];
-        while told.read_exact(&mut byte).is_ok() {
-            let signal = i32::from(byte[0]);
-            // Somebody else has taken the signal over, or a training loop ends its step first.
-            let is_ours = handlers.contains(&(signal, interrupt::handler(signal)));
-            if !is_ours || interrupt::is_watched() {
-                continue;
+    /// What the thread that makes reports waits for.
+    struct Waiting {
+        told: UnixStream,
+        /// Whether std handles faults is still to be looked after.
+        looks: std::ops::Range<u32>,
+        until_spill: Option<Duration>,
+        spill: fn() -> Option<Duration>,
+    }
+
+    impl Waiting {
+        fn wait(&mut self, finish: fn(i32)) {
+            while let Ok(signal) = self.next() {
+                if crash::is_crash(signal) {
+                    finish(signal);
+                    crash::reported();
+                    continue;
+                }
+                // Unless somebody else has taken the signal over.
+                if HANDLED.get() == Some(&interrupt::handler(signal)) {
+                    finish(signal);
+                    let _ = low_level::emulate_default_handler(signal);
+                }
             }
-            finish();
-            let _ = low_level::emulate_default_handler(signal);
+        }
+
+        /// The next signal.
+        fn next(&mut self) -> io::Result<i32> {
+            while let Some(look) = self.looks.next() {
+                if let Some(signal) = self.within(Some(Duration::from_millis(1)))? {
+                    return Ok(signal);
+                }
+                if crash::watch_faults(look + 1 == LOOKS) {
+                    self.looks = 0..0;
+                }
+            }
+            loop {
+                if let Some(signal) = self.within(self.until_spill)? {
+                    return Ok(signal);
+                }
+                self.until_spill = (self.spill)();
+            }
+        }
+
+        /// The next signal, if it comes in time.
+        fn within(&mut self, time: Option<Duration>) -> io::Result<Option<i32>> {
+            let mut byte = [0_u8];
+            self.told.set_read_timeout(time)?;
+            match self.told.read_exact(&mut byte) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                read => read.map(|()| Some(i32::from(byte[0]))),
+            }
         }
     }
 }

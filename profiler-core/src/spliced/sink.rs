@@ -13,7 +13,7 @@ use crate::lines::abi::{self, LineFrame, LineSite};
 use crate::{Action, Interest, allocation};
 
 /// The version of [`Sink`] and [`Site`]: a runtime and a program that disagree do not work together.
-pub const SINK_VERSION: u32 = 2;
+pub const SINK_VERSION: u32 = 3;
 
 /// The bits of the word that spliced code looks at before it calls anything. The low ones are those
 /// of [`Interest`].
@@ -137,6 +137,10 @@ impl Source for SplicedCode {
         let others = word.load(Ordering::Relaxed) & !u32::from(u8::MAX);
         word.store(others | u32::from(interest.bits()), Ordering::Relaxed);
     }
+
+    fn ops_of(&self) -> Option<&'static str> {
+        run::has_ops().then_some("the hooks of `mlprof run --ops`")
+    }
 }
 
 extern "C" fn begin(wanted: &'static AtomicU32) {
@@ -176,6 +180,8 @@ thread_local! {
     /// How many calls that compute gradients are open.
     static BACKWARD: Cell<u32> = const { Cell::new(0) };
     static INPUTS: RefCell<InputsBuilder> = const { RefCell::new(InputsBuilder::new()) };
+    /// What is open of ops that told their names, the innermost last.
+    static NAMED: RefCell<Vec<Action>> = const { RefCell::new(Vec::new()) };
 }
 
 /// # Safety
@@ -186,7 +192,9 @@ unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) ->
         // SAFETY: by the contract of this function.
         let site = unsafe { &*site };
         match site.kind() {
-            SiteKind::Function => active::open(|| site.action(), Interest::FUNCTIONS),
+            SiteKind::Function | SiteKind::Resumption => {
+                active::open(|| site.action(), Interest::FUNCTIONS)
+            }
             SiteKind::Op => {
                 // SAFETY: as above.
                 unsafe { open_op(site.action(), words, count) }
@@ -198,6 +206,10 @@ unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) ->
                     BACKWARD.set(BACKWARD.get() + 1);
                 }
                 opened
+            }
+            SiteKind::NamedOp => {
+                // SAFETY: as above, and spliced code tells the name first.
+                unsafe { open_named_op(site, words, count) }
             }
             SiteKind::Action => open_action(site),
             SiteKind::Step => Some(open_action(site).unwrap_or(ONLY_A_STEP)),
@@ -232,9 +244,34 @@ unsafe fn open_op(action: Action, words: *const i64, count: usize) -> Option<u64
     }
 }
 
-/// A training loop of ours has actions of its own, and these would be there twice.
+/// # Safety
+///
+/// `words` points to `count` words, the first two of which are the address and the length of a text
+/// that is there during the call.
+unsafe fn open_named_op(site: &Site, words: *const i64, count: usize) -> Option<u64> {
+    // SAFETY: by the contract of this function.
+    let words = unsafe { std::slice::from_raw_parts(words, count) };
+    let [address, length, inputs @ ..] = words else { return None };
+    // SAFETY: as above.
+    let name = unsafe { std::slice::from_raw_parts(*address as *const u8, *length as usize) };
+    // What is put together here is none of the program's memory.
+    allocation::uncounted(|| {
+        let action = site.op_named(&String::from_utf8_lossy(name));
+        let inputs_start = if inputs.is_empty() { std::ptr::null() } else { inputs.as_ptr() };
+        // SAFETY: as above.
+        let opened = unsafe { open_op(action, inputs_start, inputs.len()) }?;
+        NAMED
+            .try_with(|open| open.try_borrow_mut().map(|mut open| open.push(action)))
+            .ok()?
+            .ok()?;
+        Some(opened)
+    })
+}
+
+/// A training loop of ours has actions of its own, and so may one of the user's, by `.profiled()` or
+/// `profile!`: these would be there twice.
 fn open_action(site: &Site) -> Option<u64> {
-    if crate::session::is_any_running() {
+    if crate::session::is_any_running() || active::is_open(site.action()) {
         return None;
     }
     active::open(|| site.action(), Interest::ACTIONS)
@@ -247,7 +284,12 @@ unsafe extern "C" fn close(site: *const Site, opened: u64) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the contract of this function.
         let site = unsafe { &*site };
-        if opened != ONLY_A_STEP {
+        if site.kind() == SiteKind::NamedOp {
+            let last = NAMED.try_with(|open| open.try_borrow_mut().ok()?.pop());
+            if let Some(action) = last.ok().flatten() {
+                ActiveScope::close(opened, action);
+            }
+        } else if opened != ONLY_A_STEP {
             ActiveScope::close(opened, site.action());
         }
         match site.kind() {

@@ -22,6 +22,11 @@ pub enum SiteKind {
     Action = 3,
     /// An action whose end is the end of a training step.
     Step = 4,
+    /// A poll of an async function after the first: its call goes on.
+    Resumption = 5,
+    /// An op whose name is told when it runs: the first two words are the address and the length of
+    /// what stands behind the site's own. Inputs follow.
+    NamedOp = 6,
 }
 
 impl SiteKind {
@@ -31,14 +36,16 @@ impl SiteKind {
             2 => Self::Backward,
             3 => Self::Action,
             4 => Self::Step,
+            5 => Self::Resumption,
+            6 => Self::NamedOp,
             _ => Self::Function,
         }
     }
 
     fn action_kind(self) -> ActionKind {
         match self {
-            Self::Function => ActionKind::Function,
-            Self::Op | Self::Backward => ActionKind::Op,
+            Self::Function | Self::Resumption => ActionKind::Function,
+            Self::Op | Self::Backward | Self::NamedOp => ActionKind::Op,
             Self::Action | Self::Step => ActionKind::Action,
         }
     }
@@ -99,9 +106,18 @@ impl Site {
         }
     }
 
+    /// The op that is called so behind the name of the site. *Cost*: that of [`Action::op`].
+    pub(super) fn op_named(&self, name: &str) -> Action {
+        // SAFETY: sites are made by spliced code from string literals.
+        let framework = unsafe { self.name.read() };
+        Action::op(&(framework + name))
+    }
+
     /// Names and files are copied: the library that the site is in may be unloaded.
     #[cold]
     fn resolve(&self) -> Action {
+        #[cfg(target_os = "linux")]
+        super::crash::main_has_begun();
         // SAFETY: sites are made by spliced code from string literals.
         let (name, file) = unsafe { (self.name.read(), self.file.read()) };
         let kind = self.kind().action_kind();
@@ -113,6 +129,8 @@ impl Site {
             }
             kind => Action::of_kind(kind, &name, None),
         };
+        let goes_on = self.kind() == SiteKind::Resumption;
+        let action = if goes_on { action.resumption() } else { action };
         self.action.store(action.number(), Ordering::Relaxed);
         action
     }
@@ -152,6 +170,8 @@ mod tests {
         let function = site(SiteKind::Function, "net::forward").action();
         assert_eq!((function.kind(), function.name()), (ActionKind::Function, "net::forward"));
         assert_eq!(function.location(), Some(SourceLocation { file: "src/net.rs", line: 7 }));
+        let goes_on = site(SiteKind::Resumption, "net::forward").action();
+        assert_eq!(goes_on.resumed(), Some(function));
         let op = site(SiteKind::Backward, "candle::backward").action();
         assert_eq!((op.kind(), op.location()), (ActionKind::Op, None));
         assert_eq!(site(SiteKind::Step, "optimizer_step").action(), Action::new("optimizer_step"));

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::fallback::Fallback;
 use super::profile::Profile;
 use super::recording::Recording;
 use super::schedule::StepPhase;
 use super::settings::Settings;
 use crate::recorder::regions::Regions;
-use crate::{RunContext, Stage};
+use crate::{RunContext, Stage, Unbound};
 
 /// All stages that run.
 pub(super) struct Control {
@@ -34,8 +35,8 @@ pub(super) struct StageRun {
     pub(super) cycles: u64,
     /// How many pauses are open.
     pub(super) pauses: u32,
-    /// Whether what is recorded is kept only if no step ever ends.
-    pub(super) is_provisional: bool,
+    /// What is shown if no active step ever ends.
+    pub(super) fallback: Fallback,
     /// What the cycles have shown so far.
     pub(super) profile: Profile,
     /// Regions of devices.
@@ -44,6 +45,10 @@ pub(super) struct StageRun {
     pub(super) files: Vec<PathBuf>,
     /// What could not be done, in words.
     pub(super) notes: Vec<String>,
+    /// Whether what comes before the first stage and after the last has a report of its own.
+    keeps_what_no_stage_has: bool,
+    /// What was told to nobody while the profiler was active.
+    pub(super) unbound: Vec<Arc<Unbound>>,
 }
 
 impl StageRun {
@@ -57,21 +62,23 @@ impl StageRun {
             first_step: 0,
             cycles: 0,
             pauses: 0,
-            is_provisional: false,
+            fallback: Fallback::new(stage, settings.schedule),
             profile: Profile::default(),
             regions: Regions::default(),
             files: Vec::new(),
             notes: Vec::new(),
+            keeps_what_no_stage_has: settings.records_without_steps,
+            unbound: Vec::new(),
         };
         begun.phase = begun.phase_of_step(settings);
-        if begun.phase == StepPhase::Skip
-            && settings.records_without_steps
-            && stage != Some(Stage::SanityCheck)
-        {
-            begun.phase = StepPhase::Record;
-            begun.is_provisional = true;
-        }
         begun
+    }
+
+    /// Outside of any stage, where nothing has been heard of.
+    fn outside() -> Self {
+        let settings = Settings::default();
+        let run = Self::new(None, RunContext::default(), &settings);
+        Self { fallback: Fallback::default(), ..run }
     }
 
     /// What is done with the step that runs.
@@ -91,7 +98,17 @@ impl StageRun {
 
     /// Whether anything was recorded or tried.
     fn is_idle(&self) -> bool {
-        self.step == 0 && self.cycles == 0 && self.recording.is_none()
+        let is_recorded = match self.keeps_what_no_stage_has {
+            true => self.recording.is_some(),
+            // What was recorded in case that nothing else comes.
+            false => self.recording.is_some() && !self.fallback.is_recording,
+        };
+        self.step == 0 && self.cycles == 0 && !is_recorded
+    }
+
+    /// Whether nothing is left of it when a stage begins.
+    pub(super) fn is_replaced_by_a_stage(&self) -> bool {
+        self.stage.is_none() && self.is_idle()
     }
 
     /// The report is a stage's own unless it is a sanity check, which has none.
@@ -102,8 +119,7 @@ impl StageRun {
 
 impl Control {
     pub(super) fn new() -> Self {
-        let outside = StageRun::new(None, RunContext::default(), &Settings::default());
-        Self { running: vec![outside], finished: None }
+        Self { running: vec![StageRun::outside()], finished: None }
     }
 
     /// The innermost running stage.
@@ -129,8 +145,10 @@ impl Control {
 
     /// Begins a stage inside those that run; one that is outside of any stage and has nothing is
     /// replaced.
-    pub(super) fn push(&mut self, run: StageRun) {
-        self.running.retain(|outer| outer.stage.is_some() || !outer.is_idle());
+    pub(super) fn push(&mut self, mut run: StageRun) {
+        run.unbound.clone_from(&self.top().unbound);
+        run.unbound.retain(|unbound| !unbound.is_over());
+        self.running.retain(|outer| !outer.is_replaced_by_a_stage());
         self.running.push(run);
         self.finished = None;
     }

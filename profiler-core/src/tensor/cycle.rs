@@ -153,6 +153,20 @@ impl Cycle {
         }
     }
 
+    /// Whether nothing happened in it.
+    pub(super) fn is_empty(&self) -> bool {
+        let is_unused = |track: &Track| track.event_count() == 0 && track.memory_event_count() == 0;
+        self.device_events.is_empty() && self.tracks.iter().all(is_unused)
+    }
+
+    /// How many chunks of the recording's memory it keeps: of events, and of allocations.
+    pub(super) fn chunk_counts(&self) -> (usize, usize) {
+        let counts = self.tracks.iter();
+        counts.fold((0, 0), |(events, memory), track| {
+            (events + track.events.chunk_count(), memory + track.memory.chunk_count())
+        })
+    }
+
     /// The threads, in the order in which they began to record.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks

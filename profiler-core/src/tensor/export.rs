@@ -7,7 +7,9 @@ use std::path::Path;
 use super::export_settings::unix_nanoseconds;
 use super::{Cycle, TensorProfiler};
 use crate::Profiler;
-use crate::trace::flame::{FlameGraph, FlameMetric};
+use crate::missing::{self, Missing};
+use crate::report::number::grouped;
+use crate::trace::flame::{self, FlameGraph, FlameMetric};
 
 impl TensorProfiler {
     /// Gives a finished cycle to whoever wants it, and writes what is to be written of it.
@@ -79,10 +81,27 @@ impl Export<'_> {
         }
     }
 
+    /// Says in the report and on standard error that something has no file because it is empty.
+    fn tell(&self, missing: Missing) {
+        self.profiler.note(&missing.to_string());
+        missing::tell(&self.profiler.output, &[missing]);
+    }
+
     fn flame_graphs(&self) {
         let Ok(graph) = catch_unwind(AssertUnwindSafe(|| FlameGraph::of(self.cycle))) else {
             return self.complain("making the flame graph panicked");
         };
+        if !FlameMetric::ALL.into_iter().any(|metric| graph.has(metric)) {
+            return self.tell(Missing::FlameGraphs);
+        }
+        if graph.cut() > 0 {
+            self.profiler.note(&format!(
+                "{} calls are further inside than flame graphs and folded stacks go; there, all that is \
+                 called below the same frame is one frame, {}",
+                grouped(graph.cut()),
+                flame::CUT
+            ));
+        }
         for metric in FlameMetric::ALL {
             if !graph.has(metric) {
                 continue;
@@ -98,6 +117,9 @@ impl Export<'_> {
         let Ok(timeline) = catch_unwind(AssertUnwindSafe(|| self.cycle.memory_timeline())) else {
             return self.complain("making the memory timeline panicked");
         };
+        if timeline.devices.is_empty() {
+            return self.tell(Missing::MemoryTimeline);
+        }
         self.file("memory.json", |path| timeline.export_json(path));
         self.file("memory.html", |path| timeline.export_html(path));
     }

@@ -12,15 +12,23 @@ use crate::hook::TensorShape;
 ///   `matmul` and `linear`;
 /// * convolutions of any number of dimensions, transposed, grouped, dilated, and their gradients:
 ///   `convolution`, `convolution_backward`, `conv2d`, …;
-/// * fused scaled dot product attention and its gradient.
+/// * fused scaled dot product attention and its gradient;
+/// * recurrent layers that are one op (`mkldnn_rnn_layer`, `_cudnn_rnn`, `miopen_rnn`, `_lstm_mps`, and
+///   the gradients of the first three): in each step each row of the batch is multiplied with each
+///   matrix of weights, so for a layer of `gates` gates it is
+///   `2 × steps × batch × gates × hidden × (inputs + hidden)`. Their gradient is twice that, for the
+///   inputs and for the weights. What is done element by element is not counted, as nowhere, so
+///   `_thnn_fused_lstm_cell` has none: the products of its gates are ops beside it. Those of candle
+///   and burn are made of products, which are counted.
 ///
 /// Of torch's ops that call each other **one level** counts: `aten::addmm` and not the
 /// `aten::linear` around it, `aten::convolution` and neither `aten::conv2d` around it nor
 /// `aten::_convolution` inside it, the fused attention and not the `aten::bmm`s of the one that is
-/// put together. In tables an op inside another one that is counted has no operations of its own,
+/// put together; of `aten::lstm`, `aten::gru` and `aten::lstm_cell` the fused layers or the products
+/// inside. In tables an op inside another one that is counted has no operations of its own,
 /// so that sums are right for other frameworks too.
 ///
-/// Where it differs from torch: the gradient of a grouped convolution's weight is divided by the
+/// Where it differs from torch: it counts recurrent layers. The gradient of a grouped convolution's weight is divided by the
 /// number of groups, which torch forgets. A `convolution_backward` that does not say which gradients
 /// it computes is taken to compute those of the input and of the weight.
 ///
@@ -52,6 +60,14 @@ fn of_aten(op: &str, inputs: Inputs<'_>) -> Option<u64> {
                 masks.map_or(2, |mask| mask.iter().take(2).filter(|one| **one != 0).count());
             Convolution::backward(inputs)?.flops()?.checked_mul(gradients as u64)
         }
+        // An input, the matrix of weights for it, and that for the state before.
+        "mkldnn_rnn_layer" => inputs.recurrent_layer(&[1, 2]),
+        "mkldnn_rnn_layer_backward" => inputs.recurrent_layer(&[1, 2])?.checked_mul(2),
+        "_cudnn_rnn" | "miopen_rnn" => inputs.recurrent_layer(&[1]),
+        "_cudnn_rnn_backward" | "miopen_rnn_backward" => {
+            inputs.recurrent_layer(&[1])?.checked_mul(2)
+        }
+        "_lstm_mps" => inputs.recurrent_layer(&[2]),
         op => {
             let attention = op.strip_prefix("_scaled_dot_product_")?;
             let attention = attention.replace("_for_cpu", "");
@@ -148,6 +164,33 @@ impl<'op> Inputs<'op> {
     fn outer_product(self) -> Option<u64> {
         let (rows, columns) = (self.dimensions(0)?, self.dimensions(1)?.last()?);
         multiply(rows.iter().chain([columns, &2]))
+    }
+
+    /// Every row of the input, of all steps, with every matrix of weights at these places, alone or in
+    /// lists. What else is in a list are biases, which are vectors. A packed sequence has one row per
+    /// step that there is.
+    fn recurrent_layer(self, weights: &[usize]) -> Option<u64> {
+        let (_, rows) = self.dimensions(0)?.split_last()?;
+        let rows = multiply(rows)?;
+        let mut sizes = 0_u64;
+        for place in weights {
+            let one = self.0.get(*place)?;
+            let tensors = match one {
+                TensorShape::List(tensors) => &tensors[..],
+                _ => std::slice::from_ref(one),
+            };
+            for tensor in tensors {
+                if let TensorShape::Tensor(_, size) = tensor
+                    && size.len() == 2
+                {
+                    sizes = sizes.checked_add(multiply(size)?)?;
+                }
+            }
+        }
+        if sizes == 0 {
+            return None;
+        }
+        rows.checked_mul(sizes)?.checked_mul(2)
     }
 
     /// Queries, keys and values: `[batch, heads, length, dimension]`.

@@ -14,8 +14,10 @@ mod cycle;
 mod event;
 mod export;
 mod export_settings;
+mod fallback;
 mod flops;
 mod merged;
+mod notes;
 mod pairs;
 mod phase;
 mod profile;
@@ -28,7 +30,7 @@ mod summary;
 mod track;
 mod writer;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::allocation::uncounted;
@@ -39,6 +41,7 @@ use crate::hook::{
 };
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
+    Unbound, missing,
 };
 
 use control::Control;
@@ -84,8 +87,12 @@ const NOT_RECORDING: u64 = 0;
 /// from the plugin of a framework. A scope that is opened before the recording begins is not in it;
 /// one that is still open at its end is, marked as unfinished.
 ///
-/// *What it costs*: outside of the schedule's warm-up and active steps one or two loads per guard,
-/// and hooks are off. While it records, an op costs some 1.6 times the least that is possible (two
+/// *Short runs*: the first steps of a stage, five at most, and its warm-up are recorded in case the
+/// stage ends before its first active step does. They are thrown away when that step is over; else
+/// they are what the report shows, and its notes say so.
+///
+/// *What it costs*: outside of those and of the schedule's warm-up and active steps one or two loads
+/// per guard, and hooks are off. While it records, an op costs some 1.6 times the least that is possible (two
 /// readings of the counter and a push), with shapes 2.3 times (`cargo xtask bench scopes`), and 40
 /// bytes of memory. At the end of a cycle the thread that ends the step puts the events into the
 /// table and writes the trace.
@@ -99,6 +106,8 @@ pub struct TensorProfiler {
     recording: AtomicU64,
     /// The step that runs, for contexts.
     step: AtomicU64,
+    /// Whether it was ever asked what it wants.
+    was_asked: AtomicBool,
     clock: Clock,
     /// The recording of that number.
     current: Mutex<Option<Arc<Recording>>>,
@@ -121,6 +130,7 @@ impl TensorProfiler {
         Self {
             recording: AtomicU64::new(NOT_BEGUN),
             step: AtomicU64::new(0),
+            was_asked: AtomicBool::new(false),
             clock: Clock::new(),
             current: Mutex::default(),
             control: Mutex::new(Control::new()),
@@ -154,6 +164,16 @@ impl TensorProfiler {
         }
     }
 
+    /// Whether anything has been heard of.
+    fn has_begun(&self) -> bool {
+        self.recording.load(Ordering::Relaxed) != NOT_BEGUN
+    }
+
+    /// Whether it was the active profiler, which hooks tell of what happens.
+    fn was_active(&self) -> bool {
+        self.was_asked.load(Ordering::Relaxed)
+    }
+
     /// Tells hooks whose work is done elsewhere which actions are open here now.
     #[cold]
     #[inline(never)]
@@ -183,6 +203,10 @@ impl Profiler for TensorProfiler {
             self.tell_context(number);
         }
         Ok(())
+    }
+
+    fn is_open(&self, action: Action) -> bool {
+        self.number().is_some_and(|number| writer::is_open(number, action))
     }
 
     fn start_op(&self, op: &OpStart<'_>) {
@@ -231,6 +255,9 @@ impl Profiler for TensorProfiler {
     }
 
     fn interest(&self) -> Interest {
+        if !self.was_active() {
+            self.was_asked.store(true, Ordering::Relaxed);
+        }
         match self.number() {
             Some(_) => self.settings.interest(),
             None => Interest::NONE,
@@ -249,6 +276,10 @@ impl Profiler for TensorProfiler {
                 notes.push(text.to_owned());
             }
         });
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        uncounted(|| self.control().top().unbound.push(work.clone()));
     }
 
     fn step(&self) {
@@ -274,7 +305,7 @@ impl Profiler for TensorProfiler {
     }
 
     fn summary(&self) -> String {
-        uncounted(|| self.paint_report())
+        uncounted(|| self.paint_report(&self.snapshot()))
     }
 
     fn report(&self) -> Option<Report> {
@@ -286,9 +317,13 @@ impl Profiler for TensorProfiler {
     }
 
     fn describe(&self) {
-        uncounted(|| self.finish_stage());
-        crate::output::deliver(Some(&self.output), &self.summary());
-        crate::output::deliver_json(Some(&self.output), || self.report());
+        let (report, missing) = uncounted(|| {
+            self.finish_stage();
+            self.snapshot_and_missing()
+        });
+        missing::tell(&self.output, &missing);
+        crate::output::deliver(Some(&self.output), &uncounted(|| self.paint_report(&report)));
+        crate::output::deliver_json(Some(&self.output), || Some(Report::Tensor(report)));
         self.teardown(None);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::afterwards::{Afterwards, by_thread};
+use super::cycle::Cycle;
 use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
 use crate::forking::apart_from_forks;
@@ -126,6 +127,13 @@ impl Recording {
         for track in self.tracks() {
             drop((track.events.take(), track.memory.take()));
         }
+    }
+
+    /// Gets as much memory ready as what was taken into `cycle` keeps.
+    pub(crate) fn fill_pool(&self, cycle: &Cycle) {
+        let (events, memory) = cycle.chunk_counts();
+        self.memory.events.fill(events);
+        self.memory.memory.fill(memory);
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -53,8 +53,9 @@ impl TensorProfiler {
         self
     }
 
-    /// The column that the table of the report is sorted by, the highest first, in torch's words:
-    /// `"cpu_time_total"`, `"self_cpu_memory_usage"`, `"count"`, …; see [`SortKey`]. By default
+    /// The column that the table of the report is sorted by, the highest first: `"calls"`, `"mean"`,
+    /// `"memory"`, `"flops"`, …, or in torch's words `"cpu_time_total"`, `"self_cpu_memory_usage"`,
+    /// …; see [`SortKey`]. By default
     /// `self_device_time_total` if anything was timed on a device, else `self_cpu_time_total`.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ type TraceHandler = Box<dyn Fn(&Cycle) + Send + Sync>;
 
 pub(super) struct Settings {
     pub(super) schedule: Option<Schedule>,
-    /// Whether everything is kept if `step` is never called, although the first step is skipped.
+    /// Whether the program need not know of steps.
     pub(super) records_without_steps: bool,
     pub(super) record_shapes: bool,
     pub(super) profile_memory: bool,
@@ -89,9 +89,10 @@ impl TensorProfiler {
         self
     }
 
-    /// Whether all is recorded of a stage in which no step ever ends, although the schedule skips the
-    /// first one, so that a program without training steps has a report; it is not by default. When
-    /// the first step ends, what was recorded until then is thrown away.
+    /// Whether a program without training steps is as good as one with: of a stage in which no step ever
+    /// ends as much is recorded as [`max_events`](Self::max_events) allows (else a million events),
+    /// what runs outside of all stages has a report beside theirs, and nobody is told to call `step()`.
+    /// It is not by default.
     #[must_use]
     pub fn record_without_steps(mut self, records: bool) -> Self {
         self.settings.records_without_steps = records;

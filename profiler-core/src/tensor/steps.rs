@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::control::StageRun;
-use super::cycle::{Cycle, CycleName};
+use super::cycle::Cycle;
+use super::fallback::Fallback;
 use super::recording::Recording;
 use super::schedule::StepPhase;
 use super::{NOT_BEGUN, NOT_RECORDING, TensorProfiler, writer};
@@ -61,16 +62,18 @@ impl TensorProfiler {
             run.step += 1;
             self.step.store(run.step, Ordering::Relaxed);
             let after = run.phase_of_step(&self.settings);
-            let before = std::mem::replace(&mut run.phase, after);
-            // What was recorded in case there are no steps is as good as a warm-up.
-            let was_provisional = std::mem::take(&mut run.is_provisional);
-            (if was_provisional { StepPhase::Warmup } else { before }, after)
+            (std::mem::replace(&mut run.phase, after), after)
         };
         match (before, after) {
             (StepPhase::RecordAndSave, _) => self.finish_cycle(true),
+            (StepPhase::Record, _) => {}
             (StepPhase::Warmup, StepPhase::Warmup) => {}
+            _ if self.continue_fallback(after) => {}
             (StepPhase::Warmup, _) => self.discard_recording(),
             _ => {}
+        }
+        if matches!(before, StepPhase::Record | StepPhase::RecordAndSave) {
+            self.end_fallback();
         }
         self.begin_recording_if_due();
         self.start_step();
@@ -80,7 +83,6 @@ impl TensorProfiler {
     fn start_step(&self) {
         if self.settings.schedule.is_some()
             && let Some(number) = self.number()
-            && !self.control().top().is_provisional
         {
             let step = self.step.load(Ordering::Relaxed);
             let span = OpStart { sequence: step as u32, ..OpStart::new(step_action()) };
@@ -99,24 +101,30 @@ impl TensorProfiler {
 
     /// Begins a recording if the running step is to be recorded and none is under way.
     fn begin_recording_if_due(&self) {
-        let is_due = {
+        let (is_due, is_fallback) = {
             let mut control = self.control();
             let run = control.top();
-            run.phase != StepPhase::Skip && run.recording.is_none() && run.pauses == 0
+            let is_fallback = run.fallback.wants(run.phase);
+            let is_wanted = run.phase != StepPhase::Skip || is_fallback;
+            (is_wanted && run.recording.is_none() && run.pauses == 0, is_fallback)
         };
         if !is_due {
             return;
         }
         // What was called before belongs to nobody.
         hook::flush();
-        let recording =
-            Recording::new(self.clock.ticks(), self.settings.max_events, self.memory.clone());
+        let max_events = match is_fallback {
+            true => Fallback::max_events(&self.settings),
+            false => self.settings.max_events,
+        };
+        let recording = Recording::new(self.clock.ticks(), max_events, self.memory.clone());
         let recording = Arc::new(recording);
         {
             let mut control = self.control();
             let run = control.top();
             run.first_step = run.step;
             run.recording = Some(recording);
+            run.fallback.is_recording = is_fallback;
         }
         self.publish();
     }
@@ -136,7 +144,7 @@ impl TensorProfiler {
     }
 
     /// Takes the recording of the innermost stage out of use.
-    fn take_recording(&self) -> Option<(Arc<Recording>, u64)> {
+    pub(super) fn take_recording(&self) -> Option<(Arc<Recording>, u64)> {
         self.control().top().recording.as_ref()?;
         // While it is still the current one: what comes now belongs to it.
         hook::flush();
@@ -158,47 +166,35 @@ impl TensorProfiler {
     /// Ends the running cycle and has it written.
     fn finish_cycle(&self, is_complete: bool) {
         let Some((recording, ended)) = self.take_recording() else { return };
-        let name = {
-            let mut control = self.control();
-            let run = control.top();
-            let number = run.cycles;
-            run.cycles += 1;
-            CycleName {
-                number,
-                // The one that runs is not over.
-                steps: run.first_step..run.step,
-                is_complete,
-                stage: run.stage,
-                run: run.run.clone(),
-            }
-        };
-        let cycle = Cycle::take(&recording, name, ended);
+        let cycle = Cycle::take(&recording, self.name_of_cycle(is_complete), ended);
         recording.end();
-        {
-            let mut control = self.control();
-            let run = control.top();
-            run.profile.add(&cycle);
-            run.regions.merge(&recording.take_regions());
+        // After the last step there need not be anything.
+        if is_complete || !cycle.steps.is_empty() || !cycle.is_empty() {
+            self.keep(&cycle, &recording.take_regions());
         }
-        self.hand_over(&cycle);
     }
 
     /// Ends what the reported stage has under way, so that its report has everything.
     pub(super) fn finish_stage(&self) {
+        if !self.has_begun() {
+            return;
+        }
         self.control().unwind_to_reported();
-        let (phase, steps) = {
+        let (phase, steps, is_fallback) = {
             let mut control = self.control();
             let run = control.top();
-            (std::mem::replace(&mut run.phase, StepPhase::Skip), run.step)
+            let phase = std::mem::replace(&mut run.phase, StepPhase::Skip);
+            (phase, run.step, run.fallback.is_recording)
         };
         if let Some(number) = self.number() {
             // What comes after the last step is none; without any step it is all there is.
-            if steps > 0 {
+            if steps > 0 || is_fallback {
                 writer::cancel(number, step_action(), false);
             }
         }
+        self.show_fallback();
         match phase {
-            StepPhase::Warmup => self.discard_recording(),
+            StepPhase::Warmup if !is_fallback => self.discard_recording(),
             // Without a schedule the whole stage is the cycle.
             _ => self.finish_cycle(self.settings.schedule.is_none()),
         }
@@ -210,6 +206,9 @@ impl TensorProfiler {
             self.recording.store(NOT_RECORDING, Ordering::Relaxed);
         }
         self.interrupt_step();
+        if self.control().top().is_replaced_by_a_stage() {
+            self.discard_recording();
+        }
         {
             let mut control = self.control();
             control.push(StageRun::new(Some(stage), run.clone(), &self.settings));
@@ -218,6 +217,9 @@ impl TensorProfiler {
     }
 
     pub(super) fn end_stage(&self, stage: Option<Stage>) {
+        if !self.has_begun() {
+            return;
+        }
         let is_reported = stage != Some(Stage::SanityCheck);
         if is_reported && (stage.is_none() || self.control().top().stage == stage) {
             self.finish_stage();

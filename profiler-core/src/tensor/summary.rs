@@ -4,23 +4,27 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::control::StageRun;
-use super::profile::Profile;
-use super::schedule::Schedule;
 use super::{GroupBy, TensorProfiler, writer};
 use crate::clock::{Clock, Rate};
 use crate::hook::OpStart;
+use crate::missing::Missing;
 use crate::recorder::regions;
-use crate::report::number::grouped;
 use crate::report::tensor::{KeyAverages, TensorReport};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
-use crate::{Action, RunContext, Stage};
+use crate::{Action, RunContext};
 
 impl TensorProfiler {
     /// The numbers of all cycles of the stage that are over: of the innermost stage that runs, or of
     /// the one that ended last.
     pub fn snapshot(&self) -> TensorReport {
+        self.snapshot_and_missing().0
+    }
+
+    /// The numbers, and what was asked for and is not in them.
+    pub(super) fn snapshot_and_missing(&self) -> (TensorReport, Vec<Missing>) {
         // Outside of the lock: it records, if only into something of its own.
         let seconds_per_scope = seconds_per_scope();
+        let around = self.surroundings();
         let control = self.control();
         let empty = StageRun::new(None, RunContext::default(), &self.settings);
         let run = control.reported().unwrap_or(&empty);
@@ -30,7 +34,8 @@ impl TensorProfiler {
         key_averages.device_name = settings.report.device_name();
         let elapsed = profile.ended().saturating_sub(profile.started);
         let totals = &profile.totals;
-        TensorReport {
+        let missing = self.missing(run, &around);
+        let report = TensorReport {
             header: ReportHeader {
                 schema_version: SCHEMA_VERSION,
                 units: Units::default(),
@@ -41,7 +46,7 @@ impl TensorProfiler {
                 wall_seconds: rate.seconds(elapsed),
                 startup: None,
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
-                notes: notes(run, settings.schedule),
+                notes: self.notes(run, &missing),
             },
             schedule: settings.schedule,
             steps: run.step,
@@ -55,7 +60,8 @@ impl TensorProfiler {
             device_counters: profile.device_counters(),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
-        }
+        };
+        (report, missing)
     }
 
     /// The table of all cycles of the stage that are over, told apart as `group_by` says.
@@ -87,123 +93,9 @@ impl TensorProfiler {
     }
 
     /// The text of the report.
-    pub(super) fn paint_report(&self) -> String {
-        let report = self.snapshot();
+    pub(super) fn paint_report(&self, report: &TensorReport) -> String {
         let has_device_time = report.key_averages.has_device_time();
-        tensor_page::paint(&report, &self.settings.report.table_options(has_device_time))
-    }
-}
-
-/// What a reader of the numbers must know.
-fn notes(run: &StageRun, schedule: Option<Schedule>) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    notes.extend(note_on_steps(run, schedule));
-    note_on_losses(&run.profile, &mut notes);
-    note_on_devices(&run.profile, &mut notes);
-    notes.extend(run.regions.notes());
-    notes.extend(run.notes.iter().cloned());
-    notes
-}
-
-/// Steps that were to be recorded and were not.
-fn note_on_steps(run: &StageRun, schedule: Option<Schedule>) -> Option<String> {
-    let schedule = schedule?;
-    let stage = run.stage.map_or("the run", Stage::as_str);
-    let (steps, first) = (run.step, schedule.first_active());
-    let count = |count: u64| match count {
-        1 => "1 step".to_owned(),
-        count => format!("{} steps", grouped(count)),
-    };
-    let totals = &run.profile.totals;
-    if run.recording.is_some() && totals.cycles == 0 {
-        return Some(
-            "the first cycle is still being recorded; its numbers come when it is over".into(),
-        );
-    }
-    if totals.cycles == 0 && steps == 0 {
-        return Some(format!(
-            "step() was never called, and the first active step is {first} (counted from 0): call \
-             it after every batch, or record without a schedule"
-        ));
-    }
-    if totals.steps == 0 && steps > 0 {
-        return Some(format!(
-            "the schedule never came to an active step: {stage} had {} and the first active one is \
-             {first} (counted from 0); use smaller skip_first, wait or warmup, or train longer",
-            count(steps)
-        ));
-    }
-    if steps == 0 {
-        return Some("step() was never called: all that was recorded is one step".into());
-    }
-    let last = run.profile.last_cycle.as_ref().filter(|last| !last.is_complete)?;
-    Some(format!(
-        "cycle {} is incomplete: {stage} ended after {}, and {} of the cycle's {} had been recorded",
-        last.number,
-        count(steps),
-        last.steps,
-        count(schedule.active)
-    ))
-}
-
-fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
-    let totals = &profile.totals;
-    let dropped = totals.dropped;
-    let kinds = [
-        (dropped.events, "ops, actions and other scopes"),
-        (dropped.memory, "allocations and frees"),
-        (dropped.device, "kernels, copies and samples of devices' counters"),
-    ];
-    for (count, what) in kinds {
-        let rest = "were dropped, because max_events was reached or they came too late; the numbers \
-                    are without them";
-        note_count(notes, count, &format!("{what} {rest}"));
-    }
-    note_count(
-        notes,
-        totals.unfinished,
-        "scopes were still open when their cycle ended; they count up to there",
-    );
-    note_count(
-        notes,
-        totals.open_elsewhere,
-        "scopes of other threads were still open when their cycle ended; they are not in the numbers",
-    );
-    if profile.is_full() {
-        notes.push(
-            "there were so many different shapes or call paths that further ones were not told \
-             apart; totals of what is around them lack their device time and FLOPs"
-                .to_owned(),
-        );
-    }
-}
-
-fn note_on_devices(profile: &Profile, notes: &mut Vec<String>) {
-    let totals = &profile.totals;
-    note_count(
-        notes,
-        totals.timed_by_host,
-        "kernels were timed by the host's clock around a wait for the device: their times are upper \
-         bounds",
-    );
-    note_count(notes, totals.not_timed, "kernels were not timed: only their launches are known");
-    note_count(
-        notes,
-        totals.unattributed,
-        "kernels have device time but no known op or action that caused them",
-    );
-    note_count(
-        notes,
-        totals.told_twice,
-        "kernels that CUPTI told of are left out: the framework tells of them, too, and the two did \
-         not count alike; its own are shown",
-    );
-}
-
-/// Says how many of something there were, if there were any.
-fn note_count(notes: &mut Vec<String>, count: u64, what: &str) {
-    if count > 0 {
-        notes.push(format!("{} {what}", grouped(count)));
+        tensor_page::paint(report, &self.settings.report.table_options(has_device_time))
     }
 }
 

@@ -86,6 +86,14 @@ impl<const WORDS: usize> Pool<WORDS> {
         used.unwrap_or_else(|| Arc::new(Chunk::new()))
     }
 
+    /// Has so many chunks ready, if it keeps as many at all.
+    pub(crate) fn fill(&self, count: usize) {
+        let missing = count.min(POOL).saturating_sub(self.chunks().len());
+        // Made outside of the lock; each is written to, so that the system has handed it out.
+        let made: Vec<_> = (0..missing).map(|_| Arc::new(Chunk::new())).collect();
+        made.into_iter().for_each(|chunk| self.give(chunk));
+    }
+
     /// Keeps a chunk that nobody else holds.
     fn give(&self, mut chunk: Arc<Chunk<WORDS>>) {
         let Some(own) = Arc::get_mut(&mut chunk) else { return };
@@ -189,6 +197,11 @@ impl<const WORDS: usize> LogSnapshot<WORDS> {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.chunks.iter().map(|(_, length)| length).sum()
+    }
+
+    /// How many chunks it keeps.
+    pub(crate) fn chunk_count(&self) -> usize {
+        self.chunks.len()
     }
 
     /// The record at a place, counted from 0. All chunks but the last one are full.

@@ -225,6 +225,12 @@ pub(crate) fn start_step(
     });
 }
 
+/// Whether the calling thread has the action open.
+pub(crate) fn is_open(number: u64, action: Action) -> bool {
+    let is_open = |seat: &mut Seat| seat.stack.iter().any(|event| event.is_of(action));
+    with_seat(number, || None, |seat, _| is_open(seat)).unwrap_or(false)
+}
+
 /// The context of what the calling thread does now, in step number `step`.
 pub(crate) fn context(number: u64, step: u64) -> Option<Context> {
     with_seat(

@@ -1,12 +1,10 @@
 //! Checkpoints: whole or not at all.
 
-use std::fs;
-use std::path::Path;
-
-use super::error::{BoxError, Result, TrainError};
+use super::error::TrainError;
 use super::module::TrainModule;
 use super::run::Run;
 use crate::ProfilerExt;
+use crate::output::write_whole_at;
 
 impl<M: TrainModule> Run<'_, M> {
     /// Saves the module after an epoch, on rank 0, if there is a directory for it.
@@ -23,42 +21,24 @@ impl<M: TrainModule> Run<'_, M> {
             self.module.checkpoint_extension()
         );
         let path = directory.join(&name);
-        write_whole(directory, &name, |temporary| self.module.save_checkpoint(temporary))
+        write_whole_at(&path, |temporary| self.module.save_checkpoint(temporary))
             .map_err(|source| TrainError::Checkpoint { path, source })
     }
 }
 
-/// Lets `write` fill a temporary file, and gives it its `name` when it is complete: a run that is
-/// killed, or a full disk, leaves no half checkpoint under the name of a whole one.
-fn write_whole(
-    directory: &Path,
-    name: &str,
-    write: impl FnOnce(&Path) -> Result<()>,
-) -> Result<(), BoxError> {
-    fs::create_dir_all(directory)?;
-    let temporary = directory.join(format!(".unfinished-{}-{name}", std::process::id()));
-    let written = write(&temporary).and_then(|()| {
-        // What the module did not report: files are often closed without a look at the outcome.
-        fs::File::open(&temporary)?.sync_all()?;
-        fs::rename(&temporary, directory.join(name))?;
-        Ok(())
-    });
-    if written.is_err() {
-        // Nothing more can be done about a file that cannot be removed either.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::train::error::Result;
 
     #[test]
     fn a_failed_checkpoint_leaves_the_earlier_one() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let save = |text: &'static str, fail: bool| {
-            write_whole(directory.path(), "epoch=0.txt", |path| {
+            write_whole_at(&directory.path().join("epoch=0.txt"), |path| -> Result<()> {
+                assert_eq!(path.extension(), Some("txt".as_ref()), "by which formats are told");
                 fs::write(path, text)?;
                 if fail { Err("disk full".into()) } else { Ok(()) }
             })

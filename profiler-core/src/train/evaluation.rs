@@ -7,6 +7,7 @@ use super::loader::DataLoader;
 use super::module::TrainModule;
 use super::outcome::{EvaluationOutcome, StopReason};
 use super::run::{Run, failed_in};
+use crate::output::say;
 use crate::{ProfilerExt, Stage};
 
 /// Calls the hook of the stage that is running: the validation hook, unless it is a test or a
@@ -31,7 +32,7 @@ impl<M: TrainModule> Run<'_, M> {
         self.begin()?;
         let batches = if self.limit(stage).0.is_zero() {
             let setting = self.limit(stage).1;
-            eprintln!("mlprof: {setting} is 0: {stage} is skipped");
+            say(format_args!("mlprof: {setting} is 0: {stage} is skipped"));
             0
         } else {
             self.evaluate(loader, stage)?
@@ -67,7 +68,7 @@ impl<M: TrainModule> Run<'_, M> {
             self.state.batch_index = None;
             index += 1;
             profiler.step();
-            if is_last || self.watch.requested() {
+            if is_last || self.session.is_interrupted() {
                 break;
             }
         }
@@ -83,7 +84,7 @@ impl<M: TrainModule> Run<'_, M> {
     fn end_of_pass(&mut self) -> Result<(), TrainError> {
         // The means are there for the hooks that end the pass.
         self.state.means.end(self.state.stage != Stage::SanityCheck);
-        if self.watch.requested() {
+        if self.session.is_interrupted() {
             self.state.stop.get_or_insert(StopReason::Interrupted);
         }
         hook!(self, on_validation_epoch_end, on_test_epoch_end, on_predict_epoch_end)?;

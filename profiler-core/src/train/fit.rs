@@ -8,6 +8,7 @@ use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::outcome::{FitOutcome, StopReason};
 use super::run::Run;
 use super::state::TrainerState;
+use crate::output::say;
 use crate::{ProfilerExt, Stage};
 
 /// The data of a fit.
@@ -23,7 +24,7 @@ impl<M: TrainModule> Run<'_, M> {
         let mut epochs = 0;
         if self.settings.limit_train_batches.is_zero() {
             self.state.stop = Some(StopReason::Skipped);
-            eprintln!("mlprof: limit_train_batches is 0: training is skipped");
+            say("mlprof: limit_train_batches is 0: training is skipped");
         } else {
             let mut optimizers = self.configure_optimizers()?;
             self.state.learning_rate = Some(optimizers.optimizer.learning_rate());

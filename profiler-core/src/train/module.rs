@@ -182,8 +182,8 @@ pub trait TrainModule {
     }
 
     /// Writes the model to `path`. Called after every epoch when the trainer has a
-    /// [`checkpoint_dir`](super::Trainer::checkpoint_dir): with the name of a temporary file, which
-    /// becomes the checkpoint when this has returned.
+    /// [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path in a temporary folder beside the
+    /// other checkpoints. That one file becomes the checkpoint when this has returned.
     ///
     /// # Errors
     ///

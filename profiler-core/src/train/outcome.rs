@@ -12,7 +12,8 @@ pub enum StopReason {
     MaxSteps,
     /// [`TrainerState::stop`](super::TrainerState::stop) was called, with this reason.
     Asked(String),
-    /// Ctrl-C, or a request to terminate.
+    /// Ctrl-C, or a request to terminate, with
+    /// [`Interrupt::Return`](crate::Interrupt::Return).
     Interrupted,
     /// `limit_train_batches` is 0.
     Skipped,
@@ -54,7 +55,8 @@ pub struct FitOutcome {
 pub struct EvaluationOutcome {
     /// Batches that were run.
     pub batches: usize,
-    /// Whether it was ended early from outside.
+    /// Whether it was ended early from outside: only with
+    /// [`Interrupt::Return`](crate::Interrupt::Return).
     pub is_interrupted: bool,
     /// The means of what was [logged](super::TrainerState::log), by name.
     pub metrics: BTreeMap<String, f64>,

@@ -10,6 +10,7 @@ use super::callback::Callback;
 use super::error::{BoxError, Result};
 use super::state::TrainerState;
 use crate::Stage;
+use crate::output::say;
 
 /// Epoch, steps per second and loss: a bar on a terminal, a line per epoch elsewhere.
 ///
@@ -94,8 +95,8 @@ impl ProgressBar {
             let _ = write!(line, ", {name} {mean:.4}");
         }
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| say(line)),
+            None => say(line),
         }
     }
 

@@ -11,8 +11,7 @@ use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::outcome::StopReason;
 use super::state::TrainerState;
 use super::trainer::Settings;
-use crate::interrupt::Watch;
-use crate::{Profiler, ProfilerExt};
+use crate::{Profiler, ProfilerExt, Session};
 
 /// A callback and what is measured of it.
 pub(super) struct Listener<'run> {
@@ -55,7 +54,7 @@ pub(super) struct Run<'run, M: TrainModule> {
     pub(super) listeners: Vec<Listener<'run>>,
     pub(super) actions: RunActions,
     pub(super) state: TrainerState,
-    pub(super) watch: Watch,
+    pub(super) session: &'run Session,
 }
 
 /// The hooks of callbacks, then of the module, each measured.
@@ -216,7 +215,7 @@ impl<M: TrainModule> Run<'_, M> {
 
     /// Whether to end after this batch. *Cost*: one relaxed load.
     pub(super) fn should_stop(&mut self) -> bool {
-        if self.watch.requested() {
+        if self.session.is_interrupted() {
             self.state.stop.get_or_insert(StopReason::Interrupted);
         }
         let is_enough = |max| self.state.global_step >= max;

@@ -16,8 +16,8 @@ use super::run::{Listener, Run};
 use super::state::TrainerState;
 use crate::names::short_type_name;
 use crate::{
-    IntoProfiler, PassThroughProfiler, Profiler, RunContext, Session, Stage, UnknownProfiler,
-    interrupt,
+    Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Session, Stage,
+    UnknownProfiler,
 };
 
 /// How many epochs are run if neither epochs nor steps are limited, as in Lightning.
@@ -40,13 +40,14 @@ pub(super) struct Settings {
     pub(super) checkpoint_dir: Option<PathBuf>,
     pub(super) seed: Option<u64>,
     shows_progress: bool,
+    interrupt: Interrupt,
 }
 
 /// Trains, validates, tests and predicts with a [`TrainModule`], and ends each with the report of
 /// its profiler. Settings and their defaults are Lightning's; see the [module](super).
 ///
-/// The report comes also when a stage ends by an error, a panic or Ctrl-C. The first Ctrl-C ends
-/// the stage after the running batch, with a checkpoint; the second ends the process.
+/// The report comes also when a stage ends by an error, a panic or Ctrl-C. What Ctrl-C does to the
+/// process a profiler does not change, see [`on_interrupt`](Self::on_interrupt).
 pub struct Trainer {
     settings: Settings,
     callbacks: Vec<Box<dyn Callback>>,
@@ -81,6 +82,7 @@ impl Trainer {
                 checkpoint_dir: None,
                 seed: None,
                 shows_progress: true,
+                interrupt: Interrupt::Terminate,
             },
             callbacks: Vec::new(),
             profiler: Arc::new(PassThroughProfiler),
@@ -210,6 +212,17 @@ impl Trainer {
         self
     }
 
+    /// What the first Ctrl-C (or SIGTERM, or SIGHUP) during a stage does. By default it ends the
+    /// process, as without a profiler, after the report. With [`Interrupt::Return`], which needs no
+    /// profiler, it ends the stage after the running batch, with a checkpoint;
+    /// [`fit`](Self::fit) then returns [`StopReason::Interrupted`](super::StopReason::Interrupted),
+    /// and the program goes on. See the module [`interrupt`](crate::interrupt).
+    #[must_use]
+    pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.settings.interrupt = interrupt;
+        self
+    }
+
     /// Adds something that follows the run. Callbacks are called in the order they were added.
     #[must_use]
     pub fn callback(mut self, callback: impl Callback + 'static) -> Self {
@@ -290,7 +303,8 @@ impl Trainer {
         if run.log_dir.is_none() {
             run.log_dir.clone_from(&self.settings.checkpoint_dir);
         }
-        let _session = Session::begin(self.profiler.clone(), stage, &run);
+        let session = Session::begin(self.profiler.clone(), stage, &run)
+            .on_interrupt(self.settings.interrupt);
         let progress = (self.settings.shows_progress && run.rank == 0)
             .then(|| Listener::own(Box::new(ProgressBar::new())));
         let lent = self.callbacks.iter_mut().map(|callback| Listener::lent(&mut **callback));
@@ -306,7 +320,7 @@ impl Trainer {
                 self.settings.max_epochs,
                 stage,
             ),
-            watch: interrupt::watch(),
+            session: &session,
             settings: &self.settings,
         };
         body(&mut running).map_err(|error| running.on_exception(error))

@@ -72,7 +72,7 @@ fn an_action_may_free_what_came_before() {
     assert_eq!(row("replace").total.net_bytes(), -50_000);
     assert_eq!(row("replace").peak_bytes, 0, "it never had more than at its start");
     assert_eq!((row("nothing").total, row("nothing").peak_bytes), Default::default());
-    assert!(profiler.summary().contains("-48.83 KB"), "{}", profiler.summary());
+    assert!(profiler.summary().contains("-48.83 KiB"), "{}", profiler.summary());
 }
 
 #[profile]

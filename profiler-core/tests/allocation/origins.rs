@@ -47,7 +47,7 @@ fn the_peak_and_what_is_left() {
     assert_eq!(at(alive, &["step", "load"]), Some((1_000_000, 1_000_000)));
     assert_eq!(at(alive, &["step", "batch"]), None);
     let text = profiler.summary();
-    assert!(text.contains("3.82 MB  100.00 %       3"), "{text}");
+    assert!(text.contains("3.82 MiB  100.00 %       3"), "{text}");
     drop((model, outside));
 }
 

@@ -4,7 +4,9 @@ use std::alloc::{GlobalAlloc, Layout, System, alloc, alloc_zeroed, dealloc, real
 use std::hint::black_box;
 use std::sync::Arc;
 
-use profiler_core::allocation::{Counting, Tallies, TrackingAllocator, thread_tallies};
+use profiler_core::allocation::{
+    Counting, LEAST_BYTES, Tallies, TrackingAllocator, kept_by, thread_tallies,
+};
 
 /// What `work` allocated and freed on this thread.
 fn counted<T>(work: impl FnOnce() -> T) -> (Tallies, T) {
@@ -215,4 +217,33 @@ fn threads_may_allocate_until_their_very_end() {
         let thread = std::thread::spawn(|| LATE.with(|late| late.0.len()));
         assert_eq!(thread.join().expect("no panic"), 3000);
     }
+}
+
+#[test]
+fn what_a_work_leaves_behind_is_known_block_by_block() {
+    let _turn = crate::turn();
+    let before = vec![0_u8; 5_000];
+    let place = |block: &Vec<u8>| (block.as_ptr().addr() as u64, block.capacity() as u64);
+    let (kept, blocks) = kept_by(|| {
+        drop(before); // not of this work
+        drop(vec![0_u8; 3_000]);
+        let (inner, inside) = kept_by(|| vec![0_u8; 2_000]);
+        assert_eq!(
+            inside.iter().map(|block| (block.address, block.bytes)).collect::<Vec<_>>(),
+            [place(&inner)]
+        );
+        let mut grown = vec![0_u8; 1_500];
+        grown.reserve_exact(100_000);
+        let elsewhere = std::thread::spawn(|| vec![0_u8; 4_000]).join().expect("no panic");
+        let gone = std::panic::catch_unwind(|| kept_by(|| panic!("{:?}", vec![0_u8; 1_200])));
+        assert!(gone.is_err());
+        drop(gone);
+        [inner, grown, elsewhere, vec![0_u8; LEAST_BYTES - 1]]
+    });
+    let mut found: Vec<_> = blocks.iter().map(|block| (block.address, block.bytes)).collect();
+    let mut expected: Vec<_> = kept[..2].iter().map(place).collect();
+    found.retain(|(_, bytes)| [2_000, 4_000].contains(bytes) || *bytes >= 90_000);
+    (found.sort_unstable(), expected.sort_unstable());
+    assert_eq!(found, expected);
+    assert_eq!(kept_by(|| ()).1, []);
 }

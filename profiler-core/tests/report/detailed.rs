@@ -250,8 +250,8 @@ fn bytes_have_a_table_of_their_own() {
     let lines: Vec<Vec<&str>> =
         table.lines().skip(2).take(4).map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0].join(" "), "Read Written From storage To storage Action");
-    assert_eq!(lines[2].join(" "), "5.00 GB 0 B 0 B 0 B decode_sample");
-    assert_eq!(lines[3].join(" "), "17 B 1000 B 8.00 KB 4.00 KB save_checkpoint");
+    assert_eq!(lines[2].join(" "), "5.00 GiB 0 B 0 B 0 B decode_sample");
+    assert_eq!(lines[3].join(" "), "17 B 1000 B 8.00 KiB 4.00 KiB save_checkpoint");
     report.actions.iter_mut().for_each(|row| row.io = io(0, 0));
     position(&paint(&report), "\nNo action read or wrote anything.\n");
 }

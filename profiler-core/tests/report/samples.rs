@@ -120,6 +120,7 @@ pub fn key(file: &str, line: u32, name: &str) -> FunctionKey {
 
 pub fn calls(total: u64, primitive: u64, own: f64, cumulative: f64) -> CallStatistics {
     CallStatistics {
+        polls: 0,
         total_calls: total,
         primitive_calls: primitive,
         self_seconds: own,

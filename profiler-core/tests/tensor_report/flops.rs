@@ -45,6 +45,11 @@ fn inputs_that_make_no_sense_have_no_operations() {
         "burn::conv2d_x_backward",
         "burn::conv_transpose2d",
         "candle::linear",
+        "aten::mkldnn_rnn_layer",
+        "aten::mkldnn_rnn_layer_backward",
+        "aten::_cudnn_rnn",
+        "aten::_cudnn_rnn_backward",
+        "aten::_lstm_mps",
     ];
     let awkward = [
         vec![],
@@ -129,4 +134,96 @@ fn one_number_may_stand_for_all_dimensions() {
     let matrices = [tensor(&[2, 3, 4]), tensor(&[4, 5])];
     assert_eq!(flops("candle::broadcast_matmul", &matrices), None);
     assert_eq!(flops("burn::conv2d_backward", &matrices), None);
+}
+
+#[test]
+fn recurrent_layers_multiply_every_step_with_their_weights() {
+    let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
+    let other = TensorShape::NotATensor;
+    // 7 steps, a batch of 3, 5 inputs, 11 hidden; LSTM 4 gates, GRU 3, a plain one 1.
+    for gates in [4, 3, 1] {
+        let (inputs, hidden) = (tensor(&[gates * 11, 5]), tensor(&[gates * 11, 11]));
+        let bias = tensor(&[gates * 11]);
+        let per_row_and_step = 2 * gates.cast_unsigned() * 11 * (5 + 11);
+        let expected = 7 * 3 * per_row_and_step;
+        let layer =
+            [tensor(&[7, 3, 5]), inputs.clone(), hidden.clone(), bias.clone(), bias.clone()];
+        assert_eq!(flops("aten::mkldnn_rnn_layer", &layer), Some(expected));
+        assert_eq!(flops("aten::mkldnn_rnn_layer_backward", &layer), Some(2 * expected));
+        let weights = vec![inputs, hidden, bias.clone(), bias];
+        let fused = [tensor(&[7, 3, 5]), TensorShape::List(weights.clone()), other.clone()];
+        for op in ["aten::_cudnn_rnn", "aten::miopen_rnn"] {
+            assert_eq!(flops(op, &fused), Some(expected), "{op}");
+            assert_eq!(flops(&format!("{op}_backward"), &fused), Some(2 * expected), "{op}");
+        }
+        // A packed sequence: 13 rows of the 21 that there could be.
+        let packed = [tensor(&[13, 5]), TensorShape::List(weights.clone())];
+        assert_eq!(flops("aten::_cudnn_rnn", &packed), Some(13 * per_row_and_step));
+        let states = TensorShape::List(vec![tensor(&[1, 3, 11]), tensor(&[1, 3, 11])]);
+        let lstm = [tensor(&[7, 3, 5]), states, TensorShape::List(weights)];
+        if gates == 4 {
+            assert_eq!(flops("aten::_lstm_mps", &lstm), Some(expected));
+        }
+        // Made of ops that are counted, whichever they are.
+        assert_eq!(flops("aten::lstm", &lstm), None);
+    }
+    // Two layers, both directions: the second layer's inputs are what both directions gave.
+    let mut weights = Vec::new();
+    for inputs in [5, 2 * 11] {
+        for _direction in 0..2 {
+            weights.extend([
+                tensor(&[44, inputs]),
+                tensor(&[44, 11]),
+                tensor(&[44]),
+                tensor(&[44]),
+            ]);
+        }
+    }
+    let deep = [tensor(&[7, 3, 5]), TensorShape::List(weights)];
+    let expected = 7 * 3 * 2 * 44 * (2 * (5 + 11) + 2 * (22 + 11));
+    assert_eq!(flops("aten::_cudnn_rnn", &deep), Some(expected));
+    // Only what is done element by element: the gates' products are ops of their own.
+    let cell = [tensor(&[3, 44]), tensor(&[3, 44]), tensor(&[3, 11])];
+    assert_eq!(flops("aten::_thnn_fused_lstm_cell", &cell), None);
+    // A projection of what comes out is one more matrix.
+    let projected = vec![tensor(&[44, 5]), tensor(&[44, 6]), tensor(&[6, 11])];
+    let projected = [tensor(&[7, 3, 5]), TensorShape::List(projected)];
+    let expected = 7 * 3 * 2 * (44 * 5 + 44 * 6 + 6 * 11);
+    assert_eq!(flops("aten::_cudnn_rnn", &projected), Some(expected));
+}
+
+#[test]
+fn a_transposed_convolution_multiplies_every_place_of_its_input() {
+    let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
+    let integers = |values: &[i64]| TensorShape::Integers(values.to_vec());
+    // As many channels in as out, so that shapes do not tell which kind it is: the flag does.
+    let options = |transposed: i64| {
+        [integers(&[2, 2]), integers(&[1, 1]), integers(&[1, 1]), integers(&[transposed])]
+    };
+    let rest = [integers(&[0, 0]), integers(&[1])];
+    let forward = |transposed| {
+        let mut inputs =
+            vec![tensor(&[2, 6, 8, 8]), tensor(&[6, 6, 3, 3]), TensorShape::NotATensor];
+        inputs.extend(options(transposed));
+        inputs.extend(rest.clone());
+        flops("aten::convolution", &inputs)
+    };
+    let per_place = 2 * 2 * 6 * 6 * 9;
+    assert_eq!(forward(1), Some(8 * 8 * per_place));
+    assert_eq!(forward(0), Some(4 * 4 * per_place));
+    // Its gradients: 15 × 15 came out of 8 × 8, which count, once for the input and once for the weight.
+    let backward = |mask: &[i64]| {
+        let mut inputs =
+            vec![tensor(&[2, 6, 15, 15]), tensor(&[2, 6, 8, 8]), tensor(&[6, 6, 3, 3])];
+        inputs.push(integers(&[6]));
+        inputs.extend(options(1));
+        inputs.extend(rest.clone());
+        inputs.push(integers(mask));
+        flops("aten::convolution_backward", &inputs)
+    };
+    assert_eq!(backward(&[1, 1, 1]), Some(2 * 8 * 8 * per_place));
+    assert_eq!(backward(&[0, 1, 1]), Some(8 * 8 * per_place));
+    // Grouped, in burn: the weight has what one group gives.
+    let grouped = [tensor(&[2, 6, 8, 8]), tensor(&[6, 2, 3, 3])];
+    assert_eq!(flops("burn::conv_transpose2d", &grouped), Some(2 * 2 * 8 * 8 * 6 * 2 * 9));
 }

@@ -19,3 +19,46 @@ pub fn find<'rows>(averages: &'rows KeyAverages, name: &str) -> &'rows KeyAverag
     assert!(rows.next().is_none(), "{name} is several rows");
     row
 }
+
+#[test]
+fn tables_are_sorted_by_calls_mean_memory_and_operations() {
+    use profiler_core::report::tensor::{SortKey, TableOptions};
+    let with = |name: &str, change: fn(&mut KeyAverage)| {
+        let mut row = row(name);
+        row.calls = 1;
+        change(&mut row);
+        row
+    };
+    let rows = vec![
+        with("plain", |_| {}),
+        with("often", |row| row.calls = 9),
+        with("slow", |row| (row.calls, row.cpu_seconds) = (2, 8.0)),
+        with("long", |row| (row.calls, row.cpu_seconds) = (8, 16.0)),
+        with("busy", |row| row.self_cpu_seconds = 3.0),
+        with("hungry", |row| (row.self_cpu_memory_bytes, row.self_device_memory_bytes) = (5, 7)),
+        with("hungry on the host", |row| row.self_cpu_memory_bytes = 11),
+        with("many operations", |row| row.flops = 5),
+    ];
+    let averages = KeyAverages { rows, has_memory: true, ..KeyAverages::default() };
+    let first = |key: &str| {
+        let sort_by: SortKey = key.parse().expect("a key");
+        let options = TableOptions { sort_by: Some(sort_by), ..TableOptions::default() };
+        let table = averages.table(&options);
+        let rows = table.lines().skip_while(|line| !line.contains("# of Calls")).skip(2);
+        rows.map(|row| row.trim().split("  ").next().unwrap_or_default().to_owned()).next()
+    };
+    let expected = [
+        ("calls", "often"),
+        ("count", "often"),
+        ("mean", "slow"),
+        ("total", "long"),
+        ("self", "busy"),
+        ("memory", "hungry"),
+        ("flops", "many operations"),
+    ];
+    for (key, name) in expected {
+        assert_eq!(first(key).as_deref(), Some(name), "{key}");
+    }
+    let error = "speed".parse::<SortKey>().expect_err("no such key").to_string();
+    assert!(error.contains("\"calls\"") && error.contains("\"memory\""), "{error}");
+}

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use profiler_core::hook::{DeviceActivity, DeviceEvent, MemoryChange, MemoryDevice, OpStart};
 use profiler_core::tensor::Cycle;
-use profiler_core::trace::flame::{FlameGraph, FlameMetric};
+use profiler_core::trace::flame::{self, FlameGraph, FlameMetric};
 use profiler_core::{Action, ActionKind, Profiler};
 
 use crate::recorded::{action, kernel, op, read, run, spin};
@@ -119,6 +119,42 @@ fn deep_recursion_is_one_long_stack() {
     );
     assert_eq!(calls.len(), depth);
     assert!(calls.values().all(|calls| *calls == 1));
+}
+
+/// The text of stacks grows with the square of their depth: there is an end to it, which is said.
+#[test]
+fn the_deepest_recursion_is_cut_and_all_of_it_counted() {
+    let depth = 10_000;
+    let recurse = move |profiler: &dyn Profiler| {
+        let action = Action::new("recursion_into_the_deep");
+        (0..depth).for_each(|_| profiler.start(action));
+        (0..depth).for_each(|_| profiler.stop(action).expect("it was started"));
+    };
+    let (calls, bytes, cut) = read(
+        move |profiler| recurse(profiler),
+        |cycle| {
+            let (graph, mut text) = (FlameGraph::of(cycle), Vec::new());
+            graph.write_stacks(FlameMetric::Calls, &mut text).expect("memory takes all");
+            (stacks(cycle, FlameMetric::Calls), text.len() as u64, graph.cut())
+        },
+    );
+    assert!(bytes <= flame::MOST_BYTES + (1 << 20), "{bytes}");
+    assert_eq!(calls.values().sum::<u64>(), depth, "every call is in it");
+    let is_cut = |stack: &&String| stack.ends_with(flame::CUT);
+    let at_the_cut: Vec<_> = calls.keys().filter(is_cut).map(|stack| calls[stack]).collect();
+    assert_eq!(at_the_cut, [cut], "and those without a stack of their own in one");
+    assert!((1..depth).contains(&cut));
+
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let profiler = profiler_core::TensorProfiler::new()
+        .without_schedule()
+        .flame(true)
+        .dirpath(directory.path())
+        .filename("run");
+    recurse(&profiler);
+    profiler.teardown(None);
+    let report = profiler.summary();
+    assert!(report.contains("calls are further inside than flame graphs"), "{report}");
 }
 
 #[cfg(feature = "flame")]

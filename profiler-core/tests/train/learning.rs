@@ -17,7 +17,7 @@ fn losses_with(profiler: Arc<dyn Profiler>) -> Vec<f64> {
 fn a_profiler_changes_no_loss() {
     let directory = tempfile::tempdir().expect("temporary directory");
     let quiet = AdvancedProfiler::new().dirpath(directory.path()).filename("toy");
-    let without = losses_with(None.into_profiler().expect("none"));
+    let without = losses_with("none".into_profiler().expect("a name"));
     assert_eq!(without.len(), 60);
     assert!(without[0] > without[20] && without[20] > without[40], "it learns: {without:?}");
     assert_eq!(without, losses_with("simple".into_profiler().expect("simple")));

@@ -31,6 +31,7 @@ struct Receivers {
     op_starts: unsafe extern "C" fn(*const ForeignOp),
     op_ends: extern "C" fn(*const c_void),
     memory: extern "C" fn(u64, i64, u64, u64, i32),
+    read: unsafe extern "C" fn(*const ForeignStorage),
 }
 
 /// `MlprofTchStorage` of record.h.
@@ -48,6 +49,7 @@ unsafe extern "C" {
     fn mlprof_tch_receivers(calls: *const Receivers);
     safe fn mlprof_tch_record(ops: bool, inputs: bool, memory: bool) -> bool;
     safe fn mlprof_tch_slot_was_taken() -> bool;
+    safe fn mlprof_tch_follow_reads(follows: bool) -> bool;
     fn mlprof_tch_storage(
         tensor: *const c_void,
         of_gradient: bool,
@@ -55,15 +57,26 @@ unsafe extern "C" {
     ) -> bool;
 }
 
-/// Has libtorch tell this from here on; false if it fails.
-pub(super) fn record(recorded: Recorded) -> bool {
+fn connect() {
     static CONNECTED: Once = Once::new();
     CONNECTED.call_once(|| {
-        let receivers = Receivers { op_starts, op_ends, memory };
+        let receivers = Receivers { op_starts, op_ends, memory, read };
         // SAFETY: copied during the call.
         unsafe { mlprof_tch_receivers(&raw const receivers) };
     });
+}
+
+/// Has libtorch tell this from here on; false if it fails.
+pub(super) fn record(recorded: Recorded) -> bool {
+    connect();
     mlprof_tch_record(recorded.ops, recorded.inputs, recorded.memory)
+}
+
+/// Has [`labels::see_read`] told which memory the ops of the calling thread read, until this is called
+/// again.
+pub(super) fn follow_reads(follows: bool) {
+    connect();
+    mlprof_tch_follow_reads(follows);
 }
 
 /// Whether memory of some thread was not recorded since this was last asked.
@@ -77,11 +90,13 @@ pub(super) fn storage(tensor: &Tensor, of_gradient: bool) -> Option<Storage> {
     // SAFETY: a tensor of tch is a pointer to an `at::Tensor` that lives as long.
     let is_there =
         unsafe { mlprof_tch_storage(tensor.as_ptr().cast(), of_gradient, &raw mut found) };
-    is_there.then(|| Storage {
-        address: found.address,
-        bytes: found.bytes,
-        device: device(found.device),
-    })
+    is_there.then(|| Storage::from(&found))
+}
+
+impl From<&ForeignStorage> for Storage {
+    fn from(found: &ForeignStorage) -> Self {
+        Self { address: found.address, bytes: found.bytes, device: device(found.device) }
+    }
 }
 
 fn device(number: i32) -> MemoryDevice {
@@ -131,4 +146,13 @@ extern "C" fn memory(address: u64, bytes: i64, allocated: u64, reserved: u64, nu
         labels::see(&change);
         hook::memory(&change);
     });
+}
+
+/// # Safety
+///
+/// `storage` is good during the call.
+unsafe extern "C" fn read(storage: *const ForeignStorage) {
+    // SAFETY: what the caller promises.
+    let storage = Storage::from(unsafe { &*storage });
+    keeping_panics(|| labels::see_read(storage));
 }

@@ -1,6 +1,7 @@
 //! What memory is for.
 
 use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use profiler_core::Interest;
@@ -16,6 +17,12 @@ pub(super) struct Storage {
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) device: MemoryDevice,
+}
+
+impl Storage {
+    fn place(&self) -> (u64, MemoryDevice) {
+        (self.address, self.device)
+    }
 }
 
 /// The variables of stores that are trained.
@@ -50,21 +57,27 @@ pub(super) fn label_known() {
     }
 }
 
+/// Of a variable itself (not its gradient), and of its gradient.
+const LABELS_OF_VARIABLES: [(bool, MemoryCategory); 2] =
+    [(false, MemoryCategory::Parameter), (true, MemoryCategory::Gradient)];
+
 fn label_all(variables: &Mutex<Variables>) {
     // Somebody may hold them who is waiting for this recording to begin.
     let Ok(variables) = variables.try_lock() else { return };
-    for tensor in variables.named_variables.values() {
-        label(tensor, false, MemoryCategory::Parameter);
-        label(tensor, true, MemoryCategory::Gradient);
-    }
+    label_each(variables.named_variables.values());
 }
 
 /// Labels variables and their gradients, which are made anew in each step.
 pub(crate) fn label_variables<'variables>(tensors: impl IntoIterator<Item = &'variables Tensor>) {
     if is_wanted() {
-        for tensor in tensors {
-            label(tensor, false, MemoryCategory::Parameter);
-            label(tensor, true, MemoryCategory::Gradient);
+        label_each(tensors);
+    }
+}
+
+fn label_each<'variables>(tensors: impl IntoIterator<Item = &'variables Tensor>) {
+    for tensor in tensors {
+        for (of_gradient, category) in LABELS_OF_VARIABLES {
+            label(tensor, of_gradient, category);
         }
     }
 }
@@ -88,51 +101,106 @@ fn tell(storage: Storage, category: MemoryCategory) {
 }
 
 thread_local! {
-    /// What was allocated since the optimizer's step began, and not freed yet.
-    static ALLOCATED: RefCell<Option<Vec<Storage>>> = const { RefCell::new(None) };
+    /// The optimizer's step that the thread is in.
+    static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
 }
 
-/// While an optimizer steps: what is allocated meanwhile and lives on, the optimizer keeps.
-pub(crate) struct StateKept(());
+/// What memory a step of an optimizer has to do with.
+#[derive(Default)]
+struct Step {
+    /// Variables and gradients.
+    trained: HashSet<(u64, MemoryDevice)>,
+    /// Allocated since the step began, and not freed yet.
+    allocated: Vec<Storage>,
+    /// Read by an op and not freed yet, with its bytes.
+    read: HashMap<(u64, MemoryDevice), u64>,
+}
 
-impl StateKept {
-    /// The step begins on the calling thread.
-    pub(crate) fn begin() -> Self {
-        if is_wanted() {
-            let _ = ALLOCATED.try_with(|allocated| *allocated.borrow_mut() = Some(Vec::new()));
+/// While an optimizer steps. What is allocated meanwhile and lives on, the optimizer keeps; and what
+/// its ops read that is neither a variable, nor a gradient, nor gone by the end, it has kept from
+/// earlier steps, be they recorded or not.
+pub(crate) struct StepFollowed {
+    is_followed: bool,
+}
+
+impl StepFollowed {
+    /// The step along these variables begins on the calling thread; they are labelled, too.
+    pub(crate) fn begin<'variables>(
+        variables: impl IntoIterator<Item = &'variables Tensor>,
+    ) -> Self {
+        let is_followed = is_wanted();
+        if is_followed {
+            let mut step = Step::default();
+            for variable in variables {
+                for (of_gradient, category) in LABELS_OF_VARIABLES {
+                    if let Some(storage) = foreign::storage(variable, of_gradient) {
+                        tell(storage, category);
+                        step.trained.insert(storage.place());
+                    }
+                }
+            }
+            let _ = STEP.try_with(|current| *current.borrow_mut() = Some(step));
+            foreign::follow_reads(true);
         }
-        Self(())
+        Self { is_followed }
     }
 }
 
-impl Drop for StateKept {
+impl Drop for StepFollowed {
     fn drop(&mut self) {
-        let kept = ALLOCATED.try_with(|allocated| allocated.borrow_mut().take());
-        for storage in kept.ok().flatten().unwrap_or_default() {
-            tell(storage, MemoryCategory::OptimizerState);
+        if !self.is_followed {
+            return;
         }
+        foreign::follow_reads(false);
+        let step = STEP.try_with(|current| current.borrow_mut().take());
+        let Step { trained, allocated, read } = step.ok().flatten().unwrap_or_default();
+        let known = |(place, bytes): ((u64, MemoryDevice), u64)| {
+            (!trained.contains(&place)).then_some(Storage {
+                address: place.0,
+                bytes,
+                device: place.1,
+            })
+        };
+        let from_before = read.into_iter().filter_map(known);
+        from_before.chain(allocated).for_each(|storage| {
+            tell(storage, MemoryCategory::OptimizerState);
+        });
     }
+}
+
+fn with_step(work: impl FnOnce(&mut Step)) {
+    let _ = STEP.try_with(|current| {
+        if let Ok(mut current) = current.try_borrow_mut()
+            && let Some(step) = current.as_mut()
+        {
+            work(step);
+        }
+    });
 }
 
 /// Memory was allocated or freed on the calling thread.
 #[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
 pub(super) fn see(change: &MemoryChange) {
-    let _ = ALLOCATED.try_with(|allocated| {
-        let Ok(mut allocated) = allocated.try_borrow_mut() else { return };
-        let Some(allocated) = allocated.as_mut() else { return };
+    with_step(|step| {
+        let MemoryChange { address, device, .. } = *change;
         match u64::try_from(change.bytes) {
-            Ok(bytes) => {
-                allocated.push(Storage { address: change.address, bytes, device: change.device })
-            }
-            // Nearly always one of the last.
+            Ok(bytes) => step.allocated.push(Storage { address, bytes, device }),
             Err(_) => {
-                let freed = allocated.iter().rposition(|other| {
-                    other.address == change.address && other.device == change.device
-                });
-                if let Some(freed) = freed {
-                    allocated.swap_remove(freed);
+                step.read.remove(&(address, device));
+                // Nearly always one of the last.
+                let place = |other: &Storage| other.place() == (address, device);
+                if let Some(freed) = step.allocated.iter().rposition(place) {
+                    step.allocated.swap_remove(freed);
                 }
             }
         }
+    });
+}
+
+/// An op on the calling thread reads this memory.
+#[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
+pub(super) fn see_read(storage: Storage) {
+    with_step(|step| {
+        step.read.insert(storage.place(), storage.bytes);
     });
 }

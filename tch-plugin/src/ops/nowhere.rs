@@ -13,6 +13,8 @@ pub(super) fn slot_was_taken() -> bool {
     false
 }
 
+pub(super) fn follow_reads(_follows: bool) {}
+
 pub(super) fn storage(_tensor: &Tensor, _of_gradient: bool) -> Option<Storage> {
     None
 }

@@ -254,6 +254,47 @@ std::unique_ptr<at::ObserverContext> op_starts_quietly(const at::RecordFunction&
   }
 }
 
+// --- What ops read -------------------------------------------------------------------------------
+
+bool find_storage(const c10::TensorImpl& tensor, MlprofTchStorage* found) {
+  if (!tensor.has_storage()) {
+    return false;
+  }
+  const c10::Device device = tensor.device();
+  found->address = reinterpret_cast<uint64_t>(tensor.storage().data());
+  found->bytes = tensor.storage().nbytes();
+  found->device = device.is_cpu() ? -1 : (device.has_index() ? device.index() : 0);
+  return found->address != 0;
+}
+
+void tell_read(const c10::IValue& value) {
+  MlprofTchStorage found{};
+  if (find_storage(*value.unsafeToTensorImpl(), &found)) {
+    receivers.read(&found);
+  }
+}
+
+std::unique_ptr<at::ObserverContext> op_reads(const at::RecordFunction& op) noexcept {
+  try {
+    for (const c10::IValue& input : op.inputs()) {
+      if (input.isTensor()) {
+        tell_read(input);
+      } else if (input.isTensorList()) {
+        for (const c10::IValue& tensor : input.toListRef()) {
+          tell_read(tensor);
+        }
+      }
+    }
+  } catch (...) {
+    // A subclass of tensors may refuse to say where it is.
+  }
+  return nullptr;
+}
+
+thread_local at::CallbackHandle reads = at::INVALID_CALLBACK_HANDLE;
+
+// --- What is recorded ----------------------------------------------------------------------------
+
 std::mutex callback_lock;
 at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
 
@@ -305,6 +346,23 @@ bool mlprof_tch_slot_was_taken() noexcept {
   return slot_was_taken.exchange(false, std::memory_order_relaxed);
 }
 
+bool mlprof_tch_follow_reads(bool follows) noexcept {
+  try {
+    if (reads != at::INVALID_CALLBACK_HANDLE) {
+      at::removeCallback(reads);
+      reads = at::INVALID_CALLBACK_HANDLE;
+    }
+    if (follows) {
+      reads = at::addThreadLocalCallback(at::RecordFunctionCallback(op_reads)
+                                             .needsInputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+    }
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 bool mlprof_tch_storage(const void* tensor, bool of_gradient, MlprofTchStorage* storage) noexcept {
   try {
     const auto& whole = *static_cast<const at::Tensor*>(tensor);
@@ -312,14 +370,7 @@ bool mlprof_tch_storage(const void* tensor, bool of_gradient, MlprofTchStorage* 
       return false;
     }
     const at::Tensor found = of_gradient ? whole.grad() : whole;
-    if (!found.defined() || !found.has_storage()) {
-      return false;
-    }
-    const c10::Device device = found.device();
-    storage->address = reinterpret_cast<uint64_t>(found.storage().data());
-    storage->bytes = found.storage().nbytes();
-    storage->device = device.is_cpu() ? -1 : (device.has_index() ? device.index() : 0);
-    return storage->address != 0;
+    return found.defined() && find_storage(*found.unsafeGetTensorImpl(), storage);
   } catch (...) {
     return false;
   }

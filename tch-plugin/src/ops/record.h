@@ -25,18 +25,21 @@ struct MlprofTchOp {
   bool is_backward;
 };
 
+struct MlprofTchStorage {
+  uint64_t address;
+  uint64_t bytes;
+  // The number of an accelerator, or -1 for the host.
+  int32_t device;
+};
+
 struct MlprofTchReceivers {
   void (*op_starts)(const MlprofTchOp*);
   void (*op_ends)(const void* key);
   // The device is the number of an accelerator, or -1 for the host.
   void (*memory)(uint64_t address, int64_t bytes, uint64_t allocated, uint64_t reserved,
                  int32_t device);
-};
-
-struct MlprofTchStorage {
-  uint64_t address;
-  uint64_t bytes;
-  int32_t device;
+  // An op reads this memory, on a thread whose reads are followed.
+  void (*read)(const MlprofTchStorage* storage);
 };
 
 // Whom to call. Before anything else, once.
@@ -48,6 +51,10 @@ bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept;
 // Whether memory of some thread was not recorded since the last call, because torch's own profiler
 // was at work there.
 bool mlprof_tch_slot_was_taken() noexcept;
+
+// Whether the calling thread tells which memory its ops read, until it is called again; false if
+// libtorch fails.
+bool mlprof_tch_follow_reads(bool follows) noexcept;
 
 // The memory of a tensor (an `at::Tensor*`) or of its gradient; false if it has none.
 bool mlprof_tch_storage(const void* tensor, bool of_gradient, MlprofTchStorage* storage) noexcept;

@@ -82,7 +82,7 @@ fn learn_and_write(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()
         reports.extend(profiler.report());
         Ok((outcome, written))
     });
-    // Also after Ctrl-C: what was measured until then is not lost.
+    // Also after an error: what was measured until then is not lost.
     options.profiler.write_json(&reports)?;
     let (outcome, written) = written?;
     let metric = |name| outcome.metrics.get(name).copied().unwrap_or(f64::NAN);

@@ -1,7 +1,8 @@
 //! Looks into a model of candle-transformers through the `tracing` spans of its layers.
 //!
 //! `cargo run --release -p candle-text --features spans --bin transformer-spans -- --profiler simple`
-//! shows a row per name of a span, `--profiler advanced` how each action's time is divided over them.
+//! shows a row per name of a span, `--profiler advanced` how each action's time is divided over them, and
+//! `--modules --profiler tensor` the layers that they are of as a tree.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use profiler_core::{ActionKind, Report, RunContext, Session, Stage};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
 
-/// What candle-transformers calls the span around a whole BERT.
-const SPAN_OF_THE_MODEL: &str = "model";
+/// What candle-transformers calls the span around a whole BERT, as an action and as a module.
+const SPAN_OF_THE_MODEL: [&str; 2] = ["model", "[module]Span: model"];
 
 /// Runs a small BERT with random weights and tells where the time went.
 #[derive(Parser)]
@@ -38,6 +39,9 @@ struct Options {
     /// The same seed gives the same weights.
     #[arg(long, default_value_t = 42)]
     seed: u64,
+    /// Take each span for a module of the model, under a name of its own.
+    #[arg(long)]
+    modules: bool,
     /// Install the layer only when the model is there already, to see what is seen then: nothing.
     #[arg(long)]
     late: bool,
@@ -51,10 +55,10 @@ fn main() -> ExitCode {
 fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
     let model = if options.late {
         let model = bert(options.seed)?;
-        listen_to_spans();
+        listen_to_spans(options.modules);
         model
     } else {
-        listen_to_spans();
+        listen_to_spans(options.modules);
         bert(options.seed)?
     };
     {
@@ -73,10 +77,11 @@ fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
     Ok(options.profiler.write_json(&reports)?)
 }
 
-/// Makes every span of the program an action of the active profiler.
-fn listen_to_spans() {
-    let spans =
-        ProfilerLayer::new().as_actions().with_filter(filter_fn(|metadata| metadata.is_span()));
+/// Makes every span of the program an action of the active profiler, or a module.
+fn listen_to_spans(as_modules: bool) {
+    let layer = ProfilerLayer::new();
+    let layer = if as_modules { layer.as_modules() } else { layer.as_actions() };
+    let spans = layer.with_filter(filter_fn(|metadata| metadata.is_span()));
     tracing_subscriber::registry().with(spans).init();
 }
 
@@ -123,18 +128,21 @@ fn token_batch(options: &Options, batch: usize) -> Result<Tensor> {
 /// Nothing below `forward`, which is where the model works.
 fn has_no_span(report: &Report) -> bool {
     match report {
-        Report::Simple(report) => !report.actions.iter().any(|row| row.action == SPAN_OF_THE_MODEL),
+        Report::Simple(report) => {
+            !report.actions.iter().any(|row| SPAN_OF_THE_MODEL.contains(&row.action.as_str()))
+        }
         Report::Advanced(report) => {
             !report.threads.iter().flat_map(|tree| &tree.roots).any(has_span)
         }
         Report::Tensor(report) => {
             let rows = &report.key_averages.rows;
-            report.cycle_count > 0 && !rows.iter().any(|row| row.name == SPAN_OF_THE_MODEL)
+            report.cycle_count > 0
+                && !rows.iter().any(|row| SPAN_OF_THE_MODEL.contains(&row.name.as_str()))
         }
         _ => false,
     }
 }
 
 fn has_span(node: &CallTreeNode) -> bool {
-    node.kind == ActionKind::Span || node.children.iter().any(has_span)
+    matches!(node.kind, ActionKind::Span | ActionKind::Module) || node.children.iter().any(has_span)
 }

@@ -91,7 +91,7 @@ fn train(
         Ok(tested.transpose()?)
     });
     if run.rank == 0 {
-        // Also after Ctrl-C: what was measured until then is not lost.
+        // Also after an error: what was measured until then is not lost.
         options.profiling.write_json(measured.reports())?;
     }
     let Some(outcome) = tested? else { return Ok(()) };

@@ -7,7 +7,7 @@
 mod calls;
 mod scan;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::{File, Item};
@@ -28,6 +28,8 @@ const CORE: &str = "crate::__mlprof::__core::";
 #[derive(Default)]
 pub(super) struct Found {
     definitions: Vec<Definition>,
+    /// The names of all macros of the crate.
+    names: HashSet<String>,
     calls: HashMap<String, Vec<Call>>,
 }
 
@@ -56,10 +58,16 @@ impl Found {
         context: Context,
     ) {
         let rules = scan::rules(tokens);
+        self.names.insert(plain(&name.to_string()));
         if rules.iter().any(|rule| !rule.functions.is_empty()) {
             let name = plain(&name.to_string());
             self.definitions.push(Definition { name, rules, is_exported, source, context });
         }
+    }
+
+    /// Whether it is a macro of the crate.
+    pub fn defines(&self, name: &str) -> bool {
+        self.names.contains(name)
     }
 
     /// A call of a macro.
@@ -214,7 +222,7 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<String, String> {
         }
     }
     let mut text = String::new();
-    for (kind, inputs) in kinds {
+    for (number, (kind, inputs)) in kinds.into_iter().enumerate() {
         if matches!(kind, HookKind::Lines | HookKind::Memory) {
             return Err("a macro makes it, whose lines are not the program's".to_owned());
         }
@@ -225,8 +233,11 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<String, String> {
             .collect();
         let only = if chosen.len() == made.len() { None } else { Some(only(&chosen, function)?) };
         let name = name(&chosen, kind, function)?;
-        let hook = Hook { kind, name: String::new(), inputs: inputs.clone() };
-        text += &hook.made_statement(&Made { name, only }, &function.arguments)?;
+        if chosen.iter().any(|(_, hook)| hook.named_by.is_some()) {
+            return Err("a macro makes it, and the rule tells its name when it runs".to_owned());
+        }
+        let hook = Hook { kind, name: String::new(), named_by: None, inputs: inputs.clone() };
+        text += &hook.made_statement(number, &Made { name, only }, &function.arguments)?;
     }
     Ok(text + " ")
 }

@@ -2,6 +2,10 @@
 // without std; only the part about the system's allocator, which is another file, needs std.
 
 #[allow(warnings, unsafe_code, clippy::all, clippy::pedantic, clippy::restriction)]
+// Not all that are allowed by default; what is said of the rest is not handed on.
+#[allow(missing_debug_implementations, missing_docs, single_use_lifetimes, trivial_casts)]
+#[allow(trivial_numeric_casts, unreachable_pub, unused_lifetimes, unused_qualifications)]
+#[allow(unused_results)]
 #[doc(hidden)]
 mod __mlprof_allocator {
     // In the first edition `::core` is a module of the crate.

@@ -1,10 +1,14 @@
-// What is put into the root of a spliced crate: a module, and the macro that every spliced function
-// begins with. Comments and line breaks are taken out of it, for it has to fit on a line that exists.
+// What is put into the root of a spliced crate: a module, whose functions every spliced function calls.
+// Comments and line breaks are taken out of it, for it has to fit on a line that exists.
 //
 // It compiles in every edition since 2015 and without std; full paths everywhere, since the crate may
 // have names of its own or no prelude. `::core::` is replaced by what `__core` stands for.
 
 #[allow(warnings, unsafe_code, clippy::all, clippy::pedantic, clippy::restriction)]
+// Not all that are allowed by default; what is said of the rest is not handed on.
+#[allow(missing_debug_implementations, missing_docs, single_use_lifetimes, trivial_casts)]
+#[allow(trivial_numeric_casts, unreachable_pub, unused_lifetimes, unused_qualifications)]
+#[allow(unused_results)]
 #[doc(hidden)]
 mod __mlprof {
     pub extern crate core as __core;
@@ -48,15 +52,6 @@ mod __mlprof {
     pub fn wanted() -> u32 {
         // SAFETY: the runtime library defines it, and never writes to it but atomically.
         unsafe { MLPROF_WANTED.load(::core::sync::atomic::Ordering::Relaxed) }
-    }
-
-    // The bit of MLPROF_WANTED that a kind of site asks for.
-    pub const fn bit(kind: u32) -> u32 {
-        match kind {
-            0 => 2,
-            1 | 2 => 4,
-            _ => 1,
-        }
     }
 
     // Whether a name that a macro makes is one of those that are selected.
@@ -109,6 +104,11 @@ mod __mlprof {
         }
     }
 
+    // The end of a call, before the one that it ends in: that of the function itself, of which the
+    // compiler makes a loop if nothing is left to do after it.
+    #[inline(always)]
+    pub fn close(_: Guard) {}
+
     #[inline(always)]
     pub fn open(site: &'static Site, bit: u32) -> Guard {
         let is_wanted = wanted() & bit != 0;
@@ -121,15 +121,22 @@ mod __mlprof {
         unsafe { mlprof_open(site, ::core::ptr::null(), 0) }
     }
 
-    // A future of which every poll is measured.
+    // A future of which every poll is measured: the first one as a call, by the first of its sites, and
+    // those after it by the second.
     pub struct Polled<F> {
-        site: &'static Site,
+        sites: &'static [Site; 2],
+        bit: u32,
+        goes_on: bool,
         future: F,
     }
 
     #[inline(always)]
-    pub fn poll<F: ::core::future::Future>(site: &'static Site, future: F) -> Polled<F> {
-        Polled { site: site, future: future }
+    pub fn poll<F: ::core::future::Future>(
+        sites: &'static [Site; 2],
+        bit: u32,
+        future: F,
+    ) -> Polled<F> {
+        Polled { sites: sites, bit: bit, goes_on: false, future: future }
     }
 
     impl<F: ::core::future::Future> ::core::future::Future for Polled<F> {
@@ -140,10 +147,14 @@ mod __mlprof {
             self: ::core::pin::Pin<&mut Self>,
             context: &mut ::core::task::Context<'_>,
         ) -> ::core::task::Poll<F::Output> {
-            let _guard = open(self.site, bit(self.site.kind));
             // SAFETY: the future is never moved out of its place; nothing else of it is pinned, and
             // it has no Drop of its own.
-            let future = unsafe { self.map_unchecked_mut(|polled| &mut polled.future) };
+            let this = unsafe { self.get_unchecked_mut() };
+            let _guard = open(&this.sites[this.goes_on as usize], this.bit);
+            // A call that was not measured when it began is none that goes on.
+            this.goes_on = this.goes_on || _guard.opened != 0;
+            // SAFETY: as above.
+            let future = unsafe { ::core::pin::Pin::new_unchecked(&mut this.future) };
             future.poll(context)
         }
     }
@@ -155,37 +166,4 @@ mod __mlprof {
     }
     /*TENSORS*/
     /*LINES*/
-}
-/*MODULE ENDS*/
-
-#[allow(unused_macros)]
-macro_rules! __mlprof_site {
-    ($kind:expr, $name:expr, $line:expr) => {{
-        static SITE: $crate::__mlprof::Site =
-            $crate::__mlprof::Site::new($kind, $name, ::core::file!(), $line);
-        &SITE
-    }};
-}
-
-#[allow(unused_macros)]
-macro_rules! __mlprof {
-    ($kind:expr, $name:expr, $line:expr) => {
-        let _mlprof_guard = $crate::__mlprof::open(
-            __mlprof_site!($kind, $name, $line),
-            const { $crate::__mlprof::bit($kind) },
-        );
-    };
-    ($kind:expr, $name:expr, $line:expr, $made:expr, [$($chosen:expr),*]) => {
-        let _mlprof_guard = $crate::__mlprof::open(
-            __mlprof_site!($kind, $name, $line),
-            const {
-                if $crate::__mlprof::is_one_of($made, &[$($chosen),*]) {
-                    $crate::__mlprof::bit($kind)
-                } else {
-                    0
-                }
-            },
-        );
-    };
-    /*MACROS*/
 }

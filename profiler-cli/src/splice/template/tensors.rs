@@ -75,6 +75,42 @@
         unsafe { mlprof_open(site, words.words.as_ptr() as *const i64, words.count) }
     }
 
+    // An op that runs one whose name is known only now. It comes before the inputs: where it is, and how
+    // long.
+    #[inline(always)]
+    pub fn open_named<
+        'n,
+        N: ::core::ops::FnOnce() -> &'n str,
+        F: ::core::ops::FnOnce(&mut Words),
+    >(
+        site: &'static Site,
+        bit: u32,
+        name: N,
+        tell: F,
+    ) -> Guard {
+        let wanted = wanted();
+        let is_wanted = wanted & bit != 0;
+        Guard::new(site, if is_wanted { open_named_now(site, wanted, name(), tell) } else { 0 })
+    }
+
+    #[inline(never)]
+    fn open_named_now<F: ::core::ops::FnOnce(&mut Words)>(
+        site: &'static Site,
+        wanted: u32,
+        name: &str,
+        tell: F,
+    ) -> u64 {
+        let mut words =
+            Words { words: [::core::mem::MaybeUninit::uninit(); 256], count: 0, is_full: false };
+        words.push(name.as_ptr() as usize as i64);
+        words.push(name.len() as i64);
+        if wanted & 8 != 0 {
+            tell(&mut words);
+        }
+        // SAFETY: so many words were written, the first two of which are a string's.
+        unsafe { mlprof_open(site, words.words.as_ptr() as *const i64, words.count) }
+    }
+
     // A tensor, or what holds some.
     pub trait Tensor {
         fn tell(&self, words: &mut Words);

@@ -3,14 +3,15 @@
 mod summarize;
 mod table;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies, uncounted};
+use crate::missing::{self, Missing};
 use crate::recorder::Recorder;
 use crate::report::{MemoryReport, Report, memory};
-use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
+use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 
 /// Counts what every action and function allocates and frees, says who allocated what was alive when
 /// the process had most, and what is left over at the end.
@@ -139,15 +140,8 @@ impl AllocationProfiler {
             let collected = self.recorder.collect();
             let mut report = summarize::summarize(&collected, &self.output.run(), &picture);
             report.process = summarize::process(&start, &end);
+            missing::note(&missing_in(&report), &mut report.header.notes);
             let notes = &mut report.header.notes;
-            if !is_installed() {
-                notes.push(
-                    "nothing was counted: the program has no tracking allocator \
-                     (`#[global_allocator] static ALLOCATOR: TrackingAllocator = \
-                     TrackingAllocator::new();`)"
-                        .to_owned(),
-                );
-            }
             if self.lease.is_none() {
                 notes.push(
                     "another profiler of memory was there first: this one does not know who \
@@ -193,6 +187,15 @@ impl AllocationProfiler {
     }
 }
 
+/// What was asked for and is not in `report`.
+fn missing_in(report: &MemoryReport) -> Vec<Missing> {
+    if !is_installed() {
+        return vec![Missing::Allocator];
+    }
+    let has_actions = !report.actions.is_empty() || !report.open.is_empty();
+    if has_actions { Vec::new() } else { vec![Missing::ActionsWithMemory] }
+}
+
 impl Profiler for AllocationProfiler {
     fn start(&self, action: Action) {
         uncounted(|| self.recorder.start(action));
@@ -202,8 +205,16 @@ impl Profiler for AllocationProfiler {
         uncounted(|| self.recorder.stop(action))
     }
 
+    fn is_open(&self, action: Action) -> bool {
+        uncounted(|| self.recorder.is_open(action))
+    }
+
     fn interest(&self) -> Interest {
         self.interest
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        uncounted(|| self.recorder.unbound(work));
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -232,5 +243,13 @@ impl Profiler for AllocationProfiler {
 
     fn output(&self) -> Option<&Output> {
         Some(&self.output)
+    }
+
+    fn describe(&self) {
+        let report = self.snapshot();
+        missing::tell(&self.output, &uncounted(|| missing_in(&report)));
+        crate::output::deliver(Some(&self.output), &uncounted(|| memory::paint(&report)));
+        crate::output::deliver_json(Some(&self.output), || Some(Report::Memory(report)));
+        self.teardown(None);
     }
 }

@@ -71,7 +71,10 @@ fn rows<'parts>(parts: impl IntoIterator<Item = &'parts Part<MemorySnapshot>>) -
     for part in parts {
         for (action, row) in &part.snapshot {
             let new = || (Row::default(), action.kind());
-            rows.entry((part.sub_stage, action.name())).or_insert_with(new).0.merge(row);
+            // What goes on of a call is none.
+            let calls = if action.resumed().is_some() { 0 } else { row.calls };
+            let row = Row { calls, ..*row };
+            rows.entry((part.sub_stage, action.name())).or_insert_with(new).0.merge(&row);
         }
     }
     rows
@@ -103,7 +106,7 @@ fn tree(paths: &[PathAlive], least: u64, process: Option<i64>) -> MemoryTree {
         let mut place = &mut root;
         place.add_total(alive);
         for action in &alive.actions {
-            place = place.inside(*action);
+            place = place.inside(action.resumed().unwrap_or(*action));
             place.add_total(alive);
         }
         place.own_bytes += alive.bytes;

@@ -53,7 +53,7 @@ impl Default for TableOptions {
 }
 
 /// What a table can be sorted by. As text in torch's words, in which `cuda` and `xpu` are read as
-/// `device`.
+/// `device`, or in short: `calls`, `mean`, `total`, `self` (those three of host time), `memory`, `flops`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SortKey {
@@ -79,13 +79,15 @@ pub enum SortKey {
     SelfDeviceMemoryUsage,
     /// `count`: calls.
     Count,
+    /// `memory`: what it allocated itself less what it freed, on the host and on accelerators.
+    Memory,
     /// `flops`: floating-point operations.
     Flops,
 }
 
 impl SortKey {
     /// All keys.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CpuTime,
         Self::DeviceTime,
         Self::CpuTimeTotal,
@@ -97,6 +99,7 @@ impl SortKey {
         Self::SelfCpuMemoryUsage,
         Self::SelfDeviceMemoryUsage,
         Self::Count,
+        Self::Memory,
         Self::Flops,
     ];
 
@@ -114,6 +117,7 @@ impl SortKey {
             Self::SelfCpuMemoryUsage => "self_cpu_memory_usage",
             Self::SelfDeviceMemoryUsage => "self_device_memory_usage",
             Self::Count => "count",
+            Self::Memory => "memory",
             Self::Flops => "flops",
         }
     }
@@ -131,6 +135,9 @@ impl SortKey {
             Self::SelfCpuMemoryUsage => row.self_cpu_memory_bytes as f64,
             Self::SelfDeviceMemoryUsage => row.self_device_memory_bytes as f64,
             Self::Count => row.calls as f64,
+            Self::Memory => {
+                row.self_cpu_memory_bytes.saturating_add(row.self_device_memory_bytes) as f64
+            }
             Self::Flops => row.flops as f64,
         }
     }
@@ -142,6 +149,13 @@ impl FromStr for SortKey {
     fn from_str(key: &str) -> Result<Self, UnknownSortKey> {
         let plain = key.trim().to_ascii_lowercase();
         let plain = plain.replace("cuda", "device").replace("xpu", "device");
+        let plain = match plain.as_str() {
+            "calls" => "count",
+            "mean" => "cpu_time",
+            "total" => "cpu_time_total",
+            "self" => "self_cpu_time_total",
+            plain => plain,
+        };
         let known = Self::ALL.into_iter().find(|known| known.as_str() == plain);
         known.ok_or_else(|| UnknownSortKey { key: key.to_owned() })
     }
@@ -150,7 +164,8 @@ impl FromStr for SortKey {
 /// A table cannot be sorted by this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a table cannot be sorted by {key:?}: use one of {choices}",
+    "a table cannot be sorted by {key:?}: use \"calls\", \"mean\", \"total\", \"self\" or one of \
+     {choices}",
     choices = SortKey::ALL.map(|known| format!("{:?}", known.as_str())).join(", ")
 )]
 pub struct UnknownSortKey {

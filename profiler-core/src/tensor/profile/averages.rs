@@ -209,7 +209,7 @@ impl Grouping<'_> {
                 self.shapes.entry(shapes).or_insert_with(text).clone()
             }),
             stack: self.stack(id),
-            module: node.module.filter(|_| self.group_by.module),
+            module: self.tree.module_of(node).filter(|_| self.group_by.module),
             phase: self.group_by.phase.then(|| self.costs.phases[id as usize]),
         }
     }

@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use super::kinds::Kinds;
-use super::modules::ModuleId;
+use super::modules::ChainId;
 use super::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::hook::{Context, Direction, MemoryDevice};
 use crate::tensor::{Event, MemoryEvent};
@@ -35,8 +35,8 @@ pub(super) const UNCLAIMED_MEMORY: &str = "[memory]";
 pub(super) struct Links {
     /// The path that was open where an op was called, by [`Context::number`] − 1.
     pub(super) contexts: Vec<NodeId>,
-    /// The module that a forward op ran in, by its sequence number and thread.
-    pub(super) forward_modules: FxHashMap<(u32, u32), (u64, ModuleId)>,
+    /// The modules that a forward op ran in, by its sequence number and thread.
+    pub(super) forward_modules: FxHashMap<(u32, u32), (u64, ChainId)>,
     /// The path that launched work for a device, by correlation.
     pub(super) launches: FxHashMap<u32, NodeId>,
 }
@@ -140,18 +140,18 @@ impl Fold<'_> {
             action: event.action,
             shapes: event.shapes,
             direction: event.direction,
-            forward_module: self.forward_module(event),
+            forward_modules: self.forward_modules(event),
         }
     }
 
     #[inline]
-    fn forward_module(&self, event: &Event) -> Option<ModuleId> {
+    fn forward_modules(&self, event: &Event) -> Option<ChainId> {
         let is_linked = event.direction == Direction::Backward && event.sequence != 0;
         if !is_linked || self.links.forward_modules.is_empty() {
             return None;
         }
         let key = (event.sequence, event.forward_thread);
-        self.links.forward_modules.get(&key).map(|(_, module)| *module)
+        self.links.forward_modules.get(&key).map(|(_, modules)| *modules)
     }
 
     #[inline]
@@ -201,7 +201,7 @@ impl Fold<'_> {
     }
 }
 
-/// Finds the module that each forward op ran in, so that its backward op can be told to belong there.
+/// Finds the modules that each forward op ran in, so that its backward op can be told to belong there.
 pub(super) struct ModuleFinder<'profile> {
     pub(super) tree: &'profile mut PathTree,
     pub(super) links: &'profile mut Links,
@@ -215,7 +215,7 @@ impl<'profile> ModuleFinder<'profile> {
 
     /// One thread's events in the order of time.
     pub(super) fn track(&mut self, events: impl DoubleEndedIterator<Item = Event>) {
-        let mut stack: Vec<Open<ModuleId>> = Vec::new();
+        let mut stack: Vec<Open<ChainId>> = Vec::new();
         for event in events.rev() {
             let kind = self.kinds.of(event.action);
             let is_forward_op = kind == ActionKind::Op
@@ -226,30 +226,30 @@ impl<'profile> ModuleFinder<'profile> {
             }
             let around = parent(&mut stack, &event).map(|open| open.what);
             let around = match event.context {
-                Some(context) => self.module_of(self.links.context(context)),
+                Some(context) => self.modules_of(self.links.context(context)),
                 None => around,
             };
             if is_forward_op {
                 self.note(&event, around);
             } else if !event.overlaps {
-                let module = self.tree.modules.enter(around, event.action);
-                stack.push(Open::new(&event, None, module));
+                let modules = self.tree.modules.call(around, event.action);
+                stack.push(Open::new(&event, None, modules));
             }
         }
     }
 
-    fn module_of(&self, id: NodeId) -> Option<ModuleId> {
-        self.tree.nodes.get(id as usize)?.module
+    fn modules_of(&self, id: NodeId) -> Option<ChainId> {
+        self.tree.nodes.get(id as usize)?.modules
     }
 
     /// Several ops may carry one number; the one that began last is the one that backward answers.
-    fn note(&mut self, event: &Event, module: Option<ModuleId>) {
-        let Some(module) = module else { return };
+    fn note(&mut self, event: &Event, modules: Option<ChainId>) {
+        let Some(modules) = modules else { return };
         let key = (event.sequence, event.forward_thread);
         let start = event.start.ticks();
-        let known = self.links.forward_modules.entry(key).or_insert((start, module));
+        let known = self.links.forward_modules.entry(key).or_insert((start, modules));
         if start > known.0 {
-            *known = (start, module);
+            *known = (start, modules);
         }
     }
 }

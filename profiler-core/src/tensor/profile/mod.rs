@@ -23,7 +23,7 @@ use crate::clock::Rate;
 use crate::hook::{DeviceActivity, DeviceEvent, MemoryDevice, ShapeList, TimingMethod};
 use crate::report::device_counters::DeviceCounterStatistics;
 use crate::report::tensor::{CycleSummary, DroppedEvents, KeyAverages, TuningSummary};
-use crate::{Action, clock};
+use crate::{Action, ActionKind, clock};
 
 /// So many cycles are listed one by one; the others are only counted.
 const CYCLES_LISTED: usize = 100;
@@ -201,6 +201,16 @@ impl Profile {
     /// What devices' counters showed.
     pub(super) fn device_counters(&self) -> Vec<DeviceCounterStatistics> {
         self.counters.statistics(Rate::now())
+    }
+
+    /// Whether there were calls of this kind.
+    pub(super) fn has(&self, kind: ActionKind) -> bool {
+        self.tree.nodes.iter().any(|node| node.kind == kind && node.calls.count > 0)
+    }
+
+    /// Whether anything was allocated or freed.
+    pub(super) fn has_memory(&self) -> bool {
+        !self.memory.is_empty()
     }
 
     /// Whether there was no room to tell all paths and shapes apart.

@@ -1,27 +1,40 @@
 //! The modules of a model as a tree, with what each of them cost.
+//!
+//! Their paths say where they stand in the tree, and their calls what they cost: a module need not be
+//! called inside the one that its path is below, nor be the only one that is called there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Profile;
 use super::averages::Costs;
-use super::modules::{Module, ModuleId};
+use super::modules::{ChainId, Module, ModuleId};
 use crate::ActionKind;
 use crate::clock::Rate;
 use crate::report::tensor::{ModuleCost, ModuleStatistics};
 use crate::tensor::Phase;
 
-/// What one module cost itself.
+/// A place in the tree: the root of its model, as far as it is recorded, and its path there.
+type Place = (Option<ModuleId>, &'static str);
+
+/// What one module cost.
 #[derive(Clone, Copy)]
 struct Tally {
     calls: u64,
     first_started: u64,
-    cost: ModuleCost,
+    /// What ran in it and in no module that it called.
+    own: ModuleCost,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { calls: 0, first_started: u64::MAX, own: ModuleCost::default() }
+    }
 }
 
 impl Profile {
     /// The modules in the order in which they first ran, below each other as their paths say.
     pub(crate) fn modules(&self) -> Vec<ModuleStatistics> {
-        let tallies = self.tallies();
+        let (tallies, costs) = self.tallies();
         let mut order: Vec<(ModuleId, &Module)> = self.tree.modules.iter().collect();
         // Roots first: what is below them must find them.
         order.sort_by_key(|(id, module)| {
@@ -45,28 +58,81 @@ impl Profile {
             };
             fill(place(top, module.path), module, tally);
         }
-        forest.iter_mut().for_each(sum_up);
+        let totals = self.totals_by_place(&tallies, &costs);
+        let root_of: HashMap<usize, ModuleId> =
+            roots.into_iter().map(|(id, index)| (index, id)).collect();
+        for (index, module) in forest.iter_mut().enumerate() {
+            fill_totals(module, root_of.get(&index).copied(), &totals);
+        }
         forest
     }
 
-    fn tallies(&self) -> HashMap<ModuleId, Tally> {
+    /// What modules cost, each on its own, and what was spent on each way down through them.
+    fn tallies(&self) -> (HashMap<ModuleId, Tally>, HashMap<ChainId, ModuleCost>) {
         let (costs, rate) = (Costs::new(self), Rate::now());
-        let mut tallies = HashMap::new();
+        let mut tallies: HashMap<ModuleId, Tally> = HashMap::new();
+        let mut by_chain: HashMap<ChainId, ModuleCost> = HashMap::new();
         for (id, node) in self.tree.nodes.iter().enumerate() {
-            let Some(module) = node.module else { continue };
-            let tally = tallies.entry(module).or_insert(Tally {
-                calls: 0,
-                first_started: u64::MAX,
-                cost: ModuleCost::default(),
-            });
+            let Some(chain) = node.modules else { continue };
+            let tally = tallies.entry(self.tree.modules.innermost(chain)).or_default();
             if node.kind == ActionKind::Module {
                 tally.calls += node.calls.count;
                 tally.first_started = tally.first_started.min(node.calls.first_started);
             }
-            tally.cost += cost_of(self, &costs, id, rate);
+            let cost = cost_of(self, &costs, id, rate);
+            tally.own += cost;
+            *by_chain.entry(chain).or_default() += cost;
         }
-        tallies
+        (tallies, by_chain)
     }
+
+    /// What ran inside the calls of each module, once even if they were inside each other. A part of a
+    /// path that is no module itself has what ran inside those below it.
+    fn totals_by_place(
+        &self,
+        tallies: &HashMap<ModuleId, Tally>,
+        costs: &HashMap<ChainId, ModuleCost>,
+    ) -> HashMap<Place, ModuleCost> {
+        let modules = &self.tree.modules;
+        let is_called = |id: &ModuleId| tallies.get(id).is_some_and(|tally| tally.calls > 0);
+        let called: HashSet<Place> = modules
+            .iter()
+            .filter(|(id, _)| is_called(id))
+            .map(|(id, module)| place_of(id, module))
+            .collect();
+        let mut totals: HashMap<Place, ModuleCost> = HashMap::new();
+        for (chain, cost) in costs {
+            let mut places: Vec<Place> = Vec::new();
+            for chain in modules.ways_up(Some(*chain)) {
+                let id = modules.innermost(chain);
+                let Some(module) = modules.get(id) else { continue };
+                let (root, path) = place_of(id, module);
+                let parts = path.match_indices('.').map(|(dot, _)| (root, &path[..dot]));
+                places.push((root, path));
+                places.extend(parts.filter(|part| !called.contains(part)));
+            }
+            places.sort_unstable();
+            places.dedup();
+            places.into_iter().for_each(|place| *totals.entry(place).or_default() += *cost);
+        }
+        totals
+    }
+}
+
+fn place_of(id: ModuleId, module: &Module) -> Place {
+    match module.path {
+        "" => (Some(id), ""),
+        path => (module.root, path),
+    }
+}
+
+fn fill_totals(
+    module: &mut ModuleStatistics,
+    root: Option<ModuleId>,
+    totals: &HashMap<Place, ModuleCost>,
+) {
+    module.total = totals.get(&(root, &*module.path)).copied().unwrap_or_default();
+    module.children.iter_mut().for_each(|child| fill_totals(child, root, totals));
 }
 
 /// What one path cost itself.
@@ -141,13 +207,5 @@ fn fill(place: Option<&mut ModuleStatistics>, module: &Module, tally: Option<&Ta
         place.type_name = module.type_name.to_owned();
     }
     place.calls += tally.calls;
-    place.own += tally.cost;
-}
-
-fn sum_up(module: &mut ModuleStatistics) {
-    module.total = module.own;
-    for child in &mut module.children {
-        sum_up(child);
-        module.total += child.total;
-    }
+    place.own += tally.own;
 }

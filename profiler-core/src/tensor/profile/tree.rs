@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::modules::{ModuleId, ModuleTable};
+use super::modules::{ChainId, ModuleId, ModuleTable};
 use crate::hook::{Direction, ShapeList};
 use crate::{Action, ActionKind};
 
@@ -24,15 +24,15 @@ pub(super) struct PathKey {
     pub(super) action: Action,
     pub(super) shapes: ShapeList,
     pub(super) direction: Direction,
-    /// The module that a backward op's forward op ran in, if that is known.
-    pub(super) forward_module: Option<ModuleId>,
+    /// The modules that a backward op's forward op ran in, if they are known.
+    pub(super) forward_modules: Option<ChainId>,
 }
 
 impl PathKey {
     /// A forward path without shapes.
     pub(super) fn plain(parent: NodeId, action: Action) -> Self {
         let (shapes, direction) = (ShapeList::NONE, Direction::Forward);
-        Self { parent, action, shapes, direction, forward_module: None }
+        Self { parent, action, shapes, direction, forward_modules: None }
     }
 }
 
@@ -41,8 +41,8 @@ impl PathKey {
 pub(super) struct Node {
     pub(super) key: PathKey,
     pub(super) kind: ActionKind,
-    /// The innermost module, itself included.
-    pub(super) module: Option<ModuleId>,
+    /// The modules that it ran in, itself included.
+    pub(super) modules: Option<ChainId>,
     pub(super) calls: Calls,
 }
 
@@ -141,15 +141,20 @@ impl PathTree {
             }
         }
         let kind = key.action.kind();
-        let around = self.nodes.get(key.parent as usize).and_then(|parent| parent.module);
-        let module = match kind {
-            ActionKind::Module => Some(self.modules.enter(around, key.action)),
-            _ => key.forward_module.or(around),
+        let around = self.nodes.get(key.parent as usize).and_then(|parent| parent.modules);
+        let modules = match kind {
+            ActionKind::Module => Some(self.modules.call(around, key.action)),
+            _ => key.forward_modules.or(around),
         };
         let id = self.nodes.len() as NodeId; // names are far fewer than 2^32
-        self.nodes.push(Node { key, kind, module, calls: Calls::default() });
+        self.nodes.push(Node { key, kind, modules, calls: Calls::default() });
         self.ids.insert(key, id);
         id
+    }
+
+    /// The innermost module that a path ran in, itself included.
+    pub(super) fn module_of(&self, node: &Node) -> Option<ModuleId> {
+        node.modules.map(|chain| self.modules.innermost(chain))
     }
 
     /// Whether there was no room for all paths.

@@ -5,9 +5,14 @@
 //! Stacks of all threads are put together. What was called on another thread than it ran on stands
 //! below what was open where it was called.
 //!
-//! In names `;` becomes `,`, and control characters become spaces. Steps are all called
-//! `ProfilerStep*`. What crosses other scopes counts among calls but has no time of its own, which
-//! would be counted twice.
+//! In names `;` becomes `,`; control characters and marks of direction become spaces. Steps are all
+//! called `ProfilerStep*`. What crosses other scopes counts among calls but has no time of its own,
+//! which would be counted twice.
+//!
+//! *Limits*: every frame of a stack stands in the lines of all stacks below it, so that the text grows
+//! with the square of a recursion's depth. A stack has [`MOST_FRAMES`] frames at most, and there are
+//! [`MOST_STACKS`] with [`MOST_BYTES`] of text. What is further inside is one frame, [`CUT`], with all
+//! values of what it stands for; [`FlameGraph::cut`] counts it.
 
 mod stacks;
 
@@ -18,6 +23,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::output::write_whole;
+use crate::report::label::is_mark;
 use crate::tensor::Cycle;
 use crate::{Action, ActionKind};
 
@@ -61,6 +67,18 @@ impl FlameMetric {
     }
 }
 
+/// The longest stack, in frames.
+pub const MOST_FRAMES: usize = 4096;
+
+/// How many different stacks there are. Those that are cut come on top of it.
+pub const MOST_STACKS: usize = 1 << 18;
+
+/// All folded stacks of one metric together, in bytes. Those that are cut come on top of it.
+pub const MOST_BYTES: u64 = 32 << 20;
+
+/// The frame that stands for all that is further inside than the [limits](self) let stacks be.
+pub const CUT: &str = "[cut]";
+
 /// What one stack has itself.
 #[derive(Debug, Clone, Copy, Default)]
 struct Values {
@@ -90,7 +108,44 @@ impl Values {
 struct Node {
     parent: NodeId,
     action: Action,
+    extent: Extent,
     values: Values,
+}
+
+/// How long a stack is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extent {
+    frames: usize,
+    bytes: u64,
+}
+
+impl Extent {
+    /// With one more frame, inside of the others.
+    #[must_use]
+    pub fn with(self, frame: &str) -> Self {
+        Self { frames: self.frames + 1, bytes: self.bytes + frame.len() as u64 + 1 }
+    }
+}
+
+/// What all stacks together may take of the [limits](self).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Room {
+    stacks: usize,
+    bytes: u64,
+}
+
+impl Room {
+    /// Whether there is room for a new stack, which then is taken.
+    #[must_use]
+    pub fn take(&mut self, stack: Extent) -> bool {
+        let bytes = self.bytes + stack.bytes;
+        let is_room =
+            stack.frames <= MOST_FRAMES && self.stacks < MOST_STACKS && bytes <= MOST_BYTES;
+        if is_room {
+            *self = Self { stacks: self.stacks + 1, bytes };
+        }
+        is_room
+    }
 }
 
 type NodeId = u32;
@@ -98,20 +153,20 @@ type NodeId = u32;
 /// The parent of outermost frames.
 const NOWHERE: NodeId = NodeId::MAX;
 
-/// Past this many different stacks further ones end at the frame that is known of them.
-const MOST_STACKS: usize = 1 << 18;
-
 /// All stacks of a cycle and what each one has.
 #[derive(Debug, Default)]
 pub struct FlameGraph {
     nodes: Vec<Node>,
     ids: HashMap<(NodeId, Action), NodeId>,
+    room: Room,
+    cut: u64,
     #[cfg(feature = "flame")]
     title: String,
 }
 
 impl FlameGraph {
-    /// The stacks of a cycle. *Cost*: some 50 ns per event; memory by the number of different stacks.
+    /// The stacks of a cycle. *Cost*: some 50 ns per event; memory by the number of different stacks,
+    /// within the [limits](self).
     pub fn of(cycle: &Cycle) -> Self {
         let mut graph = Self {
             #[cfg(feature = "flame")]
@@ -127,13 +182,28 @@ impl FlameGraph {
         if let Some(id) = self.ids.get(&(parent, action)) {
             return *id;
         }
-        if self.nodes.len() >= MOST_STACKS && parent != NOWHERE {
+        if self.is_cut(parent) {
             return parent;
         }
+        let around =
+            self.nodes.get(parent as usize).map_or_else(Extent::default, |node| node.extent);
+        let extent = around.with(&frame(action));
+        if action != cut() && !self.room.take(extent) {
+            return self.node(parent, cut());
+        }
         let id = self.nodes.len() as NodeId; // far below 2^32
-        self.nodes.push(Node { parent, action, values: Values::default() });
+        self.nodes.push(Node { parent, action, extent, values: Values::default() });
         self.ids.insert((parent, action), id);
         id
+    }
+
+    fn is_cut(&self, id: NodeId) -> bool {
+        self.nodes.get(id as usize).is_some_and(|node| node.action == cut())
+    }
+
+    /// How many events are further inside than the [limits](self) let stacks be.
+    pub fn cut(&self) -> u64 {
+        self.cut
     }
 
     fn values(&mut self, id: NodeId) -> Option<&mut Values> {
@@ -217,6 +287,12 @@ pub fn draw(lines: &[String], title: &str, unit: &str, out: impl Write) -> io::R
     out.flush()
 }
 
+/// Of a kind that no hook gives it, so that it is nobody else's.
+fn cut() -> Action {
+    static SITE: crate::Callsite = crate::Callsite::function(CUT, file!(), line!());
+    SITE.action()
+}
+
 /// A step's frame has the name of all steps.
 fn frame(action: Action) -> String {
     let name = frame_name(action.name());
@@ -230,6 +306,7 @@ pub fn frame_name(name: &str) -> String {
         ';' => ',',
         // Neither line breaks nor what XML does not allow.
         character if character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}') => ' ',
+        character if is_mark(character) => ' ',
         character => character,
     });
     let safe = safe.collect::<String>();

@@ -59,7 +59,7 @@ impl Collector<'_> {
             }
             _ => around.map_or(NOWHERE, |open| open.node),
         };
-        let node = self.graph.node(parent, event.action);
+        let node = self.of_event(parent, event.action);
         if let Some(values) = self.graph.values(node) {
             values.calls += 1;
             values.cpu += if nests { end - start } else { 0 };
@@ -75,6 +75,13 @@ impl Collector<'_> {
         }
         let context = event.context.or_else(|| around.and_then(|around| around.context));
         open.push(start, end, Open { node, context });
+    }
+
+    /// The stack of an event of `action` below `parent`.
+    fn of_event(&mut self, parent: NodeId, action: Action) -> NodeId {
+        let node = self.graph.node(parent, action);
+        self.graph.cut += u64::from(self.graph.is_cut(node));
+        node
     }
 
     fn memory(&mut self, open: &mut Nest<Open>, event: &MemoryEvent) {
@@ -113,7 +120,7 @@ impl Collector<'_> {
                 (None, Some(context)) => self.context(context),
                 (None, None) => NOWHERE,
             };
-            let node = self.graph.node(parent, event.action);
+            let node = self.of_event(parent, event.action);
             let time = self.cycle.nanoseconds_between(event.start, event.end);
             if let Some(values) = self.graph.values(node) {
                 values.calls += 1;

@@ -8,6 +8,9 @@
 //! Not covered are reports that are being made, and stages that begin or end, on another thread
 //! than the one that forks.
 
+mod lock;
+
+pub(crate) use self::lock::{Mutex, MutexGuard};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Keeps work and forks apart: the number of the thread that forks (0: none) above the number of
@@ -50,9 +53,22 @@ impl Gate {
 /// Does what takes locks that a forked child may want. *Cost*: two atomic additions; outside of
 /// Unix nothing.
 pub(crate) fn apart_from_forks<T>(work: impl FnOnce() -> T) -> T {
-    #[cfg(all(unix, not(loom)))]
-    let _at_work = process::AtWork::begin();
+    let _at_work = AtWork::begin();
     work()
+}
+
+#[cfg(all(unix, not(loom)))]
+use self::process::AtWork;
+
+/// Nothing to keep apart.
+#[cfg(not(all(unix, not(loom))))]
+struct AtWork;
+
+#[cfg(not(all(unix, not(loom))))]
+impl AtWork {
+    fn begin() -> Self {
+        Self
+    }
 }
 
 /// Has the system tell of forks from here on: to be called before there are threads, as what is
@@ -177,7 +193,7 @@ mod process {
         #[test]
         fn no_child_sees_others_at_work() {
             let is_over = AtomicBool::new(false);
-            let working = std::sync::Mutex::new(());
+            let working = Mutex::new(());
             std::thread::scope(|threads| {
                 threads.spawn(|| {
                     while !is_over.load(Ordering::Relaxed) {
@@ -193,7 +209,7 @@ mod process {
                     let child = unsafe { libc::fork() };
                     assert!(child >= 0);
                     if child == 0 {
-                        let is_free = apart_from_forks(|| working.try_lock().is_ok());
+                        let is_free = working.try_lock().is_some();
                         // SAFETY: ends the child without the parent's exit handlers.
                         unsafe { libc::_exit(i32::from(!is_free)) }
                     }

@@ -1,0 +1,79 @@
+//! What the host's memory is for, as the Tensor profiler's timeline shows it.
+
+use std::sync::{Arc, Mutex};
+
+use candle_core::{DType, Device, Module, Result, Tensor};
+use candle_nn::{AdamW, Linear, Optimizer, ParamsAdamW, VarMap, linear};
+use candle_plugin::prelude::*;
+use profiler_core::allocation::TrackingAllocator;
+use profiler_core::hook::MemoryCategory;
+use profiler_core::trace::memory::MemoryTimeline;
+
+#[global_allocator]
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
+
+/// Weight and bias, each of 1 kB and more.
+const PARAMETERS: u64 = (64 * 512 + 512) * 4;
+
+fn net() -> Result<(VarMap, Linear)> {
+    let vars = VarMap::new();
+    let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);
+    let layer = linear(64, 512, vb)?;
+    Ok((vars, layer))
+}
+
+/// The memory of one step that is recorded after two others.
+fn third_step(mut step: impl FnMut() -> Result<()>) -> Result<MemoryTimeline> {
+    step()?;
+    step()?;
+    let timelines = Arc::new(Mutex::new(Vec::new()));
+    let target = timelines.clone();
+    let profiler = TensorProfiler::new().without_schedule().profile_memory(true);
+    let profiler = Arc::new(profiler.on_trace_ready(move |cycle| {
+        target.lock().expect("no panic").push(cycle.memory_timeline());
+    }));
+    let active = activate(profiler.clone());
+    step()?;
+    profiler.teardown(None);
+    drop(active);
+    let timeline = timelines.lock().expect("no panic").remove(0);
+    Ok(timeline)
+}
+
+/// The least and the most that a category has over time.
+fn level(timeline: &MemoryTimeline, category: MemoryCategory) -> (u64, u64) {
+    let levels = timeline.devices.iter().flat_map(|device| &device.levels);
+    let bytes = || levels.clone().filter(|of| of.category == category).flat_map(|of| &of.bytes);
+    (bytes().copied().min().unwrap_or(0), bytes().copied().max().unwrap_or(0))
+}
+
+#[test]
+fn what_adamw_keeps_is_known_from_the_beginning_of_a_recording() -> Result<()> {
+    let config = || ParamsAdamW { lr: 0.1, ..ParamsAdamW::default() };
+    let x = Tensor::ones((2, 64), DType::F32, &Device::Cpu)?;
+
+    let (vars, layer) = net()?;
+    let loss = || layer.forward(&x)?.sqr()?.mean_all();
+    let mut optimizer = ProfiledOptimizer::<AdamW>::new(vars_by_name(&vars), config())?;
+    let timeline = third_step(|| optimizer.backward_step(&loss()?))?;
+    assert_eq!(level(&timeline, MemoryCategory::Parameter), (PARAMETERS, PARAMETERS));
+    let two_moments = (2 * PARAMETERS, 2 * PARAMETERS);
+    assert_eq!(level(&timeline, MemoryCategory::OptimizerState), two_moments);
+
+    let (vars, layer) = net()?;
+    let loss = || layer.forward(&x)?.sqr()?.mean_all();
+    let mut optimizer =
+        CandleOptimizer::<AdamW>::new(vars_by_name(&vars), config()).expect("variables");
+    let timeline = third_step(|| {
+        let _step = profiler_core::profile!("optimizer_step");
+        optimizer.zero_grad().expect("nothing to fail");
+        optimizer.backward(&loss()?, 1.0).expect("reached");
+        optimizer.step().expect("stepped");
+        Ok(())
+    })?;
+    assert_eq!(level(&timeline, MemoryCategory::Parameter), (PARAMETERS, PARAMETERS));
+    // What is allocated in a step and lives on, as the sums of gradients here, counts besides.
+    let (least, _) = level(&timeline, MemoryCategory::OptimizerState);
+    assert_eq!(least, 2 * PARAMETERS);
+    Ok(())
+}

@@ -1,0 +1,3 @@
+pub(crate) fn below() -> u32 {
+    1
+}

@@ -1,0 +1,61 @@
+//! A signal that reaches `mlprof` alone, as that of a supervisor does.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use super::shop::{MLPROF, Shop, arguments};
+
+fn is_alive(process: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // A process that nobody has waited for yet is none.
+    let state = status.rsplit(')').next().unwrap_or_default().trim_start().chars().next();
+    state.is_some_and(|state| !"ZX".contains(state))
+}
+
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn interrupt(shop: &Shop, mlprof: &Child) {
+    let sent = shop.run("kill", &["-INT", &mlprof.id().to_string()]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+}
+
+#[test]
+fn the_program_is_told_and_its_report_is_there() {
+    let shop = Shop::copy_of("endings");
+    let words = arguments("--functions endings::leaf", "cargo run -- wait");
+    let mut command = shop.command(MLPROF, &words);
+    let mut mlprof =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut lines = BufReader::new(mlprof.stdout.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line == "waiting")));
+    interrupt(&shop, &mlprof);
+    let ended = mlprof.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{said}");
+    assert!(said.contains("ended by SIGINT") && said.contains("tables again"), "{said}");
+}
+
+#[test]
+fn a_build_ends() {
+    let shop = Shop::copy_of("endings");
+    let told = shop.path("building");
+    let words = arguments("--functions endings::leaf", "cargo run");
+    let mut command = shop.command(MLPROF, &words);
+    command.env("ENDINGS_SLOW_BUILD", &told).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut mlprof = command.spawn().expect("it runs");
+    eventually("the build script runs", || Path::new(&told).exists());
+    let script = std::fs::read_to_string(&told).expect("its number");
+    interrupt(&shop, &mlprof);
+    let status = mlprof.wait().expect("it ends");
+    assert!(!status.success(), "{status}");
+    eventually("the build script ends", || !is_alive(&script));
+}

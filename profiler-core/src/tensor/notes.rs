@@ -1,0 +1,220 @@
+//! What a reader of the report must know, and what is missing in it.
+
+use super::TensorProfiler;
+use super::control::StageRun;
+use super::profile::Profile;
+use super::schedule::Schedule;
+use crate::ActionKind;
+use crate::missing::{self, Missing};
+use crate::report::number::grouped;
+use crate::{Stage, allocation, hook};
+
+/// What is known of the process beside the recording. Asked for while no lock is held: hooks leave
+/// notes while they hold theirs.
+pub(super) struct Surroundings {
+    /// Whether a stage or a step ever began.
+    has_begun: bool,
+    /// Whether it was ever asked what it wants, as the active profiler is.
+    was_active: bool,
+    /// What gives ops.
+    sources: Vec<&'static str>,
+    /// What is used and gives none.
+    without_ops: Vec<&'static str>,
+    has_allocator: bool,
+    /// What the devices are called, if there are any.
+    platform: Option<String>,
+}
+
+impl TensorProfiler {
+    pub(super) fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            has_begun: self.has_begun(),
+            was_active: self.was_active(),
+            sources: hook::sources_of_ops(),
+            without_ops: hook::frameworks_without_ops(),
+            has_allocator: allocation::is_installed(),
+            platform: hook::platform(),
+        }
+    }
+
+    /// What was asked for and is not in the numbers of `run`.
+    pub(super) fn missing(&self, run: &StageRun, around: &Surroundings) -> Vec<Missing> {
+        if !around.has_begun {
+            return vec![Missing::Everything];
+        }
+        let mut missing: Vec<Missing> = self.missing_steps(run).into_iter().collect();
+        if run.profile.totals.events > 0 {
+            self.missing_kinds(&run.profile, around, &mut missing);
+        }
+        missing
+    }
+
+    /// Steps that were to be recorded and were not.
+    fn missing_steps(&self, run: &StageRun) -> Option<Missing> {
+        let schedule = self.settings.schedule?;
+        let totals = &run.profile.totals;
+        let (had, first_active) = (run.step, schedule.first_active());
+        if had == 0 {
+            let is_under_way = totals.cycles == 0 && run.recording.is_some();
+            return match self.settings.records_without_steps {
+                _ if is_under_way && first_active == 0 => None,
+                true => Some(Missing::AnyStepOfProgram),
+                false => Some(Missing::AnyStep { first_active }),
+            };
+        }
+        let last = run.profile.last_cycle.as_ref().filter(|last| !last.is_complete)?;
+        let stage = name_of(run);
+        if had <= first_active {
+            let shown = run.profile.cycles.iter().find(|cycle| cycle.steps > 0);
+            return Some(Missing::ActiveSteps {
+                stage,
+                asked: asked_until(&schedule, 0),
+                had,
+                first_active,
+                shown: shown.map(|cycle| (cycle.first_step, cycle.steps)),
+            });
+        }
+        // What comes after the last step is no part of a cycle.
+        (last.steps > 0).then(|| Missing::RestOfCycle {
+            cycle: last.number,
+            stage,
+            asked: asked_until(&schedule, last.number),
+            had,
+            recorded: last.steps,
+            active: schedule.active,
+        })
+    }
+
+    /// What hooks were to tell of.
+    fn missing_kinds(&self, profile: &Profile, around: &Surroundings, missing: &mut Vec<Missing>) {
+        let wants_memory = self.settings.profile_memory && !profile.has_memory();
+        let wants_ops = !profile.has(ActionKind::Op);
+        let frameworks = around.without_ops.iter().filter(|_| wants_ops);
+        missing.extend(frameworks.map(|framework| Missing::OpsOf(framework)));
+        let is_explained = !wants_ops || !around.without_ops.is_empty();
+        if !around.was_active && (wants_memory || !is_explained) {
+            missing.push(Missing::Activation { ops: !is_explained, memory: wants_memory });
+        } else if !is_explained {
+            let sources = around.sources.clone();
+            missing.push(match sources.is_empty() {
+                true => Missing::SourceOfOps,
+                false => Missing::Ops { sources },
+            });
+        }
+        if wants_memory && around.was_active {
+            let has_allocator = around.has_allocator || !around.sources.is_empty();
+            missing.push(Missing::Memory { has_allocator });
+        }
+        if let Some(platform) = &around.platform
+            && around.was_active
+            && !profile.has(ActionKind::Kernel)
+        {
+            missing.push(Missing::Kernels { platform: platform.clone() });
+        }
+    }
+
+    /// All notes of a report.
+    pub(super) fn notes(&self, run: &StageRun, missing: &[Missing]) -> Vec<String> {
+        let mut notes: Vec<String> = self.note_on_progress(run).into_iter().collect();
+        missing::note(missing, &mut notes);
+        note_on_losses(&run.profile, &mut notes);
+        note_on_devices(&run.profile, &mut notes);
+        notes.extend(run.regions.notes());
+        notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
+        for note in &run.notes {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+        notes
+    }
+
+    /// More comes.
+    fn note_on_progress(&self, run: &StageRun) -> Option<String> {
+        let schedule = self.settings.schedule.filter(|_| run.profile.totals.cycles == 0)?;
+        if run.fallback.is_pending() {
+            let (first, stage, step) = (schedule.first_active(), name_of(run), run.step);
+            return (step > 0).then(|| {
+                format!(
+                    "the first active step is {first} (counted from 0), and {stage} is at step \
+                     {step}: numbers come when a cycle or the stage is over"
+                )
+            });
+        }
+        run.recording.as_ref()?;
+        Some("the first cycle is still being recorded; its numbers come when it is over".to_owned())
+    }
+}
+
+/// What notes call a stage.
+fn name_of(run: &StageRun) -> &'static str {
+    run.stage.map_or("the run", Stage::as_str)
+}
+
+/// How many steps there must be for so many cycles before this one, and for this one.
+fn asked_until(schedule: &Schedule, cycle: u64) -> u64 {
+    let length = schedule.wait.saturating_add(schedule.warmup).saturating_add(schedule.active);
+    let first = schedule.first_active().saturating_add(schedule.active);
+    first.saturating_add(length.saturating_mul(cycle))
+}
+
+fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
+    let totals = &profile.totals;
+    let dropped = totals.dropped;
+    let kinds = [
+        (dropped.events, "ops, actions and other scopes"),
+        (dropped.memory, "allocations and frees"),
+        (dropped.device, "kernels, copies and samples of devices' counters"),
+    ];
+    for (count, what) in kinds {
+        let rest = "were dropped, because max_events was reached or they came too late; the numbers \
+                    are without them";
+        note_count(notes, count, &format!("{what} {rest}"));
+    }
+    note_count(
+        notes,
+        totals.unfinished,
+        "scopes were still open when their cycle ended; they count up to there",
+    );
+    note_count(
+        notes,
+        totals.open_elsewhere,
+        "scopes of other threads were still open when their cycle ended; they are not in the numbers",
+    );
+    if profile.is_full() {
+        notes.push(
+            "there were so many different shapes or call paths that further ones were not told \
+             apart; totals of what is around them lack their device time and FLOPs"
+                .to_owned(),
+        );
+    }
+}
+
+fn note_on_devices(profile: &Profile, notes: &mut Vec<String>) {
+    let totals = &profile.totals;
+    note_count(
+        notes,
+        totals.timed_by_host,
+        "kernels were timed by the host's clock around a wait for the device: their times are upper \
+         bounds",
+    );
+    note_count(notes, totals.not_timed, "kernels were not timed: only their launches are known");
+    note_count(
+        notes,
+        totals.unattributed,
+        "kernels have device time but no known op or action that caused them",
+    );
+    note_count(
+        notes,
+        totals.told_twice,
+        "kernels that CUPTI told of are left out: the framework tells of them, too, and the two did \
+         not count alike; its own are shown",
+    );
+}
+
+/// Says how many of something there were, if there were any.
+fn note_count(notes: &mut Vec<String>, count: u64, what: &str) {
+    if count > 0 {
+        notes.push(format!("{} {what}", grouped(count)));
+    }
+}

@@ -1,0 +1,119 @@
+//! Spans as the modules of a model.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tracing_core::Metadata;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+use crate::action::Action;
+
+/// What stands for the type of a module that is known by its span.
+const TYPE: &str = "Span";
+
+/// The spans of one layer. A model makes its spans once and keeps them: so each is one module of it, and
+/// where there are several of one name, they are numbered in the order in which they first ran.
+#[derive(Default)]
+pub(super) struct Modules(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// How many spans of each name there are now.
+    alive: HashMap<&'static str, usize>,
+    /// The numbers that spans of a name have below one parent: true if taken.
+    numbers: HashMap<(Option<Action>, &'static str), Vec<bool>>,
+}
+
+/// Kept with a span: what it is called, by the module that it is entered in.
+#[derive(Default)]
+struct Places(Vec<Place>);
+
+struct Place {
+    /// A subscriber may have several layers.
+    layer: u64,
+    parent: Option<Action>,
+    number: usize,
+    action: Action,
+}
+
+impl Modules {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A span was made.
+    pub(super) fn made(&self, metadata: &'static Metadata<'static>) {
+        *self.lock().alive.entry(metadata.name()).or_default() += 1;
+    }
+
+    /// A span is gone: its numbers are free. What makes a span for each call has few names so.
+    pub(super) fn gone<'span, R: LookupSpan<'span>>(&self, span: &SpanRef<'span, R>, layer: u64) {
+        let name = span.name();
+        let mut state = self.lock();
+        if let Some(alive) = state.alive.get_mut(name) {
+            *alive = alive.saturating_sub(1);
+        }
+        let extensions = span.extensions();
+        let Some(Places(places)) = extensions.get::<Places>() else { return };
+        for place in places.iter().filter(|place| place.layer == layer) {
+            let numbers = state.numbers.get_mut(&(place.parent, name));
+            if let Some(taken) = numbers.and_then(|numbers| numbers.get_mut(place.number)) {
+                *taken = false;
+            }
+        }
+    }
+
+    /// The module that `span` is where it is entered in `parent`.
+    pub(super) fn action<'span, R: LookupSpan<'span>>(
+        &self,
+        span: &SpanRef<'span, R>,
+        layer: u64,
+        parent: Option<Action>,
+    ) -> Action {
+        let is_it = |place: &&Place| place.layer == layer && place.parent == parent;
+        let known = {
+            let extensions = span.extensions();
+            let places = extensions.get::<Places>();
+            places.and_then(|places| places.0.iter().find(is_it)).map(|place| place.action)
+        };
+        known.unwrap_or_else(|| self.name(span, layer, parent))
+    }
+
+    #[cold]
+    fn name<'span, R: LookupSpan<'span>>(
+        &self,
+        span: &SpanRef<'span, R>,
+        layer: u64,
+        parent: Option<Action>,
+    ) -> Action {
+        let name = span.name();
+        let (number, is_one_of_several) = {
+            let mut state = self.lock();
+            let is_one_of_several = state.alive.get(name).is_some_and(|alive| *alive > 1);
+            let numbers = state.numbers.entry((parent, name)).or_default();
+            let number = numbers.iter().position(|taken| !taken).unwrap_or(numbers.len());
+            match numbers.get_mut(number) {
+                Some(taken) => *taken = true,
+                None => numbers.push(true),
+            }
+            (number, is_one_of_several)
+        };
+        let mut path = String::new();
+        if let Some((_, parents)) = parent.and_then(|parent| parent.name().split_once(": ")) {
+            path = format!("{parents}.");
+        }
+        path.push_str(name);
+        if is_one_of_several {
+            path.push_str(&format!(".{number}"));
+        }
+        let action = Action::module(TYPE, &path);
+        let mut extensions = span.extensions_mut();
+        if extensions.get_mut::<Places>().is_none() {
+            extensions.insert(Places::default());
+        }
+        if let Some(Places(places)) = extensions.get_mut::<Places>() {
+            places.push(Place { layer, parent, number, action });
+        }
+        action
+    }
+}

@@ -1,0 +1,310 @@
+//! What each process does.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use profiler_core::allocation::{AllocationProfiler, TrackingAllocator};
+use profiler_core::hook::{self, DeviceDescription, OpScope, OpStart, Source};
+use profiler_core::lines::LineProfiler;
+use profiler_core::tensor::Schedule;
+use profiler_core::{
+    Action, AdvancedProfiler, Interest, Profiler, ProfilerExt, Report, RunContext, Session, Stage,
+    TensorProfiler, activate, profile,
+};
+
+/// Between the text of a scene's report and its JSON.
+pub const JSON: &str = "\n=== JSON ===\n";
+
+/// A process, and what it must say.
+pub struct Scene {
+    pub name: &'static str,
+    pub play: fn(),
+    /// Parts of what is said; nothing: no warning at all.
+    pub says: &'static [&'static str],
+    /// Whether the report is delivered, so that standard error hears of it.
+    pub is_delivered: bool,
+}
+
+/// The system's allocator, or a tracking one once a scene wants that.
+struct Chosen;
+
+static TRACKS: AtomicBool = AtomicBool::new(false);
+static TRACKING: TrackingAllocator = TrackingAllocator::new();
+
+// SAFETY: both allocators get their memory from the system's, so either may free what the other gave.
+unsafe impl GlobalAlloc for Chosen {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are handed on.
+        unsafe {
+            match TRACKS.load(Ordering::Relaxed) {
+                true => TRACKING.alloc(layout),
+                false => System.alloc(layout),
+            }
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe {
+            match TRACKS.load(Ordering::Relaxed) {
+                true => TRACKING.dealloc(block, layout),
+                false => System.dealloc(block, layout),
+            }
+        }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Chosen = Chosen;
+
+fn track_allocations() {
+    TRACKS.store(true, Ordering::Relaxed);
+    drop(std::hint::black_box(vec![1_u8; 100]));
+}
+
+/// Delivers, twice as a run of two stages does, and prints the JSON.
+fn deliver(profiler: &dyn Profiler) {
+    let report = profiler.report();
+    profiler.describe();
+    let report = profiler.report().or(report).expect("a report");
+    print_json(&report);
+}
+
+fn print_json(report: &Report) {
+    println!("{JSON}{}", report.to_json().expect("JSON"));
+}
+
+fn op() {
+    let scope = OpScope::open(&OpStart::new(Action::op("aten::mm")));
+    scope.into_iter().for_each(OpScope::close);
+}
+
+/// Two fits of so many steps with an op each, the profiler active.
+fn fit(profiler: TensorProfiler, steps: usize, work: fn()) {
+    let profiler = Arc::new(profiler.export_trace(false));
+    for _ in 0..2 {
+        let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+        for _ in 0..steps {
+            let _scope = profile!("training_step");
+            work();
+            drop(_scope);
+            profiler.step();
+        }
+        drop(session); // delivers
+    }
+    print_json(&profiler.report().expect("a report"));
+}
+
+/// Would tell of ops, but nothing happens.
+struct Idle;
+
+impl Source for Idle {
+    fn interest_changed(&self, _interest: Interest) {}
+
+    fn ops_of(&self) -> Option<&'static str> {
+        Some("a framework of this test")
+    }
+}
+
+fn idle_source() {
+    hook::register(Arc::new(Idle)).forever();
+}
+
+fn no_work() {}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn scene(name: &'static str, play: fn(), says: &'static [&'static str]) -> Scene {
+    Scene { name, play, says, is_delivered: true }
+}
+
+fn of_tensor() -> Vec<Scene> {
+    vec![
+        scene("all_is_there", || fit(TensorProfiler::new(), 6, op), &[]),
+        scene(
+            "tensor_never_used",
+            || deliver(&TensorProfiler::new()),
+            &["the profiler heard of nothing: give it to a trainer (`.profiler(…)`)"],
+        ),
+        scene(
+            "no_step",
+            || fit(TensorProfiler::new(), 0, op),
+            &["step() was never called, and the first active step is 2 (counted from 0): call it"],
+        ),
+        scene(
+            "too_few_steps",
+            || fit(TensorProfiler::new(), 2, op),
+            &["the schedule asks for 5 steps and fit had 2 steps: no active step"],
+        ),
+        scene(
+            "a_cycle_cut_short",
+            || fit(TensorProfiler::new(), 3, op),
+            &["cycle 0 is incomplete: the schedule asks for 5 steps until its end, fit had 3"],
+        ),
+        scene(
+            "never_active",
+            || {
+                let profiler = TensorProfiler::new().without_schedule().profile_memory(true);
+                drop(profiler.profile("work"));
+                deliver(&profiler);
+            },
+            &["there are no ops and there is no memory, because the profiler was never active"],
+        ),
+        scene(
+            "no_source_of_ops",
+            || fit(TensorProfiler::new(), 6, no_work),
+            &["there are no ops, because nothing tells of any: with burn use `.profiler(…)`"],
+        ),
+        scene(
+            "a_source_without_ops",
+            || {
+                idle_source();
+                fit(TensorProfiler::new(), 6, no_work);
+            },
+            &["there are no ops: a framework of this test would have told of them, but none ran"],
+        ),
+        scene(
+            "a_framework_without_hooks",
+            || {
+                hook::announce_without_ops("a framework");
+                fit(TensorProfiler::new(), 6, no_work);
+            },
+            &["a framework gives no hook for its tensor ops: run the program by `mlprof run --ops"],
+        ),
+        scene(
+            "no_allocator",
+            || fit(TensorProfiler::new().profile_memory(true), 6, op),
+            &["there is no memory, because nothing tells of it: use tch"],
+        ),
+        scene(
+            "no_allocation",
+            || {
+                track_allocations();
+                fit(TensorProfiler::new().profile_memory(true), 6, op);
+            },
+            &["there is no memory: nothing was allocated or freed while steps were recorded"],
+        ),
+        scene(
+            "no_kernel",
+            || {
+                let platform = "CUDA".to_owned();
+                hook::describe_device(0, DeviceDescription { platform, ..Default::default() });
+                fit(TensorProfiler::new(), 6, op);
+            },
+            &["there are no kernels: nothing ran on CUDA while steps were recorded"],
+        ),
+        scene(
+            "empty_pictures",
+            || {
+                let folder = folder();
+                let every_step = Schedule::new().wait(0).warmup(0).active(1);
+                let profiler = TensorProfiler::new().schedule(every_step).expect("valid");
+                let profiler = profiler.without_schedule().flame(true).memory_timeline(true);
+                let profiler = profiler.export_trace(false).dirpath(folder.path());
+                profiler.setup(Stage::Fit, &RunContext::default());
+                deliver(&profiler);
+                assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+            },
+            &[
+                "flame graphs were asked for, and nothing was recorded",
+                "memory over time was asked for, and no allocation was recorded",
+            ],
+        ),
+    ]
+}
+
+fn of_others() -> Vec<Scene> {
+    vec![
+        scene(
+            "advanced_never_used",
+            || deliver(&AdvancedProfiler::new()),
+            &["the profiler heard of nothing"],
+        ),
+        scene(
+            "advanced_without_functions",
+            || {
+                let profiler = AdvancedProfiler::new();
+                drop(profiler.profile("training_step"));
+                deliver(&profiler);
+            },
+            &["there are no functions, only actions: write `#[profile]` on functions"],
+        ),
+        scene(
+            "advanced_with_functions",
+            || {
+                #[profiler_core::prelude::profile]
+                fn work() {}
+                let profiler = Arc::new(AdvancedProfiler::new());
+                let active = activate(profiler.clone());
+                drop(profile!("training_step"));
+                work();
+                drop(active);
+                deliver(&*profiler);
+            },
+            &[],
+        ),
+        scene(
+            "memory_without_an_allocator",
+            || {
+                let profiler = AllocationProfiler::new();
+                drop(profiler.profile("work"));
+                deliver(&profiler);
+            },
+            &["nothing was counted: the program has no tracking allocator (`#[global_allocator]"],
+        ),
+        scene(
+            "memory_without_actions",
+            || {
+                track_allocations();
+                deliver(&AllocationProfiler::new());
+            },
+            &["there are no actions: only the process as a whole was counted"],
+        ),
+        Scene {
+            name: "no_lines",
+            play: || print_json(&Report::Lines(LineProfiler::new().report())),
+            says: &["there are no lines: no function of this program has hooks on its lines"],
+            is_delivered: false,
+        },
+    ]
+}
+
+#[cfg(all(feature = "sampling", target_os = "linux"))]
+fn of_samples() -> Vec<Scene> {
+    use profiler_core::report::samples_page;
+    use profiler_core::sampler::Sampler;
+    vec![
+        scene(
+            "no_sample",
+            || {
+                let report = Sampler::start(1).expect("starts").stop();
+                print!("{}", samples_page::paint(&report));
+                print_json(&Report::Samples(report));
+            },
+            &["at 1 samples per second: the program was over too soon"],
+        ),
+        scene(
+            "a_second_sampler",
+            || {
+                let _first = Sampler::start(1000).expect("starts");
+                let profiler = AdvancedProfiler::new().sampled(1000);
+                drop(profiler.profile("training_step"));
+                deliver(&profiler);
+            },
+            &["another sampler is running in this process"],
+        ),
+    ]
+}
+
+#[cfg(not(all(feature = "sampling", target_os = "linux")))]
+fn of_samples() -> Vec<Scene> {
+    Vec::new()
+}
+
+/// All scenes.
+pub fn all() -> Vec<Scene> {
+    [of_tensor(), of_others(), of_samples()].into_iter().flatten().collect()
+}
