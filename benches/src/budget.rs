@@ -16,6 +16,9 @@ impl Budget {
             "off" => Some(Self::Nanoseconds(2.0)),
             "simple" | "simple_str" => Some(Self::Floors(1.3)),
             "advanced" => Some(Self::Floors(1.5)),
+            // Half as much again, with ten thousand names or scopes around.
+            "simple_10000" | "simple_deep" => Some(Self::Floors(1.95)),
+            "advanced_10000" | "advanced_deep" => Some(Self::Floors(2.25)),
             "tensor_op" => Some(Self::Floors(1.7)),
             "tensor_op_shapes" => Some(Self::Floors(2.5)),
             _ => None,

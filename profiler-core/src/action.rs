@@ -247,11 +247,6 @@ impl Action {
     pub(crate) fn from_number(number: u32) -> Option<Self> {
         NonZeroU32::new(number).map(Self)
     }
-
-    /// The action with this [`index`](Self::index).
-    pub(crate) fn from_index(index: usize) -> Option<Self> {
-        Self::from_number(u32::try_from(index).ok()?.checked_add(1)?)
-    }
 }
 
 impl std::fmt::Debug for Action {

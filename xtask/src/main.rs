@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod gpu_check;
 mod libtorch;
+mod miri;
 mod newest;
 mod python;
 mod run;
@@ -17,6 +18,8 @@ const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   test                  run every test there is; a first run builds burn and tch, which takes minutes
+  miri                  what test does last: the core's unsafe code under Miri, where there is a
+                        nightly toolchain with the components miri and rust-src
   check                 formatting, lints and documentation
   run <package> [cargo's options] [-- arguments]
                         build and run a program, optimised, such as tch-digits, with libtorch if
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
     let result = match arguments.as_slice() {
         ["test"] => test::run(),
         ["check"] => check::run(),
+        ["miri"] => miri::run(),
         ["libtorch"] => libtorch::print(None),
         ["libtorch", "--tch", version] => libtorch::print(Some(version)),
         ["run", package, rest @ ..] => run::run(package, rest),

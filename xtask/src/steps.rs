@@ -11,6 +11,8 @@ use crate::libtorch::Variables;
 /// One command and what it is for.
 pub struct Step {
     title: &'static str,
+    /// Another program than cargo.
+    program: Option<&'static str>,
     arguments: Vec<OsString>,
     environment: Variables,
     preparation: Option<fn() -> Result<(), String>>,
@@ -22,7 +24,13 @@ impl Step {
     pub fn cargo(title: &'static str, arguments: &str) -> Self {
         let arguments = arguments.split_whitespace().map(OsString::from).collect();
         let environment = Variables::new();
-        Self { title, arguments, environment, preparation: None, must_run_tests: false }
+        let (program, preparation) = (None, None);
+        Self { title, program, arguments, environment, preparation, must_run_tests: false }
+    }
+
+    /// A rustup command, for another toolchain than the one that runs this.
+    pub fn rustup(title: &'static str, arguments: &str) -> Self {
+        Self { program: Some("rustup"), ..Self::cargo(title, arguments) }
     }
 
     /// One more argument, which may hold anything.
@@ -61,11 +69,12 @@ impl Step {
         });
         let arguments = self.arguments.iter().map(|argument| argument.to_string_lossy());
         let arguments: Vec<_> = arguments.collect();
-        format!("{}cargo {}", environment.collect::<String>(), arguments.join(" "))
+        let program = self.program.unwrap_or("cargo");
+        format!("{}{program} {}", environment.collect::<String>(), arguments.join(" "))
     }
 
     fn command(&self) -> Command {
-        let mut command = cargo();
+        let mut command = self.program.map_or_else(cargo, Command::new);
         command.args(&self.arguments);
         set_variables(&mut command, &self.environment);
         command.stdin(Stdio::null());

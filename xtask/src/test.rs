@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::libtorch::{Libtorch, Variables, version};
 use crate::steps::{Step, run_all, target_directory};
 use crate::system::{CPP_COMPILER, PYTHON, SOFTWARE_GPU};
-use crate::{newest, steps};
+use crate::{miri, newest, steps};
 
 /// Names the libcupti that came with libtorch to the tests that see what a real one does without a
 /// driver.
@@ -30,7 +30,7 @@ pub fn run() -> Result<(), String> {
     println!("build output in {}", steps::target_directory().display());
     let libtorch = Libtorch::of_workspace()?.variables();
     let newest_libtorch = Libtorch::named_or_made(version::newest())?.variables();
-    run_all(&[
+    let mut steps = vec![
         Step::cargo("core and macros", "test -p profiler-core -p profiler-macros"),
         Step::cargo(
             "core and macros, all features",
@@ -77,5 +77,7 @@ pub fn run() -> Result<(), String> {
         .variables(&newest_libtorch)
         .after(newest::prepare),
         Step::cargo("end to end", "test --release -p tests").variables(&libtorch),
-    ])
+    ];
+    steps.extend(miri::steps());
+    run_all(&steps)
 }

@@ -1,5 +1,5 @@
-//! What profilers keep in memory: the same after 10⁵ and after 10⁸ calls, and nothing allocated
-//! per scope.
+//! What profilers keep in memory: the same after 10⁵ and after 10⁸ calls, nothing allocated per
+//! scope, and how much for each of ten thousand names.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
@@ -16,7 +16,8 @@ Measures what the profilers keep in memory, and what they allocate per scope.
 Usage: memory [--calls N] [--check]
 
   --calls N  the large number of calls [100000000]
-  --check    exit with 1 when memory grows with calls or a scope allocates
+  --check    exit with 1 when memory grows with calls, a scope allocates, or a name takes
+             more than 400 bytes
 ";
 
 const FEW: u64 = 100_000;
@@ -49,6 +50,12 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// The Simple profiler keeps the distribution of an action's durations, and takes so many bytes for
+/// each power of two that they fall into and that is far from the first ones.
+const OCTAVE_BYTES: i64 = 80;
+/// There are 61 of them, for each of the seven names.
+const LATER: i64 = 7 * 61;
 
 /// What a profiler holds after few and after many calls.
 struct Kept {
@@ -87,6 +94,43 @@ impl Kept {
     fn is_constant(&self) -> bool {
         self.after_few == self.after_many && self.allocations_between == 0
     }
+
+    /// Whether all that came later is what [`OCTAVE_BYTES`] says.
+    fn is_bounded(&self) -> bool {
+        let kept = self.after_many - self.after_few;
+        kept <= LATER * OCTAVE_BYTES && self.allocations_between <= LATER as u64
+    }
+}
+
+/// Names that are measured for what one takes.
+const NAMES: i64 = 10_000;
+/// What one may take, in bytes.
+const BYTES_PER_NAME: i64 = 400;
+
+/// What a profiler keeps for each name, in bytes: beside each other below one action, or each inside
+/// the one before it.
+fn bytes_per_name<P: Profiler + 'static>(make: fn() -> P, are_nested: bool) -> i64 {
+    let actions: Vec<Action> = (0..NAMES).map(|name| Action::new(&format!("n{name}"))).collect();
+    let measured = std::thread::spawn(move || {
+        let profiler = make();
+        let batch = Action::new("run_training_batch");
+        drop(profiler.profile(batch));
+        let before = LIVE_BYTES.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            let _batch = profiler.profile(batch);
+            for action in &actions {
+                profiler.start(*action);
+                if !are_nested {
+                    let _ = profiler.stop(*action);
+                }
+            }
+            if are_nested {
+                actions.iter().rev().for_each(|action| drop(profiler.stop(*action)));
+            }
+        }
+        (LIVE_BYTES.load(Ordering::Relaxed) - before) / NAMES
+    });
+    measured.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Allocations of `profile!` with no profiler active.
@@ -134,10 +178,30 @@ fn main() -> ExitCode {
     for (name, kept) in &rows {
         let Kept { after_few, after_many, allocations_between } = kept;
         let (few, many) = (format!("{after_few} B"), format!("{after_many} B"));
-        let verdict = if kept.is_constant() { "constant" } else { "GROWS" };
+        let verdict = match (kept.is_constant(), kept.is_bounded()) {
+            (true, _) => "constant",
+            (false, true) => "constant but for durations of other lengths",
+            (false, false) => "GROWS",
+        };
         println!("{name:10}  {few:>22}  {many:>22}  {allocations_between:>22}   {verdict}");
     }
     println!("\noff: {off} allocations in {FEW} scopes");
-    let is_as_promised = off == 0 && rows.iter().all(|(_, kept)| kept.is_constant());
+    println!("\nbytes for each of {NAMES} names, on one thread (at most {BYTES_PER_NAME}):");
+    let names = [
+        ("simple", bytes_per_name(SimpleProfiler::new, false)),
+        ("simple, each inside the one before", bytes_per_name(SimpleProfiler::new, true)),
+        ("advanced", bytes_per_name(AdvancedProfiler::new, false)),
+        ("advanced, each inside the one before", bytes_per_name(AdvancedProfiler::new, true)),
+    ];
+    let is_small = |bytes: i64| bytes <= BYTES_PER_NAME;
+    for (name, bytes) in names {
+        println!(
+            "{name:38}  {bytes:>5} B   {}",
+            if is_small(bytes) { "holds" } else { "EXCEEDED" }
+        );
+    }
+    let is_as_promised = off == 0
+        && rows.iter().all(|(_, kept)| kept.is_bounded())
+        && names.iter().all(|(_, bytes)| is_small(*bytes));
     if check && !is_as_promised { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -1,6 +1,7 @@
 //! What is compared: the floor, mlprof, and its peers.
 
 mod floor;
+mod many;
 mod mutex_hashmap;
 mod ours;
 mod peers;
@@ -22,6 +23,10 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(ours::Tensor::ops()),
         Box::new(ours::Tensor::ops_with_shapes()),
         Box::new(spliced::Spliced::new()),
+        Box::new(many::ManyNames::simple()),
+        Box::new(many::ManyNames::advanced()),
+        Box::new(many::Deep::simple()),
+        Box::new(many::Deep::advanced()),
         Box::new(peers::Hotpath::new()),
         Box::new(peers::Tracing::new()),
         Box::new(peers::Fastrace::new()),

@@ -15,7 +15,7 @@ use super::inputs_of_linear;
 use crate::harness::{Subject, time, work};
 
 /// As a model or a plugin holds it: the compiler must not know which profiler it is.
-fn behind_dyn(profiler: impl Profiler + 'static) -> Arc<dyn Profiler> {
+pub(super) fn behind_dyn(profiler: impl Profiler + 'static) -> Arc<dyn Profiler> {
     black_box(Arc::new(profiler))
 }
 

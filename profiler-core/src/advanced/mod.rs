@@ -40,9 +40,12 @@ impl Default for LineCountRestriction {
 /// and all threads are seen.
 ///
 /// *Cost*: about 1.35 times two readings of the time-stamp counter and a push to a buffer, for each
-/// start and stop together. *Memory*: about 320 bytes per place in a thread's call tree, which
-/// depends on the program's code and not on the number of calls; at most 65,536 places per thread,
-/// and what comes after is counted together and reported.
+/// start and stop together, whether a function has eight callees or ten thousand, but for what the
+/// processor's caches no longer hold, and at any depth. *Memory*: about 200 bytes per place in a
+/// thread's call tree, which depends on the program's code and not on the number of calls; at most
+/// 65,536 places per thread, and what comes after is counted together and reported. The tables of the
+/// report have some 200,000 rows at most: where actions are nested so deeply that there would be more,
+/// those of outer actions end some levels further in, and a note says so.
 ///
 /// ```
 /// use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt};

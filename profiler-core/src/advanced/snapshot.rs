@@ -1,5 +1,7 @@
 //! A copy of a call tree that no thread writes any more.
 
+use rustc_hash::FxHashMap;
+
 use crate::action::Action;
 
 /// Calls and ticks of one edge of the tree.
@@ -41,6 +43,13 @@ pub(super) struct Place {
     pub(super) back: Vec<(Action, Counts)>,
 }
 
+impl Place {
+    /// With the calls that come down to it so far.
+    pub(super) fn called(action: Action, counts: Counts) -> Self {
+        Self { action: Some(action), counts, ..Self::default() }
+    }
+}
+
 /// A call tree with its places in a list: children stand after their parents. There always is a
 /// first place, the thread itself.
 #[derive(Debug, Clone)]
@@ -48,77 +57,137 @@ pub(crate) struct TreeSnapshot {
     pub(super) places: Vec<Place>,
     /// Calls that no longer found a place of their own.
     pub(super) overflowed: u64,
+    /// What has been merged into, by place and callee: the place of the callee, or the position among
+    /// the recursive calls.
+    children: FxHashMap<(usize, Action), usize>,
+    back: FxHashMap<(usize, Action), usize>,
 }
 
 impl Default for TreeSnapshot {
     /// Of a thread that has called nothing.
     fn default() -> Self {
-        Self { places: vec![Place::default()], overflowed: 0 }
+        Self {
+            places: vec![Place::default()],
+            overflowed: 0,
+            children: FxHashMap::default(),
+            back: FxHashMap::default(),
+        }
     }
 }
 
 impl TreeSnapshot {
-    /// Adds `counts` to the calls of `action` from `parent`; the index of the place called, or
-    /// `parent` for a recursive call.
-    pub(super) fn place_or_insert(
-        &mut self,
-        parent: usize,
-        action: Action,
-        leads_back: bool,
-        counts: Counts,
-    ) -> usize {
-        if leads_back {
-            let back = &mut self.places[parent].back;
-            match back.iter_mut().find(|(known, _)| *known == action) {
-                Some((_, sum)) => sum.add(counts),
-                None => back.push((action, counts)),
-            }
-            return parent;
+    /// Fills in what [`merge`](Self::merge) looks up, if this has been a copy of one thread until now.
+    fn index(&mut self) {
+        if self.children.len() + 1 == self.places.len() {
+            return;
         }
-        let is_known = |child: &&usize| self.places[**child].action == Some(action);
-        let child = match self.places[parent].children.iter().find(is_known) {
-            Some(child) => *child,
-            None => {
-                let child = self.places.len();
-                self.places.push(Place { action: Some(action), ..Place::default() });
-                self.places[parent].children.push(child);
-                child
+        for (parent, place) in self.places.iter().enumerate() {
+            for child in &place.children {
+                if let Some(action) = self.places[*child].action {
+                    self.children.insert((parent, action), *child);
+                }
             }
-        };
+            for (position, (action, _)) in place.back.iter().enumerate() {
+                self.back.insert((parent, *action), position);
+            }
+        }
+    }
+
+    /// Adds `counts` to the calls of `action` from `parent`; the place called.
+    pub(super) fn add_child(&mut self, parent: usize, action: Action, counts: Counts) -> usize {
+        let next = self.places.len();
+        let child = *self.children.entry((parent, action)).or_insert(next);
+        if child == next {
+            self.places.push(Place::called(action, Counts::default()));
+            self.places[parent].children.push(child);
+        }
         self.places[child].counts.add(counts);
         child
     }
 
-    /// The calls that came down to a place and the recursive ones that led back to it.
-    pub(super) fn counts_with_recursion(&self, index: usize) -> Counts {
-        let mut counts = self.places[index].counts;
-        let Some(action) = self.places[index].action else { return counts };
-        let mut open = vec![index];
-        while let Some(below) = open.pop() {
-            let place = &self.places[below];
-            for (_, back) in place.back.iter().filter(|(callee, _)| *callee == action) {
-                counts.add(*back);
-            }
-            // Further down the action has a place of its own, which its calls lead back to.
-            let is_other = |child: &&usize| self.places[**child].action != Some(action);
-            open.extend(place.children.iter().filter(is_other));
+    /// Adds `counts` to the recursive calls of `action` from `parent`.
+    pub(super) fn add_back(&mut self, parent: usize, action: Action, counts: Counts) {
+        let back = &mut self.places[parent].back;
+        let position = *self.back.entry((parent, action)).or_insert(back.len());
+        match back.get_mut(position) {
+            Some((_, sum)) => sum.add(counts),
+            None => back.push((action, counts)),
         }
-        counts
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
+        self.index();
         self.overflowed += other.overflowed;
         let mut open = vec![(0, 0)];
         while let Some((theirs, ours)) = open.pop() {
             let place = &other.places[theirs];
             for (action, counts) in &place.back {
-                self.place_or_insert(ours, *action, true, *counts);
+                self.add_back(ours, *action, *counts);
             }
             for child in &place.children {
                 let Some(action) = other.places[*child].action else { continue };
                 let counts = other.places[*child].counts;
-                open.push((*child, self.place_or_insert(ours, action, false, counts)));
+                open.push((*child, self.add_child(ours, action, counts)));
             }
         }
+    }
+
+    /// For every place the calls that came down to it and the recursive ones that led back to it.
+    pub(super) fn counts_with_recursion(&self) -> Vec<Counts> {
+        enum Visit {
+            Enter(usize),
+            Leave(Action),
+        }
+        let mut counts: Vec<Counts> = self.places.iter().map(|place| place.counts).collect();
+        // On the way down, the innermost place last: recursive calls lead back to that.
+        let mut around: FxHashMap<Action, Vec<usize>> = FxHashMap::default();
+        let mut visits = vec![Visit::Enter(0)];
+        while let Some(visit) = visits.pop() {
+            match visit {
+                Visit::Enter(index) => {
+                    let place = &self.places[index];
+                    if let Some(action) = place.action {
+                        around.entry(action).or_default().push(index);
+                        visits.push(Visit::Leave(action));
+                    }
+                    for (callee, back) in &place.back {
+                        if let Some(target) = around.get(callee).and_then(|places| places.last()) {
+                            counts[*target].add(*back);
+                        }
+                    }
+                    visits.extend(place.children.iter().map(|child| Visit::Enter(*child)));
+                }
+                Visit::Leave(action) => {
+                    around.get_mut(&action).and_then(Vec::pop);
+                }
+            }
+        }
+        counts
+    }
+
+    /// For every place the time that it and all below it had themselves, in ticks.
+    pub(super) fn own_below(&self) -> Vec<u64> {
+        let own = |place: &Place| -> u64 {
+            place.counts.own + place.back.iter().map(|(_, counts)| counts.own).sum::<u64>()
+        };
+        let mut sums: Vec<u64> = self.places.iter().map(own).collect();
+        // Children stand after their parents.
+        for (index, place) in self.places.iter().enumerate().rev() {
+            sums[index] += place.children.iter().map(|child| sums[*child]).sum::<u64>();
+        }
+        sums
+    }
+
+    /// For every place how many actions are around it, itself included.
+    pub(super) fn actions_around(&self) -> Vec<usize> {
+        let mut around = vec![0; self.places.len()];
+        for (index, place) in self.places.iter().enumerate() {
+            let is_action = place.action.is_some_and(|action| action.kind().is_action());
+            around[index] += usize::from(is_action);
+            for child in &place.children {
+                around[*child] = around[index];
+            }
+        }
+        around
     }
 }

@@ -19,9 +19,9 @@ use crate::{RunContext, Stage};
 
 pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) -> AdvancedReport {
     let rate = collected.rate;
-    let mut profiles: HashMap<(Option<Stage>, &'static str), Profile> = HashMap::new();
+    let mut profiles = Profiles::new(collected.parts.iter().map(|part| &part.snapshot));
     for part in &collected.parts {
-        add_profiles(&mut profiles, part.sub_stage, &part.snapshot);
+        profiles.add(part.sub_stage, &part.snapshot);
     }
     let places = collected.parts.iter().flat_map(|part| &part.snapshot.places);
     let measured = |counts: &Counts| counts.calls + counts.resumptions;
@@ -32,13 +32,21 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
     let overflowed: u64 = collected.parts.iter().map(|part| part.snapshot.overflowed).sum();
     if overflowed > 0 {
         header.notes.push(format!(
-            "a call tree reached its limit of {} places: {overflowed} kinds of calls after that \
-             are counted as {:?}",
+            "a call tree reached its limit of {} places: {overflowed} calls that would have needed \
+             more are counted as {:?}",
             super::tree::MAX_EDGES,
             super::tree::OVERFLOW,
         ));
     }
-    let mut actions = in_seconds(profiles, rate);
+    if profiles.left_out > 0 {
+        header.notes.push(format!(
+            "actions are nested so deeply that the tables of outer ones end {} actions further in: \
+             what is below has its time there as the action's own, and its calls in the tables of \
+             the actions around it",
+            profiles.deepest
+        ));
+    }
+    let mut actions = in_seconds(profiles.tables, rate);
     if let Some(startup) = header.startup {
         actions.push(startup_profile(startup));
         actions.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
@@ -52,7 +60,7 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
             .map(|group| ThreadCallTree {
                 thread: group.thread.to_owned(),
                 threads: group.threads,
-                roots: children(&merged(&group.parts), 0, rate),
+                roots: roots(&merged(&group.parts), rate),
             })
             .filter(|thread| !thread.roots.is_empty())
             .collect(),
@@ -67,6 +75,22 @@ fn merged(parts: &[&Part<TreeSnapshot>]) -> TreeSnapshot {
     parts.iter().for_each(|part| tree.merge(&part.snapshot));
     tree
 }
+
+/// The tables of all actions. Their rows are bounded: a function has one in the table of every action
+/// around it, which with deep nesting would be more than any memory holds.
+struct Profiles {
+    tables: HashMap<(Option<Stage>, &'static str), Profile>,
+    /// So many actions further in a table ends.
+    deepest: usize,
+    /// Places that are therefore missing in the table of some action around them.
+    left_out: usize,
+}
+
+/// How many rows all tables may have together, but for trees so large that even [`LEAST_NESTED`]
+/// makes more.
+const ROWS: usize = 200_000;
+/// Actions inside each other that every table shows.
+const LEAST_NESTED: usize = 8;
 
 /// Everything below one action, on all threads. Times in ticks.
 #[derive(Default)]
@@ -85,43 +109,86 @@ impl Profile {
         }
     }
 
-    /// Adds the place `index` and all below it.
-    fn add_below(&mut self, tree: &TreeSnapshot, index: usize, caller: Option<Action>) {
-        let mut open = vec![(index, caller)];
+    /// Adds the place `index` and all below it, down to `deepest` actions further in; how many
+    /// places that leaves out at the least.
+    fn add_below(&mut self, tree: &Tree<'_>, index: usize, deepest: usize) -> usize {
+        let mut left_out = 0;
+        let last = tree.actions_around[index] + deepest;
+        let mut open = vec![(index, None)];
         while let Some((index, caller)) = open.pop() {
-            let place = &tree.places[index];
+            let place = &tree.snapshot.places[index];
             let Some(action) = place.action else { continue };
+            if tree.actions_around[index] > last {
+                left_out += place.children.len();
+                // The times of a table add up.
+                self.add(action, caller, Counts { own: tree.own_below[index], ..place.counts });
+                continue;
+            }
             self.add(action, caller, place.counts);
             for (callee, counts) in &place.back {
                 self.add(*callee, Some(action), *counts);
             }
             open.extend(place.children.iter().map(|child| (*child, Some(action))));
         }
+        left_out
     }
 }
 
-fn add_profiles(
-    profiles: &mut HashMap<(Option<Stage>, &'static str), Profile>,
-    sub_stage: Option<Stage>,
-    tree: &TreeSnapshot,
-) {
-    for (index, place) in tree.places.iter().enumerate() {
-        if let Some(action) = place.action.filter(|action| action.kind().is_action()) {
-            let profile = profiles.entry((sub_stage, action.name())).or_default();
-            profile.calls += place.counts.calls;
-            profile.total += place.counts.cumulative;
-            profile.add_below(tree, index, None);
+/// A call tree and what is known of all its places.
+struct Tree<'snapshot> {
+    snapshot: &'snapshot TreeSnapshot,
+    /// With the recursive calls.
+    counts: Vec<Counts>,
+    own_below: Vec<u64>,
+    actions_around: Vec<usize>,
+}
+
+impl Profiles {
+    /// Of nothing, to which these trees will be added.
+    fn new<'trees>(trees: impl Iterator<Item = &'trees TreeSnapshot>) -> Self {
+        let (mut places, mut rows) = (0, 0);
+        for tree in trees {
+            places += tree.places.len();
+            rows += tree.actions_around().iter().sum::<usize>();
+        }
+        let deepest = match rows {
+            0..=ROWS => usize::MAX / 2,
+            _ => (ROWS / places).max(LEAST_NESTED),
+        };
+        Self { tables: HashMap::new(), deepest, left_out: 0 }
+    }
+
+    fn add(&mut self, sub_stage: Option<Stage>, snapshot: &TreeSnapshot) {
+        let tree = Tree {
+            snapshot,
+            counts: snapshot.counts_with_recursion(),
+            own_below: snapshot.own_below(),
+            actions_around: snapshot.actions_around(),
+        };
+        for (index, place) in snapshot.places.iter().enumerate() {
+            if let Some(action) = place.action.filter(|action| action.kind().is_action()) {
+                self.add_table(sub_stage, action.name(), &tree, index);
+            }
+        }
+        for index in &snapshot.places[0].children {
+            let action = snapshot.places[*index].action;
+            if action.is_some_and(|action| !action.kind().is_action()) {
+                self.add_table(sub_stage, OUTSIDE, &tree, *index);
+            }
         }
     }
-    let top = &tree.places[0].children;
-    for index in top {
-        let place = &tree.places[*index];
-        if place.action.is_some_and(|action| !action.kind().is_action()) {
-            let profile = profiles.entry((sub_stage, OUTSIDE)).or_default();
-            profile.calls += place.counts.calls;
-            profile.total += place.counts.cumulative;
-            profile.add_below(tree, *index, None);
-        }
+
+    fn add_table(
+        &mut self,
+        sub_stage: Option<Stage>,
+        name: &'static str,
+        tree: &Tree<'_>,
+        index: usize,
+    ) {
+        let profile = self.tables.entry((sub_stage, name)).or_default();
+        profile.calls += tree.counts[index].calls;
+        profile.total += tree.counts[index].cumulative;
+        self.left_out += profile.add_below(tree, index, self.deepest);
     }
 }
 
@@ -228,23 +295,25 @@ fn key(action: Action) -> FunctionKey {
     }
 }
 
-/// The nodes below a place, with its recursive calls counted where they lead back to.
-fn children(tree: &TreeSnapshot, index: usize, rate: Rate) -> Vec<CallTreeNode> {
-    let mut nodes: Vec<CallTreeNode> = tree.places[index]
-        .children
-        .iter()
-        .filter_map(|child| {
-            let action = tree.places[*child].action?;
-            Some(CallTreeNode {
-                function: key(action),
-                kind: action.kind(),
-                calls: statistics(tree.counts_with_recursion(*child), rate),
-                children: children(tree, *child, rate),
-            })
-        })
-        .collect();
-    nodes.sort_by(|one, other| {
-        other.calls.cumulative_seconds.total_cmp(&one.calls.cumulative_seconds)
-    });
-    nodes
+/// What ran at the top of a thread, with recursive calls counted where they lead back to.
+fn roots(tree: &TreeSnapshot, rate: Rate) -> Vec<CallTreeNode> {
+    let counts = tree.counts_with_recursion();
+    // The nodes of places that are not yet below their parents: children stand after their parents,
+    // so from the last place to the first all are there when their parent's turn comes.
+    let mut nodes: Vec<Option<CallTreeNode>> = tree.places.iter().map(|_| None).collect();
+    for (index, place) in tree.places.iter().enumerate().rev() {
+        let mut children: Vec<CallTreeNode> =
+            place.children.iter().filter_map(|child| nodes[*child].take()).collect();
+        children.sort_by(|one, other| {
+            other.calls.cumulative_seconds.total_cmp(&one.calls.cumulative_seconds)
+        });
+        let Some(action) = place.action else { return children };
+        nodes[index] = Some(CallTreeNode {
+            function: key(action),
+            kind: action.kind(),
+            calls: statistics(counts[index], rate),
+            children,
+        });
+    }
+    Vec::new()
 }

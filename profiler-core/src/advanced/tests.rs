@@ -1,5 +1,7 @@
 //! The Advanced profiler from the outside: call trees, recursion, threads, limits.
 
+mod large;
+
 use std::time::Duration;
 
 use super::*;

@@ -1,68 +1,60 @@
 //! What one thread records for the Advanced profiler: a call tree, aggregated in place.
 
 use std::ptr;
+use std::sync::PoisonError;
+
+use rustc_hash::FxHashMap;
 
 use super::snapshot::{Counts, TreeSnapshot};
 use crate::NeverStarted;
-use crate::action::{Action, ActionKind, SourceLocation};
+use crate::action::{Action, Callsite};
 use crate::clock::{Clock, counter};
 use crate::recorder::Table;
-use crate::recorder::action_map::ActionMap;
-use crate::recorder::stack::{Closed, Stack, span};
-use crate::sync::{AtomicPtr, Ordering, Tally};
+use crate::recorder::arena::Arena;
+use crate::recorder::index::{ActionIndex, Named};
+use crate::recorder::stack::{Closed, Overtaken, Stack, span};
+use crate::sync::{AtomicPtr, Mutex, Ordering, Tally};
 
 /// More places in one thread's tree than any program needs; what comes after is counted at one
 /// place, `(call tree is full)`, so that memory stays bounded.
-pub(super) const MAX_EDGES: u64 = 1 << 16;
+pub(super) const MAX_EDGES: usize = 1 << 16;
 pub(super) const OVERFLOW: &str = "(call tree is full)";
-
-/// Callees found by one look: enough for most functions, small enough for a cache line.
-const CACHED: usize = 8;
-
-/// How many calls of a function are open inside one action.
-#[repr(align(64))]
-struct Function {
-    active: Tally,
-}
-
-/// The functions inside one action: whether a call is recursive is asked action by action, since
-/// every action has a report of its own.
-type Scope = ActionMap<Function>;
 
 /// A place in the tree. The callees of a place are edges. A call of a function that is already on
 /// the way down inside the same action leads back up to where it first stands, and so does one of
 /// an action that is anywhere on the way down: recursion makes no new places.
-#[repr(align(64))]
 struct Node {
     action: Option<Action>,
+    /// Nodes are counted in the order in which they are made; the root is 0.
+    number: u32,
+    /// The number of the action that the place is inside of, or its own if it is one.
+    scope: u32,
     parent: *const Node,
-    /// Made for the root and for actions.
-    own_scope: Option<Box<Scope>>,
-    /// The own one, or that of the action that the place is inside of.
-    scope: *const Scope,
-    /// Calls made from here, the latest first; linked by [`Edge::next`].
-    edges: AtomicPtr<Edge>,
-    /// Some of `edges`, by the low bits of the action's index.
-    cache: [AtomicPtr<Edge>; CACHED],
+    /// How many calls of the function are open: for all nodes of the function [inside of the same
+    /// action](FunctionOf), this is in the first of them.
+    open: Tally,
+    callees: ActionIndex<Edge>,
 }
+
+/// What calls of an action or a function are recursive among: an action's all over the thread, a
+/// function's inside one action, since every action has a report of its own.
+type FunctionOf = (Option<u32>, Action);
 
 /// The calls of one function from one place: what is counted. Times in ticks.
 ///
-/// *Invariant*: written by the owning thread only; `calls` is published last. Edges and nodes are
-/// linked in with `Release` after they are complete, never change their identity, and are freed
-/// only with the tree, so that pointers between them stay good.
-// Lines of its own, like functions and nodes: nothing that another thread writes lies beside it.
-#[repr(align(64))]
+/// *Invariant*: written by the owning thread only; `calls` is published last. Edges and nodes never
+/// change their identity and are freed only with the tree, so that pointers between them stay good.
+#[repr(C, align(64))]
 pub(crate) struct Edge {
     action: Action,
-    from: *const Node,
-    to: *const Node,
     /// `to` is a place further up: the call is recursive.
     leads_back: bool,
-    next: *const Edge,
-    function: *const Function,
+    from: *const Node,
+    to: *const Node,
+    /// How many calls of the function are open.
+    open: *const Tally,
     calls: Tally,
-    /// Calls with no other call of the function open on the thread.
+    /// Calls with no other call of the function open.
     primitive: Tally,
     /// Of the primitive calls.
     cumulative: Tally,
@@ -70,35 +62,60 @@ pub(crate) struct Edge {
 }
 
 /// *Invariant*: see [`Edge`]. `current` is written and read by the owning thread only.
+///
+/// *Memory*: 64 bytes per edge and 56 per node, 16 to 64 for the edge's slots in the index of its
+/// node, and some 30 for its function; recursive calls have no node.
 pub(crate) struct CallTree {
-    root: *mut Node,
     current: AtomicPtr<Node>,
     stack: Stack<Edge>,
-    edges: Tally,
+    nodes: Arena<Node>,
+    /// In the order in which they were made: what leads to a place stands before what leads on.
+    edges: Arena<Edge>,
+    /// For the owning thread, when a new edge is made.
+    functions: Mutex<FxHashMap<FunctionOf, *const Tally>>,
     overflowed: Tally,
 }
 
 // SAFETY: nodes and edges are owned by the tree and freed with it; what is written after they are
-// linked in is atomic.
+// added is atomic.
 unsafe impl Send for CallTree {}
 // SAFETY: as above; that only one thread starts and stops is the duty of the caller (see `Table`).
 unsafe impl Sync for CallTree {}
+// SAFETY: the pointers lead to nodes of the same tree; see `CallTree`.
+unsafe impl Send for Node {}
+// SAFETY: as above.
+unsafe impl Sync for Node {}
+// SAFETY: as for nodes.
+unsafe impl Send for Edge {}
+// SAFETY: as above.
+unsafe impl Sync for Edge {}
+
+impl Named for Edge {
+    #[inline(always)]
+    fn number(&self) -> u32 {
+        self.action.number()
+    }
+}
 
 impl Node {
-    fn boxed(action: Option<Action>, parent: Option<&Node>) -> *mut Self {
-        let own_scope = match parent {
-            Some(_) if !action.is_some_and(is_action) => None,
-            _ => Some(Box::new(Scope::new())),
-        };
-        let inherited = parent.map_or(ptr::null(), |parent| parent.scope);
-        Box::into_raw(Box::new(Self {
-            action,
-            parent: parent.map_or(ptr::null(), ptr::from_ref),
-            scope: own_scope.as_deref().map_or(inherited, ptr::from_ref),
-            own_scope,
-            edges: AtomicPtr::new(ptr::null_mut()),
-            cache: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
-        }))
+    fn root() -> Self {
+        Self {
+            action: None,
+            number: 0,
+            scope: 0,
+            parent: ptr::null(),
+            open: Tally::new(0),
+            callees: ActionIndex::new(),
+        }
+    }
+
+    fn below(parent: &Self, action: Action, number: u32) -> Self {
+        let scope = if is_action(action) { number } else { parent.scope };
+        Self { action: Some(action), number, scope, parent, ..Self::root() }
+    }
+
+    fn function_of(&self, action: Action) -> FunctionOf {
+        ((!is_action(action)).then_some(self.scope), action)
     }
 
     /// Where a call of `action` from here leads back to, if it is recursive.
@@ -106,7 +123,7 @@ impl Node {
         let goes_past_actions = is_action(action);
         let mut node = self;
         while node.action != Some(action) {
-            if node.own_scope.is_some() && !goes_past_actions {
+            if node.number == node.scope && !goes_past_actions {
                 return None;
             }
             // SAFETY: parents are nodes of this tree, null above the root.
@@ -114,46 +131,26 @@ impl Node {
         }
         Some(node)
     }
-
-    /// The calls made from here. Any thread may call this.
-    fn edges(&self) -> impl Iterator<Item = &Edge> {
-        let first = self.edges.load(Ordering::Acquire).cast_const();
-        // SAFETY: edges are complete before they are linked in and live as long as the tree.
-        let edge = |pointer: *const Edge| unsafe { pointer.as_ref() };
-        std::iter::successors(edge(first), move |last| edge(last.next))
-    }
 }
 
 impl CallTree {
-    /// The edge from the current place to `action`, if it is the one used last of its cache slot.
-    #[inline(always)]
-    fn cached_edge(&self, action: Action) -> Option<&Edge> {
+    fn current(&self) -> &Node {
         // SAFETY: `current` is a node of this tree, which lives as long as the tree.
-        let node = unsafe { &*self.current.load(Ordering::Relaxed) };
-        let cached = node.cache[action.index() % CACHED].load(Ordering::Relaxed);
-        // SAFETY: cached edges are edges of this tree, or null.
-        unsafe { cached.as_ref() }.filter(|edge| edge.action == action)
+        unsafe { &*self.current.load(Ordering::Relaxed) }
     }
 
     /// The edge from the current place to `action`, made if there is none.
     fn edge_to(&self, action: Action) -> &Edge {
-        // SAFETY: as in `cached_edge`.
-        let node = unsafe { &*self.current.load(Ordering::Relaxed) };
-        let known = node.edges().find(|edge| edge.action == action);
-        let edge = known.unwrap_or_else(|| self.add_edge(node, action));
-        if edge.action == action {
-            let pointer = ptr::from_ref(edge).cast_mut();
-            node.cache[action.index() % CACHED].store(pointer, Ordering::Relaxed);
-        }
-        edge
+        let node = self.current();
+        node.callees.get(action).unwrap_or_else(|| self.add_edge(node, action))
     }
 
     fn add_edge<'tree>(&'tree self, node: &'tree Node, mut action: Action) -> &'tree Edge {
-        if self.edges.get() >= MAX_EDGES {
+        if self.edges.len() >= MAX_EDGES {
+            static FULL: Callsite = Callsite::function(OVERFLOW, "~", 0);
             self.overflowed.add(1);
-            let nowhere = SourceLocation { file: "~", line: 0 };
-            action = Action::with_location(ActionKind::Function, OVERFLOW, nowhere);
-            if let Some(known) = node.edges().find(|edge| edge.action == action) {
+            action = FULL.action();
+            if let Some(known) = node.callees.get(action) {
                 return known;
             }
             // One more edge per node at the most, and no more nodes: everything below leads back
@@ -161,45 +158,45 @@ impl CallTree {
         }
         // What goes on is as deep in the recursion as a call.
         let called = action.resumed().unwrap_or(action);
-        let ancestor = node.on_the_way_down_to(called);
-        let to = match ancestor {
-            Some(ancestor) => ptr::from_ref(ancestor),
-            None => Node::boxed(Some(called), Some(node)).cast_const(),
-        };
-        // SAFETY: `to` is a node of this tree, and a scope lives as long as the node that owns it.
-        let scope = unsafe { &*(*to).scope };
-        let edge = Box::into_raw(Box::new(Edge {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let function = node.function_of(called);
+        let open = functions.get(&function).copied();
+        // What is not open is not on the way down. That spares walking up, which would make deep
+        // trees slow to grow.
+        // SAFETY: the counts of functions are in nodes, which live as long as the tree.
+        let is_open = open.is_some_and(|open| unsafe { &*open }.get() > 0);
+        let ancestor = if is_open { node.on_the_way_down_to(called) } else { None };
+        let to = ancestor
+            .unwrap_or_else(|| self.nodes.add(Node::below(node, called, self.nodes.len() as u32)));
+        let edge = self.edges.add(Edge {
             action,
+            leads_back: ancestor.is_some(),
             from: node,
             to,
-            leads_back: ancestor.is_some(),
-            next: node.edges.load(Ordering::Relaxed),
-            function: scope.get_or_insert(called, || Function { active: Tally::new(0) }),
+            open: *functions.entry(function).or_insert(&raw const to.open),
             calls: Tally::new(0),
             primitive: Tally::new(0),
             cumulative: Tally::new(0),
             own: Tally::new(0),
-        }));
-        self.edges.add(1);
-        node.edges.store(edge, Ordering::Release);
-        // SAFETY: just made; lives as long as the tree.
-        unsafe { &*edge }
+        });
+        // SAFETY: edges live as long as the tree, whose nodes have the indexes.
+        unsafe { node.callees.insert(edge) };
+        edge
     }
 
     /// Goes down `edge`.
     #[inline(always)]
     fn enter(&self, edge: &Edge) {
-        // SAFETY: functions live as long as the tree.
-        unsafe { &*edge.function }.active.add(1);
+        // SAFETY: the counts of functions live as long as the tree.
+        unsafe { &*edge.open }.add(1);
         self.current.store(edge.to.cast_mut(), Ordering::Relaxed);
     }
 
-    /// Comes back up `edge`; true if no other call of the function is open in the action.
+    /// Comes back up `edge`; true if no other call of the function is open.
     #[inline(always)]
     fn leave(&self, edge: &Edge) -> bool {
         self.current.store(edge.from.cast_mut(), Ordering::Relaxed);
-        // SAFETY: as in `enter`.
-        unsafe { &*edge.function }.leave()
+        edge.end_call()
     }
 }
 
@@ -208,17 +205,17 @@ fn is_action(action: Action) -> bool {
     action.kind().is_action()
 }
 
-impl Function {
-    /// One call ends; true if no other one is open.
+impl Edge {
+    /// One call of the function ends; true if no other one is open.
     #[inline(always)]
-    fn leave(&self) -> bool {
-        let others = self.active.get().wrapping_sub(1);
-        self.active.set(others);
+    fn end_call(&self) -> bool {
+        // SAFETY: as in `enter`.
+        let open = unsafe { &*self.open };
+        let others = open.get().wrapping_sub(1);
+        open.set(others);
         others == 0
     }
-}
 
-impl Edge {
     #[inline(always)]
     fn record(&self, closed: &Closed<Self>, is_primitive: bool) {
         self.own.add(closed.elapsed.wrapping_sub(closed.children));
@@ -228,6 +225,17 @@ impl Edge {
         }
         self.calls.publish(self.calls.get() + 1);
     }
+
+    fn counts(&self) -> Counts {
+        let calls = self.calls.get_published();
+        Counts {
+            calls,
+            resumptions: 0,
+            primitive: self.primitive.get(),
+            cumulative: span(self.cumulative.get()),
+            own: span(self.own.get()),
+        }
+    }
 }
 
 impl Table for CallTree {
@@ -235,19 +243,21 @@ impl Table for CallTree {
     type Record = Edge;
 
     fn new() -> Self {
-        let root = Node::boxed(None, None);
+        let nodes = Arena::new();
+        let root: *const Node = nodes.add(Node::root());
         Self {
-            root,
-            current: AtomicPtr::new(root),
+            current: AtomicPtr::new(root.cast_mut()),
             stack: Stack::new(),
-            edges: Tally::new(0),
+            nodes,
+            edges: Arena::new(),
+            functions: Mutex::default(),
             overflowed: Tally::new(0),
         }
     }
 
     #[inline(always)]
     fn start(&self, action: Action, clock: &Clock) {
-        match (self.cached_edge(action), self.stack.room()) {
+        match (self.current().callees.get_near(action), self.stack.room()) {
             (Some(edge), Some(room)) => {
                 self.enter(edge);
                 room.push(action, edge, counter);
@@ -261,7 +271,7 @@ impl Table for CallTree {
     fn start_slow(&self, action: Action, clock: &Clock) {
         let edge = self.edge_to(action);
         self.enter(edge);
-        self.stack.push_any(action, edge, false, || clock.ticks());
+        self.stack.push_any(action, edge, false, || clock.now());
     }
 
     #[inline(always)]
@@ -282,11 +292,11 @@ impl Table for CallTree {
     #[inline(never)]
     fn stop_slow(&self, action: Action, clock: &Clock) -> bool {
         // A scope that is overtaken no longer surrounds the calls that follow.
-        let on_detach = |edge: *const Edge| {
-            // SAFETY: as in `stop` and `enter`.
-            unsafe { (*(*edge).function).leave() };
+        let on_detach = |scope: &Overtaken<Edge>| {
+            // SAFETY: as in `stop`.
+            unsafe { &*scope.record }.end_call();
         };
-        let Some(closed) = self.stack.pop_any(action, clock.ticks(), on_detach) else {
+        let Some(closed) = self.stack.pop_any(action, clock.now(), on_detach) else {
             return false;
         };
         // SAFETY: as in `stop`.
@@ -300,30 +310,23 @@ impl Table for CallTree {
     }
 
     fn snapshot(&self) -> TreeSnapshot {
-        let mut snapshot =
-            TreeSnapshot { overflowed: self.overflowed.get(), ..TreeSnapshot::default() };
-        // The places still to be copied: a node and the index of its copy.
-        let mut open: Vec<(*const Node, usize)> = vec![(self.root, 0)];
-        while let Some((node, place)) = open.pop() {
-            // SAFETY: reached from the root, so a node of this tree.
-            let node = unsafe { &*node };
-            for edge in node.edges() {
-                let calls = edge.calls.get_published();
-                let counts = Counts {
-                    calls,
-                    resumptions: 0,
-                    primitive: edge.primitive.get(),
-                    cumulative: span(edge.cumulative.get()),
-                    own: span(edge.own.get()),
-                };
-                let (action, counts) = match edge.action.resumed() {
-                    Some(resumed) => (resumed, counts.of_resumptions()),
-                    None => (edge.action, counts),
-                };
-                let callee = snapshot.place_or_insert(place, action, edge.leads_back, counts);
-                if !edge.leads_back {
-                    open.push((edge.to, callee));
-                }
+        let mut snapshot = TreeSnapshot::default();
+        snapshot.overflowed = self.overflowed.get();
+        // The place of every node: what is called and what goes on have nodes of their own, and one
+        // place. Each node but the root is led to by one edge that does not lead back, and was made
+        // with it, so they are numbered in the order of these edges.
+        let mut places = vec![0];
+        for edge in self.edges.iter() {
+            // SAFETY: nodes live as long as the tree.
+            let parent = places[unsafe { &*edge.from }.number as usize];
+            let (action, counts) = match edge.action.resumed() {
+                Some(resumed) => (resumed, edge.counts().of_resumptions()),
+                None => (edge.action, edge.counts()),
+            };
+            if edge.leads_back {
+                snapshot.add_back(parent, action, counts);
+            } else {
+                places.push(snapshot.add_child(parent, action, counts));
             }
         }
         snapshot
@@ -331,25 +334,5 @@ impl Table for CallTree {
 
     fn merge(into: &mut TreeSnapshot, from: &TreeSnapshot) {
         into.merge(from);
-    }
-}
-
-impl Drop for CallTree {
-    fn drop(&mut self) {
-        let mut open = vec![self.root.cast_const()];
-        while let Some(node) = open.pop() {
-            // SAFETY: every node is reached once, by the one edge that does not lead back, or as
-            // the root; it was made by `Box::into_raw`, and nobody else holds the tree any more.
-            let node = unsafe { Box::from_raw(node.cast_mut()) };
-            let mut edge = node.edges.load(Ordering::Relaxed);
-            while !edge.is_null() {
-                // SAFETY: every edge is in the list of one node and was made by `Box::into_raw`.
-                let last = unsafe { Box::from_raw(edge) };
-                if !last.leads_back {
-                    open.push(last.to);
-                }
-                edge = last.next.cast_mut();
-            }
-        }
     }
 }

@@ -125,7 +125,11 @@ mod process {
     }
 
     pub(super) fn watch() {
-        if !IS_WATCHED.load(Ordering::Relaxed) && !IS_WATCHED.swap(true, Ordering::Relaxed) {
+        // Miri knows no forks.
+        if !cfg!(miri)
+            && !IS_WATCHED.load(Ordering::Relaxed)
+            && !IS_WATCHED.swap(true, Ordering::Relaxed)
+        {
             // SAFETY: the handlers neither panic nor allocate. It fails only without memory: then
             // forks are as they would be.
             unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

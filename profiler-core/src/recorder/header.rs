@@ -18,6 +18,12 @@ pub(crate) fn header<S>(
             "{unfinished} calls were still open when their threads ended; they are not in the rows"
         ));
     }
+    let open: usize = collected.parts.iter().map(|part| part.open.len()).sum();
+    if open > MAX_OPEN {
+        notes.push(format!(
+            "{open} actions are still running; the {MAX_OPEN} that began first are listed"
+        ));
+    }
     if collected.lost > 0 {
         notes.push(format!(
             "{} calls were made by threads that were being torn down, or from inside of the profiler; they \
@@ -46,18 +52,19 @@ pub(crate) fn header<S>(
     }
 }
 
-/// What is open, the longest first.
+/// So many open scopes are listed. A program that forgets guards has no end of them.
+pub(crate) const MAX_OPEN: usize = 1000;
+
+/// What is open, the longest first, up to [`MAX_OPEN`].
 pub(crate) fn open_actions<S>(collected: &Collected<S>) -> Vec<OpenAction> {
-    let mut open: Vec<OpenAction> = collected
-        .parts
-        .iter()
-        .flat_map(|part| part.open.iter().map(|scope| (&part.thread, scope)))
-        .map(|(thread, scope)| OpenAction {
-            action: scope.action.name().to_owned(),
-            thread: thread.clone(),
-            elapsed_seconds: collected.rate.seconds(collected.ended.saturating_sub(scope.started)),
-        })
-        .collect();
-    open.sort_by(|one, other| other.elapsed_seconds.total_cmp(&one.elapsed_seconds));
-    open
+    let parts = collected.parts.iter();
+    let mut open: Vec<_> =
+        parts.flat_map(|part| part.open.iter().map(|scope| (&part.thread, scope))).collect();
+    open.sort_by_key(|(_, scope)| scope.started);
+    let listed = open.into_iter().take(MAX_OPEN).map(|(thread, scope)| OpenAction {
+        action: scope.action.name().to_owned(),
+        thread: thread.clone(),
+        elapsed_seconds: collected.rate.seconds(collected.ended.saturating_sub(scope.started)),
+    });
+    listed.collect()
 }

@@ -6,10 +6,12 @@
 //! outside of any. Each thread has one table per session; beginning a session makes every thread
 //! take a new table at its next action, so nothing ever has to be cleared under a running thread.
 
-pub(crate) mod action_map;
+pub(crate) mod arena;
 mod attach;
 mod collected;
 pub(crate) mod header;
+pub(crate) mod index;
+pub(crate) mod nesting;
 pub(crate) mod overhead;
 mod region_sink;
 pub(crate) mod regions;

@@ -1,62 +1,22 @@
 //! The open scopes of one thread.
 //!
 //! The thread itself pushes and pops without locks or read-modify-writes; other threads may look
-//! at any time to list what is open.
+//! at any time to list what is open. A lock is taken where a thread goes from one chunk of frames to
+//! the next, and where scopes do not end in the order in which they began.
+
+mod deep;
+mod frames;
 
 use std::ptr;
 use std::sync::PoisonError;
 
+use self::deep::Deep;
+pub(crate) use self::deep::Overtaken;
+#[cfg(feature = "sampling")]
+use self::frames::CHUNK;
+use self::frames::{Chunk, Frame, RECURSIVE};
 use crate::action::Action;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, Tally, fence};
-
-/// How many scopes may be open on a thread before further ones take a slower way.
-#[cfg(not(loom))]
-const FAST_DEPTH: usize = 126;
-#[cfg(loom)]
-const FAST_DEPTH: usize = 1;
-
-/// One open scope. `R` is what the owner of the stack records the scope in; it must outlive the
-/// stack.
-///
-/// *Invariant*: only the owning thread writes. It changes the other fields while the frame is above
-/// the stack's top, and stores `started` before it raises the top over it. So a reader that finds
-/// the same `started` before and after reading the others, and the top not below the frame after
-/// reading them, has read them as they were.
-// A cache line each: a scope touches as few lines as can be, and none of another thread's.
-#[repr(C, align(64))]
-struct Frame<R> {
-    started: AtomicU64,
-    /// Ticks spent in scopes directly inside this one that have ended.
-    children: Tally,
-    record: AtomicPtr<R>,
-    /// The actions of this scope and of those around it, as [bits](bit_of) that several may share.
-    actions: Tally,
-    /// [`Action::number`], with [`RECURSIVE`] or without; 0 in the first frame, in the last, and in
-    /// one that never was used.
-    action: AtomicU32,
-}
-
-/// Marks a scope inside another one of the same action. Only stacks that are asked to mark them
-/// do; the mark keeps the fast path from taking it for one to be counted in full.
-const RECURSIVE: u32 = 1 << 31;
-
-/// One of 64 bits for an action.
-#[inline(always)]
-fn bit_of(number: u32) -> u64 {
-    1 << (number % u64::BITS)
-}
-
-impl<R> Frame<R> {
-    fn unused() -> Self {
-        Self {
-            started: AtomicU64::new(0),
-            children: Tally::new(0),
-            record: AtomicPtr::new(ptr::null_mut()),
-            actions: Tally::new(0),
-            action: AtomicU32::new(0),
-        }
-    }
-}
+use crate::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, fence};
 
 /// A scope that has ended. Times in ticks. Where the counters of two cores differ by a few ticks,
 /// a span can wrap below 0; sums come out right all the same, and [`span`] makes it 0.
@@ -67,7 +27,7 @@ pub(crate) struct Closed<R> {
     pub(crate) elapsed: u64,
     /// The part of `elapsed` that was spent in scopes directly inside.
     pub(crate) children: u64,
-    /// No other scope of the action was open around it.
+    /// It was not opened as one inside another of its action, or is on its own by now.
     pub(crate) is_outermost: bool,
     /// The scope had been overtaken: it was opened inside another one that has ended before it.
     pub(crate) is_detached: bool,
@@ -85,37 +45,20 @@ pub(crate) struct Open {
     pub(crate) started: u64,
 }
 
-/// An open scope outside of the frames.
-struct Other<R> {
-    action: Action,
-    is_recursive: bool,
-    started: u64,
-    children: u64,
-    record: *const R,
-}
-
-struct Others<R> {
-    /// Scopes opened when all frames were taken, the innermost last.
-    deep: Vec<Other<R>>,
-    /// Scopes whose surrounding scope has ended: their guards were leaked, or outlived the other's.
-    /// They are no longer what new scopes are inside of.
-    detached: Vec<Other<R>>,
-}
-
 pub(crate) struct Stack<R> {
-    /// The first frame is no scope: it collects the time of the outermost ones. The last is none
-    /// either: it is on top while scopes are open beyond the frames, and matches no action.
-    frames: Box<[Frame<R>]>,
-    /// The innermost open scope.
+    /// The innermost open scope, or the frame before the first scope of a chunk.
     ///
-    /// *Invariant*: points into `frames`; to the last one only while `others.deep` is not empty.
+    /// *Invariant*: points into the chunk that `deep.current` says, and `last` to the last frame of
+    /// the same chunk. The two go to another chunk only while `deep` is locked.
     top: AtomicPtr<Frame<R>>,
-    /// The last frame that a scope can take.
-    last: *const Frame<R>,
-    others: Mutex<Others<R>>,
+    last: AtomicPtr<Frame<R>>,
+    /// The first frame of the first chunk, which lives as long as the stack. It is no scope: it
+    /// collects the time of the outermost ones.
+    outside: *const Frame<R>,
+    deep: Mutex<Deep<R>>,
 }
 
-// SAFETY: the raw pointers are into the stack's own frames, which do not move, and to records,
+// SAFETY: the raw pointers are into the stack's own chunks, which do not move, and to records,
 // which are themselves shared between threads (`R: Sync`) and never written through the stack.
 unsafe impl<R: Sync> Send for Stack<R> {}
 // SAFETY: as above; frames are atomics. That one thread alone opens and closes scopes is the duty
@@ -124,25 +67,25 @@ unsafe impl<R: Sync> Sync for Stack<R> {}
 
 impl<R> Stack<R> {
     pub(crate) fn new() -> Self {
-        let frames: Box<[Frame<R>]> = (0..FAST_DEPTH + 2).map(|_| Frame::unused()).collect();
+        let first = Chunk::new();
         Self {
-            top: AtomicPtr::new(ptr::from_ref(&frames[0]).cast_mut()),
-            last: &raw const frames[FAST_DEPTH],
-            frames,
-            others: Mutex::new(Others { deep: Vec::new(), detached: Vec::new() }),
+            top: AtomicPtr::new(first.base()),
+            last: AtomicPtr::new(first.last()),
+            outside: first.base(),
+            deep: Mutex::new(Deep::new(first)),
         }
     }
 
-    fn others(&self) -> MutexGuard<'_, Others<R>> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deep(&self) -> MutexGuard<'_, Deep<R>> {
+        self.deep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more scope, unless all are taken. Only the owning thread may call this.
+    /// A place for one more scope, unless all of the chunk are taken. Only the owning thread may call
+    /// this.
     #[inline(always)]
     pub(crate) fn room(&self) -> Option<Room<'_, R>> {
         let top = self.top.load(Ordering::Relaxed);
-        // SAFETY: `top` points into `frames`.
-        (top.cast_const() < self.last).then(|| Room { stack: self, parent: unsafe { &*top } })
+        (top < self.last.load(Ordering::Relaxed)).then_some(Room { stack: self, parent: top })
     }
 
     /// Closes the innermost scope if it is of `action`, as guards do, and not marked as recursive;
@@ -150,20 +93,20 @@ impl<R> Stack<R> {
     #[inline(always)]
     pub(crate) fn pop(&self, action: Action, now: u64) -> Option<Closed<R>> {
         let top = self.top.load(Ordering::Relaxed);
-        // SAFETY: `top` points into `frames`.
+        // SAFETY: `top` points into a chunk.
         if unsafe { &*top }.action.load(Ordering::Relaxed) != action.number() {
             return None;
         }
-        // SAFETY: the first frame has no action, so `top` is not the first one.
+        // SAFETY: the first frame of a chunk has no action, so `top` is not that.
         Some(unsafe { self.close(top, now, true) })
     }
 
     /// # Safety
     ///
-    /// `frame` must be one of `frames`, and not the first.
+    /// `frame` must be a scope's of the chunk in use.
     #[inline(always)]
     unsafe fn close(&self, frame: *mut Frame<R>, now: u64, is_outermost: bool) -> Closed<R> {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises; before a scope's frame there is another one.
         let (frame, below, parent) = unsafe { (&*frame, frame.sub(1), &*frame.sub(1)) };
         let started = frame.started.load(Ordering::Relaxed);
         let elapsed = now.wrapping_sub(started);
@@ -174,120 +117,135 @@ impl<R> Stack<R> {
         Closed { record, started, elapsed, children, is_outermost, is_detached: false }
     }
 
-    /// Whether a scope of the action is open.
-    fn is_open(&self, action: Action, deep: &[Other<R>]) -> bool {
-        let open = &self.frames[1..=self.depth()];
-        open.iter().any(|frame| frame.action() == Some(action))
-            || deep.iter().any(|scope| scope.action == action)
-    }
-
-    /// Opens a scope at any depth; with `marks_recursion`, [marked](RECURSIVE) if it is inside
-    /// another one of the same action. Only the owning thread may call this.
+    /// Opens a scope at any depth, `is_recursive` if another one of its action is open that is to be
+    /// counted in full. Only the owning thread may call this.
+    #[inline]
     pub(crate) fn push_any(
         &self,
         action: Action,
         record: *const R,
-        marks_recursion: bool,
+        is_recursive: bool,
         ticks: impl FnOnce() -> u64,
     ) {
-        let mut others = self.others();
-        let is_recursive = marks_recursion && self.is_open(action, &others.deep);
-        if let Some(room) = self.room() {
-            let mark = if is_recursive { RECURSIVE } else { 0 };
-            return room.push_marked(action, mark, record, ticks);
-        }
-        let sentinel: *const Frame<R> = &self.frames[FAST_DEPTH + 1];
-        self.top.store(sentinel.cast_mut(), Ordering::Release);
-        others.deep.push(Other { action, is_recursive, started: ticks(), children: 0, record });
+        let room = self.room().unwrap_or_else(|| self.more_room());
+        let mark = if is_recursive { RECURSIVE } else { 0 };
+        room.push_marked(action, mark, record, ticks);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more_room(&self) -> Room<'_, R> {
+        let mut deep = self.deep();
+        let chunk = deep.go_up();
+        let parent = chunk.base();
+        self.go_to(parent, chunk);
+        Room { stack: self, parent }
+    }
+
+    /// Makes a frame of `chunk` the top.
+    fn go_to(&self, top: *mut Frame<R>, chunk: &Chunk<R>) {
+        self.last.store(chunk.last(), Ordering::Relaxed);
+        self.top.store(top, Ordering::Release);
     }
 
     /// Closes the innermost open scope of `action`, whatever its depth. If it is not the innermost
-    /// of all, the scopes opened inside it are detached and stay open; `on_detach` is told each
-    /// one's record. `None` if the thread has no such scope. Only the owning thread may call this.
+    /// of all, the scopes opened inside it are detached and stay open; `on_detach` is told of each.
+    /// `None` if the thread has no such scope. Only the owning thread may call this.
+    ///
+    /// *Cost*: as many frames are looked at as there are in a chunk, and as many more as scopes are
+    /// detached, each once.
     pub(crate) fn pop_any(
         &self,
         action: Action,
         now: u64,
-        on_detach: impl Fn(*const R),
+        mut on_detach: impl FnMut(&Overtaken<R>),
     ) -> Option<Closed<R>> {
-        let mut others = self.others();
-        let Others { deep, detached } = &mut *others;
-        if let Some(index) = deep.iter().rposition(|scope| scope.action == action) {
-            let inside = deep.drain(index + 1..).inspect(|scope| on_detach(scope.record));
-            detached.extend(inside);
-            let closed = deep.pop()?.close(now, false);
-            match deep.last_mut() {
-                Some(parent) => parent.children = parent.children.wrapping_add(closed.elapsed),
+        let mut deep = self.deep();
+        while deep.current > 0 && deep.chunk().base() == self.top.load(Ordering::Relaxed) {
+            let chunk = deep.go_down();
+            self.go_to(chunk.last(), chunk);
+        }
+        let mut overtaken = Vec::new();
+        let found = loop {
+            let open = deep.chunk().open_below(self.top.load(Ordering::Relaxed));
+            let is_match = |frame: &Frame<R>| frame.action() == Some(action);
+            let position = deep.chunk().scopes()[..open].iter().rposition(is_match);
+            #[cfg(test)]
+            looks::add(open - position.unwrap_or(0));
+            if position.is_none() && !deep.is_open_below(action) {
+                return deep.close_detached(action, now);
+            }
+            let inside = position.map_or(0, |position| position + 1)..open;
+            overtaken.extend(deep.chunk().scopes()[inside].iter().rev().filter_map(Overtaken::of));
+            match position {
+                Some(position) => break position + 1,
                 None => {
-                    self.top.store(self.last.cast_mut(), Ordering::Release);
-                    self.frames[FAST_DEPTH].children.add(closed.elapsed);
+                    let chunk = deep.go_down();
+                    self.go_to(chunk.last(), chunk);
                 }
             }
-            return Some(closed);
-        }
-        let is_match = |index: &usize| self.frames[*index].action() == Some(action);
-        let depth = self.depth();
-        let Some(found) = (1..=depth).rev().find(is_match) else {
-            let index = detached.iter().rposition(|scope| scope.action == action)?;
-            return Some(detached.remove(index).close(now, true));
         };
-        let frames = self.frames[found + 1..=depth].iter().filter_map(Frame::as_other);
-        let inside = frames.chain(deep.drain(..)).inspect(|scope| on_detach(scope.record));
-        detached.extend(inside);
-        let is_outermost = !self.frames[found].is_recursive();
-        let frame = ptr::from_ref(&self.frames[found]).cast_mut();
-        // SAFETY: `found` is not 0.
-        Some(unsafe { self.close(frame, now, is_outermost) })
+        for scope in overtaken.iter().rev() {
+            on_detach(scope);
+            deep.detach(scope);
+        }
+        let frame = deep.chunk().base().wrapping_add(found);
+        // SAFETY: `found` is the place of an open scope in the chunk in use.
+        Some(unsafe { self.close(frame, now, !(*frame).is_recursive()) })
     }
 
-    /// How many frames are scopes.
-    fn depth(&self) -> usize {
-        let top = self.top.load(Ordering::Acquire).cast_const();
-        let taken = self.frames.iter().position(|frame| ptr::eq(frame, top)).unwrap_or(0);
-        taken.min(FAST_DEPTH)
-    }
-
-    /// What is open now, outermost first. Any thread may call this; a scope that is being opened
-    /// or closed at this moment may be missing.
+    /// What is open now, outermost first, and then what is detached. Any thread may call this; a
+    /// scope that is being opened or closed at this moment may be missing.
     pub(crate) fn open(&self) -> Vec<Open> {
-        let frames = &self.frames[1..=self.depth()];
-        let mut open: Vec<Open> = frames.iter().filter_map(|frame| self.read(frame)).collect();
-        let others = self.others();
-        open.extend(others.deep.iter().chain(&others.detached).map(Other::as_open));
+        let deep = self.deep();
+        let full = deep.chunks[..deep.current].iter().flat_map(Chunk::scopes);
+        let mut open: Vec<Open> = full.filter_map(Self::as_open).collect();
+        // While the chunk in use is locked, too, its owner opens and closes scopes in it.
+        let taken = deep.chunk().open_below(self.top.load(Ordering::Acquire));
+        open.extend(deep.chunk().scopes()[..taken].iter().filter_map(|frame| self.read(frame)));
+        open.extend(deep.detached());
         open
     }
 
     /// Tells the [numbers](Action::number) of the actions that are open, outermost first. For a
     /// signal handler that has interrupted the owning thread: takes no lock, and so leaves out what
-    /// is open beyond the frames.
+    /// is open beyond the first chunk.
     #[cfg(feature = "sampling")]
     pub(crate) fn tell_open(&self, tell: &mut dyn FnMut(u32)) {
         let top = self.top.load(Ordering::Acquire).cast_const();
-        for frame in &self.frames[1..=FAST_DEPTH] {
-            if ptr::from_ref(frame) > top {
-                break;
-            }
-            tell(frame.action.load(Ordering::Relaxed) & !RECURSIVE);
+        let last = self.outside.wrapping_add(CHUNK);
+        let last = if (self.outside..=last).contains(&top) { top } else { last };
+        let mut frame = self.outside;
+        while frame < last {
+            frame = frame.wrapping_add(1);
+            // SAFETY: not above the last frame of the first chunk, which lives as long as the stack.
+            tell(unsafe { &*frame }.action.load(Ordering::Relaxed) & !RECURSIVE);
         }
     }
 
-    /// The scope in `frame`, if it does not change at this moment.
-    fn read(&self, frame: &Frame<R>) -> Option<Open> {
+    fn as_open(frame: &Frame<R>) -> Option<Open> {
         let started = frame.started.load(Ordering::Acquire);
-        let action = frame.action();
+        frame.action().map(|action| Open { action, started })
+    }
+
+    /// The scope in `frame` of the chunk in use, if it does not change at this moment.
+    fn read(&self, frame: &Frame<R>) -> Option<Open> {
+        let open = Self::as_open(frame);
         fence(Ordering::Acquire);
         let is_open = self.top.load(Ordering::Acquire).cast_const() >= ptr::from_ref(frame);
-        let is_unchanged = frame.started.load(Ordering::Relaxed) == started;
-        action.filter(|_| is_open && is_unchanged).map(|action| Open { action, started })
+        let started = frame.started.load(Ordering::Relaxed);
+        open.filter(|open| is_open && started == open.started)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.depth() == 0 && self.others().detached.is_empty()
+        let top = self.top.load(Ordering::Acquire).cast_const();
+        ptr::eq(top, self.outside) && !self.deep().has_detached()
     }
 
     /// Takes what the outermost scopes have added up to. Only the owning thread may call this.
     pub(crate) fn take_outermost_time(&self) -> u64 {
-        let outermost = &self.frames[0].children;
+        // SAFETY: the first chunk lives as long as the stack.
+        let outermost = &unsafe { &*self.outside }.children;
         let time = outermost.get();
         outermost.set(0);
         time
@@ -295,26 +253,20 @@ impl<R> Stack<R> {
 
     /// Counts `time` as spent inside the innermost open scope. Only the owning thread may call this.
     pub(crate) fn add_inner_time(&self, time: u64) {
-        match self.others().deep.last_mut() {
-            Some(scope) => scope.children = scope.children.wrapping_add(time),
-            None => self.frames[self.depth()].children.add(time),
-        }
+        // SAFETY: `top` points into a chunk. If to the frame before its scopes, the time reaches the
+        // scope below with that of the others in the chunk.
+        unsafe { &*self.top.load(Ordering::Relaxed) }.children.add(time);
     }
 }
 
 /// A place for one more scope; see [`Stack::room`].
 pub(crate) struct Room<'stack, R> {
     stack: &'stack Stack<R>,
-    parent: &'stack Frame<R>,
+    /// *Invariant*: in the chunk in use, and not its last frame.
+    parent: *mut Frame<R>,
 }
 
 impl<R> Room<'_, R> {
-    /// Whether no scope of `action` is open around the place, as far as one look can tell.
-    #[inline(always)]
-    pub(crate) fn is_outermost_for(&self, action: Action) -> bool {
-        self.parent.actions.get() & bit_of(action.number()) == 0
-    }
-
     /// Opens a scope. The clock is read last, so that none of the work here is counted.
     #[inline(always)]
     pub(crate) fn push(self, action: Action, record: *const R, ticks: impl FnOnce() -> u64) {
@@ -323,58 +275,35 @@ impl<R> Room<'_, R> {
 
     #[inline(always)]
     fn push_marked(self, action: Action, mark: u32, record: *const R, ticks: impl FnOnce() -> u64) {
-        let actions = self.parent.actions.get() | bit_of(action.number());
-        let next = ptr::from_ref(self.parent).cast_mut().wrapping_add(1);
-        // SAFETY: the parent is below the last frame that a scope can take, so the one above it is
-        // one of the stack's frames.
+        let next = self.parent.wrapping_add(1);
+        // SAFETY: by the invariant, the next frame is one of the chunk in use.
         let frame = unsafe { &*next };
         // After the lowering of the top in `close`, for a reader that sees what is stored here.
         fence(Ordering::Release);
         frame.action.store(action.number() | mark, Ordering::Relaxed);
         frame.record.store(record.cast_mut(), Ordering::Relaxed);
         frame.children.set(0);
-        frame.actions.set(actions);
         frame.started.store(ticks(), Ordering::Release);
         self.stack.top.store(next, Ordering::Release);
     }
 }
 
-impl<R> Frame<R> {
-    fn action(&self) -> Option<Action> {
-        Action::from_number(self.action.load(Ordering::Relaxed) & !RECURSIVE)
+/// How many frames were looked at: what a stop costs, without a clock.
+#[cfg(test)]
+pub(crate) mod looks {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LOOKS: Cell<usize> = const { Cell::new(0) };
     }
 
-    fn is_recursive(&self) -> bool {
-        self.action.load(Ordering::Relaxed) & RECURSIVE != 0
+    pub(super) fn add(frames: usize) {
+        LOOKS.set(LOOKS.get() + frames);
     }
 
-    /// The scope as its own thread sees it.
-    fn as_other(&self) -> Option<Other<R>> {
-        Some(Other {
-            action: self.action()?,
-            is_recursive: self.is_recursive(),
-            started: self.started.load(Ordering::Relaxed),
-            children: self.children.get(),
-            record: self.record.load(Ordering::Relaxed).cast_const(),
-        })
-    }
-}
-
-impl<R> Other<R> {
-    fn close(&self, now: u64, is_detached: bool) -> Closed<R> {
-        Closed {
-            record: self.record,
-            started: self.started,
-            elapsed: now.wrapping_sub(self.started),
-            children: self.children,
-            // An overtaken scope is on its own.
-            is_outermost: is_detached || !self.is_recursive,
-            is_detached,
-        }
-    }
-
-    fn as_open(&self) -> Open {
-        Open { action: self.action, started: self.started }
+    /// By this thread until now.
+    pub(crate) fn count() -> usize {
+        LOOKS.get()
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the Advanced profiler found: per action, every function below it; per thread, the call tree.
 
+mod deep;
+
 use serde::{Deserialize, Serialize};
 
 use super::regions::DeviceRegion;
@@ -109,8 +111,14 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The call tree of a thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The call tree of a thread. Of any depth: dropped, copied, compared, written as JSON and read
+/// without recursion.
+///
+/// In JSON `roots` holds the tree down to 50 levels, so that whatever reads JSON can read it. What is
+/// further down is in `deeper`, a list of objects with `parent` and `children`: the parent's number,
+/// where nodes are counted from 0 in the order in which they stand in the file, and its children,
+/// again down to 50 levels.
+#[derive(Debug)]
 pub struct ThreadCallTree {
     /// The thread's name, or `thread-N` for one that has none.
     pub thread: String,

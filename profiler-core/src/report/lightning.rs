@@ -78,12 +78,18 @@ pub(super) fn title(header: &ReportHeader) -> String {
     }
 }
 
+/// So many of what is still running have a line.
+const OPEN_SHOWN: usize = 20;
+
 /// What is still running and what a reader must know, a line each.
 pub(super) fn append_remarks(text: &mut String, open: &[OpenAction], notes: &[String]) {
-    for OpenAction { action, thread, elapsed_seconds } in open {
+    for OpenAction { action, thread, elapsed_seconds } in open.iter().take(OPEN_SHOWN) {
         let (action, thread) = (label::shown(action), label::shown(thread));
         // Writing into a string cannot fail.
         let _ = writeln!(text, "Still running: {action} on {thread} for {elapsed_seconds:.3} s");
+    }
+    if let Some(more) = open.get(OPEN_SHOWN..).filter(|more| !more.is_empty()) {
+        let _ = writeln!(text, "Still running: and {} more", more.len());
     }
     text.push_str(&label::notes(notes));
 }

@@ -37,7 +37,8 @@
 //!   [`DataWaiting`](simple::DataWaiting), or is `null`.
 //! * Advanced: each of `actions` has the fields of [`ActionProfile`](advanced::ActionProfile), a
 //!   table of functions with their callers; each of `threads` those of
-//!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree.
+//!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree: `roots` down to 50 levels, and `deeper`
+//!   with what is below those.
 //! * Tensor: instead of `actions`, `threads` and `open` the fields of [`TensorReport`]: `schedule`,
 //!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with the fields of
 //!   [`CycleSummary`](tensor::CycleSummary); `key_averages` with `group_by`, `device_name`,

@@ -1,6 +1,10 @@
-//! How durations are distributed, in a fixed number of buckets.
+//! How durations are distributed, in buckets whose memory is there once durations fall into them.
 
-use crate::sync::Tally;
+use std::num::NonZeroU64;
+use std::ops::RangeInclusive;
+use std::ptr;
+
+use crate::sync::{AtomicPtr, Ordering, Tally, fence};
 
 /// Buckets per power of two, as a power of two: durations in one bucket differ by at most 1/8.
 #[cfg(not(loom))]
@@ -8,13 +12,23 @@ const SUB_BITS: u32 = 3;
 #[cfg(loom)]
 const SUB_BITS: u32 = 0;
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
-/// Enough for every 64-bit duration, so that none has to be clamped.
-pub(super) const BUCKETS: usize = (u64::BITS - SUB_BITS) as usize * SUB_BUCKETS + SUB_BUCKETS;
+
+/// Powers of two that have their buckets in the histogram itself: that of the first duration, the one
+/// before and the one after it.
+const NEAR_OCTAVES: usize = 3;
+const NEAR: usize = NEAR_OCTAVES * SUB_BUCKETS;
+
+/// One more than the bucket of the longest duration.
+const BUCKETS: usize = (u64::BITS - SUB_BITS) as usize * SUB_BUCKETS + SUB_BUCKETS;
+
+/// The highest bucket that `near` may begin with, so that what is near can be multiplied by
+/// [`SUB_BUCKETS`].
+const HIGHEST_NEAR: usize = BUCKETS - NEAR - SUB_BITS as usize * SUB_BUCKETS;
 
 /// The bucket of a duration in ticks. Durations below 8 have a bucket each, longer ones share one
 /// with those that agree in the leading four bits.
 #[inline(always)]
-pub(super) fn bucket_of(ticks: u64) -> usize {
+fn bucket_of(ticks: u64) -> usize {
     let bits = (ticks | SUB_BUCKETS as u64).ilog2();
     let shift = bits - SUB_BITS;
     (shift as usize) * SUB_BUCKETS + (ticks >> shift) as usize
@@ -35,43 +49,183 @@ fn width_of(bucket: usize) -> u64 {
 }
 
 /// Counts per bucket, written by one thread.
-pub(super) struct Histogram([Tally; BUCKETS]);
+///
+/// *Invariant*: `base` is set before anything is counted, and stays. Octaves are complete before they
+/// are linked in, at the head, and freed only with the histogram.
+#[repr(C)]
+pub(super) struct Histogram {
+    /// Where the count of bucket 0 would be, and [further](Histogram::record_near) back.
+    origin: AtomicPtr<Tally>,
+    /// The bucket that `near` begins with; [`UNKNOWN`] before the first duration.
+    base: Tally,
+    near: [Tally; NEAR],
+    far: AtomicPtr<Octave>,
+}
+
+/// No bucket.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The buckets of a power of two that are not near.
+struct Octave {
+    first_bucket: usize,
+    counts: [Tally; SUB_BUCKETS],
+    next: *const Octave,
+}
+
+// SAFETY: octaves are owned by the histogram and freed with it; what is written after they are linked
+// in is atomic.
+unsafe impl Send for Histogram {}
+// SAFETY: as above; that only one thread records is the duty of the caller.
+unsafe impl Sync for Histogram {}
 
 impl Histogram {
     pub(super) fn new() -> Self {
-        Self(std::array::from_fn(|_| Tally::new(0)))
+        Self {
+            far: AtomicPtr::new(ptr::null_mut()),
+            base: Tally::new(UNKNOWN),
+            near: std::array::from_fn(|_| Tally::new(0)),
+            origin: AtomicPtr::new(ptr::null_mut()),
+        }
     }
 
+    /// The durations that [`record_near`](Self::record_near) takes: none before the first one.
+    pub(super) fn near(&self) -> RangeInclusive<u64> {
+        match self.base.get() {
+            UNKNOWN => RangeInclusive::new(1, 0),
+            base => {
+                let last = base as usize + NEAR - 1;
+                start_of(base as usize)..=start_of(last) + (width_of(last) - 1)
+            }
+        }
+    }
+
+    /// Counts a duration in a few instructions: how often it happens is why.
+    ///
+    /// # Safety
+    ///
+    /// The duration is [near](Self::near), and the histogram has not moved since its first one.
     #[inline(always)]
+    pub(super) unsafe fn record_near(&self, ticks: u64) {
+        // SAFETY: nothing below `SUB_BUCKETS` is near.
+        let bits = unsafe { NonZeroU64::new_unchecked(ticks) }.ilog2();
+        // The bucket, and so many more as `origin` is before that of the first one. Near durations
+        // are short enough to be multiplied.
+        let place = ((ticks << SUB_BITS) >> bits) as usize + (bits as usize) * SUB_BUCKETS;
+        let count = self.origin.load(Ordering::Relaxed).wrapping_add(place);
+        // SAFETY: the bucket is one of `near`, and `origin` so far before it.
+        unsafe { &*count }.add(1);
+    }
+
+    /// Counts a duration.
     pub(super) fn record(&self, ticks: u64) {
         let bucket = bucket_of(ticks);
-        debug_assert!(bucket < BUCKETS);
-        // SAFETY: the largest bucket is that of `u64::MAX`: its shift is 60 and its leading four
-        // bits are 15, so 60 * 8 + 15 = `BUCKETS` - 1 (tested below).
-        unsafe { self.0.get_unchecked(bucket) }.add(1);
+        let first_bucket = bucket / SUB_BUCKETS * SUB_BUCKETS;
+        if self.base.get() == UNKNOWN {
+            let lowest = first_bucket.saturating_sub(SUB_BUCKETS).clamp(SUB_BUCKETS, HIGHEST_NEAR);
+            let before_first = SUB_BITS as usize * SUB_BUCKETS + lowest;
+            let origin = self.near.as_ptr().wrapping_sub(before_first);
+            self.origin.store(origin.cast_mut(), Ordering::Relaxed);
+            self.base.set(lowest as u64);
+            // For a reader that finds something counted.
+            fence(Ordering::Release);
+        }
+        if self.near().contains(&ticks) {
+            // SAFETY: just compared; `self` is where it was when `origin` was set, or has just been.
+            return unsafe { self.record_near(ticks) };
+        }
+        let octave = self.octaves().find(|octave| octave.first_bucket == first_bucket);
+        let octave = octave.unwrap_or_else(|| {
+            let counts = std::array::from_fn(|_| Tally::new(0));
+            let next = self.far.load(Ordering::Relaxed);
+            let octave = Box::into_raw(Box::new(Octave { first_bucket, counts, next }));
+            self.far.store(octave, Ordering::Release);
+            // SAFETY: just made; lives as long as the histogram.
+            unsafe { &*octave }
+        });
+        octave.counts[bucket - first_bucket].add(1);
     }
 
-    pub(super) fn counts(&self) -> Vec<u64> {
-        self.0.iter().map(Tally::get).collect()
+    fn octaves(&self) -> impl Iterator<Item = &Octave> {
+        // SAFETY: octaves are complete before they are linked in and live as long as the histogram.
+        let octave = |pointer: *const Octave| unsafe { pointer.as_ref() };
+        let first = self.far.load(Ordering::Acquire).cast_const();
+        std::iter::successors(octave(first), move |last| octave(last.next))
+    }
+
+    /// What has been counted. Any thread may call this. What the owning thread stored before a
+    /// [`fence`] that came before it counted a duration is seen by loads that follow this.
+    pub(super) fn distribution(&self) -> Distribution {
+        let near: [u64; NEAR] = std::array::from_fn(|bucket| self.near[bucket].get());
+        let mut counts: Vec<(u16, u64)> = Vec::new();
+        for octave in self.octaves() {
+            let buckets = octave.counts.iter().enumerate();
+            counts
+                .extend(buckets.map(|(n, count)| ((octave.first_bucket + n) as u16, count.get())));
+        }
+        fence(Ordering::Acquire);
+        let base = self.base.get() as usize;
+        let near = near.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        counts.extend(near.map(|(n, count)| ((base + n) as u16, count)));
+        counts.retain(|(_, count)| *count > 0);
+        counts.sort_unstable_by_key(|(bucket, _)| *bucket);
+        Distribution(counts)
     }
 }
 
-/// The duration that `share` (0 to 1) of the counted ones do not exceed, in ticks: interpolated
-/// inside its bucket. 0 when nothing was counted.
-pub(super) fn quantile(counts: &[u64], share: f64) -> u64 {
-    let total: u64 = counts.iter().sum();
-    let wanted = (share * total as f64).ceil().clamp(1.0, total.max(1) as f64);
-    let mut below = 0.0;
-    for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let count = *count as f64;
-        if below + count >= wanted {
-            let (start, width) = (start_of(bucket), width_of(bucket));
-            let inside = (wanted - below - 0.5) / count;
-            return start + ((width - 1) as f64 * inside) as u64;
+impl Drop for Histogram {
+    fn drop(&mut self) {
+        let mut octave = self.far.load(Ordering::Relaxed);
+        while !octave.is_null() {
+            // SAFETY: made by `Box::into_raw`, linked once, and nobody else holds the histogram.
+            octave = unsafe { Box::from_raw(octave) }.next.cast_mut();
         }
-        below += count;
     }
-    0
+}
+
+/// Durations counted by bucket, the shortest first: those buckets that have any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Distribution(Vec<(u16, u64)>);
+
+impl Distribution {
+    /// How many durations there are.
+    pub(super) fn total(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Counts one more.
+    pub(super) fn add(&mut self, ticks: u64) {
+        self.add_to(bucket_of(ticks) as u16, 1);
+    }
+
+    /// Counts those of another one, too.
+    pub(super) fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|(bucket, count)| self.add_to(*bucket, *count));
+    }
+
+    fn add_to(&mut self, bucket: u16, count: u64) {
+        match self.0.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
+            Ok(place) => self.0[place].1 += count,
+            Err(place) => self.0.insert(place, (bucket, count)),
+        }
+    }
+
+    /// The duration that `share` (0 to 1) of the counted ones do not exceed, in ticks: interpolated
+    /// inside its bucket. 0 when nothing was counted.
+    pub(super) fn quantile(&self, share: f64) -> u64 {
+        let total = self.total();
+        let wanted = (share * total as f64).ceil().clamp(1.0, total.max(1) as f64);
+        let mut below = 0.0;
+        for (bucket, count) in &self.0 {
+            let count = *count as f64;
+            if below + count >= wanted {
+                let (start, width) = (start_of(*bucket as usize), width_of(*bucket as usize));
+                let inside = (wanted - below - 0.5) / count;
+                return start + ((width - 1) as f64 * inside) as u64;
+            }
+            below += count;
+        }
+        0
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -92,16 +246,44 @@ mod tests {
     }
 
     #[test]
+    fn every_duration_is_counted_in_its_bucket_near_or_far() {
+        for first in [0, 1, 9, 1000, 1 << 40, u64::MAX] {
+            let (histogram, mut expected) = (Histogram::new(), Distribution::default());
+            let powers = (0..64).map(|power| 1_u64 << power);
+            for ticks in [first, 0, u64::MAX].into_iter().chain(powers.clone()).chain(powers) {
+                histogram.record(ticks);
+                expected.add(ticks);
+            }
+            assert_eq!(histogram.distribution(), expected, "first {first}");
+            assert_eq!(expected.total(), 131);
+        }
+    }
+
+    #[test]
+    fn merging_adds_bucket_by_bucket() {
+        let (one, other, both) = (Histogram::new(), Histogram::new(), Histogram::new());
+        for n in 0..200_u64 {
+            let ticks = n * n * n;
+            if n % 3 == 0 { &one } else { &other }.record(ticks);
+            both.record(ticks);
+        }
+        let mut merged = one.distribution();
+        merged.merge(&other.distribution());
+        assert_eq!(merged, both.distribution());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "ten thousand durations")]
     fn quantiles_are_within_an_eighth_of_the_exact_ones() {
         let histogram = Histogram::new();
         let durations: Vec<u64> = (0..10_000_u64).map(|n| 50 + n * n / 7).collect();
         for ticks in &durations {
             histogram.record(*ticks);
         }
-        let counts = histogram.counts();
+        let distribution = histogram.distribution();
         for share in [0.01, 0.25, 0.5, 0.9, 0.95, 0.999] {
             let exact = durations[(share * 10_000.0) as usize - 1] as f64;
-            let found = quantile(&counts, share) as f64;
+            let found = distribution.quantile(share) as f64;
             assert!((found / exact - 1.0).abs() < 0.07, "p{share}: {found} against {exact}");
         }
     }
@@ -111,9 +293,9 @@ mod tests {
         let histogram = Histogram::new();
         histogram.record(1000);
         for share in [0.0, 0.5, 1.0] {
-            let found = quantile(&histogram.counts(), share);
+            let found = histogram.distribution().quantile(share);
             assert_eq!(bucket_of(found), bucket_of(1000));
         }
-        assert_eq!(quantile(&[0; BUCKETS], 0.5), 0);
+        assert_eq!(Distribution::default().quantile(0.5), 0);
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::SimpleProfiler;
-use super::histogram::quantile;
 use super::table::RowSnapshot;
 use super::waiting::data_waiting;
 use crate::clock::Rate;
@@ -105,13 +104,44 @@ fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatist
 
 fn rest(row: &RowSnapshot, rate: Rate) -> Option<DurationStatistics> {
     // Counted from the distribution itself, so that the numbers agree while a thread still runs.
-    let calls: u64 = row.distribution.iter().sum();
-    let quantile = |share| quantile(&row.distribution, share).clamp(row.min, row.max);
+    let calls = row.distribution.total();
+    // A report never fails, whatever order the numbers were read in: not `clamp`, which does where
+    // the shortest is longer than the longest.
+    let (min, max) = (row.min.min(row.max), row.max);
+    let quantile = |share| row.distribution.quantile(share).max(min).min(max);
     (calls > 0).then(|| DurationStatistics {
-        min_seconds: rate.seconds(row.min),
-        mean_seconds: rate.seconds(row.total.saturating_sub(row.first)) / calls as f64,
+        min_seconds: rate.seconds(min),
+        // The total may have the time of calls that the distribution does not have yet.
+        mean_seconds: (rate.seconds(row.total.saturating_sub(row.first)) / calls as f64)
+            .min(rate.seconds(max)),
         p50_seconds: rate.seconds(quantile(0.5)),
         p95_seconds: rate.seconds(quantile(0.95)),
-        max_seconds: rate.seconds(row.max),
+        max_seconds: rate.seconds(max),
     })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::simple::histogram::Distribution;
+
+    /// As they may be read while a thread is at its second call.
+    #[test]
+    fn numbers_that_do_not_agree_make_a_row_and_no_panic() {
+        let mut distribution = Distribution::default();
+        distribution.add(100);
+        let row = RowSnapshot {
+            count: 1,
+            total: 50,
+            own: 50,
+            first: 60,
+            first_started: 1,
+            min: u64::MAX,
+            max: 0,
+            distribution,
+        };
+        let rest = rest(&row, Rate::now()).expect("one was counted");
+        assert!(rest.min_seconds <= rest.p50_seconds && rest.p95_seconds <= rest.max_seconds);
+        assert_eq!(rest.mean_seconds, 0.0);
+    }
 }

@@ -1,6 +1,6 @@
 //! How much of training was waiting for data.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::table::RowSnapshot;
 use crate::Action;
@@ -34,10 +34,10 @@ pub(super) fn data_waiting(
     let mut threads: HashMap<&str, Spent> = HashMap::new();
     for part in collected.parts.iter().filter(|part| part.sub_stage.is_none()) {
         let closed = part.snapshot.iter().map(|(action, row)| (action.name(), row.total));
-        let open = part.open.iter().enumerate().filter_map(|(position, scope)| {
+        let mut around = HashSet::new();
+        let open = part.open.iter().filter_map(|scope| {
             // Inside another one of its action it is in that one's time.
-            let is_outermost =
-                part.open[..position].iter().all(|around| around.action != scope.action);
+            let is_outermost = around.insert(scope.action);
             let elapsed = collected.ended.saturating_sub(scope.started);
             is_outermost.then(|| (scope.action.name(), elapsed))
         });

@@ -12,7 +12,8 @@ use crate::allocation::tracker::tracker;
 use crate::allocation::{Tallies, uncounted};
 use crate::clock::Clock;
 use crate::recorder::Table;
-use crate::recorder::stack::Stack;
+use crate::recorder::nesting::Nesting;
+use crate::recorder::stack::{Overtaken, Stack};
 
 pub(super) struct MemoryTable {
     /// Which scopes are open. Frames hold, instead of a time, the number of their scope.
@@ -29,6 +30,7 @@ struct State {
     open: Vec<Frame>,
     /// Those whose surrounding scope has ended.
     detached: Vec<Frame>,
+    nesting: Nesting,
     recorded: MemorySnapshot,
     /// The path inside of a path, by the action that leads there.
     paths: FxHashMap<(u32, Action), u32>,
@@ -100,7 +102,8 @@ impl MemoryTable {
             let mut state = self.state();
             state.last += 1;
             let number = state.last;
-            self.stack.push_any(action, ptr::null(), true, || number);
+            let is_recursive = state.nesting.open(action);
+            self.stack.push_any(action, ptr::null(), is_recursive, || number);
             thread::with(|thread| {
                 let outside = thread.path();
                 thread.set_path(state.path_inside(outside, action));
@@ -118,7 +121,12 @@ impl MemoryTable {
     fn close(&self, action: Action) -> bool {
         uncounted(|| {
             let mut state = self.state();
-            let Some(closed) = self.stack.pop_any(action, 0, |_| ()) else { return false };
+            let nesting = &mut state.nesting;
+            let on_detach = |scope: &Overtaken<()>| nesting.close(scope.action);
+            let Some(closed) = self.stack.pop_any(action, 0, on_detach) else { return false };
+            if !closed.is_detached {
+                state.nesting.close(action);
+            }
             let Some((frame, is_detached)) = state.take(closed.started) else { return true };
             let (total, peak_bytes) = thread::with(|thread| {
                 if !is_detached {

@@ -9,8 +9,8 @@ fn stack_and_actions() -> (Stack<u8>, Action, Action, Action) {
 #[test]
 fn the_time_of_inner_scopes_is_known_to_the_outer() {
     let (stack, a, b, _) = stack_and_actions();
-    stack.push_any(a, ptr::null(), true, || 10);
-    stack.push_any(b, ptr::null(), true, || 20);
+    stack.push_any(a, ptr::null(), false, || 10);
+    stack.push_any(b, ptr::null(), false, || 20);
     assert_eq!(stack.pop(b, 50).map(|closed| (closed.elapsed, closed.children)), Some((30, 0)));
     assert_eq!(stack.pop(a, 100).map(|closed| (closed.elapsed, closed.children)), Some((90, 30)));
     assert_eq!(stack.take_outermost_time(), 90);
@@ -20,14 +20,14 @@ fn the_time_of_inner_scopes_is_known_to_the_outer() {
 #[test]
 fn very_deep_stacks_come_back_to_empty() {
     let (stack, a, ..) = stack_and_actions();
-    for tick in 1..=100_000 {
-        stack.push_any(a, ptr::null(), true, || tick);
+    let depth = if cfg!(miri) { 400 } else { 100_000 };
+    for tick in 1..=depth {
+        stack.push_any(a, ptr::null(), false, || tick);
     }
-    assert_eq!(stack.open().len(), 100_000);
-    assert!(stack.room().is_none());
-    for tick in (1..=100_000).rev() {
-        let closed = stack.pop_any(a, 100_001, |_| ()).expect("open");
-        assert_eq!((closed.started, closed.elapsed), (tick, 100_001 - tick));
+    assert_eq!(stack.open().len() as u64, depth);
+    for tick in (1..=depth).rev() {
+        let closed = stack.pop_any(a, depth + 1, |_| ()).expect("open");
+        assert_eq!((closed.started, closed.elapsed), (tick, depth + 1 - tick));
     }
     assert!(stack.is_empty() && stack.room().is_some());
 }
@@ -35,9 +35,9 @@ fn very_deep_stacks_come_back_to_empty() {
 #[test]
 fn an_outer_scope_may_end_while_very_deep_ones_are_open() {
     let (stack, a, b, _) = stack_and_actions();
-    stack.push_any(b, ptr::null(), true, || 1);
+    stack.push_any(b, ptr::null(), false, || 1);
     for tick in 2..=500 {
-        stack.push_any(a, ptr::null(), true, || tick);
+        stack.push_any(a, ptr::null(), false, || tick);
     }
     let detached = std::cell::Cell::new(0);
     let closed = stack.pop_any(b, 501, |_| detached.set(detached.get() + 1)).expect("open");
@@ -53,16 +53,107 @@ fn an_outer_scope_may_end_while_very_deep_ones_are_open() {
 #[test]
 fn a_scope_that_outlives_the_one_around_it_is_timed_all_the_same() {
     let (stack, a, b, c) = stack_and_actions();
-    stack.push_any(a, ptr::null(), true, || 1);
-    stack.push_any(b, ptr::null(), true, || 2);
+    stack.push_any(a, ptr::null(), false, || 1);
+    stack.push_any(b, ptr::null(), false, || 2);
     assert!(stack.pop(a, 5).is_none(), "not the innermost");
     let closed = stack.pop_any(a, 5, |_| ()).expect("open");
     assert_eq!(closed.elapsed, 4);
-    stack.push_any(c, ptr::null(), true, || 6);
+    stack.push_any(c, ptr::null(), false, || 6);
     assert_eq!(stack.open().len(), 2, "b is detached, c is on the stack");
     assert_eq!(stack.pop(c, 7).map(|closed| closed.elapsed), Some(1));
     let late = stack.pop_any(b, 12, |_| ()).expect("still open");
     assert!(late.is_detached);
     assert_eq!(late.elapsed, 10);
     assert!(stack.pop_any(b, 13, |_| ()).is_none(), "never started");
+}
+
+/// Scopes in a deterministic disorder, beside a list of what is open that is searched naively.
+#[test]
+fn any_order_of_stops_is_told_apart_at_every_depth() {
+    struct Expected {
+        action: Action,
+        started: u64,
+        children: u64,
+    }
+    let actions: Vec<Action> = (0..40).map(|n| Action::new(&format!("order-{n}"))).collect();
+    let stack: Stack<u8> = Stack::new();
+    let (mut open, mut detached): (Vec<Expected>, Vec<Expected>) = (Vec::new(), Vec::new());
+    let mut state = 7_u64;
+    let mut random = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let steps = if cfg!(miri) { 1_500 } else { 60_000 };
+    for tick in 1..=steps {
+        // Long ways up and down, over several chunks.
+        let goes_up = random(10) < if (tick / 700) % 2 == 0 { 8 } else { 2 };
+        let action = actions[random(actions.len())];
+        if goes_up {
+            stack.push_any(action, ptr::null(), false, || tick);
+            open.push(Expected { action, started: tick, children: 0 });
+            continue;
+        }
+        // Mostly the innermost, as guards do.
+        let action = match open.last() {
+            Some(innermost) if random(20) > 0 => innermost.action,
+            _ => action,
+        };
+        let closed = stack.pop(action, tick).or_else(|| stack.pop_any(action, tick, |_| ()));
+        let closed = closed.map(|closed| (closed.started, closed.children, closed.is_detached));
+        let expected = match open.iter().rposition(|scope| scope.action == action) {
+            Some(index) => {
+                detached.extend(open.drain(index + 1..));
+                let scope = open.pop().expect("found");
+                if let Some(around) = open.last_mut() {
+                    around.children += tick - scope.started;
+                }
+                Some((scope.started, scope.children, false))
+            }
+            None => detached.iter().rposition(|scope| scope.action == action).map(|index| {
+                let scope = detached.remove(index);
+                (scope.started, scope.children, true)
+            }),
+        };
+        assert_eq!(closed, expected, "tick {tick}");
+        if tick % 500 == 0 {
+            let listed = stack.open();
+            let listed_open = listed[..open.len()].iter().map(|scope| scope.started);
+            assert!(listed_open.eq(open.iter().map(|scope| scope.started)));
+            assert_eq!(listed.len(), open.len() + detached.len());
+        }
+    }
+}
+
+#[test]
+fn what_a_stop_looks_at_does_not_grow_with_what_is_open() {
+    let (stack, a, leaf, never) = stack_and_actions();
+    let depth = if cfg!(miri) { 400 } else { 100_000 };
+    for tick in 0..depth {
+        stack.push_any(a, ptr::null(), false, || tick);
+    }
+    let looks_of = |step: &dyn Fn()| {
+        let before = looks::count();
+        step();
+        looks::count() - before
+    };
+    let stop_never = || assert!(stack.pop_any(never, 1, |_| ()).is_none());
+    stop_never();
+    assert!(looks_of(&stop_never) <= frames::CHUNK);
+    let leaf_scope = || {
+        stack.push_any(leaf, ptr::null(), false, || depth);
+        assert!(stack.pop_any(leaf, depth + 1, |_| ()).is_some());
+    };
+    assert!(looks_of(&leaf_scope) <= 1);
+    // The same where they are open no longer around, but were forgotten.
+    let outer = Action::new("stack-outer");
+    let stack: Stack<u8> = Stack::new();
+    stack.push_any(outer, ptr::null(), false, || 0);
+    for tick in 0..depth {
+        stack.push_any(a, ptr::null(), false, || tick);
+    }
+    assert!(stack.pop_any(outer, depth, |_| ()).is_some());
+    let stop_never = || assert!(stack.pop_any(never, 1, |_| ()).is_none());
+    assert_eq!(looks_of(&stop_never), 0);
+    assert_eq!(stack.open().len() as u64, depth);
 }

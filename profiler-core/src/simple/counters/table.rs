@@ -9,7 +9,8 @@ use crate::NeverStarted;
 use crate::action::Action;
 use crate::clock::Clock;
 use crate::recorder::Table;
-use crate::recorder::stack::Stack;
+use crate::recorder::nesting::Nesting;
+use crate::recorder::stack::{Overtaken, Stack};
 
 /// Next to the system calls that it records, a lock that only reports contend for costs nothing.
 pub(super) struct CountersTable<const IO: bool, const CPU: bool> {
@@ -24,6 +25,7 @@ struct State {
     last: u64,
     /// The counters at the start of open scopes, by the scope's number.
     starts: HashMap<u64, Reading>,
+    nesting: Nesting,
     recorded: CountersSnapshot,
 }
 
@@ -50,9 +52,9 @@ impl<const IO: bool, const CPU: bool> CountersTable<IO, CPU> {
 
     fn open(&self, action: Action) {
         let mut state = self.state();
-        let State { last, starts, recorded } = &mut *state;
+        let State { last, starts, nesting, recorded } = &mut *state;
         *last += 1;
-        self.stack.push_any(action, ptr::null(), true, || *last);
+        self.stack.push_any(action, ptr::null(), nesting.open(action), || *last);
         // Read last, so that the action has nothing of what comes before.
         let start = Reading::at_start::<IO, CPU>(|problem| recorded.note(problem));
         starts.insert(*last, start);
@@ -63,7 +65,12 @@ impl<const IO: bool, const CPU: bool> CountersTable<IO, CPU> {
         let end = Reading::at_end::<IO, CPU>(|problem| problems.push(problem));
         let mut state = self.state();
         problems.into_iter().for_each(|problem| state.recorded.note(problem));
-        let Some(closed) = self.stack.pop_any(action, 0, |_| ()) else { return false };
+        let nesting = &mut state.nesting;
+        let on_detach = |scope: &Overtaken<()>| nesting.close(scope.action);
+        let Some(closed) = self.stack.pop_any(action, 0, on_detach) else { return false };
+        if !closed.is_detached {
+            state.nesting.close(action);
+        }
         let start = state.starts.remove(&closed.started);
         if let Some(start) = start.filter(|_| closed.is_outermost) {
             state.recorded.actions.entry(action).or_default().add(&end.since(&start));

@@ -1,0 +1,191 @@
+//! A list that one thread adds to while any thread reads, and whose entries never move.
+
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use crate::sync::{AtomicPtr, Ordering, Tally};
+
+/// Entries of the first chunk, and of the largest: a thread that records little keeps little.
+const FIRST: usize = 4;
+const LARGEST: usize = 64;
+
+/// *Invariant*: only the owning thread adds. An entry is complete before `used` of its chunk counts
+/// it, and a chunk before `next` or `first` leads to it; both are freed only with the list.
+pub(crate) struct Arena<T> {
+    first: AtomicPtr<Chunk<T>>,
+    /// The chunk that is filled; for the owning thread.
+    last: AtomicPtr<Chunk<T>>,
+    length: Tally,
+}
+
+struct Chunk<T> {
+    next: AtomicPtr<Self>,
+    used: Tally,
+    capacity: usize,
+    entries: NonNull<T>,
+}
+
+// SAFETY: the list owns its entries and hands out shared references only.
+unsafe impl<T: Send + Sync> Send for Arena<T> {}
+// SAFETY: as above; that only one thread adds is the duty of the caller (see `add`).
+unsafe impl<T: Send + Sync> Sync for Arena<T> {}
+
+impl<T> Arena<T> {
+    pub(crate) fn new() -> Self {
+        let nothing = || AtomicPtr::new(ptr::null_mut());
+        Self { first: nothing(), last: nothing(), length: Tally::new(0) }
+    }
+
+    /// How many entries there are. Only the owning thread may call this.
+    pub(crate) fn len(&self) -> usize {
+        self.length.get() as usize
+    }
+
+    /// Adds an entry. Only the owning thread may call this.
+    pub(crate) fn add(&self, entry: T) -> &T {
+        // SAFETY: chunks live as long as the list.
+        let last = unsafe { self.last.load(Ordering::Relaxed).as_ref() };
+        let chunk = match last.filter(|chunk| (chunk.used.get() as usize) < chunk.capacity) {
+            Some(chunk) => chunk,
+            None => self.add_chunk(last),
+        };
+        let used = chunk.used.get() as usize;
+        // SAFETY: below the capacity, so inside the chunk's allocation, and not yet handed out.
+        let place = unsafe { chunk.entries.add(used) };
+        // SAFETY: as above.
+        unsafe { place.write(entry) };
+        chunk.used.publish(used as u64 + 1);
+        self.length.set(self.length.get() + 1);
+        // SAFETY: just written; lives as long as the list.
+        unsafe { place.as_ref() }
+    }
+
+    fn add_chunk(&self, last: Option<&Chunk<T>>) -> &Chunk<T> {
+        let capacity = last.map_or(FIRST, |last| (2 * last.capacity).min(LARGEST));
+        let entries: Box<[MaybeUninit<T>]> = Box::new_uninit_slice(capacity);
+        let entries = NonNull::from(Box::leak(entries)).cast();
+        let next = AtomicPtr::new(ptr::null_mut());
+        let chunk = Box::leak(Box::new(Chunk { next, used: Tally::new(0), capacity, entries }));
+        let chunk: *mut Chunk<T> = chunk;
+        last.map_or(&self.first, |last| &last.next).store(chunk, Ordering::Release);
+        self.last.store(chunk, Ordering::Relaxed);
+        // SAFETY: just made; lives as long as the list.
+        unsafe { &*chunk }
+    }
+
+    /// The entries, in the order in which they were added. Any thread may call this.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let at = |pointer: &AtomicPtr<Chunk<T>>| {
+            // SAFETY: chunks are complete before they are linked in and live as long as the list.
+            unsafe { pointer.load(Ordering::Acquire).as_ref() }
+        };
+        std::iter::successors(at(&self.first), move |chunk| at(&chunk.next)).flat_map(|chunk| {
+            let used = chunk.used.get_published() as usize;
+            // SAFETY: so many entries have been written, and are never written again.
+            unsafe { std::slice::from_raw_parts(chunk.entries.as_ptr(), used) }
+        })
+    }
+}
+
+impl<T> Drop for Arena<T> {
+    fn drop(&mut self) {
+        let mut chunk = self.first.load(Ordering::Relaxed);
+        while !chunk.is_null() {
+            // SAFETY: made from a box in `add_chunk`, linked once, and nobody else holds the list any
+            // more.
+            let Chunk { next, used, capacity, entries } = *unsafe { Box::from_raw(chunk) };
+            let written = ptr::slice_from_raw_parts_mut(entries.as_ptr(), used.get() as usize);
+            // SAFETY: these entries were written, and each is dropped once.
+            unsafe { ptr::drop_in_place(written) };
+            let all = ptr::slice_from_raw_parts_mut(entries.cast().as_ptr(), capacity);
+            // SAFETY: made from a box of this type and length in `add_chunk`.
+            drop(unsafe { Box::<[MaybeUninit<T>]>::from_raw(all) });
+            chunk = next.load(Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn entries_stay_where_they_are_and_are_dropped_once() {
+        let shared = Arc::new(());
+        let list = Arena::new();
+        let first: *const (usize, Arc<()>) = list.add((0, shared.clone()));
+        for number in 1..200 {
+            assert_eq!(list.add((number, shared.clone())).0, number);
+        }
+        assert_eq!(list.len(), 200);
+        assert!(list.iter().map(|entry| entry.0).eq(0..200));
+        assert!(ptr::eq(first, list.iter().next().expect("the first")));
+        assert_eq!(Arc::strong_count(&shared), 201);
+        drop(list);
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+
+    #[test]
+    fn a_reader_beside_the_writer_sees_a_beginning_of_the_list() {
+        let list = Arena::new();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut seen = 0;
+                while seen < 300 {
+                    let entries: Vec<usize> = list.iter().copied().collect();
+                    assert!(entries.iter().copied().eq(0..entries.len()) && entries.len() >= seen);
+                    seen = entries.len();
+                    std::thread::yield_now();
+                }
+            });
+            for number in 0..300 {
+                list.add(number);
+            }
+            reader.join().expect("no panic");
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    /// A reader finds an entry either not at all or complete. The entry is a plain cell, whose
+    /// reading loom allows only after its writing.
+    #[test]
+    fn entries_are_published_complete() {
+        struct Entry(UnsafeCell<u64>);
+        // SAFETY: loom itself checks that no thread reads while another writes.
+        unsafe impl Sync for Entry {}
+        let orders = Arc::new(AtomicUsize::new(0));
+        let counted = orders.clone();
+        loom::model(move || {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let list: Arc<Arena<Entry>> = Arc::new(Arena::new());
+            // The reader is spawned, not the writer: see the tests of the stack.
+            let reader = {
+                let list = list.clone();
+                thread::spawn(move || {
+                    for entry in list.iter() {
+                        // SAFETY: as above.
+                        entry.0.with(|value| assert_eq!(unsafe { *value }, 7));
+                    }
+                })
+            };
+            for _ in 0..2 {
+                list.add(Entry(UnsafeCell::new(7)));
+            }
+            reader.join().expect("reader");
+            assert_eq!(list.iter().count(), 2);
+        });
+        let orders = orders.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(orders > 3, "{orders} orders");
+    }
+}

@@ -1,0 +1,237 @@
+//! From an action to its record, for one thread: one load and a comparison for most actions, however
+//! many there are.
+
+use std::ptr;
+// The standard library's also under loom: only one thread ever touches them.
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::action::Action;
+
+/// Slots of an index with its first record.
+const FIRST: usize = 4;
+/// Slots are doubled so that an action gets the slot of its own number, up to so many per record;
+/// an index never has fewer than [`LEAST`] of them per record.
+const MOST: usize = 8;
+const LEAST: usize = 2;
+
+/// What can be found by its action.
+pub(crate) trait Named {
+    /// The [number](Action::number) of its action.
+    fn number(&self) -> u32;
+}
+
+/// A hash table with the number of an action as its hash: numbers are dense, so a slot of their own is
+/// what most actions get. Does not own the records.
+///
+/// *Invariant*: for the owning thread only. `slots` leads to `mask + 1` slots, a power of two, or to
+/// [`EMPTY`] with a mask of 0; there always is an empty slot. Records outlive the index.
+pub(crate) struct ActionIndex<R> {
+    slots: AtomicPtr<AtomicPtr<R>>,
+    mask: AtomicU32,
+    length: AtomicU32,
+}
+
+/// The slot of all indexes without a record, so that looking need not ask whether there is one.
+static EMPTY: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+impl<R: Named> ActionIndex<R> {
+    pub(crate) fn new() -> Self {
+        // An `AtomicPtr` is a pointer, whatever it points to, and nobody stores in this one.
+        let slots = AtomicPtr::new((&raw const EMPTY).cast_mut().cast());
+        Self { slots, mask: AtomicU32::new(0), length: AtomicU32::new(0) }
+    }
+
+    /// One with room for so many actions that are among the first ones of the process.
+    pub(crate) fn with_slots(slots: usize) -> Self {
+        let index = Self::new();
+        index.grow_to(slots.next_power_of_two());
+        index
+    }
+
+    fn len(&self) -> usize {
+        self.length.load(Ordering::Relaxed) as usize
+    }
+
+    /// How many slots there are of its own.
+    fn capacity(&self) -> usize {
+        match self.mask.load(Ordering::Relaxed) {
+            0 => 0,
+            mask => mask as usize + 1,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: u32) -> &AtomicPtr<R> {
+        let place = number & self.mask.load(Ordering::Relaxed);
+        // SAFETY: by the invariant, there is a slot at every place up to the mask.
+        unsafe { &*self.slots.load(Ordering::Relaxed).add(place as usize) }
+    }
+
+    #[inline(always)]
+    fn record(&self, number: u32) -> Option<&R> {
+        // SAFETY: slots hold records, which outlive the index, or null.
+        unsafe { self.slot(number).load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// The record in the slot of the number of `action`: for most actions their own, for some another
+    /// one's.
+    #[inline(always)]
+    pub(crate) fn get_slot(&self, action: Action) -> Option<&R> {
+        self.record(action.number())
+    }
+
+    /// The record of `action` if it has the slot of its number.
+    #[inline(always)]
+    pub(crate) fn get_near(&self, action: Action) -> Option<&R> {
+        self.get_slot(action).filter(|record| record.number() == action.number())
+    }
+
+    /// The record of `action`.
+    pub(crate) fn get(&self, action: Action) -> Option<&R> {
+        let mut number = action.number();
+        loop {
+            let record = self.record(number)?;
+            if record.number() == action.number() {
+                return Some(record);
+            }
+            number = number.wrapping_add(1);
+        }
+    }
+
+    /// Adds a record whose action has none.
+    ///
+    /// # Safety
+    ///
+    /// The record must outlive the index.
+    pub(crate) unsafe fn insert(&self, record: &R) {
+        let length = self.len() + 1;
+        let number = record.number();
+        let mut slots = self.capacity().max(FIRST / 2);
+        while slots < LEAST * length {
+            slots *= 2;
+        }
+        if slots < FIRST {
+            slots = FIRST;
+        }
+        if slots > self.capacity() {
+            self.grow_to(slots);
+        }
+        while self.record(number).is_some() && 2 * self.capacity() <= MOST * length {
+            self.grow_to(2 * self.capacity());
+        }
+        self.put(record);
+        self.length.store(length as u32, Ordering::Relaxed);
+    }
+
+    fn put(&self, record: &R) {
+        let mut number = record.number();
+        while self.record(number).is_some() {
+            number = number.wrapping_add(1);
+        }
+        self.slot(number).store(ptr::from_ref(record).cast_mut(), Ordering::Relaxed);
+    }
+
+    fn grow_to(&self, slots: usize) {
+        let new: Box<[AtomicPtr<R>]> =
+            (0..slots).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        let (old, capacity) = (self.slots.load(Ordering::Relaxed), self.capacity());
+        self.slots.store(Box::into_raw(new).cast(), Ordering::Relaxed);
+        self.mask.store(slots as u32 - 1, Ordering::Relaxed);
+        if capacity == 0 {
+            return;
+        }
+        // SAFETY: made by `Box::into_raw` here, with this length, and replaced by now.
+        let old = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(old, capacity)) };
+        for slot in &old {
+            // SAFETY: as in `record`.
+            if let Some(record) = unsafe { slot.load(Ordering::Relaxed).as_ref() } {
+                self.put(record);
+            }
+        }
+    }
+}
+
+impl<R> Drop for ActionIndex<R> {
+    fn drop(&mut self) {
+        let mask = *self.mask.get_mut() as usize;
+        if mask > 0 {
+            let slots = ptr::slice_from_raw_parts_mut(*self.slots.get_mut(), mask + 1);
+            // SAFETY: made by `Box::into_raw` in `grow_to`, with this length.
+            drop(unsafe { Box::from_raw(slots) });
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Record(Action);
+
+    impl Named for Record {
+        fn number(&self) -> u32 {
+            self.0.number()
+        }
+    }
+
+    fn records(count: usize) -> Vec<Record> {
+        let name = |number| format!("index-{number}");
+        (0..count).map(|number| Record(Action::new(&name(number)))).collect()
+    }
+
+    fn index_of<'records>(
+        records: impl IntoIterator<Item = &'records Record>,
+    ) -> ActionIndex<Record> {
+        let index = ActionIndex::new();
+        for record in records {
+            // SAFETY: the caller's records live longer.
+            unsafe { index.insert(record) };
+        }
+        index
+    }
+
+    #[test]
+    fn every_record_is_found_again_and_no_other() {
+        let count = if cfg!(miri) { 300 } else { 5_000 };
+        let (records, other) = (records(count), Action::new("index-other"));
+        let index = index_of(records.iter().rev().step_by(3));
+        for (number, record) in records.iter().rev().enumerate() {
+            let found = index.get(record.0).map(ptr::from_ref);
+            assert_eq!(found, (number % 3 == 0).then_some(ptr::from_ref(record)));
+        }
+        assert!(index.get(other).is_none() && index_of([]).get(other).is_none());
+        assert!(index.capacity() <= MOST * index.len());
+    }
+
+    /// What makes ten thousand actions cost what a few do: nearly all are found at the first look.
+    #[test]
+    #[cfg_attr(miri, ignore = "a count over ten thousand")]
+    fn most_records_are_at_the_slot_of_their_number() {
+        let records = records(10_000);
+        let near = |index: &ActionIndex<Record>| {
+            records.iter().filter(|record| index.get_near(record.0).is_some()).count()
+        };
+        let dense = index_of(&records);
+        assert!(near(&dense) >= 9_900, "{} of 10,000", near(&dense));
+        // Numbers as a program has them that names much else in between.
+        let mut state = 1_u64;
+        let sparse: Vec<_> = records
+            .iter()
+            .filter(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state >> 62 == 0
+            })
+            .collect();
+        let index = index_of(sparse.iter().copied());
+        assert!(near(&index) * 100 >= 90 * sparse.len(), "{} of {}", near(&index), sparse.len());
+    }
+
+    #[test]
+    fn few_records_that_share_low_bits_get_slots_of_their_own() {
+        let records = records(200);
+        let same_low_bits: Vec<&Record> = records.iter().step_by(8).take(8).collect();
+        let index = index_of(same_low_bits.iter().copied());
+        assert!(same_low_bits.iter().all(|record| index.get_near(record.0).is_some()));
+        assert!(index.capacity() <= 64);
+    }
+}

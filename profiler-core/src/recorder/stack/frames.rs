@@ -1,0 +1,101 @@
+//! The frames that a stack is made of, in chunks that never move.
+
+use std::ptr::{self, NonNull};
+
+use crate::action::Action;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
+
+/// How many scopes a chunk has frames for.
+#[cfg(not(loom))]
+pub(super) const CHUNK: usize = 127;
+#[cfg(loom)]
+pub(super) const CHUNK: usize = 1;
+
+/// One open scope. `R` is what the owner of the stack records the scope in; it must outlive the
+/// stack.
+///
+/// *Invariant*: only the owning thread writes. It changes the other fields while the frame is above
+/// the stack's top, and stores `started` before it raises the top over it. So a reader that finds
+/// the same `started` before and after reading the others, and the top not below the frame after
+/// reading them, has read them as they were.
+#[repr(C, align(32))]
+pub(super) struct Frame<R> {
+    pub(super) started: AtomicU64,
+    /// Ticks spent in scopes directly inside this one that have ended.
+    pub(super) children: Tally,
+    pub(super) record: AtomicPtr<R>,
+    /// [`Action::number`], with [`RECURSIVE`] or without; 0 in the first frame of a chunk, and in one
+    /// that never was used.
+    pub(super) action: AtomicU32,
+}
+
+/// Marks a scope inside another one of the same action; the mark keeps the fast path from taking it
+/// for one to be counted in full.
+pub(super) const RECURSIVE: u32 = 1 << 31;
+
+impl<R> Frame<R> {
+    fn unused() -> Self {
+        Self {
+            started: AtomicU64::new(0),
+            children: Tally::new(0),
+            record: AtomicPtr::new(ptr::null_mut()),
+            action: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn action(&self) -> Option<Action> {
+        Action::from_number(self.action.load(Ordering::Relaxed) & !RECURSIVE)
+    }
+
+    pub(super) fn is_recursive(&self) -> bool {
+        self.action.load(Ordering::Relaxed) & RECURSIVE != 0
+    }
+}
+
+/// Frames beside each other. The first is no scope: it collects the time of the scopes above it, for
+/// whom they are inside of.
+// Whole pairs of cache lines: nothing that another thread writes lies beside it.
+#[repr(C, align(128))]
+struct Frames<R>([Frame<R>; CHUNK + 1]);
+
+/// Owns [`CHUNK`] frames and the one before them.
+///
+/// *Invariant*: made by `Box::into_raw`, and freed only with the chunk. All pointers to its frames
+/// are derived from this one, which is good for all of them.
+pub(super) struct Chunk<R>(NonNull<Frames<R>>);
+
+impl<R> Chunk<R> {
+    pub(super) fn new() -> Self {
+        let frames = Box::new(Frames(std::array::from_fn(|_| Frame::unused())));
+        Self(NonNull::from(Box::leak(frames)))
+    }
+
+    /// The frame before those of scopes.
+    pub(super) fn base(&self) -> *mut Frame<R> {
+        self.0.as_ptr().cast()
+    }
+
+    /// The last frame.
+    pub(super) fn last(&self) -> *mut Frame<R> {
+        self.base().wrapping_add(CHUNK)
+    }
+
+    /// The frames of scopes.
+    pub(super) fn scopes(&self) -> &[Frame<R>] {
+        // SAFETY: by the invariant; frames are only shared, what is written in them is atomic.
+        &unsafe { self.0.as_ref() }.0[1..]
+    }
+
+    /// How many of [`scopes`](Self::scopes) are open if `top` is the innermost.
+    pub(super) fn open_below(&self, top: *const Frame<R>) -> usize {
+        let bytes = top.addr().wrapping_sub(self.base().addr());
+        (bytes / size_of::<Frame<R>>()).min(CHUNK)
+    }
+}
+
+impl<R> Drop for Chunk<R> {
+    fn drop(&mut self) {
+        // SAFETY: made from a box in `new`, and nobody else frees it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}

@@ -1,0 +1,62 @@
+//! `cargo xtask miri`: the core's `unsafe` code, looked at by Miri, where a nightly toolchain has it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::steps::{Step, run_all};
+
+/// Tests of what has pointers of its own and is read by other threads. Others ask the system for what
+/// Miri does not know, or would take it an hour.
+const TESTS: &str = "recorder:: simple::histogram simple::summarize \
+                     simple::tests::a_report_may_be_made simple::tests::readers_may_look \
+                     simple::tests::a_leaked_guard \
+                     advanced::tests::a_leaked_guard \
+                     advanced::tests::large::an_action_that_calls_itself";
+
+/// Runs them, or says why not.
+pub fn run() -> Result<(), String> {
+    run_all(&steps())
+}
+
+/// The steps, none where Miri is missing: it comes with nightly toolchains only.
+pub fn steps() -> Vec<Step> {
+    if !is_there() {
+        println!("core under Miri: skipped: no nightly with miri and rust-src");
+        return Vec::new();
+    }
+    let step = |title: &'static str, flags: &str| {
+        let arguments =
+            "run nightly cargo miri test -p profiler-core --no-default-features --lib --";
+        let step = Step::rustup(title, arguments).env("MIRIFLAGS", flags);
+        TESTS.split_whitespace().fold(step, |step, test| step.argument(test))
+    };
+    vec![
+        step("core under Miri, Stacked Borrows", "-Zmiri-disable-isolation"),
+        step("core under Miri, Tree Borrows", "-Zmiri-disable-isolation -Zmiri-tree-borrows"),
+    ]
+}
+
+fn is_there() -> bool {
+    let output = |arguments: &[&str]| {
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly"]).args(arguments);
+        let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let has_source = |sysroot: String| {
+        Path::new(&sysroot).join("lib/rustlib/src/rust/library/std/Cargo.toml").exists()
+    };
+    output(&["cargo", "miri", "--version"]).is_some()
+        && output(&["rustc", "--print", "sysroot"]).is_some_and(has_source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_models_of_borrowing_are_asked_where_miri_is() {
+        let steps = steps();
+        assert_eq!(steps.len(), if is_there() { 2 } else { 0 });
+    }
+}
