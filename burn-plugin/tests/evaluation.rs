@@ -48,7 +48,7 @@ fn without_a_profiler_the_result_is_burns() {
     let evaluator = EvaluatorBuilder::new(directory.path())
         .with_application_logger(None)
         .metrics((LossMetric::new(),))
-        .profiler(None)
+        .profiler(None::<&str>)
         .unwrap()
         .build(learner(1e-2).model());
     assert!(evaluator.eval("test", loader(items(20))).error.is_none());

@@ -64,7 +64,7 @@ fn without_a_profiler_burn_runs_with_all_settings() {
     let _alone = alone();
     let before = training_device(|training| {
         let training = training.gradient_checkpointing().with_training_strategy(plain_device());
-        training.profiler(None).unwrap().launch(checkpointing_learner());
+        training.profiler(None::<&str>).unwrap().launch(checkpointing_learner());
     });
     assert!(is_checkpointing(&before));
     let after = training_device(|training| {
@@ -102,7 +102,7 @@ fn a_custom_strategy_runs_with_its_loaders_measured() {
         let looker = Arc::new(Looker::default());
         let training = training(directory.path());
         let training = match &profiler {
-            None => training.profiler(None).unwrap(),
+            None => training.profiler(None::<&str>).unwrap(),
             Some(recorder) => training.profiler(recorder.clone()).unwrap(),
         };
         let strategy = TrainingStrategy::Custom(looker.clone());

@@ -58,7 +58,7 @@
 //! | [`AdamW::new(…)?.profiled()`](ProfileOptimizer::profiled) | `backward` and `optimizer_step` of any `candle_nn::Optimizer` |
 //! | [`loss.backward_profiled()?`](ProfiledBackward::backward_profiled) | `backward` |
 //! | [`vb.profiled(\|vb\| linear(64, 10, vb))?`](ProfileBuilder) | each forward of a layer, as `[module]Linear: encoder.head` |
-//! | [`layer.profiled("encoder.head")`](ProfileModule), [`profiled_t`](ProfileModuleT) | the same of a layer, closure or `Sequential` that exists |
+//! | [`layer.profiled("encoder.head")`](ProfileModule), [`profiled_t`](ProfileModuleT) | the same of a layer, closure or `Sequential` that exists; of an [`RNN`](ProfileRnn), too |
 //! | [`Profiled::measure`] | a forward that is no `Module`'s |
 //! | [`profile!`](profiler_core::profile!), `#[profile]` | anything else |
 //!
@@ -87,7 +87,9 @@ mod transfer;
 
 pub use error::Error;
 pub use init::{seed_device, seeded_var_builder, vars_by_name};
-pub use module::{ModulePath, ProfileBuilder, ProfileModule, ProfileModuleT, Profiled, ProfiledT};
+pub use module::{
+    ModulePath, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT,
+};
 pub use optimizer::CandleOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
 #[cfg(feature = "tracing")]
@@ -103,16 +105,15 @@ pub mod prelude {
     #[cfg(feature = "tracing")]
     pub use crate::ProfilerLayer;
     pub use crate::{
-        CandleOptimizer, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileOptimizer, Profiled,
-        ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice, seed_device, seeded_var_builder,
-        vars_by_name,
+        CandleOptimizer, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileOptimizer,
+        ProfileRnn, Profiled, ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice, seed_device,
+        seeded_var_builder, vars_by_name,
     };
-    pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
     pub use profiler_core::train::Result as TrainResult;
     pub use profiler_core::train::{
-        Callback, DataLoader, LrInterval, Optimizers, TrainError, TrainModule, TrainOptimizer,
-        Trainer, TrainerState,
+        Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
+        TrainOptimizer, Trainer, TrainerState, loader_fn,
     };
 }
 

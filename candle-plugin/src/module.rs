@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use candle_core::{Module, ModuleT, Result, Tensor};
+use candle_nn::RNN;
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
 use profiler_core::names::short_type_name;
 use profiler_core::{Action, ActiveScope, Interest};
@@ -84,6 +85,30 @@ pub trait ProfileModuleT: ModuleT + Sized {
 
 impl<M: ModuleT> ProfileModuleT for M {}
 
+/// `.profiled(path)` for every [`RNN`]: [`LSTM`](candle_nn::LSTM) and [`GRU`](candle_nn::GRU), which
+/// are no [`Module`]s. Each `seq`, `seq_init` and `step` is a forward.
+pub trait ProfileRnn: RNN + Sized {
+    /// This layer, with each forward measured as `[module]{type}: {path}` by the active profiler.
+    ///
+    /// ```
+    /// # use candle_core::{DType, Device, Tensor};
+    /// use candle_nn::{RNN, VarBuilder, lstm};
+    /// use candle_plugin::prelude::*;
+    ///
+    /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("encoder");
+    /// let lstm = lstm(8, 16, Default::default(), vb.pp("lstm"))?.profiled(vb.pp("lstm"));
+    /// # let x = Tensor::zeros((2, 5, 8), DType::F32, &Device::Cpu)?;
+    /// let states = lstm.seq(&x)?; // [module]LSTM: encoder.lstm
+    /// assert_eq!(lstm.states_to_tensor(&states)?.dims(), [2, 5, 16]);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
+    fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
+        Profiled::new(self, path)
+    }
+}
+
+impl<M: RNN> ProfileRnn for M {}
+
 /// `vb.pp("head").profiled(|vb| linear(64, 10, vb))`: a layer that is built and measured under the
 /// same path.
 ///
@@ -127,8 +152,8 @@ impl<B: Backend> ProfileBuilder for VarBuilderArgs<'_, B> {
     }
 }
 
-/// A layer whose forwards the active profiler measures. It is a [`Module`] if the layer is one; the
-/// layer itself is reached through it.
+/// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the layer
+/// is one; the layer itself is reached through it.
 ///
 /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost*: the name
 /// is made once, here; without an active profiler each forward costs one relaxed load more.
@@ -139,7 +164,8 @@ pub struct Profiled<M> {
 }
 
 impl<M> Profiled<M> {
-    /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is no [`Module`].
+    /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is neither a [`Module`]
+    /// nor an [`RNN`].
     pub fn new(layer: M, path: impl ModulePath) -> Self {
         profiler_core::hook::announce_without_ops("candle");
         Self { layer, action: Action::module(short_type_name::<M>(), &path.path()) }
@@ -190,6 +216,33 @@ impl<M: Module> Module for Profiled<M> {
     #[inline]
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         self.measure(|layer| layer.forward(input))
+    }
+}
+
+impl<M: RNN> RNN for Profiled<M> {
+    type State = M::State;
+
+    fn zero_state(&self, batch_dim: usize) -> Result<M::State> {
+        self.layer.zero_state(batch_dim)
+    }
+
+    #[inline]
+    fn step(&self, input: &Tensor, state: &M::State) -> Result<M::State> {
+        self.measure(|layer| layer.step(input, state))
+    }
+
+    #[inline]
+    fn seq(&self, input: &Tensor) -> Result<Vec<M::State>> {
+        self.measure(|layer| layer.seq(input))
+    }
+
+    #[inline]
+    fn seq_init(&self, input: &Tensor, init_state: &M::State) -> Result<Vec<M::State>> {
+        self.measure(|layer| layer.seq_init(input, init_state))
+    }
+
+    fn states_to_tensor(&self, states: &[M::State]) -> Result<Tensor> {
+        self.layer.states_to_tensor(states)
     }
 }
 

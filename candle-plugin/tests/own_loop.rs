@@ -5,8 +5,8 @@ mod common;
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, ModuleT, Result, Tensor, Var};
-use candle_nn::{AdamW, Dropout, Module, Optimizer, SGD, seq};
+use candle_core::{DType, Device, IndexOp, ModuleT, Result, Tensor, Var};
+use candle_nn::{AdamW, Dropout, Module, Optimizer, RNN, SGD, VarBuilder, seq};
 use candle_plugin::prelude::*;
 
 use common::{HIDDEN_ROW, Net, OUT_ROW, batches, calls, take_turn};
@@ -88,6 +88,27 @@ fn every_forward_of_every_layer_is_counted() -> Result<()> {
     for (row, number) in expected {
         assert_eq!(calls(&profiler, row), number, "{row}");
     }
+    Ok(())
+}
+
+#[test]
+fn recurrent_layers_are_rows_too() -> Result<()> {
+    let _turn = take_turn();
+    let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("encoder");
+    let lstm = vb.pp("lstm").profiled(|vb| candle_nn::lstm(3, 4, Default::default(), vb))?;
+    let gru = candle_nn::gru(3, 4, Default::default(), vb.pp("gru"))?.profiled(vb.pp("gru"));
+    let x = Tensor::ones((2, 5, 3), DType::F32, &Device::Cpu)?;
+    let profiler = Arc::new(SimpleProfiler::new());
+    let active = activate(profiler.clone());
+    let states = lstm.seq(&x)?;
+    lstm.seq_init(&x, &lstm.zero_state(2)?)?;
+    gru.step(&x.i((.., 0))?, &gru.zero_state(2)?)?;
+    drop(active);
+    assert_eq!(calls(&profiler, "[module]LSTM: encoder.lstm"), 2, "whole sequences");
+    assert_eq!(calls(&profiler, "[module]GRU: encoder.gru"), 1);
+    let plain = lstm.into_inner();
+    let same = plain.states_to_tensor(&plain.seq(&x)?)?.sub(&plain.states_to_tensor(&states)?)?;
+    assert_eq!(same.sqr()?.sum_all()?.to_scalar::<f32>()?, 0.0);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use candle_nn::SGD;
 use candle_plugin::prelude::*;
 use profiler_core::train::{Result, TrainError};
 
-use common::{HIDDEN_ROW, Net, OUT_ROW, Points, batches, calls, take_turn};
+use common::{HIDDEN_ROW, Net, OUT_ROW, Points, batches, calls, points, take_turn};
 
 /// Learns, remembers every loss and learning rate, and fails on demand.
 struct Learner {
@@ -103,6 +103,42 @@ fn counts_are_what_the_loop_must_do() -> Result<()> {
     for (row, number) in expected {
         assert_eq!(calls(&profiler, &row), number, "{row}\n{}", profiler.summary());
     }
+    Ok(())
+}
+
+/// What candle's own data sets give: an iterator that borrows them, with candle's errors.
+struct RandomIter<'data> {
+    points: &'data Points,
+    left: usize,
+    start: usize,
+}
+
+impl Iterator for RandomIter<'_> {
+    type Item = candle_core::Result<Points>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        self.start = (self.start + 13) % 33;
+        let part = |tensor: &Tensor| tensor.narrow(0, self.start, 8);
+        Some(part(&self.points.0).and_then(|points| Ok((points, part(&self.points.1)?))))
+    }
+}
+
+#[test]
+fn a_closure_may_lend_its_data() -> Result<()> {
+    let _turn = take_turn();
+    let data = points(40)?;
+    let random = |start, left| RandomIter { points: &data, left, start };
+    let train = loader_fn(|epoch| random(epoch.epoch, 6));
+    let val = |_: &EpochContext| random(0, 2).map(|batch| Ok(batch?));
+    let profiler = Arc::new(SimpleProfiler::new());
+    let mut learner = Learner::new()?;
+    let outcome =
+        trainer().profiler(Some(profiler.clone()))?.fit(&mut learner, &train, Some(&val))?;
+    assert_eq!((outcome.epochs, outcome.steps, learner.losses.len()), (3, 18, 18));
+    // 6 batches and the end of them, in each of three epochs.
+    let next = "[_TrainingEpochLoop].train_dataloader_next";
+    assert_eq!(calls(&profiler, next), 21, "{}", profiler.summary());
     Ok(())
 }
 

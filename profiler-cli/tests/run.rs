@@ -9,5 +9,7 @@ mod functions;
 mod measures;
 #[path = "run/mistakes.rs"]
 mod mistakes;
+#[path = "run/own_profiler.rs"]
+mod own_profiler;
 #[path = "run/unchanged.rs"]
 mod unchanged;

@@ -28,6 +28,7 @@
 //! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
 //! | see what every action allocates, and who allocated what is alive | [`allocation::AllocationProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
+//! | run several trainings at once, each with its profiler | [`Binding`], [`bound`] |
 //! | let a user choose by name | [`IntoProfiler`] |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
@@ -53,6 +54,7 @@ pub mod lines;
 pub mod names;
 pub mod nvtx;
 pub mod output;
+mod own_thread;
 mod pass_through;
 pub mod prelude;
 mod profiler;
@@ -77,14 +79,14 @@ pub mod tracing_layer;
 pub mod train;
 
 pub use action::{Action, ActionKind, Callsite};
-pub use active::{Activated, ActiveScope, activate, active};
+pub use active::{Activated, ActiveScope, Binding, Bound, Unbound, activate, active, bound};
 pub use advanced::AdvancedProfiler;
 pub use output::Output;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{Interest, NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 pub use report::Report;
 pub use run_context::RunContext;
-pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
+pub use select::{IntoProfiler, PROFILER_NAMES, SharedProfilerExt, UnknownProfiler};
 pub use session::Session;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use stage::Stage;

@@ -13,7 +13,7 @@ use crate::hook::{
 use crate::output::Output;
 use crate::report::Report;
 use crate::several::Several;
-use crate::{RunContext, Stage};
+use crate::{RunContext, Stage, Unbound};
 
 /// Receives what hooks measure: the one door between hooks and reports.
 ///
@@ -114,6 +114,17 @@ pub trait Profiler: Send + Sync {
     /// came by its numbers. The same text is said once per report. Ignored by default.
     fn note(&self, _text: &str) {}
 
+    /// The profiler is being activated, and will not be told what threads do that belong to no one
+    /// training while another one is active: that is counted here, for its report to
+    /// [say](Unbound::note). Ignored by default.
+    fn unbound(&self, _work: &Arc<Unbound>) {}
+
+    /// Whether it tells the profiler at this address of all that it is told of.
+    #[doc(hidden)]
+    fn hands_on_to(&self, _profiler: *const ()) -> bool {
+        false
+    }
+
     /// A step (a training batch, or a batch of an evaluation) is over and the next one begins.
     /// Called by training loops after every batch, on the thread that runs them. Ignored by default.
     fn step(&self) {}
@@ -192,6 +203,9 @@ impl Interest {
     pub const MEMORY: Self = Self(1 << 4);
     /// When kernels and copies ran, by the device's clock, and what the device's counters show.
     pub const DEVICE: Self = Self(1 << 5);
+
+    /// Whatever there is.
+    pub(crate) const ALL: Self = Self(u8::MAX);
 
     /// Whether all of `other` is wanted.
     #[inline(always)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::nvtx::NvtxProfiler;
+use crate::several::Several;
 use crate::spliced::with_run;
 use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler, TensorProfiler};
 
@@ -21,7 +22,8 @@ pub struct UnknownProfiler {
     pub name: String,
 }
 
-/// Whatever can be passed to `.profiler(…)` of a trainer: a name, a profiler, or `None`.
+/// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler (owned
+/// or in an `Arc`), or an `Option` of any of these, of which `None` measures nothing.
 ///
 /// In a process of [`mlprof run`](crate::spliced) the profiler of that run measures, too.
 ///
@@ -30,11 +32,20 @@ pub struct UnknownProfiler {
 ///
 /// "Simple".into_profiler()?;
 /// SimpleProfiler::new().dirpath("logs").filename("run").into_profiler()?;
-/// None.into_profiler()?;
+/// let of_command_line: Option<String> = std::env::args().nth(1);
+/// of_command_line.into_profiler()?;
 /// let error = "smiple".into_profiler().err().expect("a typo");
 /// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "nvtx", "none""#));
 /// # Ok::<(), profiler_core::UnknownProfiler>(())
 /// ```
+///
+/// A bare `None` does not say what it is an option of; the compiler wants `None::<&str>`. The name
+/// `"none"` says the same.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a profiler nor the name of one",
+    note = "pass a name (`&str`, `String`), a profiler (`P`, `Arc<P>`, `Arc<dyn Profiler>`), or an \
+            `Option` of one of these"
+)]
 pub trait IntoProfiler {
     /// The profiler.
     ///
@@ -69,7 +80,7 @@ impl IntoProfiler for &str {
             "advanced" => AdvancedProfiler::new().into_profiler(),
             "tensor" | "pytorch" => TensorProfiler::new().into_profiler(),
             "nvtx" => NvtxProfiler::new().into_profiler(),
-            "none" => PassThroughProfiler.into_profiler(),
+            "none" => PassThroughProfiler::new().into_profiler(),
             _ => Err(UnknownProfiler { name: self.to_owned() }),
         }
     }
@@ -88,15 +99,48 @@ impl IntoProfiler for &String {
 }
 
 /// `None` measures nothing.
-impl IntoProfiler for Option<&str> {
+impl<P: IntoProfiler> IntoProfiler for Option<P> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        self.unwrap_or("none").into_profiler()
+        match self {
+            Some(profiler) => profiler.into_profiler(),
+            None => PassThroughProfiler::new().into_profiler(),
+        }
+    }
+}
+
+/// What [`ProfilerExt`](crate::ProfilerExt) has for owned profilers, for those that are shared: such as
+/// what [`into_profiler`](IntoProfiler::into_profiler) returns.
+pub trait SharedProfilerExt {
+    /// This profiler, and ranges for tools such as Nsight Systems besides: see
+    /// [`ProfilerExt::emit_nvtx`](crate::ProfilerExt::emit_nvtx).
+    ///
+    /// ```
+    /// use profiler_core::prelude::*;
+    ///
+    /// let profiler = "simple".into_profiler()?.emit_nvtx();
+    /// drop(profiler.profile("load_data"));
+    /// assert!(profiler.summary().contains("load_data"));
+    /// # Ok::<(), profiler_core::UnknownProfiler>(())
+    /// ```
+    fn emit_nvtx(self) -> Arc<dyn Profiler>;
+}
+
+impl<P: Profiler + 'static> SharedProfilerExt for Arc<P> {
+    fn emit_nvtx(self) -> Arc<dyn Profiler> {
+        Several::both(Arc::new(NvtxProfiler::new()), self)
+    }
+}
+
+impl SharedProfilerExt for Arc<dyn Profiler> {
+    fn emit_nvtx(self) -> Arc<dyn Profiler> {
+        Several::both(Arc::new(NvtxProfiler::new()), self)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Interest, ProfilerExt};
 
     #[test]
     fn every_listed_name_selects_in_any_case() {
@@ -104,10 +148,41 @@ mod tests {
             assert!(name.into_profiler().is_ok(), "{name}");
             assert!(name.to_uppercase().into_profiler().is_ok(), "{name}");
         }
-        assert!(None.into_profiler().is_ok());
-        assert!(Some("advanced").into_profiler().is_ok());
         let own: Arc<dyn Profiler> = Arc::new(PassThroughProfiler);
         assert!(own.into_profiler().is_ok());
+    }
+
+    /// What was chosen, told by what it is interested in, or what keeps it from being a profiler.
+    fn chosen(profiler: impl IntoProfiler) -> Result<Interest, UnknownProfiler> {
+        profiler.into_profiler().map(|profiler| profiler.interest())
+    }
+
+    #[test]
+    fn an_option_of_whatever_selects_selects() {
+        let advanced = Ok(Interest::ACTIONS | Interest::FUNCTIONS);
+        let nothing = Ok(Interest::NONE);
+        assert_eq!(chosen(Some("advanced")), advanced);
+        assert_eq!(chosen(None::<&str>), nothing);
+        assert_eq!(chosen(Some(String::from("Advanced"))), advanced);
+        assert_eq!(chosen(Some(&String::from("advanced"))), advanced);
+        assert_eq!(chosen(None::<String>), nothing);
+        assert_eq!(chosen(Some(AdvancedProfiler::new())), advanced);
+        assert_eq!(chosen(Some(Arc::new(AdvancedProfiler::new()))), advanced);
+        let shared: Arc<dyn Profiler> = Arc::new(AdvancedProfiler::new());
+        assert_eq!(chosen(Some(shared)), advanced);
+        assert_eq!(chosen(None::<Arc<dyn Profiler>>), nothing);
+        assert_eq!(chosen(Some(String::from("smiple"))), Err(UnknownProfiler { name: "smiple".into() }));
+    }
+
+    #[test]
+    fn what_was_chosen_emits_ranges_too() {
+        let chosen = "simple".into_profiler().expect("a name").emit_nvtx();
+        drop(chosen.profile("an action"));
+        assert!(chosen.summary().contains("an action"));
+        let shared = Arc::new(SimpleProfiler::new());
+        drop(shared.clone().emit_nvtx().profile("an action"));
+        assert!(shared.summary().contains("an action"));
+        assert!(chosen.report().is_some(), "the report is that of the profiler itself");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Drop for Session {
         // A second panic while one unwinds would abort the program: a profiler of the user's own
         // that panics costs its report, not the run.
         if catch_unwind(AssertUnwindSafe(|| self.profiler.describe())).is_err() {
-            eprintln!("mlprof: the profiler panicked while it made its report");
+            crate::output::say("mlprof: the profiler panicked while it made its report");
         }
         if self.is_counted {
             RUNNING.fetch_sub(1, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use crate::hook::{
     RegionSink,
 };
 use crate::{
-    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
+    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage, Unbound,
 };
 
 /// Hands everything on to several profilers, to each what it is interested in. The first one is who
@@ -16,6 +16,8 @@ use crate::{
 /// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (some 20 ns).
 pub(crate) struct Several {
     parts: Vec<Arc<dyn Profiler>>,
+    /// Whether the last part is told of everything, whoever else is active.
+    last_is_beside: bool,
 }
 
 impl Several {
@@ -23,13 +25,18 @@ impl Several {
     pub(crate) fn of(mut parts: Vec<Arc<dyn Profiler>>) -> Option<Arc<dyn Profiler>> {
         match parts.len() {
             0 | 1 => parts.pop(),
-            _ => Some(Arc::new(Self { parts })),
+            _ => Some(Arc::new(Self { parts, last_is_beside: false })),
         }
     }
 
     /// What comes first hears first of starts and last of stops.
     pub(crate) fn both(first: Arc<dyn Profiler>, second: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-        Arc::new(Self { parts: vec![first, second] })
+        Arc::new(Self { parts: vec![first, second], last_is_beside: false })
+    }
+
+    /// A profiler, and one that is told of everything, whoever else is active.
+    pub(crate) fn beside(own: Arc<dyn Profiler>, beside: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+        Arc::new(Self { parts: vec![own, beside], last_is_beside: true })
     }
 
     fn interested(
@@ -90,7 +97,11 @@ impl Profiler for Several {
     }
 
     fn start_op(&self, op: &OpStart<'_>) {
-        self.interested(Interest::OPS).for_each(|part| part.start_op(op));
+        let without = OpStart { inputs: None, ..*op };
+        for part in self.interested(Interest::OPS) {
+            let has_shapes = part.interest().contains(Interest::SHAPES);
+            part.start_op(if has_shapes { op } else { &without });
+        }
     }
 
     fn memory(&self, change: &MemoryChange) {
@@ -127,6 +138,18 @@ impl Profiler for Several {
 
     fn note(&self, text: &str) {
         self.interested(Interest::OPS).for_each(|part| part.note(text));
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        let all = self.parts.len() - usize::from(self.last_is_beside);
+        self.parts[..all].iter().for_each(|part| part.unbound(work));
+    }
+
+    fn hands_on_to(&self, profiler: *const ()) -> bool {
+        let is = |part: &Arc<dyn Profiler>| {
+            Arc::as_ptr(part).cast::<()>() == profiler || part.hands_on_to(profiler)
+        };
+        self.parts.iter().any(is)
     }
 
     fn step(&self) {

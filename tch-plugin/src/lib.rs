@@ -86,9 +86,9 @@
 //! |---|---|
 //! | train under the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](profiler_core::train::DataLoader) |
 //! | measure a loop of one's own | [`ProfileOptimizer`], [`ProfiledBackward`], [`Session`](profiler_core::Session) |
-//! | see the layers of a model | [`ProfileModule`], [`ProfileModuleT`] |
+//! | see the layers of a model | [`ProfileModule`], [`ProfileModuleT`], [`ProfileRnn`] |
 //! | move batches to a device | [`MoveTo`] |
-//! | see the ops of a loop that uses nothing of this crate | [`ops::install`] |
+//! | see the ops of a loop that uses nothing of this crate | `use tch_plugin as _;`, see [`ops`] |
 //! | measure device time on the host | [`TchOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], [`synchronize`] |
 //!
 //! # Errors and panics
@@ -122,7 +122,7 @@ mod profiled_optimizer;
 
 pub use device::{MoveTo, synchronize};
 pub use loader::TensorLoader;
-pub use module::{ModulePath, ProfileModule, ProfileModuleT, Profiled, ProfiledT};
+pub use module::{ModulePath, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT};
 pub use optimizer::TchOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
 
@@ -130,14 +130,18 @@ pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimiz
 /// it.
 pub mod prelude {
     pub use crate::{
-        MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfiledBackward, TchOptimizer,
-        TensorLoader,
+        MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
+        ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader,
     };
-    pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
     pub use profiler_core::train::Result as TrainResult;
     pub use profiler_core::train::{
-        Callback, DataLoader, LrInterval, Optimizers, TrainError, TrainModule, TrainOptimizer,
-        Trainer, TrainerState,
+        Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
+        TrainOptimizer, Trainer, TrainerState, loader_fn,
     };
 }
+
+/// The front page's example for candle, of which it says that it is the same with tch.
+#[cfg(doctest)]
+#[doc = include_str!("front_page.md")]
+struct FrontPage;

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use profiler_core::names::short_type_name;
 use profiler_core::{Action, ActiveScope, Interest};
 use tch::Tensor;
-use tch::nn::{Module, ModuleT, Path};
+use tch::nn::{Module, ModuleT, Path, RNN};
 
 /// Where a layer is in its model: text, or the [path](tch::nn::Path) of its variables.
 pub trait ModulePath {
@@ -84,8 +84,32 @@ pub trait ProfileModuleT: ModuleT + Sized {
 
 impl<M: ModuleT> ProfileModuleT for M {}
 
-/// A layer whose forwards the active profiler measures. It is a [`Module`] if the layer is one; the
-/// layer itself is reached through it.
+/// `layer.profiled(path)` for every [`tch::nn::RNN`]: [`LSTM`](tch::nn::LSTM) and
+/// [`GRU`](tch::nn::GRU), which are no [`Module`]s. As [`ProfileModule`]; each `seq`, `seq_init` and
+/// `step` is a forward.
+///
+/// ```
+/// use tch::nn::{self, RNN};
+/// use tch::{Device, Tensor, kind::FLOAT_CPU};
+/// use tch_plugin::prelude::*;
+///
+/// let store = nn::VarStore::new(Device::Cpu);
+/// let path = store.root() / "lstm";
+/// let lstm = nn::lstm(&path, 8, 16, Default::default()).profiled(&path); // [module]LSTM: lstm
+/// let (output, _state) = lstm.seq(&Tensor::zeros([2, 5, 8], FLOAT_CPU));
+/// assert_eq!(output.size(), [2, 5, 16]);
+/// ```
+pub trait ProfileRnn: RNN + Sized {
+    /// The same layer, measured. `path` says which of its kind it is.
+    fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
+        Profiled::new(self, path)
+    }
+}
+
+impl<M: RNN> ProfileRnn for M {}
+
+/// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the layer
+/// is one; the layer itself is reached through it.
 #[derive(Debug)]
 pub struct Profiled<M> {
     layer: M,
@@ -93,7 +117,8 @@ pub struct Profiled<M> {
 }
 
 impl<M> Profiled<M> {
-    /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is no [`Module`].
+    /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is neither a [`Module`]
+    /// nor an [`RNN`].
     pub fn new(layer: M, path: impl ModulePath) -> Self {
         crate::ops::install();
         Self { layer, action: Action::module(&type_name::<M>(), &path.path()) }
@@ -102,15 +127,20 @@ impl<M> Profiled<M> {
     /// Runs a forward of any form under this layer's name.
     ///
     /// ```
-    /// use tch::nn::{self, RNN};
-    /// use tch::{Device, Tensor, kind::FLOAT_CPU};
+    /// use tch::{Tensor, kind::FLOAT_CPU};
     /// use tch_plugin::Profiled;
     ///
-    /// let store = nn::VarStore::new(Device::Cpu);
-    /// let gru = nn::gru(store.root(), 8, 16, Default::default());
-    /// let gru = Profiled::new(gru, "encoder.gru"); // [module]GRU: encoder.gru
-    /// let (output, _state) = gru.measure(|gru| gru.seq(&Tensor::zeros([2, 5, 8], FLOAT_CPU)));
-    /// assert_eq!(output.size(), [2, 5, 16]);
+    /// struct Attention;
+    /// impl Attention {
+    ///     fn forward(&self, queries: &Tensor, keys: &Tensor) -> Tensor {
+    ///         queries.matmul(&keys.tr())
+    ///     }
+    /// }
+    ///
+    /// let attention = Profiled::new(Attention, "block.attention"); // [module]Attention: block.attention
+    /// let x = Tensor::zeros([2, 4], FLOAT_CPU);
+    /// let scores = attention.measure(|attention| attention.forward(&x, &x));
+    /// assert_eq!(scores.size(), [2, 2]);
     /// ```
     #[inline]
     pub fn measure<T>(&self, forward: impl FnOnce(&M) -> T) -> T {
@@ -139,6 +169,29 @@ impl<M: Module> Module for Profiled<M> {
     #[inline]
     fn forward(&self, input: &Tensor) -> Tensor {
         self.measure(|layer| layer.forward(input))
+    }
+}
+
+impl<M: RNN> RNN for Profiled<M> {
+    type State = M::State;
+
+    fn zero_state(&self, batch_dim: i64) -> M::State {
+        self.layer.zero_state(batch_dim)
+    }
+
+    #[inline]
+    fn step(&self, input: &Tensor, state: &M::State) -> M::State {
+        self.measure(|layer| layer.step(input, state))
+    }
+
+    #[inline]
+    fn seq(&self, input: &Tensor) -> (Tensor, M::State) {
+        self.measure(|layer| layer.seq(input))
+    }
+
+    #[inline]
+    fn seq_init(&self, input: &Tensor, state: &M::State) -> (Tensor, M::State) {
+        self.measure(|layer| layer.seq_init(input, state))
     }
 }
 

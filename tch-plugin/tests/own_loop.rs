@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::{Net, calls, data, turn};
 use profiler_core::SimpleProfiler;
-use tch::nn::{self, Module, ModuleT, OptimizerConfig};
+use tch::nn::{self, Module, ModuleT, OptimizerConfig, RNN};
 use tch::{Device, Tensor, kind::FLOAT_CPU};
 use tch_plugin::prelude::*;
 
@@ -119,4 +119,22 @@ fn layers_are_rows_wherever_they_are_built_in() {
     // The layer itself is within reach, and unmeasured without a profiler.
     assert_eq!(conv("c").ws.size(), [1, 1, 3, 3]);
     assert_eq!(conv("c").into_inner().forward(&input).size(), [1, 1, 6, 6]);
+}
+
+#[test]
+fn recurrent_layers_are_rows_too() {
+    let _turn = turn();
+    let store = nn::VarStore::new(Device::Cpu);
+    let root = &store.root();
+    let lstm = nn::lstm(root / "lstm", 3, 4, Default::default()).profiled(root / "lstm");
+    let gru = nn::gru(root / "gru", 3, 4, Default::default()).profiled("gru");
+    let input = Tensor::ones([2, 5, 3], FLOAT_CPU);
+    let counts = measured(["[module]LSTM: lstm", "[module]GRU: gru"], || {
+        let (output, _) = lstm.seq(&input);
+        assert_eq!(output.size(), [2, 5, 4]);
+        let (again, _) = lstm.seq_init(&input, &lstm.zero_state(2));
+        assert_eq!(again, output, "the same layer");
+        let _ = gru.step(&input.select(1, 0), &gru.zero_state(2));
+    });
+    assert_eq!(counts, [2, 1]);
 }

@@ -9,8 +9,8 @@ use crate::steps::cargo;
 
 /// All that there are: the programs of the package `benches`, the overhead on the digits, and what it
 /// costs to record libtorch's ops.
-pub const PROGRAMS: [&str; 7] =
-    ["scopes", "memory", "tensor", "allocations", "sampler", "digits", "tch"];
+pub const PROGRAMS: [&str; 8] =
+    ["scopes", "memory", "tensor", "allocations", "sampler", "torture", "digits", "tch"];
 
 /// Runs one with the arguments that are meant for it.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {

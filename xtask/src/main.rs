@@ -29,6 +29,8 @@ Usage: cargo xtask <command>
   bench tensor [...]    ten million ops in one window: memory, the table over them, their trace
   bench allocations     what counting an allocation costs, beside dhat
   bench sampler         what one stack sample costs, and a program that is sampled
+  bench torture [...]   hard treatment: millions of scopes, threads, panics, names, kills and forks, with
+                        every count checked (--scale X, --help)
   bench digits [--only NAME]... [--rounds N] [--clock cpu]
                         what profiling costs a training step with candle, tch and Python's Lightning
                         (all of them, or NAME: candle, tch, python, burn); Python's torch is 3 GB

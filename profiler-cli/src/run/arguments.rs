@@ -1,7 +1,7 @@
 //! What `mlprof run` is asked to do.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use profiler_core::spliced::{
     AdvancedSettings, LinesSettings, RunSettings, SamplesSettings, TensorSettings,
@@ -52,7 +52,7 @@ pub struct Arguments {
     /// Where results go.
     #[arg(short, long, value_name = "DIR", default_value = "mlprof-results")]
     pub output: PathBuf,
-    /// Print no tables; they are in the results.
+    /// Print no tables (on standard error); they are in the results.
     #[arg(short, long)]
     pub quiet: bool,
     /// Ops: which steps are recorded, such as wait=1,warmup=1,active=3,repeat=1 (the default where the
@@ -110,7 +110,12 @@ impl Arguments {
     }
 
     /// What is measured in the processes of the program.
-    pub(super) fn settings(&self, selection: &Selection) -> Result<RunSettings, Error> {
+    /// They leave their records in the folder `processes`.
+    pub(super) fn settings(
+        &self,
+        selection: &Selection,
+        processes: &Path,
+    ) -> Result<RunSettings, Error> {
         let directory = std::path::absolute(&self.output).unwrap_or_else(|_| self.output.clone());
         let frameworks = selection.rule_files().iter().map(|rules| rules.framework.clone());
         if let Some(schedule) = &self.schedule {
@@ -146,6 +151,7 @@ impl Arguments {
             allocations: !self.memory.is_empty(),
             directory,
             prints: !self.quiet,
+            processes: Some(processes.to_owned()),
             frameworks: frameworks.collect(),
             tensor,
             advanced,

@@ -20,6 +20,24 @@ fn current<'a>(
     records.iter().filter(is_current)
 }
 
+/// Those of crates of which something is selected.
+pub fn concerned<'a>(
+    plan: &'a Plan,
+    records: &'a [CrateRecord],
+) -> impl Iterator<Item = &'a CrateRecord> {
+    current(plan, records).filter(|record| plan.selection.concerns(&record.crate_name))
+}
+
+/// The patterns that match no function of any crate.
+pub fn unmatched(plan: &Plan, records: &[CrateRecord]) -> Vec<String> {
+    let seen = || current(plan, records).flat_map(|record| &record.seen);
+    let patterns = plan.selection.patterns();
+    patterns
+        .filter(|pattern| !seen().any(|path| pattern.matches_text(path)))
+        .map(|pattern| format!("`{}`", pattern.text()))
+        .collect()
+}
+
 /// Tells of patterns that have chosen nothing, with what may have been meant.
 pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     let current: Vec<_> = current(plan, records).collect();
@@ -54,9 +72,7 @@ pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
 
 /// Lists all functions with hooks, and those that were left out.
 pub fn explain(plan: &Plan, records: &[CrateRecord]) {
-    let concerned =
-        current(plan, records).filter(|record| plan.selection.concerns(&record.crate_name));
-    for record in concerned {
+    for record in concerned(plan, records) {
         say(&format!("crate {} (package {})", record.crate_name, record.package));
         if let Some(reason) = &record.unspliced {
             say("  built without hooks:");

@@ -2,8 +2,11 @@
 
 mod arguments;
 mod chained;
+mod child;
 mod explain;
 pub mod plan;
+mod processes;
+mod reasons;
 pub mod record;
 mod results;
 mod target;
@@ -18,6 +21,7 @@ use profiler_core::output::TemporaryFolder;
 use profiler_core::spliced::RUN_VARIABLE;
 
 pub use arguments::Arguments;
+use child::Ended;
 use plan::{PLAN_VARIABLE, Plan};
 use record::CrateRecord;
 
@@ -82,7 +86,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let folder = target.join("mlprof-state");
     let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };
     let runtime = runtime::install(&folder).map_err(in_target)?;
-    let settings = arguments.settings(&selection)?;
+    // Of this process alone, also where others in containers have its number. Gone at the end.
+    let session = TemporaryFolder::within(&folder).map_err(in_target)?;
+    let processes = session.path().join("processes");
+    let settings = arguments.settings(&selection, &processes)?;
     let plan = Plan {
         selection,
         tracks_allocations: settings.measures_memory(),
@@ -91,8 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
         folder: folder.clone(),
         chained_wrapper: chained::wrapper(),
     };
-    // Of this process alone, also where others in containers have its number. Gone at the end.
-    let session = TemporaryFolder::within(&folder).map_err(in_target)?;
+    std::fs::create_dir_all(&processes).map_err(in_target)?;
     let results = results::Results::begin(&settings.directory).map_err(|error| Error::Folder {
         path: settings.directory.clone(),
         error,
@@ -105,16 +111,28 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let (plan_file, run_file) = (session.path().join("plan.json"), session.path().join("run.json"));
     plan.write(&plan_file).map_err(in_target)?;
     settings.write(&run_file).map_err(in_target)?;
-    let status = call(arguments, &target, &plan, &plan_file, &run_file);
+    let ended = call(arguments, &target, &plan, &plan_file, &run_file);
+    let was_measured = ended.as_ref().is_ok_and(|ended| processes::tell(&processes, ended));
     drop(session);
-    let status = status?;
+    let status = ended?.status;
     let records: Vec<_> =
         CrateRecord::read_all(&plan.records()).into_iter().map(|(_, record)| record).collect();
     explain::warn_of_unmatched(&plan, &records);
     if arguments.explain {
         explain::explain(&plan, &records);
     }
-    results.tell(status.success());
+    let new = results.new_files();
+    if was_measured {
+        reasons::tell(&settings, &plan, &records, &new);
+    }
+    // A command that failed has said why.
+    if status.success() && !was_measured && new.is_empty() {
+        say(
+            "no process of this command was measured: it must build its programs by cargo, and \
+             run them",
+        );
+    }
+    results.tell(&new);
     Ok(status)
 }
 
@@ -124,21 +142,20 @@ fn call(
     plan: &Plan,
     plan_file: &Path,
     run_file: &Path,
-) -> Result<ExitStatus, Error> {
+) -> Result<Ended, Error> {
     let command = target::redirected(&arguments.command, target);
     let (program, rest) = command.split_first().ok_or(Error::Nothing)?;
     let failed = |error| Error::Command { program: program.to_string_lossy().into_owned(), error };
     let own = std::env::current_exe().map_err(failed)?;
-    let _signals = outlive_signals();
     let flags = documentation_flags(&plan.runtime);
     let build: [&OsStr; 4] =
         [own.as_os_str(), target.as_os_str(), flags.as_ref(), plan_file.as_os_str()];
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(rest)
         .envs(BUILD_VARIABLES.into_iter().zip(build))
-        .env(RUN_VARIABLE, run_file)
-        .status()
-        .map_err(failed)
+        .env(RUN_VARIABLE, run_file);
+    child::run(&mut command).map_err(failed)
 }
 
 /// What is set for cargo, in the order of the values in [`call`].
@@ -154,13 +171,4 @@ fn changed_variables() -> BTreeMap<String, Option<OsString>> {
 fn documentation_flags(runtime: &Path) -> String {
     let before = std::env::var("RUSTDOCFLAGS").unwrap_or_default();
     format!("{before} -Clink-arg={}", runtime.display()).trim().to_owned()
-}
-
-/// Ctrl-C reaches the command as well: it decides what happens, and then there are results to tell
-/// of.
-fn outlive_signals() -> Vec<signal_hook::SigId> {
-    let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
-    let register = |signal| signal_hook::flag::register(signal, flag.clone());
-    signals.into_iter().filter_map(|signal| register(signal).ok()).collect()
 }

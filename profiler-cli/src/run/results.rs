@@ -26,25 +26,22 @@ impl Results {
         Ok(Self { folder: folder.to_owned(), before: files(folder) })
     }
 
-    /// Says what there is now that was not there before.
-    pub fn tell(&self, was_successful: bool) {
-        let new: Vec<_> = files(&self.folder)
+    /// What there is now that was not there before.
+    pub fn new_files(&self) -> Vec<PathBuf> {
+        files(&self.folder)
             .into_iter()
             .filter(|(path, changed)| self.before.get(path) != Some(changed))
             .map(|(path, _)| path)
-            .collect();
+            .collect()
+    }
+
+    /// Says where these files are.
+    pub fn tell(&self, new: &[PathBuf]) {
         if new.is_empty() {
-            // A command that failed has said why.
-            if was_successful {
-                say(
-                    "no process of this command was measured: it must build its programs by cargo, \
-                     and run them",
-                );
-            }
             return;
         }
         say(&format!("{} in {}:", count(new.len()), self.folder.display()));
-        for path in &new {
+        for path in new {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             say(&format!("  {name}"));
         }

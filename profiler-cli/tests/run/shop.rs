@@ -34,8 +34,13 @@ impl From<Output> for Finished {
 
 impl Shop {
     pub fn open() -> Self {
+        Self::copy_of("shop")
+    }
+
+    /// Another program of this folder.
+    pub fn copy_of(program: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shop");
+        let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(program);
         copy(&original, &folder.path().join("shop"));
         Self { folder }
     }

@@ -12,7 +12,7 @@ use self::tree::CallTree;
 use crate::hook::{self, RegionSink};
 use crate::recorder::Recorder;
 use crate::report::{AdvancedReport, Report, prof, pstats};
-use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
+use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 
 /// How many lines of an action's table are shown, as Python's `print_stats` takes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -141,6 +141,10 @@ impl Profiler for AdvancedProfiler {
 
     fn interest(&self) -> Interest {
         Interest::ACTIONS | Interest::FUNCTIONS
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        self.recorder.unbound(work);
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {

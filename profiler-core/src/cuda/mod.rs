@@ -14,7 +14,6 @@ mod events;
 mod library;
 mod occupancy;
 mod properties;
-mod thread;
 mod wait;
 
 use std::sync::atomic::Ordering;

@@ -55,7 +55,7 @@ pub(crate) use shapes::ShapeCache;
 pub(crate) use source::{announce, context_changed, flush, wants_context};
 
 use crate::Interest;
-use crate::active::with_active;
+use crate::active::{with_active, with_active_or_all, with_all};
 
 /// Tells the active profiler of allocated or freed memory, if it wants to know.
 #[inline]
@@ -75,29 +75,48 @@ pub fn label_memory(label: &MemoryLabel) {
 pub fn device_event(event: &DeviceEvent) {
     let is_by_device = matches!(event.method, TimingMethod::Device | TimingMethod::Driver);
     let wanted = if is_by_device { Interest::DEVICE } else { Interest::OPS };
+    if event.method == TimingMethod::Driver {
+        return with_all(wanted, |is_first, profiler| {
+            say_shared(is_first, profiler);
+            profiler.device_event(event);
+        });
+    }
     with_active(wanted, |profiler| profiler.device_event(event));
+}
+
+/// A driver tells of the whole process, and not which training it was.
+fn say_shared(is_first: bool, profiler: &dyn crate::Profiler) {
+    if is_first {
+        profiler.note(
+            "kernels, copies and calls that a driver tells of are those of the whole process, in \
+             which more than one profiler was active",
+        );
+    }
 }
 
 /// Tells the active profiler what a device's counter showed, if it wants to know of devices. May be
 /// called at any time, by any thread.
 pub fn counter(sample: &CounterSample) {
-    with_active(Interest::DEVICE, |profiler| profiler.device_counter(sample));
+    with_all(Interest::DEVICE, |_, profiler| profiler.device_counter(sample));
 }
 
 /// Tells the active profiler of a call to a driver that was made before, if it records ops.
 pub fn driver_call(call: &DriverCall) {
-    with_active(Interest::OPS, |profiler| profiler.driver_call(call));
+    with_all(Interest::OPS, |is_first, profiler| {
+        say_shared(is_first, profiler);
+        profiler.driver_call(call);
+    });
 }
 
 /// Tells the active profiler of memory of a device that was allocated or freed before, if it wants to
 /// know.
 pub fn past_memory(change: &PastMemoryChange) {
-    with_active(Interest::MEMORY, |profiler| profiler.past_memory(change));
+    with_all(Interest::MEMORY, |_, profiler| profiler.past_memory(change));
 }
 
 /// Tells the active profiler what a reader of its report must know, if it records ops.
 pub fn note(text: &str) {
-    with_active(Interest::OPS, |profiler| profiler.note(text));
+    with_active_or_all(Interest::OPS, |profiler| profiler.note(text));
 }
 
 /// What the active profiler wants now. *Cost*: one relaxed load.

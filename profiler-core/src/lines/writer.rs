@@ -4,12 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::LineProfiler;
-use crate::allocation::uncounted;
 use crate::output::{say, write_whole};
+use crate::own_thread;
 use crate::report::Report;
 
 /// Writes the report of a [`LineProfiler`] until it is dropped. A reader of the file finds the last
@@ -41,19 +41,17 @@ impl PeriodicWriter {
         let path = path.into();
         let interval = interval.max(Duration::from_millis(1));
         let work = move || {
-            uncounted(|| {
-                let mut has_warned = false;
-                while end.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                    if let Err(error) = write(&profiler, &path)
-                        && !std::mem::replace(&mut has_warned, true)
-                    {
-                        let path = path.display();
-                        say(format_args!("mlprof: cannot write {path}: {error}. (Said once.)"));
-                    }
+            let mut has_warned = false;
+            while end.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                if let Err(error) = write(&profiler, &path)
+                    && !std::mem::replace(&mut has_warned, true)
+                {
+                    let path = path.display();
+                    say(format_args!("mlprof: cannot write {path}: {error}. (Said once.)"));
                 }
-            });
+            }
         };
-        let thread = Builder::new().name("mlprof-lines".to_owned()).spawn(work)?;
+        let thread = own_thread::spawn("mlprof-lines", work)?;
         Ok(Self { until: Some(until), thread: Some(thread) })
     }
 }

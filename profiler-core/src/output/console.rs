@@ -12,6 +12,11 @@ impl Console<'static> {
     pub(super) fn standard() -> Self {
         Self { stdout: Box::new(io::stdout()), stderr: Box::new(io::stderr()) }
     }
+
+    /// Everything to standard error.
+    pub(super) fn standard_error() -> Self {
+        Self { stdout: Box::new(io::stderr()), stderr: Box::new(io::stderr()) }
+    }
 }
 
 impl<'streams> Console<'streams> {

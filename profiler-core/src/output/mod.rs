@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::report::label;
 use crate::{Report, RunContext, Stage};
 use console::Console;
 pub use console::say;
@@ -38,6 +39,7 @@ pub struct Output {
     filename: Option<String>,
     writes_json: bool,
     always_prints: bool,
+    prints_to_stderr: bool,
     state: Mutex<State>,
 }
 
@@ -49,6 +51,8 @@ struct State {
     reported: Option<Stage>,
     run: Option<RunContext>,
     has_warned: bool,
+    /// What has to be said besides the report's own notes.
+    notes: Vec<String>,
     /// Which action each file name of [`Output::write_file`] was given to.
     owners: HashMap<String, Option<String>>,
 }
@@ -93,6 +97,25 @@ impl Output {
     pub fn always_print(mut self, prints: bool) -> Self {
         self.always_prints = prints;
         self
+    }
+
+    /// Whether what is printed goes to standard error, so that standard output is the program's alone.
+    #[must_use]
+    pub fn print_to_stderr(mut self, goes_there: bool) -> Self {
+        self.prints_to_stderr = goes_there;
+        self
+    }
+
+    /// Adds a note to the reports that are delivered from here on, below their own.
+    pub fn note(&self, note: impl Into<String>) {
+        self.state().notes.push(note.into());
+    }
+
+    fn console(&self) -> Console<'static> {
+        match self.prints_to_stderr {
+            true => Console::standard_error(),
+            false => Console::standard(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -296,13 +319,15 @@ pub fn write_file(
 /// Where the file cannot be written, standard error hears of it once and the report goes to the
 /// console, whatever the rank.
 pub fn deliver(output: Option<&Output>, report: &str) {
-    deliver_to(output, report, &mut Console::standard());
+    deliver_to(output, report, &mut output.map_or_else(Console::standard, Output::console));
 }
 
 fn deliver_to(output: Option<&Output>, report: &str, console: &mut Console<'_>) {
     if report.is_empty() {
         return;
     }
+    let noted = output.map_or_else(String::new, |output| label::notes(&output.state().notes));
+    let report = &format!("{report}{noted}");
     let Some((output, path)) = output.and_then(|output| Some((output, output.report_path()?)))
     else {
         let run = output.map_or_else(RunContext::from_environment, Output::run);
@@ -323,7 +348,9 @@ fn deliver_to(output: Option<&Output>, report: &str, console: &mut Console<'_>) 
 /// Writes `report` as JSON beside the text, if `output` is to have that.
 pub(crate) fn deliver_json(output: Option<&Output>, report: impl FnOnce() -> Option<Report>) {
     let Some(output) = output.filter(|output| output.writes_json) else { return };
-    if let Some(Ok(json)) = report().map(|report| report.to_json()) {
+    let Some(mut report) = report() else { return };
+    report.header_mut().notes.extend(output.state().notes.iter().cloned());
+    if let Ok(json) = report.to_json() {
         output.write_file(None, "json", json.as_bytes());
     }
 }

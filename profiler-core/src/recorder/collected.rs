@@ -1,11 +1,13 @@
 //! What a report is made of.
 
+use std::sync::Arc;
+
 use super::regions::{self, Regions};
 use super::stack::Open;
-use crate::Stage;
 use crate::clock::Rate;
 use crate::report::regions::DeviceRegion;
 use crate::startup::ProcessStartup;
+use crate::{Stage, Unbound};
 
 /// One thread of one session, or the ended threads of one name.
 pub(crate) struct Part<S> {
@@ -30,6 +32,8 @@ pub(crate) struct Collected<S> {
     /// Regions of devices, by the stage inside the reported one that they belong to.
     pub(crate) regions: Vec<(Option<Stage>, Regions)>,
     pub(crate) lost: u64,
+    /// What was told to nobody while the profiler was active.
+    pub(crate) unbound: Vec<Arc<Unbound>>,
 }
 
 /// All parts of the threads of one name.

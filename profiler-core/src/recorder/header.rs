@@ -25,6 +25,7 @@ pub(crate) fn header<S>(
             collected.lost
         ));
     }
+    notes.extend(collected.unbound.iter().filter_map(|unbound| unbound.note()));
     for (_, regions) in &collected.regions {
         notes.extend(regions.notes());
     }

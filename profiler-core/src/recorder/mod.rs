@@ -30,7 +30,7 @@ use self::stack::Stack;
 use crate::clock::{Clock, Rate};
 use crate::forking::{self, apart_from_forks};
 use crate::startup;
-use crate::{Action, NeverStarted, Stage};
+use crate::{Action, NeverStarted, Stage, Unbound};
 
 /// No thread's table is of this session.
 const NO_SESSION: u64 = u64::MAX;
@@ -237,6 +237,8 @@ impl<T: Table> Recorder<T> {
         if let Some(again) = sessions.running.iter().position(|run| run.stage == Some(stage)) {
             sessions.running.truncate(again);
         }
+        let outer = sessions.running.last();
+        let unbound = outer.map(|outer| outer.unbound.clone()).unwrap_or_default();
         let is_adopted = match sessions.running.last_mut() {
             Some(outside) if outside.stage.is_none() => {
                 let has_records = !outside.is_idle();
@@ -250,7 +252,10 @@ impl<T: Table> Recorder<T> {
             _ => false,
         };
         if !is_adopted {
-            sessions.running.push(Session::new(Some(stage), now));
+            let mut session = Session::new(Some(stage), now);
+            session.unbound = unbound;
+            session.unbound.retain(|unbound| !unbound.is_over());
+            sessions.running.push(session);
         }
         sessions.finished = None;
         self.publish(&sessions);
@@ -282,6 +287,13 @@ impl<T: Table> Recorder<T> {
         self.publish(&sessions);
     }
 
+    /// What is told to nobody while the profiler is active; said in the report of the running stage.
+    pub(crate) fn unbound(&self, work: &Arc<Unbound>) {
+        if let Some(running) = self.sessions().running.last_mut() {
+            running.unbound.push(work.clone());
+        }
+    }
+
     fn publish(&self, sessions: &Sessions<T>) {
         if let Some(session) = sessions.running.last() {
             self.session.store(session.number, Ordering::Release);
@@ -308,6 +320,7 @@ impl<T: Table> Recorder<T> {
         let startup = session.startup().or_else(|| inside.iter().find_map(Session::startup));
         session.collect_into(&mut parts, None);
         session.add_regions(&mut regions, None);
+        let unbound = session.unbound.clone();
         for session in inside {
             let stage = session.stage;
             session.collect_into(&mut parts, stage);
@@ -322,6 +335,7 @@ impl<T: Table> Recorder<T> {
             parts,
             regions,
             lost: self.lost.load(Ordering::Relaxed),
+            unbound,
         }
     }
 }

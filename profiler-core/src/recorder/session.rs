@@ -7,8 +7,8 @@ use super::Table;
 use super::attach::{ThreadTable, next_number};
 use super::collected::Part;
 use super::regions::Regions;
-use crate::Stage;
 use crate::startup::ProcessStartup;
+use crate::{Stage, Unbound};
 
 /// Ended threads are kept apart by name up to this many names, so that memory does not grow with
 /// the number of threads.
@@ -33,6 +33,8 @@ pub(super) struct Session<T: Table> {
     pub(super) ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
     /// Regions of devices, which are no thread's.
     pub(super) regions: Regions,
+    /// What was told to nobody while the profiler was active.
+    pub(super) unbound: Vec<Arc<Unbound>>,
     /// Stages inside this one that are over.
     pub(super) inner: Vec<Session<T>>,
 }
@@ -63,6 +65,7 @@ impl<T: Table> Session<T> {
             tables: Vec::new(),
             ended_threads: HashMap::new(),
             regions: Regions::default(),
+            unbound: Vec::new(),
             inner: Vec::new(),
         }
     }

@@ -26,6 +26,11 @@ pub(super) fn one_line(sentence: &str) -> String {
     escaped(sentence, usize::MAX)
 }
 
+/// Notes below a report.
+pub(crate) fn notes(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("Note: {}\n", one_line(note))).collect()
+}
+
 fn escaped(name: &str, longest: usize) -> String {
     let mut shown = String::new();
     let mut characters = 0;

@@ -85,9 +85,7 @@ pub(super) fn append_remarks(text: &mut String, open: &[OpenAction], notes: &[St
         // Writing into a string cannot fail.
         let _ = writeln!(text, "Still running: {action} on {thread} for {elapsed_seconds:.3} s");
     }
-    for note in notes {
-        let _ = writeln!(text, "Note: {}", label::one_line(note));
-    }
+    text.push_str(&label::notes(notes));
 }
 
 fn paint_extended(

@@ -137,6 +137,18 @@ impl Report {
         }
     }
 
+    /// The same, to add notes to it.
+    pub fn header_mut(&mut self) -> &mut ReportHeader {
+        match self {
+            Self::Simple(report) => &mut report.header,
+            Self::Advanced(report) => &mut report.header,
+            Self::Tensor(report) => &mut report.header,
+            Self::Memory(report) => &mut report.header,
+            Self::Lines(report) => &mut report.header,
+            Self::Samples(report) => &mut report.header,
+        }
+    }
+
     /// The report as indented JSON, laid out as the [module](self) says.
     ///
     /// # Errors

@@ -100,14 +100,24 @@ impl Samples {
     /// The stacks of work as lines of `action;function;function ticks`, outermost first, in
     /// alphabetical order: what `flamegraph.pl`, inferno and speedscope read.
     pub fn folded_stacks(&self) -> Vec<String> {
+        self.folded(|node| node.working_ticks)
+    }
+
+    /// The same of waiting: who waited where, and for whom.
+    pub fn folded_waiting(&self) -> Vec<String> {
+        self.folded(|node| node.waiting_ticks)
+    }
+
+    fn folded(&self, ticks: impl Fn(&StackNode) -> u64) -> Vec<String> {
         let mut names: Vec<String> = Vec::with_capacity(self.stacks.len());
         let mut lines = Vec::new();
         for node in &self.stacks {
             let above = node.parent.and_then(|parent| names.get(parent as usize));
             let own = crate::trace::flame::frame_name(&self.name_of(node));
             let name = above.map_or_else(|| own.clone(), |above| format!("{above};{own}"));
-            if node.working_ticks > 0 {
-                lines.push(format!("{name} {}", node.working_ticks));
+            let ticks = ticks(node);
+            if ticks > 0 {
+                lines.push(format!("{name} {ticks}"));
             }
             names.push(name);
         }

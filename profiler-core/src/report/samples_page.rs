@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::advanced::ActionProfile;
-use super::label::{one_line, shown};
+use super::label::{notes, shown};
 use super::lightning::title;
 use super::number::{duration, grouped, share};
 use super::samples::{ActionSamples, SampledCode, SampledFunction, Samples, SamplesReport};
@@ -29,6 +29,7 @@ pub fn paint(report: &SamplesReport) -> String {
         text.push_str(&table(&report.samples, action));
     }
     paint_threads(&mut text, &report.samples);
+    text.push_str(&notes(&report.header.notes));
     text
 }
 
@@ -94,9 +95,7 @@ pub fn heading(samples: &Samples) -> String {
     } else {
         text.push_str("Sampled     nothing\n");
     }
-    for note in &samples.notes {
-        let _ = writeln!(text, "Note: {}", one_line(note));
-    }
+    text.push_str(&notes(&samples.notes));
     text
 }
 

@@ -13,7 +13,7 @@ use self::table::SimpleTable;
 use crate::hook::{self, RegionSink};
 use crate::recorder::Recorder;
 use crate::report::{Report, SimpleReport, detailed, lightning};
-use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage};
+use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
 /// `"simple"`.
@@ -107,6 +107,10 @@ impl Profiler for SimpleProfiler {
 
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
         Some(self.recorder.region_sink())
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        self.recorder.unbound(work);
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {

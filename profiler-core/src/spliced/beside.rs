@@ -6,6 +6,7 @@ use std::time::Duration;
 #[cfg(feature = "sampling")]
 use super::settings::SamplesSettings;
 use super::settings::{LinesSettings, RunSettings};
+use super::nothing;
 use super::sink::{self, wanted};
 use crate::lines::{LineProfiler, PeriodicWriter};
 use crate::report::{lines_memory, lines_text};
@@ -63,20 +64,17 @@ impl Beside {
         self.lines.is_some() || samples
     }
 
-    /// Delivers everything; how many reports there were.
-    pub(super) fn finish(self) -> usize {
-        let mut delivered = 0;
+    /// Delivers everything, with these notes.
+    pub(super) fn finish(self, notes: &[String]) {
         #[cfg(feature = "sampling")]
         if let Some(Samples { sampler, output }) = self.samples {
             let report = sampler.stop();
             let text = crate::report::samples_page::paint(&report);
-            deliver(&output, Report::Samples(report), &text);
-            delivered += 1;
+            deliver(&output, Report::Samples(report), &text, notes);
         }
         if let Some(lines) = self.lines {
-            delivered += usize::from(lines.finish());
+            lines.finish(notes);
         }
-        delivered
     }
 }
 
@@ -97,14 +95,10 @@ impl Lines {
         Self { profiler, writer, settings: settings.clone(), output }
     }
 
-    /// False if no line was hit.
-    fn finish(self) -> bool {
+    fn finish(self, notes: &[String]) {
         sink::want(wanted::LINES, false);
         drop(self.writer);
         let report = self.profiler.report();
-        if report.functions.is_empty() {
-            return false;
-        }
         let mut text = String::new();
         if self.settings.time {
             let default = lines_text::LinesOptions::default();
@@ -116,8 +110,7 @@ impl Lines {
         if self.settings.memory {
             text += &lines_memory::paint(&report, MEMORY_PRECISION);
         }
-        deliver(&self.output, Report::Lines(report), &text);
-        true
+        deliver(&self.output, Report::Lines(report), &text, notes);
     }
 }
 
@@ -136,7 +129,11 @@ impl Samples {
     }
 }
 
-fn deliver(to: &Output, report: Report, text: &str) {
+fn deliver(to: &Output, report: Report, text: &str, notes: &[String]) {
+    notes.iter().for_each(|note| to.note(note));
+    if !nothing::has_numbers(&report) {
+        to.note(nothing::reason(&report));
+    }
     output::deliver(Some(to), text);
     output::deliver_json(Some(to), || Some(report));
 }

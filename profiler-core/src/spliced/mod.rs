@@ -13,13 +13,18 @@
 //!
 //! *From the outside*: the environment variable [`RUN_VARIABLE`] names a file of [`RunSettings`].
 //! They are read before `main`. The results come when the process ends: by returning from `main`,
-//! by `exit`, and by SIGINT or SIGTERM where the program has no handler of its own. A process that
-//! is killed otherwise leaves what was written until then.
+//! by `exit`, by a fault or `abort`, and by SIGINT, SIGTERM, SIGHUP or SIGQUIT where the program has
+//! no handler of its own. Who ends otherwise (`_exit`, SIGKILL, `exec`) leaves what was written until
+//! then, and a [record](ProcessRecord) by which `mlprof run` sees that there is more.
 //!
 //! *Cost* of a spliced function while nobody wants to know: one relaxed load. Linux only so far: on
 //! other systems nothing registers.
 
 mod beside;
+#[cfg(target_os = "linux")]
+mod crash;
+mod nothing;
+mod process_record;
 mod run;
 mod settings;
 mod signals;
@@ -29,6 +34,8 @@ mod site;
 #[cfg(target_os = "linux")]
 mod registration;
 
+pub use nothing::has_numbers;
+pub use process_record::{ProcessRecord, ProgramRecord};
 pub(crate) use run::with_run;
 pub use run::{has_ops_of, profiler_of_run};
 pub use settings::{

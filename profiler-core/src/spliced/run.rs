@@ -3,16 +3,18 @@
 use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::beside::Beside;
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
-use super::{signals, sink};
+use super::{nothing, process_record, signals, sink};
+use crate::active::{activate_beside, hands_on};
 use crate::advanced::LineCountRestriction;
 use crate::allocation::AllocationProfiler;
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
-use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, activate};
+use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler};
 
 /// What is measured in this process because `mlprof run` said so.
 struct Run {
@@ -24,11 +26,12 @@ struct Run {
     profiler: Option<Arc<dyn Profiler>>,
     activated: Option<Activated>,
     beside: Beside,
-    /// Profilers of the program together with this one.
-    combined: Vec<Weak<dyn Profiler>>,
 }
 
 static RUN: Mutex<Option<Run>> = Mutex::new(None);
+
+/// How often this process was forked.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
 fn lock() -> MutexGuard<'static, Option<Run>> {
     RUN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,6 +47,9 @@ pub(super) fn start() {
         Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
     };
     restore_environment(&settings);
+    if let Some(folder) = &settings.processes {
+        process_record::begin(folder);
+    }
     let parts = match make(&settings) {
         Ok(parts) => parts,
         Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
@@ -51,10 +57,10 @@ pub(super) fn start() {
     let profiler = Several::of(parts.clone());
     sink::want(sink::wanted::STEPS, settings.tensor.is_some());
     sink::want(sink::wanted::ALLOCATIONS, settings.measures_memory());
-    let activated = profiler.clone().map(activate);
+    let activated = profiler.clone().map(activate_beside);
     let beside = Beside::start(&settings, |what| output(&settings, what));
     if profiler.is_none() && !beside.is_any() {
-        return;
+        return process_record::reported();
     }
     *lock() = Some(Run {
         process: std::process::id(),
@@ -63,10 +69,9 @@ pub(super) fn start() {
         profiler,
         activated,
         beside,
-        combined: Vec::new(),
     });
     at_exit();
-    signals::watch(finish);
+    signals::watch(|signal| finish(Some(signal)));
 }
 
 /// What `mlprof run` told cargo is not meant for the program.
@@ -98,8 +103,15 @@ fn is_part_of_a_build() -> bool {
 #[cfg(unix)]
 fn at_exit() {
     extern "C" fn exiting() {
-        finish();
+        #[cfg(target_os = "linux")]
+        super::crash::let_die();
+        finish(None);
     }
+    extern "C" fn forked() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: the handler only counts. It fails only without memory: then nothing is said of forks.
+    unsafe { libc::pthread_atfork(None, Some(forked), None) };
     // SAFETY: the function is there as long as the library is, from which it is removed when that is
     // unloaded, and does not unwind.
     let refused = unsafe { libc::atexit(exiting) } != 0;
@@ -135,6 +147,7 @@ fn output(settings: &RunSettings, what: &str) -> Output {
         .filename(format!("{program}-{}-{what}", std::process::id()))
         .json(true)
         .always_print(settings.prints)
+        .print_to_stderr(true)
 }
 
 fn make_tensor(
@@ -180,22 +193,14 @@ pub fn has_ops_of(framework: &str) -> bool {
 
 /// A profiler that the program has chosen, and the one of the run besides.
 pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    let mut run = lock();
-    let Some(run) = run.as_mut() else { return profiler };
-    let Some(runs_own) = run.profiler.clone() else { return profiler };
-    let is = |known: &Weak<dyn Profiler>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&profiler));
-    run.combined.retain(|known| known.strong_count() > 0);
-    if std::ptr::addr_eq(Arc::as_ptr(&runs_own), Arc::as_ptr(&profiler))
-        || run.combined.iter().any(is)
-    {
-        return profiler;
+    let Some(runs_own) = profiler_of_run() else { return profiler };
+    if hands_on(&profiler, &runs_own) {
+        profiler
+    } else if profiler.is_enabled() {
+        Several::beside(profiler, runs_own)
+    } else {
+        runs_own
     }
-    if !profiler.is_enabled() {
-        return runs_own;
-    }
-    let Some(both) = Several::of(vec![profiler, runs_own.clone()]) else { return runs_own };
-    run.combined.push(Arc::downgrade(&both));
-    both
 }
 
 /// A training step has ended, where no training loop of ours says so itself.
@@ -209,49 +214,83 @@ pub(super) fn step() {
 
 /// Another copy of this crate measures instead: nothing was recorded yet.
 pub(super) fn abandon() {
+    signals::leave();
+    process_record::leave();
     drop(lock().take());
 }
 
-/// Delivers what was not delivered yet. Further calls do nothing.
-fn finish() {
+/// Delivers what was not delivered yet. Further calls do nothing. `signal` is what ends the process,
+/// if that is one.
+fn finish(signal: Option<i32>) {
     let Some(run) = lock().take_if(|run| run.process == std::process::id()) else { return };
     drop(run.activated);
-    let mut delivered = run.beside.finish();
+    let notes = notes(signal);
+    run.beside.finish(&notes);
     for part in &run.parts {
         let part = AssertUnwindSafe(part);
-        match catch_unwind(|| deliver(&***part)) {
-            Ok(something) => delivered += usize::from(something),
-            Err(_) => eprintln!("mlprof: the profiler panicked while it made its report"),
+        if catch_unwind(|| deliver(&***part, &notes)).is_err() {
+            eprintln!("mlprof: the profiler panicked while it made its report");
         }
     }
-    if delivered == 0 {
-        eprintln!("mlprof: process {} has called nothing of what was selected", std::process::id());
-    }
+    process_record::reported();
 }
 
-/// Has a profiler report what it has not reported; false if it never had anything.
-fn deliver(profiler: &dyn Profiler) -> bool {
-    let is_in_a_stage = profiler.output().is_some_and(Output::is_in_a_stage);
-    let Some(report) = profiler.report() else { return false };
-    if report.header().stage.is_some() && !is_in_a_stage {
-        return true; // at the end of its stage
+/// What is to be said of the process's end.
+fn notes(signal: Option<i32>) -> Vec<String> {
+    let signal = signal.map(|signal| {
+        let name = signal_hook::low_level::signal_name(signal);
+        let name = name.map_or_else(|| format!("signal {signal}"), str::to_owned);
+        format!("the process was ended by {name}: numbers are those until then")
+    });
+    let forks = Some(FORKS.load(Ordering::Relaxed)).filter(|forks| *forks > 0).map(|forks| {
+        format!(
+            "the process was forked {forks} times: what forked children did is not in these \
+             numbers"
+        )
+    });
+    signal.into_iter().chain(forks).collect()
+}
+
+/// Has a profiler report what it has not reported.
+fn deliver(profiler: &dyn Profiler, notes: &[String]) {
+    let Some(report) = profiler.report() else { return };
+    let output = profiler.output();
+    let is_in_a_stage = output.is_some_and(Output::is_in_a_stage);
+    let is_of_a_stage = report.header().stage.is_some();
+    if is_of_a_stage && !is_in_a_stage {
+        return; // it came at the end of its stage
     }
-    let is_empty = match &report {
-        Report::Simple(report) => report.actions.is_empty(),
-        Report::Advanced(report) => report.actions.is_empty(),
-        Report::Memory(report) => report.actions.is_empty(),
-        // What is not over is not in it yet.
-        Report::Tensor(_) => false,
-        // They are delivered beside the profilers.
-        Report::Lines(_) | Report::Samples(_) => true,
-    };
-    if is_empty {
-        return false;
+    let is_after_a_stage = output.is_some_and(|output| output.stage().is_some());
+    let has_numbers = nothing::has_numbers(&report);
+    if is_after_a_stage && !is_of_a_stage && !has_numbers && !matches!(report, Report::Tensor(_)) {
+        return; // there was something before
     }
-    // After the last stage: its file is not that of what came later.
-    if let Some(output) = profiler.output().filter(|_| report.header().stage.is_none()) {
-        output.leave_stages();
+    if let Some(output) = output {
+        notes.iter().for_each(|note| output.note(note));
+        if !has_numbers && !is_after_a_stage {
+            output.note(nothing::reason(&report));
+        }
+        note_open(output, &report);
+        // After the last stage: its file is not that of what came later.
+        if !is_of_a_stage {
+            output.leave_stages();
+        }
     }
     profiler.describe();
-    true
+}
+
+/// Calls that did not come to their end are in no row.
+fn note_open(output: &Output, report: &Report) {
+    let open = match report {
+        Report::Simple(report) => &report.open,
+        Report::Advanced(report) => &report.open,
+        Report::Memory(report) => &report.open,
+        Report::Tensor(_) | Report::Lines(_) | Report::Samples(_) => return,
+    };
+    if !open.is_empty() {
+        output.note(format!(
+            "{} calls were still open when the process ended; they are not counted in the rows",
+            open.len()
+        ));
+    }
 }

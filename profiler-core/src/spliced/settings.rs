@@ -21,6 +21,8 @@ pub struct RunSettings {
     pub directory: PathBuf,
     /// Whether tables are printed when the process ends, besides being written.
     pub prints: bool,
+    /// Each process leaves its [record](super::ProcessRecord) here; nobody does if it is missing.
+    pub processes: Option<PathBuf>,
     /// Frameworks whose ops have hooks, as rule files call them.
     pub frameworks: Vec<String>,
     /// The Tensor profiler.

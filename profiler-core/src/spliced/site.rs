@@ -102,6 +102,8 @@ impl Site {
     /// Names and files are copied: the library that the site is in may be unloaded.
     #[cold]
     fn resolve(&self) -> Action {
+        #[cfg(target_os = "linux")]
+        super::crash::main_has_begun();
         // SAFETY: sites are made by spliced code from string literals.
         let (name, file) = unsafe { (self.name.read(), self.file.read()) };
         let kind = self.kind().action_kind();

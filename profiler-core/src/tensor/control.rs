@@ -8,7 +8,7 @@ use super::recording::Recording;
 use super::schedule::StepPhase;
 use super::settings::Settings;
 use crate::recorder::regions::Regions;
-use crate::{RunContext, Stage};
+use crate::{RunContext, Stage, Unbound};
 
 /// All stages that run.
 pub(super) struct Control {
@@ -44,6 +44,8 @@ pub(super) struct StageRun {
     pub(super) files: Vec<PathBuf>,
     /// What could not be done, in words.
     pub(super) notes: Vec<String>,
+    /// What was told to nobody while the profiler was active.
+    pub(super) unbound: Vec<Arc<Unbound>>,
 }
 
 impl StageRun {
@@ -62,6 +64,7 @@ impl StageRun {
             regions: Regions::default(),
             files: Vec::new(),
             notes: Vec::new(),
+            unbound: Vec::new(),
         };
         begun.phase = begun.phase_of_step(settings);
         if begun.phase == StepPhase::Skip
@@ -129,7 +132,9 @@ impl Control {
 
     /// Begins a stage inside those that run; one that is outside of any stage and has nothing is
     /// replaced.
-    pub(super) fn push(&mut self, run: StageRun) {
+    pub(super) fn push(&mut self, mut run: StageRun) {
+        run.unbound.clone_from(&self.top().unbound);
+        run.unbound.retain(|unbound| !unbound.is_over());
         self.running.retain(|outer| outer.stage.is_some() || !outer.is_idle());
         self.running.push(run);
         self.finished = None;

@@ -38,7 +38,7 @@ use crate::hook::{
     PastMemoryChange, RegionSink,
 };
 use crate::{
-    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
+    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage, Unbound,
 };
 
 use control::Control;
@@ -249,6 +249,10 @@ impl Profiler for TensorProfiler {
                 notes.push(text.to_owned());
             }
         });
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        uncounted(|| self.control().top().unbound.push(work.clone()));
     }
 
     fn step(&self) {

@@ -102,6 +102,7 @@ fn notes(run: &StageRun, schedule: Option<Schedule>) -> Vec<String> {
     note_on_devices(&run.profile, &mut notes);
     notes.extend(run.regions.notes());
     notes.extend(run.notes.iter().cloned());
+    notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
     notes
 }
 

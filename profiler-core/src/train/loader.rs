@@ -1,6 +1,6 @@
 //! Where batches come from.
 
-use super::error::Result;
+use super::error::{BoxError, Result};
 
 /// What a loader may want to know when an epoch begins: to shuffle differently each time, and to
 /// give each process its part of the data.
@@ -28,21 +28,26 @@ impl Default for EpochContext {
 /// Gives the batches of one epoch after another.
 ///
 /// Implemented for a `Vec` of batches that can be cloned (cheap for tensors that share their data),
-/// and for closures from an [`EpochContext`] to an iterator:
+/// and for closures from an [`EpochContext`] to an iterator, which may borrow what the closure does:
 ///
 /// ```
 /// use profiler_core::train::{DataLoader, EpochContext, Result};
 ///
-/// fn numbers() -> impl DataLoader<usize> {
-///     |context: &EpochContext| {
-///         let first = context.epoch * 10;
-///         (first..first + 10).map(Ok)
-///     }
+/// fn numbers(data: &[usize]) -> impl DataLoader<usize> {
+///     |context: &EpochContext| data.iter().copied().skip(context.epoch).map(Ok)
 /// }
 /// ```
 ///
+/// For a closure whose iterator has errors of another type, as that of a framework's own data set,
+/// there is [`loader_fn`].
+///
 /// A loader that works ahead on threads of its own starts them in [`batches`](Self::batches) and
 /// lets them end when the iterator is dropped: an epoch may be left early.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` gives no batches of type `{Batch}`",
+    note = "a loader is a `Vec` of batches, a closure `|_: &EpochContext| …` that returns an iterator \
+            of `profiler_core::train::Result<{Batch}>`, or `loader_fn(|_| …)` for other errors"
+)]
 pub trait DataLoader<Batch> {
     /// The batches of an epoch. Called once per epoch, measured as `train_dataloader`,
     /// `val_dataloader`, `test_dataloader` or `predict_dataloader`; each `next` is measured as
@@ -68,15 +73,102 @@ impl<Batch: Clone> DataLoader<Batch> for Vec<Batch> {
     }
 }
 
-impl<Batch, Batches, Make> DataLoader<Batch> for Make
+impl<Batch, Make> DataLoader<Batch> for Make
 where
-    Make: Fn(&EpochContext) -> Batches,
-    Batches: Iterator<Item = Result<Batch>> + 'static,
+    Make: MakeEpoch,
+    Make::Epoch: Iterator<Item = Result<Batch>>,
 {
     fn batches<'loader>(
         &'loader self,
         context: &EpochContext,
     ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + 'loader>> {
-        Ok(Box::new(self(context)))
+        Ok(Box::new(self.make_epoch(context)))
+    }
+}
+
+/// Closures from an [`EpochContext`] to an iterator. As a projection of the closure's type the
+/// iterator's lives as long as the closure does, which a type parameter of its own could not say.
+pub trait MakeEpoch {
+    /// The iterator.
+    type Epoch;
+
+    /// Calls the closure.
+    fn make_epoch(&self, context: &EpochContext) -> Self::Epoch;
+}
+
+impl<Make: Fn(&EpochContext) -> Epoch, Epoch> MakeEpoch for Make {
+    type Epoch = Epoch;
+
+    fn make_epoch(&self, context: &EpochContext) -> Epoch {
+        self(context)
+    }
+}
+
+/// A [`DataLoader`] of a closure that makes an iterator for each epoch, with errors of any type: that
+/// of candle's and tch's own data sets, for example.
+///
+/// ```
+/// use profiler_core::train::loader_fn;
+/// # use profiler_core::train::DataLoader;
+///
+/// let lines = String::from("1\n2\n3");
+/// let loader = loader_fn(|_epoch| lines.lines().map(str::parse::<u64>));
+/// // trainer.fit(&mut module, &loader, None)?;
+/// # let batches: Result<Vec<u64>, _> = loader.batches(&Default::default()).unwrap().collect();
+/// # assert_eq!(batches.unwrap(), [1, 2, 3]);
+/// ```
+pub fn loader_fn<Batch, Epoch, E>(
+    make: impl Fn(&EpochContext) -> Epoch,
+) -> impl DataLoader<Batch>
+where
+    Epoch: Iterator<Item = Result<Batch, E>>,
+    E: Into<BoxError>,
+{
+    move |context: &EpochContext| make(context).map(|batch| batch.map_err(Into::into))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What frameworks' own data sets look like: an iterator with a lifetime, and errors of theirs.
+    struct Windows<'data> {
+        data: &'data [u32],
+        size: usize,
+    }
+
+    impl Iterator for Windows<'_> {
+        type Item = Result<Vec<u32>, std::fmt::Error>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            let (window, rest) = self.data.split_at_checked(self.size)?;
+            self.data = rest;
+            Some(if window.contains(&13) { Err(std::fmt::Error) } else { Ok(window.to_vec()) })
+        }
+    }
+
+    fn all<Batch>(loader: &dyn DataLoader<Batch>, epoch: usize) -> Result<Vec<Batch>> {
+        loader.batches(&EpochContext { epoch, ..EpochContext::default() })?.collect()
+    }
+
+    #[test]
+    fn a_closure_lends_its_iterators_what_it_borrows() {
+        let data: Vec<u32> = (0..6).collect();
+        let numbers = |context: &EpochContext| data.iter().skip(context.epoch * 3).map(Ok);
+        assert_eq!(all(&numbers, 1).expect("no errors"), [&3, &4, &5]);
+        let windows = |_: &EpochContext| {
+            Windows { data: &data, size: 2 }.map(|window| window.map_err(BoxError::from))
+        };
+        assert_eq!(all(&windows, 0).expect("no errors"), [[0, 1], [2, 3], [4, 5]]);
+    }
+
+    #[test]
+    fn errors_of_an_iterator_keep_their_type() {
+        let data = [1, 2, 13, 14];
+        let loader = loader_fn(|context| Windows { data: &data[context.epoch..], size: 2 });
+        let error = all::<Vec<u32>>(&loader, 0).expect_err("13 is refused");
+        assert!(error.is::<std::fmt::Error>(), "{error}");
+        let mut batches = loader.batches(&EpochContext::default()).expect("made");
+        assert_eq!(batches.next().expect("two windows").expect("no 13 in it"), [1, 2]);
     }
 }

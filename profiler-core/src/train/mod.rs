@@ -117,7 +117,7 @@ mod trainer;
 pub use callback::Callback;
 pub use error::{BoxError, Place, Result, TrainError};
 pub use limit::{Interval, Limit};
-pub use loader::{DataLoader, EpochContext};
+pub use loader::{DataLoader, EpochContext, MakeEpoch, loader_fn};
 pub use module::TrainModule;
 pub use optimizer::{LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};

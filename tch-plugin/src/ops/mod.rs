@@ -2,10 +2,23 @@
 //! (`"tensor"`).
 //!
 //! libtorch calls what is registered here at the beginning and the end of every op, with its name,
-//! inputs and the number that ties a node of autograd to its forward op. Whatever this crate makes
-//! ([`TchOptimizer`](crate::TchOptimizer), [`TensorLoader`](crate::TensorLoader), profiled layers
-//! and optimizers, [`MoveTo`](crate::MoveTo)) calls [`install`]; a program that uses none of them
-//! calls it itself, once, before it activates a profiler.
+//! inputs and the number that ties a node of autograd to its forward op. A program has this by being
+//! linked with this crate, which it is if it uses anything of it; one that does not writes
+//! `use tch_plugin as _;`:
+//!
+//! ```
+//! use profiler_core::prelude::*;
+//! use tch::{Tensor, kind::FLOAT_CPU};
+//! use tch_plugin as _;
+//!
+//! let profiler = std::sync::Arc::new(TensorProfiler::new().without_schedule());
+//! let active = activate(profiler.clone());
+//! let ones = Tensor::ones([2, 2], FLOAT_CPU);
+//! let _ = ones.matmul(&ones);
+//! profiler.teardown(None);
+//! drop(active);
+//! assert!(profiler.summary().contains("aten::matmul"));
+//! ```
 //!
 //! *What it measures*: on a CPU the work of an op; on an accelerator the time to queue it. An op
 //! that others are part of (`aten::linear`) is recorded with them inside. Ops that libtorch ends on
@@ -46,6 +59,8 @@ mod foreign;
 mod labels;
 #[cfg(records_ops)]
 mod names;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod registration;
 #[cfg(records_ops)]
 mod thread;
 
@@ -56,8 +71,8 @@ use profiler_core::hook::{self, Source};
 
 pub(crate) use labels::{StateKept, follow, label_input, label_variables};
 
-/// Has libtorch's ops recorded whenever a profiler wants them. Call it as often as you like; the
-/// first call counts.
+/// Has libtorch's ops recorded whenever a profiler wants them. On Linux and macOS this has happened
+/// before `main`; calling it again does nothing.
 ///
 /// ```
 /// use std::sync::Arc;

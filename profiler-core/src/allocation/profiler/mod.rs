@@ -3,14 +3,14 @@
 mod summarize;
 mod table;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies, uncounted};
 use crate::recorder::Recorder;
 use crate::report::{MemoryReport, Report, memory};
-use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
+use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 
 /// Counts what every action and function allocates and frees, says who allocated what was alive when
 /// the process had most, and what is left over at the end.
@@ -204,6 +204,10 @@ impl Profiler for AllocationProfiler {
 
     fn interest(&self) -> Interest {
         self.interest
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        uncounted(|| self.recorder.unbound(work));
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {

@@ -9,7 +9,8 @@ use super::nvml::{self, Board, NoCounters};
 use super::settings::Settings;
 use super::{State, Wish};
 use crate::Interest;
-use crate::cuda::{ending, thread};
+use crate::cuda::ending;
+use crate::own_thread;
 use crate::forking::apart_from_forks;
 use crate::hook::{self, CounterSample};
 
@@ -31,7 +32,7 @@ pub(super) fn is_wanted() -> bool {
 
 /// Starts the thread, for the rest of the process.
 pub(super) fn start() -> io::Result<Thread> {
-    thread::start("mlprof-device-counters", run)
+    Ok(own_thread::spawn("mlprof-device-counters", run)?.thread().clone())
 }
 
 fn run() {

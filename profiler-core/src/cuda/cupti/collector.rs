@@ -15,7 +15,8 @@ use super::unavailable::Unavailable;
 use crate::Interest;
 use crate::allocation::uncounted;
 use crate::cuda::events::set_numbering;
-use crate::cuda::{ending, thread};
+use crate::cuda::ending;
+use crate::own_thread;
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(Buffers::new);
 
@@ -115,7 +116,7 @@ impl Collector {
         set_numbering(numbers_of);
         let delivery: &'static Mutex<Delivery> =
             Box::leak(Box::new(Mutex::new(Delivery::new(functions))));
-        let started = thread::start("mlprof-cupti", move || read_buffers(functions, delivery));
+        let started = own_thread::spawn("mlprof-cupti", move || read_buffers(functions, delivery));
         started.map_err(|error| Unavailable::Failed {
             function: "starting a thread",
             name: error.to_string(),

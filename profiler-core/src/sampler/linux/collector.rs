@@ -1,6 +1,6 @@
 //! Gives timers to threads, and gathers what their handlers note.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -11,6 +11,7 @@ use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
 use super::tree::Tree;
 use super::world::{Libraries, World};
+use crate::own_thread::NAME_PREFIX;
 use crate::sampler::{SamplerError, SamplerSettings, scopes};
 
 /// A thread that has used no more processor time than this since it became idle still waits: that
@@ -25,8 +26,8 @@ pub(super) struct Collector {
     signal: Option<Signal>,
     slots: Slots,
     members: HashMap<i32, Member>,
-    /// Threads that are not to be sampled: the collector's own.
-    left_out: Option<i32>,
+    /// Threads that are not to be sampled: ours, the collector's own among them.
+    left_out: HashSet<i32>,
     libraries: Libraries,
     /// Worlds that handlers may still look at, and the slots where they may.
     retired: Vec<(*mut World, Vec<&'static Slot>)>,
@@ -91,7 +92,7 @@ impl Collector {
             signal: None,
             slots: Slots::new(),
             members: HashMap::new(),
-            left_out: None,
+            left_out: HashSet::new(),
             libraries,
             retired: Vec::new(),
             running: 0,
@@ -110,11 +111,6 @@ impl Collector {
         (self.settings.hz as usize * 8).next_power_of_two().clamp(4096, 1 << 16)
     }
 
-    pub(super) fn leave_out(&mut self, thread: i32) {
-        self.left_out = Some(thread);
-        self.let_go(thread);
-    }
-
     pub(super) fn enter_session(&mut self, running: u64, alive: &[u64]) {
         self.drain();
         self.running = running;
@@ -126,6 +122,7 @@ impl Collector {
     /// Looks for new threads and ended ones, takes what was sampled, and looks after idle threads.
     pub(super) fn round(&mut self) {
         self.find_threads();
+        self.refresh_names();
         self.drain();
         self.look_after_idle_threads();
         self.free_worlds();
@@ -159,11 +156,12 @@ impl Collector {
         // Without a file descriptor to spare nobody is known to have come or gone.
         let Some(threads) = threads() else { return };
         self.members.values_mut().for_each(|member| member.is_present = false);
+        self.left_out.retain(|thread| threads.contains(thread));
         let mut new = Vec::new();
         for thread in threads {
             match self.members.get_mut(&thread) {
                 Some(member) => member.is_present = true,
-                None if Some(thread) != self.left_out => new.push(thread),
+                None if !self.left_out.contains(&thread) => new.push(thread),
                 None => {}
             }
         }
@@ -182,7 +180,30 @@ impl Collector {
         self.hand_out_scopes();
     }
 
+    /// Threads name themselves, most of them when they begin, which may be after they were seen first:
+    /// they are asked again after 1, 2, 4, … rounds.
+    fn refresh_names(&mut self) {
+        for member in self.members.values_mut() {
+            member.rounds += 1;
+            if member.rounds.is_power_of_two() {
+                member.refresh_name();
+            }
+        }
+        let is_ours = |member: &Member| member.name.starts_with(NAME_PREFIX);
+        for (thread, member) in self.members.extract_if(|_, member| is_ours(member)) {
+            // It keeps signals from itself, so that there is no sample.
+            timer::delete(member.timer());
+            member.slot.release();
+            self.left_out.insert(thread);
+        }
+    }
+
     fn adopt(&mut self, thread: i32) {
+        let name = name_of(thread);
+        if name.starts_with(NAME_PREFIX) {
+            self.left_out.insert(thread);
+            return;
+        }
         let Some(slot) = self.slots.take(self.ring_words()) else {
             self.totals.refused += 1;
             return;
@@ -198,7 +219,8 @@ impl Collector {
         let member = Member {
             slot,
             thread,
-            name: name_of(thread),
+            name,
+            rounds: 0,
             tally: Tally { threads: 1, ..Tally::default() },
             place: None,
             idle_until: None,
@@ -231,6 +253,9 @@ impl Collector {
         timer::delete(member.timer());
         member.slot.release();
         self.take_samples(&mut member);
+        if member.name.starts_with(NAME_PREFIX) {
+            return;
+        }
         let is_new = !self.ended.contains_key(&member.name);
         if is_new && self.ended.len() >= MOST_NAMES {
             member.name = "other threads".to_owned();
@@ -299,6 +324,9 @@ impl Collector {
             // A thread may have got its name after its first sample.
             let now = name_of(member.thread);
             let name = if now.is_empty() { member.name.clone() } else { now };
+            if name.starts_with(NAME_PREFIX) {
+                continue;
+            }
             let tally = tallies.entry(name).or_default();
             tally.threads += member.tally.threads;
             tally.working += member.tally.working;

@@ -20,6 +20,8 @@ pub(super) struct Member {
     pub(super) slot: &'static Slot,
     pub(super) thread: i32,
     pub(super) name: String,
+    /// For how many rounds of the collector it is known.
+    pub(super) rounds: u64,
     pub(super) tally: Tally,
     /// Where the last sample was.
     pub(super) place: Option<NodeId>,

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use self::collector::Collector;
 use super::{ReportedSessions, SamplerError, SamplerSettings, scopes};
+use crate::own_thread;
 use crate::report::samples::Samples;
 
 /// How often threads are looked for and samples taken.
@@ -48,8 +49,6 @@ impl Shared {
 
     /// What the sampler's own thread does.
     fn run(&self) {
-        // SAFETY: it only reads.
-        self.collector().leave_out(unsafe { libc::gettid() });
         scopes::listen(Some(std::thread::current()));
         while !self.is_stopping.load(Ordering::Acquire) {
             self.collector().round();
@@ -87,12 +86,7 @@ impl Engine {
             is_stopping: AtomicBool::new(false),
         });
         let running = Arc::clone(&shared);
-        let spawn = || {
-            let builder = std::thread::Builder::new().name("mlprof-sampler".to_owned());
-            builder.spawn(move || running.run())
-        };
-        // Signals are the program's: the thread handles none.
-        match blocking(Signals::All, spawn) {
+        match own_thread::spawn("mlprof-sampler", move || running.run()) {
             Ok(thread) => Ok(Self { shared, process, thread: Mutex::new(Some(thread)) }),
             Err(source) => {
                 shared.collector().stop();
@@ -109,9 +103,9 @@ impl Engine {
         let mut collector = self.shared.collector();
         let found = collector.found();
         // The report is not sampled while it is made, which at a high rate would take for ever.
-        let signals = collector.signal().map_or(Signals::None, Signals::One);
+        let signal = collector.signal();
         drop(collector);
-        blocking(signals, || summarize::summarize(found, of))
+        blocking(signal, || summarize::summarize(found, of))
     }
 
     pub(super) fn enter_session(&self, current: u64, alive: &[u64]) {
@@ -161,24 +155,15 @@ impl Drop for Engine {
     }
 }
 
-/// Signals that wait until later.
-enum Signals {
-    None,
-    One(libc::c_int),
-    All,
-}
-
-/// Calls `work` with signals kept from the calling thread, and from those that it starts.
-fn blocking<T>(signals: Signals, work: impl FnOnce() -> T) -> T {
+/// Calls `work` with this signal, if there is one, kept from the calling thread.
+fn blocking<T>(signal: Option<libc::c_int>, work: impl FnOnce() -> T) -> T {
     // SAFETY: plain structures, for which all-zero is valid: the empty set.
     let (mut blocked, mut before): (libc::sigset_t, libc::sigset_t) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: all are good during the calls.
     unsafe {
-        match signals {
-            Signals::None => {}
-            Signals::One(signal) => drop(libc::sigaddset(&raw mut blocked, signal)),
-            Signals::All => drop(libc::sigfillset(&raw mut blocked)),
+        if let Some(signal) = signal {
+            libc::sigaddset(&raw mut blocked, signal);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, &raw mut before);
     }

@@ -17,7 +17,7 @@ use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Part, Recorder};
 use crate::report::simple::ActionStatistics;
 use crate::report::{Report, SimpleReport, detailed};
-use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, startup};
+use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound, startup};
 
 /// A [`SimpleProfiler`] that also asks the operating system, at every start and stop, what it has
 /// counted for the thread: with `IO` bytes read and written, with `CPU` CPU time and switches. Made
@@ -177,6 +177,10 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         // It has the same scopes open, so it has nothing else to say.
         let _ = self.recorder.stop(action);
         stopped
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        self.simple.unbound(work);
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {

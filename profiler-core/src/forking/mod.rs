@@ -8,6 +8,9 @@
 //! Not covered are reports that are being made, and stages that begin or end, on another thread
 //! than the one that forks.
 
+mod lock;
+
+pub(crate) use self::lock::{Mutex, MutexGuard};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Keeps work and forks apart: the number of the thread that forks (0: none) above the number of
@@ -50,9 +53,33 @@ impl Gate {
 /// Does what takes locks that a forked child may want. *Cost*: two atomic additions; outside of
 /// Unix nothing.
 pub(crate) fn apart_from_forks<T>(work: impl FnOnce() -> T) -> T {
-    #[cfg(all(unix, not(loom)))]
-    let _at_work = process::AtWork::begin();
+    let _at_work = AtWork::begin();
     work()
+}
+
+#[cfg(all(unix, not(loom)))]
+use self::process::AtWork;
+
+/// Nothing to keep apart.
+#[cfg(not(all(unix, not(loom))))]
+struct AtWork;
+
+#[cfg(not(all(unix, not(loom))))]
+impl AtWork {
+    fn begin() -> Self {
+        Self
+    }
+}
+
+/// Whether the calling thread does such work now, and so may have a lock of ours: whoever interrupted
+/// it, a signal handler or the program's allocator, would wait for itself.
+#[cfg(all(unix, not(loom)))]
+pub(crate) use self::process::is_at_work;
+
+/// Not known.
+#[cfg(not(all(unix, not(loom))))]
+pub(crate) fn is_at_work() -> bool {
+    false
 }
 
 /// Has the system tell of forks from here on: to be called before there are threads, as what is
@@ -82,6 +109,10 @@ mod process {
         static DEPTH: Cell<u32> = const { Cell::new(0) };
         /// This thread has closed the gate.
         static HAS_CLOSED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(crate) fn is_at_work() -> bool {
+        DEPTH.get() > 0
     }
 
     pub(super) struct AtWork;
@@ -173,7 +204,7 @@ mod process {
         #[test]
         fn no_child_sees_others_at_work() {
             let is_over = AtomicBool::new(false);
-            let working = std::sync::Mutex::new(());
+            let working = Mutex::new(());
             std::thread::scope(|threads| {
                 threads.spawn(|| {
                     while !is_over.load(Ordering::Relaxed) {
@@ -189,7 +220,7 @@ mod process {
                     let child = unsafe { libc::fork() };
                     assert!(child >= 0);
                     if child == 0 {
-                        let is_free = apart_from_forks(|| working.try_lock().is_ok());
+                        let is_free = working.try_lock().is_some();
                         // SAFETY: ends the child without the parent's exit handlers.
                         unsafe { libc::_exit(i32::from(!is_free)) }
                     }

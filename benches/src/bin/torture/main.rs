@@ -1,0 +1,173 @@
+//! Hard treatment of the core: many scopes, threads, panics, names and kills, each scene in a process of
+//! its own, which must end well and have counted everything.
+//!
+//! By hand, and under a sanitizer or valgrind with a small `--scale`: what it does takes minutes.
+
+mod counting;
+mod processes;
+
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::Instant;
+
+use benches::conditions::Conditions;
+use benches::settings;
+
+const USAGE: &str = "\
+Treats the profilers hard, and checks that nothing is lost, hangs or ends the process.
+
+Usage: torture [--scale X] [SCENE]...
+
+  --scale X  how much of each scene: 1 is all, 0.001 is enough under valgrind [1]
+  SCENE      only these scenes
+
+The environment variable MLPROF_TORTURE_UNDER names a program with its options that each scene runs
+under, such as `valgrind --error-exitcode=9`.
+";
+
+/// Tells a process which scene it is to play.
+const SCENE: &str = "MLPROF_TORTURE_SCENE";
+
+/// What a scene says of itself, or what was wrong.
+type Outcome = Result<String, String>;
+
+/// A scene: what it is called, what it does, and what it does that with.
+struct Scene {
+    name: &'static str,
+    does: &'static str,
+    play: fn(Scale) -> Outcome,
+}
+
+const SCENES: [Scene; 11] = [
+    Scene { name: "scopes", does: "10⁸ scopes on one thread", play: counting::scopes },
+    Scene {
+        name: "threads",
+        does: "5,000 threads that come and go, with reports meanwhile",
+        play: counting::threads,
+    },
+    Scene { name: "panics", does: "10⁶ panics through open scopes", play: counting::panics },
+    Scene { name: "recursion", does: "recursion of 10⁶", play: counting::recursion },
+    Scene { name: "names", does: "10,000 names", play: counting::names },
+    Scene { name: "callees", does: "10,000 callees of one parent", play: counting::callees },
+    Scene { name: "depth", does: "3,000 nested actions", play: counting::depth },
+    Scene { name: "forgotten", does: "20,000 forgotten guards", play: counting::forgotten },
+    Scene { name: "kills", does: "300 kills while files are written", play: processes::kills },
+    Scene { name: "forks", does: "forks while others activate and report", play: processes::forks },
+    Scene {
+        name: "folder",
+        does: "several processes write into one folder",
+        play: processes::shared_folder,
+    },
+];
+
+/// How much of each scene is played.
+#[derive(Debug, Clone, Copy)]
+struct Scale(f64);
+
+impl Scale {
+    /// That part of `all`, at least one.
+    fn of(self, all: u32) -> u32 {
+        ((f64::from(all) * self.0) as u32).max(1)
+    }
+}
+
+fn options() -> Result<Option<(Scale, Vec<String>)>, lexopt::Error> {
+    use lexopt::prelude::*;
+
+    let (mut scale, mut scenes) = (Scale(1.0), Vec::new());
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("scale") => scale = Scale(parser.value()?.parse()?),
+            Long("help") | Short('h') => return Ok(None),
+            Value(name) => {
+                let name = name.string()?;
+                if !SCENES.iter().any(|scene| scene.name == name) {
+                    let known: Vec<_> = SCENES.iter().map(|scene| scene.name).collect();
+                    return Err(format!("no scene {name:?}: {}", known.join(", ")).into());
+                }
+                scenes.push(name);
+            }
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    Ok(Some((scale, scenes)))
+}
+
+fn main() -> ExitCode {
+    let (scale, chosen) = match settings(options(), USAGE) {
+        Ok(settings) => settings,
+        Err(code) => return code,
+    };
+    if let Ok(name) = std::env::var(SCENE) {
+        return play(&name, scale);
+    }
+    print!("{}", Conditions::here());
+    let is_chosen = |scene: &&Scene| chosen.is_empty() || chosen.iter().any(|c| c == scene.name);
+    let mut failed = Vec::new();
+    for scene in SCENES.iter().filter(is_chosen) {
+        println!("\n{}: {}", scene.name, scene.does);
+        let start = Instant::now();
+        let status = start_scene(scene.name, scale);
+        let is_right = status.as_ref().is_ok_and(ExitStatus::success);
+        println!(
+            "  {} after {:.1} s",
+            if is_right { "ok" } else { "FAILED" },
+            start.elapsed().as_secs_f64()
+        );
+        if !is_right {
+            println!("  {status:?}");
+            failed.push(scene.name);
+        }
+    }
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("\nfailed: {}", failed.join(", "));
+    ExitCode::FAILURE
+}
+
+/// Plays a scene in a process of its own.
+fn start_scene(name: &str, scale: Scale) -> std::io::Result<ExitStatus> {
+    let program = std::env::current_exe()?;
+    let under = std::env::var("MLPROF_TORTURE_UNDER").unwrap_or_default();
+    let mut words = under.split_whitespace();
+    let mut command = match words.next() {
+        Some(other) => {
+            let mut command = Command::new(other);
+            command.args(words).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command.env(SCENE, name).args(["--scale", &scale.0.to_string()]).status()
+}
+
+/// In a process that was started for a scene.
+fn play(name: &str, scale: Scale) -> ExitCode {
+    if let Some(part) = name.strip_prefix(processes::PART) {
+        processes::play_part(part, scale);
+        return ExitCode::SUCCESS;
+    }
+    let Some(scene) = SCENES.iter().find(|scene| scene.name == name) else {
+        eprintln!("no scene {name:?}");
+        return ExitCode::from(2);
+    };
+    match (scene.play)(scale) {
+        Ok(said) => {
+            println!("  {said}, {} MiB of memory at most", peak_mebibytes());
+            ExitCode::SUCCESS
+        }
+        Err(wrong) => {
+            println!("  {wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The most memory that this process has had, where the system says so; else 0.
+fn peak_mebibytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+    kibibytes.unwrap_or(0) / 1024
+}

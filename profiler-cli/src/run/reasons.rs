@@ -1,0 +1,127 @@
+//! Why what was asked for is not there.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use profiler_core::Report;
+use profiler_core::spliced::{RunSettings, has_numbers};
+
+use super::explain::{concerned, unmatched};
+use super::plan::Plan;
+use super::record::CrateRecord;
+use super::say;
+use crate::splice::HookKind;
+
+/// What can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Ops,
+    Functions,
+    Lines,
+    Memory,
+    Samples,
+}
+
+impl Asked {
+    fn of(settings: &RunSettings) -> Vec<Self> {
+        let memory = settings.allocations;
+        // With --memory alone lines are measured for their memory.
+        let lines = settings.lines.as_ref().is_some_and(|lines| lines.time);
+        let all = [
+            (Self::Ops, settings.tensor.is_some()),
+            (Self::Functions, settings.advanced.is_some()),
+            (Self::Lines, lines),
+            (Self::Memory, memory),
+            (Self::Samples, settings.samples.is_some()),
+        ];
+        all.into_iter().filter(|(_, is_asked)| *is_asked).map(|(asked, _)| asked).collect()
+    }
+
+    /// The word in the options and in the names of files.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ops => "ops",
+            Self::Functions => "functions",
+            Self::Lines => "lines",
+            Self::Memory => "memory",
+            Self::Samples => "samples",
+        }
+    }
+
+    const fn is_hooked_by(self, kind: HookKind) -> bool {
+        match self {
+            Self::Ops => matches!(kind, HookKind::Op | HookKind::Backward),
+            Self::Functions => matches!(kind, HookKind::Function),
+            Self::Lines => matches!(kind, HookKind::Lines),
+            Self::Memory => matches!(kind, HookKind::Memory),
+            Self::Samples => false,
+        }
+    }
+}
+
+/// Says on standard error, and below the reports, why there is nothing of what was asked for.
+pub fn tell(settings: &RunSettings, plan: &Plan, records: &[CrateRecord], new: &[PathBuf]) {
+    for asked in Asked::of(settings) {
+        let ending = format!("-{}.json", asked.word());
+        let is_of_it = |path: &&PathBuf| path.to_string_lossy().ends_with(&ending);
+        let files: Vec<_> = new.iter().filter(is_of_it).collect();
+        if files.iter().any(|path| read(path).is_none_or(|report| has_numbers(&report))) {
+            continue;
+        }
+        let reason = match asked {
+            Asked::Samples if files.is_empty() => continue, // no process ran, or it has said why
+            Asked::Samples => "the program was too short for a sample; ask for more a second \
+                               (--sample), or let it run longer"
+                .to_owned(),
+            asked => of_hooks(asked, plan, records),
+        };
+        let note = format!("there are no {}: {reason}", asked.word());
+        say(&note);
+        files.iter().for_each(|path| append(path, &note));
+    }
+}
+
+fn of_hooks(asked: Asked, plan: &Plan, records: &[CrateRecord]) -> String {
+    let of_plan: Vec<_> = concerned(plan, records).collect();
+    let broken = of_plan.iter().filter_map(|record| {
+        let first = record.unspliced.as_deref()?.lines().next()?;
+        Some(format!("{} is built without hooks, with which it did not compile ({first})", record.package))
+    });
+    let broken: Vec<_> = broken.collect();
+    if !broken.is_empty() {
+        return broken.join("; ");
+    }
+    let hooked = of_plan.iter().flat_map(|record| &record.spliced);
+    let hooks = hooked.filter(|function| asked.is_hooked_by(function.kind)).count();
+    if hooks > 0 {
+        return format!(
+            "{hooks} functions have hooks, and the program called none of them while it was \
+             measured"
+        );
+    }
+    if of_plan.is_empty() {
+        return "the program is built without the crates that were named".to_owned();
+    }
+    let left_out: usize = of_plan.iter().map(|record| record.left_out.len()).sum();
+    let unmatched = unmatched(plan, records);
+    if unmatched.is_empty() && left_out > 0 {
+        return format!("{left_out} functions were left out, and none is left (see --explain)");
+    }
+    format!("no function matches {}", unmatched.join(", "))
+}
+
+fn read(path: &Path) -> Option<Report> {
+    Report::from_json(&std::fs::read_to_string(path).ok()?).ok()
+}
+
+/// Below the report, as text and as JSON.
+fn append(json: &Path, note: &str) {
+    let Some(mut report) = read(json) else { return };
+    report.header_mut().notes.push(note.to_owned());
+    let written = report.to_json().map(|text| std::fs::write(json, text));
+    let text = std::fs::OpenOptions::new().append(true).open(json.with_extension("txt"));
+    let appended = text.and_then(|mut file| writeln!(file, "Note: {note}"));
+    if !matches!(written, Ok(Ok(()))) || appended.is_err() {
+        say(&format!("the note could not be added to {}", json.display()));
+    }
+}

@@ -1,0 +1,42 @@
+//! `mlprof run` measures beside the profilers that a program activates itself.
+
+use std::path::Path;
+
+use super::shop::{Finished, Shop, arguments, MLPROF};
+
+/// The program, with the `profiler-core` of this workspace.
+fn program() -> Shop {
+    let shop = Shop::copy_of("own_profiler");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let core = workspace.join("profiler-core").canonicalize().expect("it is there");
+    let manifest = shop.path("Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).expect("a manifest");
+    let text = text.replace("PROFILER_CORE", core.to_str().expect("text"));
+    std::fs::write(&manifest, text).expect("written");
+    std::fs::copy(workspace.join("Cargo.lock"), shop.path("Cargo.lock")).expect("copied");
+    shop
+}
+
+#[test]
+fn the_run_measures_beside_whatever_is_activated() {
+    let shop = program();
+    let mut command =
+        shop.command(MLPROF, &arguments("--functions own_profiler::net::*", "cargo run --release"));
+    // Kept from run to run: the dependencies are not few.
+    command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("own_profiler"));
+    let run: Finished = command.output().expect("it runs").into();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for line in [
+        "early 1",
+        "outer 20 inner 100",
+        "ranges 100000",
+        // The seven of the main thread are neither's.
+        "(2000000, true) (4000000, true)",
+    ] {
+        assert!(run.stdout.lines().any(|said| said == line), "{line}: {run:?}");
+    }
+    let (one_training, other_training) = (2 * 1_000_000, 2 * 2_000_000);
+    let calls = 1 + 20 + 100 + 1_000 + 10_000 + 100_000 + one_training + other_training + 7;
+    assert_eq!(shop.calls().get("own_profiler::net::forward"), Some(&calls), "{run:?}");
+    assert!(!run.stdout.contains("in no report: more than one profiler") , "{run:?}");
+}

@@ -1,0 +1,191 @@
+//! Who a thread's scopes belong to.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::thread;
+
+/// Who activations belong to: a thread, and the threads that are [bound](Binding::bind) to it.
+///
+/// All but the parent is written under the lock of the activations.
+#[derive(Debug, Default)]
+pub(super) struct Owner {
+    /// Whose it was before this thread had activations of its own.
+    parent: Option<Arc<Owner>>,
+    /// How many activations it has.
+    pub(super) activations: AtomicUsize,
+    /// The number of the first of them.
+    pub(super) began: AtomicU64,
+    /// The number of the latest activation of the process when it had none any more.
+    pub(super) ended: AtomicU64,
+}
+
+impl Owner {
+    pub(super) fn is_active(&self) -> bool {
+        self.activations.load(Ordering::Relaxed) > 0
+    }
+
+    /// It, and whose it was before.
+    pub(super) fn chain(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
+        std::iter::successors(Some(self), |owner| owner.parent.as_ref())
+    }
+}
+
+/// What a thread knows of itself.
+#[derive(Default)]
+pub(super) struct Place(RefCell<Option<(Arc<Owner>, IsOwn)>>);
+
+/// Whether the thread's own activations are the owner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct IsOwn(bool);
+
+impl Place {
+    pub(super) const fn new() -> Self {
+        Self(RefCell::new(None))
+    }
+
+    pub(super) fn owner(&self) -> Option<Arc<Owner>> {
+        self.0.borrow().as_ref().map(|(owner, _)| owner.clone())
+    }
+
+    /// Whose the activations of the calling thread are.
+    pub(super) fn own(&self) -> Arc<Owner> {
+        let mut place = self.0.borrow_mut();
+        match &*place {
+            Some((owner, IsOwn(true))) => owner.clone(),
+            bound => {
+                let parent = bound.as_ref().map(|(owner, _)| owner.clone());
+                let owner = Arc::new(Owner { parent, ..Owner::default() });
+                *place = Some((owner.clone(), IsOwn(true)));
+                owner
+            }
+        }
+    }
+}
+
+/// Whose scopes a thread's are, to be taken along to other threads.
+///
+/// With one profiler active in the process there is nothing to bind: every thread reports to it. When
+/// two trainings run at once, each with a profiler of its own, a thread reports to the one that was
+/// activated on it, or to that of the thread it is bound to. What threads do that are bound to no one
+/// training is counted, and said in the reports of both.
+///
+/// mlprof's trainers and plugins bind the threads that they start. For threads of your own:
+///
+/// ```
+/// use profiler_core::{Binding, bound, profile};
+///
+/// // A thread that lives for one piece of work:
+/// let loader = std::thread::spawn(bound(|| {
+///     let _scope = profile!("load");
+/// }));
+/// # loader.join().unwrap();
+///
+/// // Workers that many share, as those of a pool: for each piece of work.
+/// let binding = Binding::current();
+/// let work = |item: u32| {
+///     let _bound = binding.bind();
+///     let _scope = profile!("decode");
+///     item + 1
+/// };
+/// # std::thread::scope(|threads| { threads.spawn(|| work(1)); });
+/// ```
+///
+/// *Cost*: some 10 ns to take and to bind, and a look-up under a lock at the first scope after it
+/// while more than one profiler is active.
+#[derive(Clone)]
+pub struct Binding(Option<Arc<Owner>>);
+
+impl Binding {
+    /// The calling thread's: who it is bound to, or what it activates itself, now or later.
+    pub fn current() -> Self {
+        let owner = thread::with(|thread| match thread.place.owner() {
+            Some(owner) => owner,
+            None => thread.place.own(),
+        });
+        Self(owner)
+    }
+
+    /// Has the calling thread's scopes belong to whom those of the binding's thread do, until the
+    /// guard is dropped.
+    pub fn bind(&self) -> Bound {
+        let Some(owner) = &self.0 else { return Bound::NOTHING };
+        let before = thread::with(|thread| {
+            let mut place = thread.place.0.borrow_mut();
+            if place.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, owner)) {
+                return None; // it is so already
+            }
+            let before = place.replace((owner.clone(), IsOwn(false)));
+            drop(place);
+            thread.look_again();
+            Some(before)
+        });
+        Bound { before: before.flatten(), stays_on_its_thread: PhantomData }
+    }
+}
+
+impl fmt::Debug for Binding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Binding").finish_non_exhaustive()
+    }
+}
+
+/// Keeps a thread bound; see [`Binding::bind`]. Several are to be dropped in the reverse order.
+#[must_use = "the thread is bound only until this is dropped"]
+pub struct Bound {
+    /// What to put back, if anything was changed.
+    before: Option<Option<(Arc<Owner>, IsOwn)>>,
+    stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl Bound {
+    const NOTHING: Self = Self { before: None, stays_on_its_thread: PhantomData };
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        thread::with(|thread| {
+            let bound = std::mem::replace(&mut *thread.place.0.borrow_mut(), before);
+            drop(bound);
+            thread.look_again();
+        });
+    }
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Bound").finish_non_exhaustive()
+    }
+}
+
+/// `work`, for another thread to do: its scopes will belong to whom the calling thread's do. See
+/// [`Binding`].
+///
+/// ```
+/// use profiler_core::{Profiler, SimpleProfiler, activate, bound, profile};
+/// use std::sync::Arc;
+///
+/// let train = |name: &'static str| {
+///     let profiler = Arc::new(SimpleProfiler::new());
+///     let active = activate(profiler.clone());
+///     let loader = std::thread::spawn(bound(move || drop(profile!("load"))));
+///     loader.join().unwrap();
+///     drop(active);
+///     profiler
+/// };
+/// let other = std::thread::spawn(move || train("other")); // at the same time
+/// let profiler = train("one");
+/// assert_eq!(profiler.snapshot().actions[0].calls, 1);
+/// # drop(other.join().unwrap());
+/// ```
+pub fn bound<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let binding = Binding::current();
+    move || {
+        let _bound = binding.bind();
+        work()
+    }
+}

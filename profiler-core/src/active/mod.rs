@@ -1,0 +1,335 @@
+//! The active profiler: what [`profile!`](crate::profile!) and `#[profile]` report to.
+//!
+//! *Cost*: with none active, one relaxed load. With one active, a thread-local look-up besides
+//! what the profiler itself costs: each thread keeps its own reference, so threads share no
+//! reference count. With several, some nanoseconds more.
+//!
+//! * `activations` are those of the whole process, and one word that says what is active and wanted.
+//! * `binding` says whose a thread's scopes are; `thread` is what a thread remembers of both.
+//! * `unbound` counts what cannot be told apart.
+
+mod activations;
+mod binding;
+mod thread;
+mod unbound;
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use self::activations::{Activation, Activations, State, Told};
+use self::binding::Owner;
+pub use self::binding::{Binding, Bound, bound};
+pub(crate) use self::thread::is_in_profiler;
+#[cfg(feature = "cuda")]
+pub(crate) use self::thread::let_go;
+pub use self::unbound::Unbound;
+use crate::action::{Action, Callsite};
+use crate::allocation::uncounted;
+use crate::hook::OpStart;
+use crate::profiler::{Interest, Profiler};
+use crate::several::Several;
+
+/// Makes `profiler` the active one until the guard is dropped; then the one that was active before
+/// is active again. Trainers do this for the length of a stage.
+///
+/// While no other thread has activated a profiler it is active for all threads. When several threads
+/// have (two trainings at once in one process), each is told what its own thread does, and what
+/// threads do that are [bound](Binding) to it; what others do is counted, and said in the reports
+/// of all.
+pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
+    crate::spliced::keep_registration();
+    let beside = uncounted(|| Activations::lock().beside().map(|it| it.told.clone()));
+    let told = combined(&profiler, beside.as_ref());
+    let owner = thread::with(|thread| thread.place.own()).unwrap_or_default();
+    let activation = activation(owner, profiler, told);
+    // An allocation here must not be told to the active profiler, which would wait for the lock.
+    let number = uncounted(|| Activations::lock().push(activation));
+    crate::hook::announce();
+    Activated { number }
+}
+
+/// Has `profiler` told of everything, whatever is activated and by whom, until the guard is dropped.
+/// There is one such profiler: that of `mlprof run`.
+pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
+    let entry = activation(Arc::default(), profiler.clone(), profiler.clone());
+    let combine = |own: &Arc<dyn Profiler>| combined(own, Some(&profiler));
+    let number = uncounted(|| Activations::lock().set_beside(entry, combine));
+    crate::hook::announce();
+    Activated { number }
+}
+
+/// `profiler`, and the one beside all others unless that is part of it.
+fn combined(profiler: &Arc<dyn Profiler>, beside: Option<&Arc<dyn Profiler>>) -> Arc<dyn Profiler> {
+    match beside {
+        Some(beside) if !hands_on(profiler, beside) => {
+            Several::beside(profiler.clone(), beside.clone())
+        }
+        _ => profiler.clone(),
+    }
+}
+
+/// Whether `profiler` is `other`, or tells it of all that it is told of.
+pub(crate) fn hands_on(profiler: &Arc<dyn Profiler>, other: &Arc<dyn Profiler>) -> bool {
+    let address = Arc::as_ptr(other).cast::<()>();
+    Arc::as_ptr(profiler).cast::<()>() == address || profiler.hands_on_to(address)
+}
+
+/// Yet without a number.
+fn activation(
+    owner: Arc<Owner>,
+    profiler: Arc<dyn Profiler>,
+    told: Arc<dyn Profiler>,
+) -> Activation {
+    // Asked before the lock is taken: a profiler may open scopes itself.
+    let wish = Arc::new(AtomicU8::new(told.interest().bits()));
+    let unbound = Arc::new(Unbound::default());
+    profiler.unbound(&unbound);
+    Activation {
+        number: 0,
+        generation: 0,
+        owner,
+        profiler,
+        told,
+        wish,
+        unbound,
+        says_shared: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+/// Asks all activated profilers again what they want.
+pub(crate) fn refresh() {
+    // Asked outside of the lock: a profiler may open scopes itself.
+    let asked: Vec<Activation> = uncounted(|| Activations::lock().all().cloned().collect());
+    for entry in &asked {
+        entry.wish.store(entry.told.interest().bits(), Ordering::Relaxed);
+    }
+    Activations::lock().publish();
+    drop(asked);
+    crate::hook::announce();
+}
+
+/// What active profilers want.
+#[inline(always)]
+pub(crate) fn interest() -> Interest {
+    State::load().interest()
+}
+
+/// Calls `tell` with the profiler that the calling thread reports to, if it wants `interest`; outside
+/// of the profiler's own work.
+#[inline(always)]
+pub(crate) fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) {
+    let state = State::load();
+    if state.wants(interest) {
+        thread::tell(state.key(), interest, |profiler, _| tell(profiler));
+    }
+}
+
+/// As [`with_active`], but where nobody knows whose the calling thread is, all are told.
+pub(crate) fn with_active_or_all(interest: Interest, tell: impl Fn(&dyn Profiler)) {
+    let state = State::load();
+    if state.wants(interest) && state.key().is_several() && thread::is_unbound(state.key()) {
+        return with_all(interest, |_, profiler| tell(profiler));
+    }
+    with_active(interest, tell);
+}
+
+/// Calls `tell` with whoever is active and wants `interest`: of what belongs to the whole process.
+/// Besides, whether it is the first time that this one has to share.
+pub(crate) fn with_all(interest: Interest, tell: impl Fn(bool, &dyn Profiler)) {
+    let state = State::load();
+    if !state.wants(interest) {
+        return;
+    }
+    if !state.key().is_several() {
+        return with_active(interest, |profiler| tell(false, profiler));
+    }
+    let tops: Vec<Activation> = uncounted(|| {
+        let activations = Activations::lock();
+        activations.tops().filter(|top| top.wish().contains(interest)).cloned().collect()
+    });
+    let told: Vec<_> = uncounted(|| tops.iter().map(|top| top.told.clone()).collect());
+    let is_first = |profiler: &dyn Profiler| {
+        let address = std::ptr::from_ref(profiler).cast::<()>();
+        let is = |top: &&Activation| Arc::as_ptr(&top.told).cast::<()>() == address;
+        tops.iter().find(is).is_some_and(|top| !top.says_shared.swap(true, Ordering::Relaxed))
+    };
+    thread::tell_each(&told, |profiler| tell(is_first(profiler), profiler));
+}
+
+/// The profiler that the calling thread reports to, if there is one.
+pub fn active() -> Option<Arc<dyn Profiler>> {
+    let owner = thread::with(|thread| thread.place.owner()).flatten();
+    let activations = Activations::lock();
+    match activations.look_up(owner.as_ref()).1 {
+        Told::To(activation) => Some(activation.profiler.clone()),
+        Told::Nobody { .. } => activations.beside().map(|beside| beside.profiler.clone()),
+    }
+}
+
+/// Keeps a profiler active; see [`activate`].
+#[derive(Debug)]
+#[must_use = "the profiler is active only until this is dropped"]
+pub struct Activated {
+    number: u64,
+}
+
+impl Drop for Activated {
+    fn drop(&mut self) {
+        // What is under way belongs to this profiler, which must still be active to be told of it.
+        if interest().contains(Interest::OPS) {
+            crate::hook::flush();
+        }
+        let gone = uncounted(|| Activations::lock().remove(self.number));
+        if let Some(gone) = &gone {
+            gone.unbound.end();
+            thread::forget(gone.generation);
+        }
+        drop(gone); // outside of the lock: a profiler's own destructor may open scopes
+        crate::hook::announce();
+    }
+}
+
+/// An open action of the active profiler; made by [`profile!`](crate::profile!).
+#[must_use = "an action ends when its guard is dropped: bind it, `let _scope = …`"]
+#[derive(Debug)]
+pub struct ActiveScope {
+    /// 0: no profiler was active when the scope was opened.
+    generation: u64,
+    action: Option<Action>,
+    stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl ActiveScope {
+    const OFF: Self = Self { generation: 0, action: None, stays_on_its_thread: PhantomData };
+
+    /// Opens `action` if the active profiler wants `interest`.
+    #[inline(always)]
+    pub fn open(action: impl FnOnce() -> Action, interest: Interest) -> Self {
+        let state = State::load();
+        if !state.wants(interest) {
+            return Self::OFF;
+        }
+        Self::start(state, interest, action())
+    }
+
+    /// Opens the action of a callsite that a macro made.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn at(callsite: &'static Callsite, interest: Interest) -> Self {
+        Self::open(|| callsite.action(), interest)
+    }
+
+    /// Whether there is something to stop.
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn is_open(&self) -> bool {
+        self.action.is_some()
+    }
+
+    fn start(state: State, interest: Interest, action: Action) -> Self {
+        let told = thread::tell(state.key(), interest, |profiler, _| profiler.start(action));
+        match told.or_else(|| thread::tell_late(interest, |profiler| profiler.start(action))) {
+            None => Self::OFF,
+            Some(generation) => {
+                let action = Some(action);
+                Self { generation, action, stays_on_its_thread: PhantomData }
+            }
+        }
+    }
+
+    /// Opens an op; the generation to close it with, which is never 0.
+    #[inline(always)]
+    pub(crate) fn open_op(op: &OpStart<'_>, interest: Interest) -> Option<u64> {
+        let state = State::load();
+        if !state.wants(interest) {
+            return None;
+        }
+        let told = thread::tell(state.key(), interest, |profiler, wish| {
+            if wish.contains(Interest::SHAPES) {
+                return profiler.start_op(op);
+            }
+            profiler.start_op(&OpStart { inputs: None, ..*op });
+        });
+        told.or_else(|| thread::tell_late(interest, |profiler| profiler.start_op(op)))
+    }
+
+    /// Stops what was opened under `generation`.
+    pub(crate) fn close(generation: u64, action: Action) {
+        thread::stop(generation, action);
+    }
+}
+
+impl Drop for ActiveScope {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(action) = self.action {
+            Self::close(self.generation, action);
+        }
+    }
+}
+
+/// Opens `action` if the active profiler wants `interest`; the generation to
+/// [close](ActiveScope::close) it with, which is never 0.
+#[inline(always)]
+pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Option<u64> {
+    let scope = std::mem::ManuallyDrop::new(ActiveScope::open(action, interest));
+    scope.action.is_some().then_some(scope.generation)
+}
+
+/// Measures the rest of the block as an action of the active profiler.
+///
+/// ```
+/// use profiler_core::{SimpleProfiler, Profiler, activate, profile};
+/// use std::sync::Arc;
+///
+/// fn load_data() -> u64 {
+///     let _scope = profile!("load_data");
+///     42
+/// }
+///
+/// let profiler = Arc::new(SimpleProfiler::new());
+/// let activated = activate(profiler.clone());
+/// load_data();
+/// assert!(profiler.summary().contains("load_data"));
+/// drop(activated);
+/// load_data(); // not measured any more
+/// ```
+///
+/// *Cost*: one relaxed load when no profiler is active. The name must be a literal or a constant;
+/// for names made at run time use [`profile_dynamic!`](crate::profile_dynamic!).
+///
+/// *Where*: anywhere. In a destructor of a thread's own data, when the thread ends, it is measured or
+/// counted as lost, which the report says. It may stand in the program's allocator and in signal
+/// handlers: while the thread is inside of the profiler itself it is not measured, or stands in the row
+/// `(inside of the profiler)`, and never waits for a lock of the thread's own. For a signal handler the
+/// same scope must have been opened on that thread before: the first time allocates memory, which
+/// handlers may not do.
+///
+/// Where both `profiler_core::*` and [`profiler_core::prelude::*`](crate::prelude) are imported write
+/// [`profile_scope!`](crate::profile_scope!).
+#[macro_export]
+macro_rules! profile {
+    ($name:expr) => {{
+        static CALLSITE: $crate::Callsite = $crate::Callsite::action_named($name);
+        $crate::ActiveScope::at(&CALLSITE, $crate::Interest::ACTIONS)
+    }};
+}
+
+/// [`profile!`](crate::profile!) for a name made at run time. The name is not even made when no
+/// profiler is active.
+///
+/// ```
+/// # use profiler_core::profile_dynamic;
+/// let layer = 3;
+/// let _scope = profile_dynamic!(format!("layer_{layer}"));
+/// ```
+///
+/// *Cost*: while a profiler is active a scope costs some four times what one with a literal does: the
+/// name is made and looked up each time. Where that is too much keep the [`Action`](crate::Action) of
+/// each name, and open `profiler.profile(action)`.
+#[macro_export]
+macro_rules! profile_dynamic {
+    ($name:expr) => {
+        $crate::ActiveScope::open(|| $crate::Action::from($name), $crate::Interest::ACTIONS)
+    };
+}

@@ -1,0 +1,312 @@
+//! What a thread remembers, so that it asks for no lock where nothing has changed.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::activations::{Activation, Activations, Key, Told};
+use super::binding::Place;
+use super::unbound::Counts;
+use crate::action::Action;
+use crate::allocation::uncounted;
+use crate::forking;
+use crate::profiler::{Interest, Profiler};
+
+/// A thread's own reference to a profiler, so that threads share no reference count.
+struct Reference {
+    generation: u64,
+    profiler: Arc<dyn Profiler>,
+    wish: Arc<AtomicU8>,
+}
+
+/// A place to count what is told to no training, and what that one wants.
+struct Uncounted {
+    wish: Arc<AtomicU8>,
+    counts: Arc<Counts>,
+}
+
+struct Seen {
+    /// Who this thread reports to.
+    current: Option<Reference>,
+    /// Whether not all that is wanted is wanted by that one.
+    is_selective: bool,
+    /// Others whose scopes it has opened.
+    earlier: Vec<Reference>,
+    /// Trainings that may miss what this thread does.
+    unbound: Vec<Uncounted>,
+}
+
+pub(super) struct Thread {
+    /// What was active when `seen` was looked up.
+    key: Cell<Key>,
+    seen: RefCell<Seen>,
+    pub(super) place: Place,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            key: Cell::new(Key::NONE),
+            seen: RefCell::new(Seen {
+                current: None,
+                is_selective: false,
+                earlier: Vec::new(),
+                unbound: Vec::new(),
+            }),
+            place: Place::new(),
+        }
+    };
+}
+
+/// Calls `work` with what the calling thread remembers; not while it is torn down.
+pub(super) fn with<T>(work: impl FnOnce(&Thread) -> T) -> Option<T> {
+    THREAD.try_with(work).ok()
+}
+
+/// Calls `tell` with the profiler that the calling thread reports to, if that one wants `interest`;
+/// its generation. `None` if nobody was told.
+#[inline(never)]
+pub(super) fn tell(
+    key: Key,
+    interest: Interest,
+    tell: impl FnOnce(&dyn Profiler, Interest),
+) -> Option<u64> {
+    let told = THREAD.try_with(|thread| {
+        // Exclusive while the profiler works: a scope that it opens itself is not measured,
+        // or it would never come to an end.
+        let mut seen = thread.seen.try_borrow_mut().ok()?;
+        if thread.key.get() != key {
+            drop(seen);
+            thread.look_up()?;
+            seen = thread.seen.try_borrow_mut().ok()?;
+        }
+        let mut wish = Interest::ALL;
+        if seen.is_selective {
+            wish = seen.select(interest)?;
+        }
+        let current = seen.current.as_ref()?;
+        tell(&*current.profiler, wish);
+        Some(current.generation)
+    });
+    told.ok().flatten()
+}
+
+/// As [`tell`], on a thread that ends and remembers nothing any more: a destructor of the thread's own
+/// data opens a scope. What the profiler cannot record then it counts.
+#[cold]
+#[inline(never)]
+pub(super) fn tell_late(interest: Interest, tell: impl FnOnce(&dyn Profiler)) -> Option<u64> {
+    if THREAD.try_with(|_| ()).is_ok() {
+        return None;
+    }
+    // One that opens a scope itself would never come to an end.
+    let _alone = Alone::begin()?;
+    let told = uncounted(|| {
+        let activations = Activations::lock();
+        match activations.look_up(None).1 {
+            Told::To(activation) => Some(activation.clone()),
+            Told::Nobody { is_unbound } => {
+                if is_unbound {
+                    activations.tops().for_each(|top| top.uncounted().counts.add(interest));
+                }
+                activations.beside().cloned()
+            }
+        }
+    });
+    let told = told.filter(|told| told.wish().contains(interest))?;
+    tell(&*told.told);
+    Some(told.generation)
+}
+
+#[cold]
+#[inline(never)]
+fn stop_late(generation: u64, action: Action) {
+    let Some(_alone) = Alone::begin() else { return };
+    let told = uncounted(|| {
+        let activations = Activations::lock();
+        activations.all().find(|entry| entry.generation == generation).cloned()
+    });
+    if let Some(told) = told {
+        let _ = told.told.stop(action);
+    }
+}
+
+/// The thread is about to ask who is active, and is not inside of what takes locks: it may be a signal
+/// handler, or the program's allocator.
+struct Alone;
+
+thread_local!(static IS_ALONE: Cell<bool> = const { Cell::new(false) });
+
+impl Alone {
+    fn begin() -> Option<Self> {
+        let is_alone = !forking::is_at_work() && !IS_ALONE.replace(true);
+        is_alone.then(|| Self)
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        IS_ALONE.set(false);
+    }
+}
+
+/// Calls `tell` with each of these profilers, as above.
+pub(super) fn tell_each(profilers: &[Arc<dyn Profiler>], tell: impl Fn(&dyn Profiler)) {
+    with(|thread| {
+        let _exclusive = thread.seen.try_borrow_mut().ok()?;
+        profilers.iter().for_each(|profiler| tell(&**profiler));
+        Some(())
+    });
+}
+
+/// Whether nobody knows which training the calling thread is of.
+pub(super) fn is_unbound(key: Key) -> bool {
+    let is_unbound = with(|thread| {
+        if thread.key.get() != key {
+            thread.look_up()?;
+        }
+        Some(!thread.seen.try_borrow().ok()?.unbound.is_empty())
+    });
+    is_unbound.flatten().unwrap_or(false)
+}
+
+/// Stops what the calling thread has opened under `generation`.
+#[inline(never)]
+pub(super) fn stop(generation: u64, action: Action) {
+    let stopped = THREAD.try_with(|thread| {
+        let Ok(seen) = thread.seen.try_borrow() else { return };
+        // Nearly always the current one; an earlier one if another profiler was activated in between.
+        let current = seen.current.as_ref().filter(|own| own.generation == generation);
+        let earlier = || seen.earlier.iter().rfind(|own| own.generation == generation);
+        if let Some(own) = current.or_else(earlier) {
+            let _ = own.profiler.stop(action);
+        }
+    });
+    if stopped.is_err() {
+        stop_late(generation, action);
+    }
+}
+
+/// Whether the calling thread is inside of a profiler that it told of something here.
+#[inline(always)]
+pub(crate) fn is_in_profiler() -> bool {
+    THREAD.try_with(|thread| thread.seen.try_borrow_mut().is_err()).unwrap_or(false)
+}
+
+/// Lets go of this thread's reference early; other threads do so when they next open a scope.
+pub(super) fn forget(generation: u64) {
+    let gone = with(|thread| {
+        let mut seen = thread.seen.try_borrow_mut().ok()?;
+        if let Some(current) = seen.current.take_if(|own| own.generation == generation) {
+            thread.look_again();
+            return Some(current);
+        }
+        let position = seen.earlier.iter().position(|own| own.generation == generation)?;
+        Some(seen.earlier.remove(position))
+    });
+    drop(gone); // outside the borrow: a profiler's own destructor may open scopes
+}
+
+/// Lets go of all profilers that the calling thread has seen, for threads that wait and open no
+/// scopes.
+#[cfg(feature = "cuda")]
+pub(crate) fn let_go() {
+    let gone = with(|thread| {
+        let mut seen = thread.seen.try_borrow_mut().ok()?;
+        thread.look_again();
+        Some((seen.current.take(), std::mem::take(&mut seen.earlier)))
+    });
+    drop(gone); // outside the borrow, as above
+}
+
+impl Seen {
+    /// What the one that is told wants, if that is all of `interest`. Counts what no training is told.
+    #[cold]
+    fn select(&self, interest: Interest) -> Option<Interest> {
+        for training in &self.unbound {
+            if wish(&training.wish).contains(interest) {
+                training.counts.add(interest);
+            }
+        }
+        let current = self.current.as_ref()?;
+        Some(wish(&current.wish)).filter(|wish| wish.contains(interest))
+    }
+}
+
+fn wish(bits: &AtomicU8) -> Interest {
+    Interest::from_bits(bits.load(Ordering::Relaxed))
+}
+
+impl Thread {
+    /// Who is told may be another one from here on.
+    pub(super) fn look_again(&self) {
+        self.key.set(Key::NONE);
+    }
+
+    /// Takes this thread's own reference to the profiler that it reports to, and lets go of those
+    /// that are no longer activated. `None` if a profiler opens a scope from inside its own `start`
+    /// while the references are in use, or if this thread has a lock of ours already.
+    #[cold]
+    #[inline(never)]
+    fn look_up(&self) -> Option<()> {
+        if forking::is_at_work() {
+            return None;
+        }
+        let gone = uncounted(|| {
+            let owner = self.place.owner();
+            let activations = Activations::lock();
+            let (key, told) = activations.look_up(owner.as_ref());
+            let (told, is_unbound) = match told {
+                Told::To(activation) => (Some(activation), false),
+                Told::Nobody { is_unbound } => (activations.beside(), is_unbound),
+            };
+            let current = told.map(Activation::reference);
+            let unbound = if is_unbound {
+                activations.tops().map(Activation::uncounted).collect()
+            } else {
+                Vec::new()
+            };
+            let is_selective = key.is_several()
+                || (told.is_some() && told.map(number) == activations.beside().map(number));
+            let generations: Vec<_> = activations.all().map(|entry| entry.generation).collect();
+            drop(activations);
+            let generation = current.as_ref().map(|own| own.generation);
+            let mut seen = self.seen.try_borrow_mut().ok()?;
+            let (kept, gone): (Vec<_>, Vec<_>) =
+                seen.earlier.drain(..).partition(|own| generations.contains(&own.generation));
+            let before = std::mem::replace(&mut seen.current, current);
+            seen.earlier = kept;
+            seen.earlier.retain(|own| Some(own.generation) != generation);
+            seen.is_selective = is_selective;
+            seen.unbound = unbound;
+            let mut gone = gone;
+            match before {
+                Some(own) if Some(own.generation) == generation => {}
+                Some(own) if generations.contains(&own.generation) => seen.earlier.push(own),
+                before => gone.extend(before),
+            }
+            self.key.set(key);
+            Some(gone)
+        })?;
+        drop(gone); // outside of the lock and the borrow, as above
+        Some(())
+    }
+}
+
+fn number(activation: &Activation) -> u64 {
+    activation.number
+}
+
+impl Activation {
+    fn reference(&self) -> Reference {
+        Reference {
+            generation: self.generation,
+            profiler: self.told.clone(),
+            wish: self.wish.clone(),
+        }
+    }
+
+    fn uncounted(&self) -> Uncounted {
+        Uncounted { wish: self.wish.clone(), counts: self.unbound.counts_of_this_thread() }
+    }
+}

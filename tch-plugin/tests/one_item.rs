@@ -1,0 +1,26 @@
+//! As `linked.rs`, for a program that uses one trait of this crate.
+
+use std::sync::Arc;
+
+use profiler_core::prelude::*;
+use profiler_core::tensor::GroupBy;
+use tch::{Device, Kind, Tensor};
+use tch_plugin::prelude::ProfiledBackward;
+
+#[test]
+fn a_loop_with_backward_profiled_has_ops() {
+    let weight = Tensor::ones([3, 3], (Kind::Float, Device::Cpu)).set_requires_grad(true);
+    let profiler = Arc::new(TensorProfiler::new().without_schedule());
+    let active = activate(profiler.clone());
+    for _ in 0..3 {
+        weight.matmul(&weight).sum(Kind::Float).backward_profiled();
+        profiler.step();
+    }
+    profiler.teardown(None);
+    drop(active);
+    let rows = profiler.key_averages(&GroupBy::name()).rows;
+    let calls = |name| rows.iter().find(|row| row.name == name).map_or(0, |row| row.calls);
+    assert_eq!(calls("backward"), 3);
+    assert_eq!(calls("aten::matmul"), 3);
+    assert_eq!(calls("autograd::engine::evaluate_function: MmBackward0"), 3);
+}
