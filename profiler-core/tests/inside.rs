@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use profiler_core::report::SimpleReport;
 use profiler_core::{
-    Action, ActiveScope, AdvancedProfiler, Interest, Profiler, SimpleProfiler, activate, profile,
+    Action, ActiveScope, AdvancedProfiler, Interest, Profiler, RunContext, Session, SimpleProfiler,
+    Stage, activate, profile,
 };
 
 const SCENE: &str = "MLPROF_TEST_SCENE";
@@ -102,6 +103,34 @@ fn a_signal_handler_may_open_scopes() {
 #[test]
 fn destructors_of_a_thread_that_ends_are_measured_or_counted() {
     play("end of a thread");
+}
+
+/// What is still open when the report is made is in it as such, and counted when it ends.
+#[test]
+fn a_guard_that_outlives_its_session_is_said_and_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let simple = Arc::new(SimpleProfiler::new().dirpath(folder.path()).filename("run"));
+    let run = RunContext::default();
+    let session = Session::begin(simple.clone(), Stage::Fit, &run);
+    let guard = profile!("outlives");
+    let (open, opened) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let worker = std::thread::spawn(move || {
+        let _guard = profile!("outlives elsewhere");
+        open.send(()).expect("heard");
+        let _ = ended.recv();
+    });
+    opened.recv().expect("opened");
+    drop(session);
+    let text = std::fs::read_to_string(folder.path().join("fit-run.txt")).expect("a report");
+    for name in ["outlives on", "outlives elsewhere on"] {
+        assert!(text.contains(&format!("Still running: {name}")), "{name}: {text}");
+    }
+    drop((guard, end));
+    worker.join().expect("no panic");
+    let report = simple.snapshot();
+    assert_eq!((calls(&report, "outlives"), calls(&report, "outlives elsewhere")), (1, 1));
+    assert_eq!(report.open, []);
 }
 
 fn calls(report: &SimpleReport, action: &str) -> u64 {

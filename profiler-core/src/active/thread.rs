@@ -1,8 +1,8 @@
 //! What a thread remembers, so that it asks for no lock where nothing has changed.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
 use super::activations::{Activation, Activations, Key, Told};
 use super::binding::Place;
@@ -32,6 +32,8 @@ struct Seen {
     is_selective: bool,
     /// Others whose scopes it has opened.
     earlier: Vec<Reference>,
+    /// The latest that are not active any more, and scopes of theirs that may still be open.
+    ended: Vec<(u64, Weak<dyn Profiler>)>,
     /// Trainings that may miss what this thread does.
     unbound: Vec<Uncounted>,
 }
@@ -51,6 +53,7 @@ thread_local! {
                 current: None,
                 is_selective: false,
                 earlier: Vec::new(),
+                ended: Vec::new(),
                 unbound: Vec::new(),
             }),
             place: Place::new(),
@@ -178,8 +181,9 @@ pub(super) fn stop(generation: u64, action: Action) {
         // Nearly always the current one; an earlier one if another profiler was activated in between.
         let current = seen.current.as_ref().filter(|own| own.generation == generation);
         let earlier = || seen.earlier.iter().rfind(|own| own.generation == generation);
-        if let Some(own) = current.or_else(earlier) {
-            let _ = own.profiler.stop(action);
+        match current.or_else(earlier) {
+            Some(own) => drop(own.profiler.stop(action)),
+            None => seen.stop_ended(generation, action),
         }
     });
     if stopped.is_err() {
@@ -197,12 +201,18 @@ pub(crate) fn is_in_profiler() -> bool {
 pub(super) fn forget(generation: u64) {
     let gone = with(|thread| {
         let mut seen = thread.seen.try_borrow_mut().ok()?;
-        if let Some(current) = seen.current.take_if(|own| own.generation == generation) {
-            thread.look_again();
-            return Some(current);
-        }
-        let position = seen.earlier.iter().position(|own| own.generation == generation)?;
-        Some(seen.earlier.remove(position))
+        let gone = match seen.current.take_if(|own| own.generation == generation) {
+            Some(current) => {
+                thread.look_again();
+                current
+            }
+            None => {
+                let position = seen.earlier.iter().position(|own| own.generation == generation)?;
+                seen.earlier.remove(position)
+            }
+        };
+        seen.remember(&gone);
+        Some(gone)
     });
     drop(gone); // outside the borrow: a profiler's own destructor may open scopes
 }
@@ -219,7 +229,31 @@ pub(crate) fn let_go() {
     drop(gone); // outside the borrow, as above
 }
 
+/// How many profilers that are not active any more a thread remembers.
+const MOST_ENDED: usize = 16;
+
 impl Seen {
+    /// A guard may outlive the activation that it was opened under: it still has somebody to tell.
+    fn remember(&mut self, gone: &Reference) {
+        uncounted(|| {
+            self.ended.retain(|(_, profiler)| profiler.strong_count() > 0);
+            if self.ended.len() == MOST_ENDED {
+                self.ended.remove(0);
+            }
+            self.ended.push((gone.generation, Arc::downgrade(&gone.profiler)));
+        });
+    }
+
+    /// Stops what was opened under an activation that has ended, if its profiler is still there.
+    #[cold]
+    #[inline(never)]
+    fn stop_ended(&self, generation: u64, action: Action) {
+        let ended = self.ended.iter().rfind(|ended| ended.0 == generation);
+        if let Some(profiler) = ended.and_then(|(_, profiler)| profiler.upgrade()) {
+            let _ = profiler.stop(action);
+        }
+    }
+
     /// What the one that is told wants, if that is all of `interest`. Counts what no training is told.
     #[cold]
     fn select(&self, interest: Interest) -> Option<Interest> {
@@ -285,6 +319,7 @@ impl Thread {
                 Some(own) if generations.contains(&own.generation) => seen.earlier.push(own),
                 before => gone.extend(before),
             }
+            gone.iter().for_each(|gone| seen.remember(gone));
             self.key.set(key);
             Some(gone)
         })?;
