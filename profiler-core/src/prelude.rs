@@ -23,7 +23,37 @@
 //!
 //! In a module that has `use super::*;`, import the attribute by name,
 //! `use profiler_core::prelude::profile;`. Either can also be written with its path:
-//! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`.
+//! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`. With both this `*` and
+//! that of the crate's root, the name `profile` alone is neither: there write
+//! [`profile_scope!`](crate::profile_scope!), which both bring, and the attribute with its path.
+
+/// [`profile!`](crate::profile!) by a name that no attribute has, so that it is known wherever
+/// `profiler_core::prelude::*` is, also beside `profiler_core::*`.
+///
+/// ```
+/// use profiler_core::prelude::*;
+/// use profiler_core::*;
+///
+/// #[profiler_core::prelude::profile]
+/// fn forward(input: &[f32]) -> f32 {
+///     let _scope = profile_scope!("sum");
+///     input.iter().sum()
+/// }
+///
+/// let profiler = std::sync::Arc::new(AdvancedProfiler::new());
+/// let active = activate(profiler.clone());
+/// forward(&[1.0, 2.0]);
+/// drop(active);
+/// let report = profiler.summary();
+/// assert!(report.contains("(forward)") && report.contains("Profile stats for: sum"), "{report}");
+/// ```
+#[macro_export]
+macro_rules! profile_scope {
+    ($name:expr) => {
+        $crate::profile!($name)
+    };
+}
+pub use profile_scope;
 
 #[cfg(feature = "cuda")]
 pub use crate::cuda::DeviceProfilerExt;

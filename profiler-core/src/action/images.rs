@@ -3,24 +3,24 @@
 /// Whether a text stands in such a file, where it stays what it is. Libraries that were loaded a moment
 /// ago may not be known yet.
 pub(super) fn hold(text: &'static str) -> bool {
-    let address = text.as_ptr() as usize;
-    #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
-    return segments::hold(address);
-    #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
-    return is_in_a_library(address);
+    segments::hold(text.as_ptr() as usize)
 }
 
-#[cfg(all(unix, not(all(any(target_os = "linux", target_os = "android"), not(miri)))))]
-fn is_in_a_library(address: usize) -> bool {
-    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: room for the answer; the address is only compared.
-    !cfg!(miri) && unsafe { libc::dladdr(address as *const _, found.as_mut_ptr()) } != 0
+#[cfg(all(unix, any(miri, not(any(target_os = "linux", target_os = "android")))))]
+mod segments {
+    pub(super) fn hold(address: usize) -> bool {
+        let mut found = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+        // SAFETY: room for the answer; the address is only compared.
+        !cfg!(miri) && unsafe { libc::dladdr(address as *const _, found.as_mut_ptr()) } != 0
+    }
 }
 
-/// Nothing is known of it: a text that is leaked has to stay so.
 #[cfg(not(unix))]
-fn is_in_a_library(_address: usize) -> bool {
-    true
+mod segments {
+    /// Nothing is known of it: a text that is leaked has to stay so.
+    pub(super) fn hold(_address: usize) -> bool {
+        true
+    }
 }
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]

@@ -233,7 +233,8 @@ impl ActiveScope {
     }
 
     fn start(state: State, interest: Interest, action: Action) -> Self {
-        match thread::tell(state.key(), interest, |profiler, _| profiler.start(action)) {
+        let told = thread::tell(state.key(), interest, |profiler, _| profiler.start(action));
+        match told.or_else(|| thread::tell_late(interest, |profiler| profiler.start(action))) {
             None => Self::OFF,
             Some(generation) => {
                 let action = Some(action);
@@ -249,12 +250,13 @@ impl ActiveScope {
         if !state.wants(interest) {
             return None;
         }
-        thread::tell(state.key(), interest, |profiler, wish| {
+        let told = thread::tell(state.key(), interest, |profiler, wish| {
             if wish.contains(Interest::SHAPES) {
                 return profiler.start_op(op);
             }
             profiler.start_op(&OpStart { inputs: None, ..*op });
-        })
+        });
+        told.or_else(|| thread::tell_late(interest, |profiler| profiler.start_op(op)))
     }
 
     /// Stops what was opened under `generation`.
@@ -301,6 +303,16 @@ pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Optio
 ///
 /// *Cost*: one relaxed load when no profiler is active. The name must be a literal or a constant;
 /// for names made at run time use [`profile_dynamic!`](crate::profile_dynamic!).
+///
+/// *Where*: anywhere. In a destructor of a thread's own data, when the thread ends, it is measured or
+/// counted as lost, which the report says. It may stand in the program's allocator and in signal
+/// handlers: while the thread is inside of the profiler itself it is not measured, or stands in the row
+/// `(inside of the profiler)`, and never waits for a lock of the thread's own. For a signal handler the
+/// same scope must have been opened on that thread before: the first time allocates memory, which
+/// handlers may not do.
+///
+/// Where both `profiler_core::*` and [`profiler_core::prelude::*`](crate::prelude) are imported write
+/// [`profile_scope!`](crate::profile_scope!).
 #[macro_export]
 macro_rules! profile {
     ($name:expr) => {{
@@ -317,6 +329,10 @@ macro_rules! profile {
 /// let layer = 3;
 /// let _scope = profile_dynamic!(format!("layer_{layer}"));
 /// ```
+///
+/// *Cost*: while a profiler is active a scope costs some four times what one with a literal does: the
+/// name is made and looked up each time. Where that is too much keep the [`Action`](crate::Action) of
+/// each name, and open `profiler.profile(action)`.
 #[macro_export]
 macro_rules! profile_dynamic {
     ($name:expr) => {

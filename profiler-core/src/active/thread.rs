@@ -1,14 +1,15 @@
 //! What a thread remembers, so that it asks for no lock where nothing has changed.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
 use super::activations::{Activation, Activations, Key, Told};
 use super::binding::Place;
 use super::unbound::Counts;
 use crate::action::Action;
 use crate::allocation::uncounted;
+use crate::forking;
 use crate::profiler::{Interest, Profiler};
 
 /// A thread's own reference to a profiler, so that threads share no reference count.
@@ -31,6 +32,8 @@ struct Seen {
     is_selective: bool,
     /// Others whose scopes it has opened.
     earlier: Vec<Reference>,
+    /// The latest that are not active any more, and scopes of theirs that may still be open.
+    ended: Vec<(u64, Weak<dyn Profiler>)>,
     /// Trainings that may miss what this thread does.
     unbound: Vec<Uncounted>,
 }
@@ -50,6 +53,7 @@ thread_local! {
                 current: None,
                 is_selective: false,
                 earlier: Vec::new(),
+                ended: Vec::new(),
                 unbound: Vec::new(),
             }),
             place: Place::new(),
@@ -90,6 +94,65 @@ pub(super) fn tell(
     told.ok().flatten()
 }
 
+/// As [`tell`], on a thread that ends and remembers nothing any more: a destructor of the thread's own
+/// data opens a scope. What the profiler cannot record then it counts.
+#[cold]
+#[inline(never)]
+pub(super) fn tell_late(interest: Interest, tell: impl FnOnce(&dyn Profiler)) -> Option<u64> {
+    if THREAD.try_with(|_| ()).is_ok() {
+        return None;
+    }
+    // One that opens a scope itself would never come to an end.
+    let _alone = Alone::begin()?;
+    let told = uncounted(|| {
+        let activations = Activations::lock();
+        match activations.look_up(None).1 {
+            Told::To(activation) => Some(activation.clone()),
+            Told::Nobody { is_unbound } => {
+                if is_unbound {
+                    activations.tops().for_each(|top| top.uncounted().counts.add(interest));
+                }
+                activations.beside().cloned()
+            }
+        }
+    });
+    let told = told.filter(|told| told.wish().contains(interest))?;
+    tell(&*told.told);
+    Some(told.generation)
+}
+
+#[cold]
+#[inline(never)]
+fn stop_late(generation: u64, action: Action) {
+    let Some(_alone) = Alone::begin() else { return };
+    let told = uncounted(|| {
+        let activations = Activations::lock();
+        activations.all().find(|entry| entry.generation == generation).cloned()
+    });
+    if let Some(told) = told {
+        let _ = told.told.stop(action);
+    }
+}
+
+/// The thread is about to ask who is active, and is not inside of what takes locks: it may be a signal
+/// handler, or the program's allocator.
+struct Alone;
+
+thread_local!(static IS_ALONE: Cell<bool> = const { Cell::new(false) });
+
+impl Alone {
+    fn begin() -> Option<Self> {
+        let is_alone = !forking::is_at_work() && !IS_ALONE.replace(true);
+        is_alone.then(|| Self)
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        IS_ALONE.set(false);
+    }
+}
+
 /// Calls `tell` with each of these profilers, as above.
 pub(super) fn tell_each(profilers: &[Arc<dyn Profiler>], tell: impl Fn(&dyn Profiler)) {
     with(|thread| {
@@ -113,15 +176,19 @@ pub(super) fn is_unbound(key: Key) -> bool {
 /// Stops what the calling thread has opened under `generation`.
 #[inline(never)]
 pub(super) fn stop(generation: u64, action: Action) {
-    let _ = THREAD.try_with(|thread| {
+    let stopped = THREAD.try_with(|thread| {
         let Ok(seen) = thread.seen.try_borrow() else { return };
         // Nearly always the current one; an earlier one if another profiler was activated in between.
         let current = seen.current.as_ref().filter(|own| own.generation == generation);
         let earlier = || seen.earlier.iter().rfind(|own| own.generation == generation);
-        if let Some(own) = current.or_else(earlier) {
-            let _ = own.profiler.stop(action);
+        match current.or_else(earlier) {
+            Some(own) => drop(own.profiler.stop(action)),
+            None => seen.stop_ended(generation, action),
         }
     });
+    if stopped.is_err() {
+        stop_late(generation, action);
+    }
 }
 
 /// Whether the calling thread is inside of a profiler that it told of something here.
@@ -134,12 +201,18 @@ pub(crate) fn is_in_profiler() -> bool {
 pub(super) fn forget(generation: u64) {
     let gone = with(|thread| {
         let mut seen = thread.seen.try_borrow_mut().ok()?;
-        if let Some(current) = seen.current.take_if(|own| own.generation == generation) {
-            thread.look_again();
-            return Some(current);
-        }
-        let position = seen.earlier.iter().position(|own| own.generation == generation)?;
-        Some(seen.earlier.remove(position))
+        let gone = match seen.current.take_if(|own| own.generation == generation) {
+            Some(current) => {
+                thread.look_again();
+                current
+            }
+            None => {
+                let position = seen.earlier.iter().position(|own| own.generation == generation)?;
+                seen.earlier.remove(position)
+            }
+        };
+        seen.remember(&gone);
+        Some(gone)
     });
     drop(gone); // outside the borrow: a profiler's own destructor may open scopes
 }
@@ -156,7 +229,31 @@ pub(crate) fn let_go() {
     drop(gone); // outside the borrow, as above
 }
 
+/// How many profilers that are not active any more a thread remembers.
+const MOST_ENDED: usize = 16;
+
 impl Seen {
+    /// A guard may outlive the activation that it was opened under: it still has somebody to tell.
+    fn remember(&mut self, gone: &Reference) {
+        uncounted(|| {
+            self.ended.retain(|(_, profiler)| profiler.strong_count() > 0);
+            if self.ended.len() == MOST_ENDED {
+                self.ended.remove(0);
+            }
+            self.ended.push((gone.generation, Arc::downgrade(&gone.profiler)));
+        });
+    }
+
+    /// Stops what was opened under an activation that has ended, if its profiler is still there.
+    #[cold]
+    #[inline(never)]
+    fn stop_ended(&self, generation: u64, action: Action) {
+        let ended = self.ended.iter().rfind(|ended| ended.0 == generation);
+        if let Some(profiler) = ended.and_then(|(_, profiler)| profiler.upgrade()) {
+            let _ = profiler.stop(action);
+        }
+    }
+
     /// What the one that is told wants, if that is all of `interest`. Counts what no training is told.
     #[cold]
     fn select(&self, interest: Interest) -> Option<Interest> {
@@ -182,10 +279,13 @@ impl Thread {
 
     /// Takes this thread's own reference to the profiler that it reports to, and lets go of those
     /// that are no longer activated. `None` if a profiler opens a scope from inside its own `start`
-    /// while the references are in use.
+    /// while the references are in use, or if this thread has a lock of ours already.
     #[cold]
     #[inline(never)]
     fn look_up(&self) -> Option<()> {
+        if forking::is_at_work() {
+            return None;
+        }
         let gone = uncounted(|| {
             let owner = self.place.owner();
             let activations = Activations::lock();
@@ -219,6 +319,7 @@ impl Thread {
                 Some(own) if generations.contains(&own.generation) => seen.earlier.push(own),
                 before => gone.extend(before),
             }
+            gone.iter().for_each(|gone| seen.remember(gone));
             self.key.set(key);
             Some(gone)
         })?;

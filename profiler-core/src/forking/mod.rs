@@ -71,6 +71,17 @@ impl AtWork {
     }
 }
 
+/// Whether the calling thread does such work now, and so may have a lock of ours: whoever interrupted
+/// it, a signal handler or the program's allocator, would wait for itself.
+#[cfg(all(unix, not(loom)))]
+pub(crate) use self::process::is_at_work;
+
+/// Not known.
+#[cfg(not(all(unix, not(loom))))]
+pub(crate) fn is_at_work() -> bool {
+    false
+}
+
 /// Has the system tell of forks from here on: to be called before there are threads, as what is
 /// under way meanwhile is not told.
 pub(crate) fn watch() {
@@ -98,6 +109,10 @@ mod process {
         static DEPTH: Cell<u32> = const { Cell::new(0) };
         /// This thread has closed the gate.
         static HAS_CLOSED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(crate) fn is_at_work() -> bool {
+        DEPTH.get() > 0
     }
 
     pub(super) struct AtWork;

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::attach::ThreadName;
-use self::attach::{Closed, ThreadTable, next_number};
+use self::attach::{Attached, Closed, ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
@@ -189,7 +189,8 @@ impl<T: Table> Recorder<T> {
     fn stop_elsewhere(&self, action: Action) -> Result<(), NeverStarted> {
         let is_stopped =
             |attached: &Arc<ThreadTable<T>>| attached.table.stop_slow(action, &self.clock);
-        if self.attach().as_ref().is_some_and(is_stopped)
+        // Without a table of the running session nothing is open in it, and none is made for that.
+        if self.attach_known().as_ref().is_some_and(is_stopped)
             || attach::tables_of(self.number).iter().any(is_stopped)
         {
             return Ok(());
@@ -216,11 +217,23 @@ impl<T: Table> Recorder<T> {
             let session = self.session.load(Ordering::Acquire);
             attach::attach(self.number, session, |thread| self.register(session, thread))
         })?;
-        // Coming back from a stage inside this one: what ran there ran inside what is open here.
+        Some(Self::come_back(attached))
+    }
+
+    /// As [`attach`](Self::attach), if the thread has such a table.
+    fn attach_known(&self) -> Option<Arc<ThreadTable<T>>> {
+        apart_from_forks(|| {
+            let session = self.session.load(Ordering::Acquire);
+            attach::attach(self.number, session, |_| None).map(Self::come_back)
+        })
+    }
+
+    /// Coming back from a stage inside this one: what ran there ran inside what is open here.
+    fn come_back(attached: Attached<T>) -> Arc<ThreadTable<T>> {
         if let Some(inner) = attached.inner {
             attached.table.table.stack().add_inner_time(inner.table.stack().take_outermost_time());
         }
-        Some(attached.table)
+        attached.table
     }
 
     fn register(&self, session: u64, thread: ThreadName) -> Option<Arc<ThreadTable<T>>> {
