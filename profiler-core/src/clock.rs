@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Utc};
 
+use crate::forking::made_once;
+
 /// Shorter spans than this are converted by quanta's own calibration.
 const MINIMAL_BASE: Duration = Duration::from_millis(200);
 
@@ -22,7 +24,7 @@ struct Origin {
 
 fn origin() -> &'static Origin {
     static ORIGIN: OnceLock<Origin> = OnceLock::new();
-    ORIGIN.get_or_init(|| {
+    made_once(&ORIGIN, || {
         let clock = quanta::Clock::new();
         // The shortest of a few attempts has the wall clock and the counter closest together.
         let reading = || {

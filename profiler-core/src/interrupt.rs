@@ -26,7 +26,9 @@
 use std::io::Write;
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use crate::forking::{Mutex, MutexGuard};
 
 use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -7,7 +7,8 @@ use crate::hook::{
     RegionSink,
 };
 use crate::{
-    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage, Unbound,
+    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
+    Unbound,
 };
 
 /// Hands everything on to several profilers, to each what it is interested in. The first one is who

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::shop::{Finished, Shop, arguments, MLPROF};
+use super::shop::{Finished, MLPROF, Shop, arguments};
 
 /// The program, with the `profiler-core` of this workspace.
 fn program() -> Shop {
@@ -38,5 +38,5 @@ fn the_run_measures_beside_whatever_is_activated() {
     let (one_training, other_training) = (2 * 1_000_000, 2 * 2_000_000);
     let calls = 1 + 20 + 100 + 1_000 + 10_000 + 100_000 + one_training + other_training + 7;
     assert_eq!(shop.calls().get("own_profiler::net::forward"), Some(&calls), "{run:?}");
-    assert!(!run.stdout.contains("in no report: more than one profiler") , "{run:?}");
+    assert!(!run.stdout.contains("in no report: more than one profiler"), "{run:?}");
 }

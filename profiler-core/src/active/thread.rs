@@ -200,8 +200,8 @@ impl Thread {
             } else {
                 Vec::new()
             };
-            let is_selective =
-                key.is_several() || (told.is_some() && told.map(number) == activations.beside().map(number));
+            let is_selective = key.is_several()
+                || (told.is_some() && told.map(number) == activations.beside().map(number));
             let generations: Vec<_> = activations.all().map(|entry| entry.generation).collect();
             drop(activations);
             let generation = current.as_ref().map(|own| own.generation);

@@ -52,7 +52,7 @@ pub(crate) use region::deliver_regions;
 #[cfg(feature = "cuda")]
 pub(crate) use region::set_region_delivery;
 pub(crate) use shapes::ShapeCache;
-pub(crate) use source::{announce, context_changed, flush, wants_context};
+pub(crate) use source::{announce, context_changed, flush, tell_notes, wants_context};
 
 use crate::Interest;
 use crate::active::{with_active, with_active_or_all, with_all};

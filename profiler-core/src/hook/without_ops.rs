@@ -1,22 +1,26 @@
 //! For frameworks that give no hook for their ops.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use super::{Source, note, register};
+use super::{Source, register};
 use crate::Interest;
+use crate::forking::Mutex;
 
 /// Says in the report of a profiler that wants ops why there are none.
 struct WithoutOps(&'static str);
 
 impl Source for WithoutOps {
-    fn interest_changed(&self, interest: Interest) {
+    fn interest_changed(&self, _interest: Interest) {}
+
+    fn note(&self, _interest: Interest) -> Option<String> {
         let framework = self.0;
-        if interest.contains(Interest::OPS) && !crate::spliced::has_ops_of(framework) {
-            note(&format!(
+        let has_ops = crate::spliced::has_ops_of(framework);
+        (!has_ops).then(|| {
+            format!(
                 "{framework} gives no hook for its tensor ops: run the program by `mlprof run --ops \
                  …` to have them. Actions, modules and functions are shown"
-            ));
-        }
+            )
+        })
     }
 }
 

@@ -19,7 +19,7 @@ mod sessions;
 pub(crate) mod stack;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 pub(crate) use self::attach::ThreadName;
 use self::attach::{ThreadTable, next_number};
@@ -27,7 +27,7 @@ pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
 use crate::clock::{Clock, Rate};
-use crate::forking::{self, apart_from_forks};
+use crate::forking::{self, Mutex, MutexGuard, apart_from_forks};
 use crate::startup;
 use crate::{Action, NeverStarted, Stage, Unbound};
 

@@ -29,16 +29,18 @@ mod track;
 mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::allocation::uncounted;
 use crate::clock::Clock;
+use crate::forking::{Mutex, MutexGuard};
 use crate::hook::{
     self, CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart,
     PastMemoryChange, RegionSink,
 };
 use crate::{
-    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage, Unbound,
+    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
+    Unbound,
 };
 
 use control::Control;

@@ -8,6 +8,7 @@ use super::profile::Profile;
 use super::schedule::Schedule;
 use super::{GroupBy, TensorProfiler, writer};
 use crate::clock::{Clock, Rate};
+use crate::forking::made_once;
 use crate::hook::OpStart;
 use crate::recorder::regions;
 use crate::report::number::grouped;
@@ -214,7 +215,7 @@ fn seconds_per_scope() -> f64 {
     const ROUNDS: usize = 8;
     const SCOPES: u32 = 100;
     static KNOWN: OnceLock<f64> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
+    *made_once(&KNOWN, || {
         let clock = Clock::new();
         let recording = std::sync::Arc::new(super::Recording::new(
             clock.ticks(),
