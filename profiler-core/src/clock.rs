@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Utc};
 
+use crate::forking::made_once;
+
 /// Miri, which looks for undefined behaviour, knows no instruction that reads a counter.
 #[cfg(miri)]
 mod quanta {
@@ -47,7 +49,7 @@ struct Origin {
 
 fn origin() -> &'static Origin {
     static ORIGIN: OnceLock<Origin> = OnceLock::new();
-    ORIGIN.get_or_init(|| {
+    made_once(&ORIGIN, || {
         let clock = quanta::Clock::new();
         // The shortest of a few attempts has the wall clock and the counter closest together.
         let reading = || {

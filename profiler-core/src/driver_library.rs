@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
+use crate::forking::made_once;
+
 /// Where the library is, if not where the system looks.
 const OVERRIDE: &str = "MLPROF_CUDA_DRIVER";
 const NAME: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
@@ -21,7 +23,7 @@ pub(crate) fn library() -> Result<&'static Library, &'static str> {
         unsafe { Library::new(path) }
             .map_err(|error| format!("CUDA's driver cannot be asked: {error}"))
     };
-    LIBRARY.get_or_init(load).as_ref().map_err(String::as_str)
+    made_once(&LIBRARY, load).as_ref().map_err(String::as_str)
 }
 
 /// The function `name`; `None` if the library has none of that name.

@@ -2,19 +2,20 @@
 //! which threads can run is tried.
 
 #[cfg(loom)]
-#[cfg_attr(not(feature = "cuda"), expect(unused_imports))]
-pub(crate) use loom::sync::Condvar;
-#[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(loom)]
+#[cfg_attr(not(feature = "cuda"), expect(unused_imports))]
+pub(crate) use loom::sync::{Condvar, Mutex as CondvarMutex, MutexGuard as CondvarMutexGuard};
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
-#[cfg_attr(not(feature = "cuda"), expect(unused_imports))]
-pub(crate) use std::sync::Condvar;
-#[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+#[cfg_attr(not(feature = "cuda"), expect(unused_imports))]
+pub(crate) use std::sync::{Condvar, Mutex as CondvarMutex, MutexGuard as CondvarMutexGuard};
+
+#[cfg(not(loom))]
+pub(crate) use crate::forking::{Mutex, MutexGuard};
 
 /// A number that one thread writes and any thread may read.
 ///

@@ -1,7 +1,7 @@
 //! All activations of the process, and what threads see of them at a glance.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use super::binding::Owner;
 use super::unbound::Unbound;
@@ -118,7 +118,7 @@ pub(super) struct Activations {
 
 impl Activations {
     pub(super) fn lock() -> MutexGuard<'static, Self> {
-        ACTIVATIONS.lock()
+        ACTIVATIONS.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn next(&mut self) -> u64 {

@@ -43,9 +43,11 @@ pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let told = combined(&profiler, beside.as_ref());
     let owner = thread::with(|thread| thread.place.own()).unwrap_or_default();
     let activation = activation(owner, profiler, told);
+    let (told, wish) = (activation.told.clone(), activation.wish());
     // An allocation here must not be told to the active profiler, which would wait for the lock.
     let number = uncounted(|| Activations::lock().push(activation));
     crate::hook::announce();
+    crate::hook::tell_notes(&*told, wish);
     Activated { number }
 }
 
@@ -54,8 +56,10 @@ pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
 pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
     let entry = activation(Arc::default(), profiler.clone(), profiler.clone());
     let combine = |own: &Arc<dyn Profiler>| combined(own, Some(&profiler));
+    let wish = entry.wish();
     let number = uncounted(|| Activations::lock().set_beside(entry, combine));
     crate::hook::announce();
+    crate::hook::tell_notes(&*profiler, wish);
     Activated { number }
 }
 
@@ -101,12 +105,15 @@ fn activation(
 pub(crate) fn refresh() {
     // Asked outside of the lock: a profiler may open scopes itself.
     let asked: Vec<Activation> = uncounted(|| Activations::lock().all().cloned().collect());
-    for entry in &asked {
-        entry.wish.store(entry.told.interest().bits(), Ordering::Relaxed);
-    }
+    let begins = asked.iter().filter(|entry| {
+        let wish = entry.told.interest();
+        let before = entry.wish.swap(wish.bits(), Ordering::Relaxed);
+        wish.contains(Interest::OPS) && !Interest::from_bits(before).contains(Interest::OPS)
+    });
+    let begins: Vec<_> = begins.collect();
     Activations::lock().publish();
-    drop(asked);
     crate::hook::announce();
+    begins.into_iter().for_each(|entry| crate::hook::tell_notes(&*entry.told, entry.wish()));
 }
 
 /// What active profilers want.

@@ -1,10 +1,10 @@
 //! What was done by threads of which nobody knows whose they are.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use crate::Interest;
-use crate::forking::Mutex;
+use crate::forking::{Mutex, MutexGuard};
 use crate::recorder::ThreadName;
 
 /// So many names of threads are kept; what others do is counted under one name.
@@ -38,9 +38,13 @@ impl Counts {
 }
 
 impl Unbound {
+    fn threads(&self) -> MutexGuard<'_, Vec<(String, Arc<Counts>)>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What a reader of the report must know; none if there was nothing.
     pub fn note(&self) -> Option<String> {
-        let threads = self.threads.lock();
+        let threads = self.threads();
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = threads.iter().map(|(name, it)| (name, read(&it.scopes), read(&it.memory)));
         let counts: Vec<_> = counts.filter(|(_, scopes, memory)| scopes + memory > 0).collect();
@@ -78,7 +82,7 @@ impl Unbound {
     /// Where the calling thread counts what it does.
     pub(super) fn counts_of_this_thread(&self) -> Arc<Counts> {
         let mut name = ThreadName::of_this_thread().name;
-        let mut threads = self.threads.lock();
+        let mut threads = self.threads();
         if threads.len() >= MOST_NAMES && threads.iter().all(|(known, _)| *known != name) {
             name = "other threads".to_owned();
         }

@@ -1,11 +1,12 @@
 //! Call paths: which actions and functions are open inside which, as small numbers.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
 use crate::Action;
+use crate::forking::{Mutex, MutexGuard};
 
 /// How many different paths are told apart; memory stays bounded. What comes after counts with the
 /// path that it is inside of.

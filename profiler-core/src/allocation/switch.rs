@@ -1,10 +1,11 @@
 //! What the tracking allocator is to do, in one word.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::{process, thread};
 use crate::Interest;
+use crate::forking::Mutex;
 
 /// No tracking allocator has allocated yet: the first one that does takes the slow path and says so.
 const UNSEEN: u32 = 1;

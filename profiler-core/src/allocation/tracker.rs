@@ -9,6 +9,7 @@ use super::blocks::{Block, Blocks};
 use super::paths::{Alive, Paths};
 use super::{Counting, process, switch, thread, uncounted};
 use crate::Action;
+use crate::forking::made_once;
 
 /// Smaller blocks are not followed unless a profiler asks for it: they are many and matter little.
 pub const LEAST_BYTES: usize = 1024;
@@ -37,7 +38,7 @@ static TRACKER: OnceLock<Tracker> = OnceLock::new();
 
 /// The tracker, made if need be.
 pub(super) fn tracker() -> &'static Tracker {
-    TRACKER.get_or_init(|| {
+    made_once(&TRACKER, || {
         uncounted(|| Tracker {
             paths: Paths::new(),
             blocks: Blocks::new(),

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{PoisonError, TryLockError};
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 use super::AtWork;
 
-/// A lock whose holders are at work [apart from forks](super::apart_from_forks): a child of a fork
-/// finds it free. A panic of a holder poisons nothing: what our locks guard is whole between any
-/// two statements.
+/// The standard library's lock, whose holders are at work
+/// [apart from forks](super::apart_from_forks): the child of a fork finds it free, and what it guards
+/// whole.
 ///
 /// *Cost*: two atomic additions besides those of the lock.
 #[derive(Default)]
@@ -19,26 +19,29 @@ impl<T> Mutex<T> {
         Self(std::sync::Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        // Before the lock: a fork waits for who is at work, and who waits for the lock may go on.
         let at_work = AtWork::begin();
-        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        MutexGuard { guard, _at_work: at_work }
+        match self.0.lock() {
+            Ok(guard) => Ok(MutexGuard { guard, _at_work: at_work }),
+            Err(poisoned) => {
+                let guard = poisoned.into_inner();
+                Err(PoisonError::new(MutexGuard { guard, _at_work: at_work }))
+            }
+        }
     }
 
-    /// `None` while somebody else has it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "the sampler's"))]
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let at_work = AtWork::begin();
-        let guard = match self.0.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(MutexGuard { guard, _at_work: at_work })
-    }
-
-    pub(crate) fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        match self.0.try_lock() {
+            Ok(guard) => Ok(MutexGuard { guard, _at_work: at_work }),
+            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let guard = poisoned.into_inner();
+                Err(PoisonError::new(MutexGuard { guard, _at_work: at_work }).into())
+            }
+        }
     }
 }
 
@@ -48,7 +51,7 @@ impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Gives the lock back, and then says that no work is under way here.
+/// Gives the lock back, and then says that the work is done.
 pub(crate) struct MutexGuard<'lock, T> {
     // Dropped first.
     guard: std::sync::MutexGuard<'lock, T>,

@@ -5,8 +5,14 @@
 //! pieces of work that take locks while a program trains are done [`apart_from_forks`]: a fork
 //! waits until they are through, and they wait until a fork is.
 //!
-//! Not covered are reports that are being made, and stages that begin or end, on another thread
-//! than the one that forks.
+//! All locks of this crate are [`Mutex`]es of this module, or are taken only in such pieces of work; what
+//! is made once for the process is made in one.
+//!
+//! Not covered are CUDA's driver and its tools, which no child may use anyway, and locks of others: of
+//! the standard streams while the program itself prints, of a framework. Where work takes longer than
+//! three seconds (a report to a pipe that nobody reads) the fork goes on without it.
+
+use std::sync::OnceLock;
 
 mod lock;
 
@@ -82,6 +88,14 @@ pub(crate) fn is_at_work() -> bool {
     false
 }
 
+/// What is made once for the process: no child waits for a thread that was making it.
+pub(crate) fn made_once<T>(once: &'static OnceLock<T>, make: impl FnOnce() -> T) -> &'static T {
+    match once.get() {
+        Some(made) => made,
+        None => apart_from_forks(|| once.get_or_init(make)),
+    }
+}
+
 /// Has the system tell of forks from here on: to be called before there are threads, as what is
 /// under way meanwhile is not told.
 pub(crate) fn watch() {
@@ -99,7 +113,7 @@ mod process {
 
     /// A fork goes on without its peace after this long, and so does work: rather a child that may
     /// hang than a program that does.
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const PATIENCE: Duration = Duration::from_secs(3);
 
     static GATE: Gate = Gate(AtomicU64::new(0));
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
@@ -224,7 +238,7 @@ mod process {
                     let child = unsafe { libc::fork() };
                     assert!(child >= 0);
                     if child == 0 {
-                        let is_free = working.try_lock().is_some();
+                        let is_free = working.try_lock().is_ok();
                         // SAFETY: ends the child without the parent's exit handlers.
                         unsafe { libc::_exit(i32::from(!is_free)) }
                     }

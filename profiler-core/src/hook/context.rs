@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use crate::Action;
+use crate::forking::{Mutex, MutexGuard};
 
 /// The actions that were open on a thread at one moment, as a 4-byte handle. A hook whose framework
 /// works on threads of its own takes it along with the work, and gives it back in

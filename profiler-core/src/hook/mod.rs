@@ -52,7 +52,9 @@ pub(crate) use region::deliver_regions;
 #[cfg(feature = "cuda")]
 pub(crate) use region::set_region_delivery;
 pub(crate) use shapes::ShapeCache;
-pub(crate) use source::{announce, context_changed, flush, sources_of_ops, wants_context};
+pub(crate) use source::{
+    announce, context_changed, flush, sources_of_ops, tell_notes, wants_context,
+};
 pub(crate) use without_ops::frameworks_without_ops;
 
 use crate::Interest;

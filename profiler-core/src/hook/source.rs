@@ -1,20 +1,27 @@
 //! Hooks that can be turned on and off.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::Context;
-use crate::Interest;
+use crate::forking::{Mutex, MutexGuard};
+use crate::{Interest, Profiler};
 
 /// A hook that can be turned on and off, and may have work under way.
 ///
 /// Its methods are called with no lock of ours held but the one that keeps calls in order: they may
 /// use the framework and open scopes, but not [`register`] sources or change the active profiler.
 pub trait Source: Send + Sync {
-    /// The wishes of the active profiler have changed to this; [`Interest::NONE`] where there is
-    /// none. Also called once by [`register`]. Called on the thread that begins or ends a step, or
+    /// The wishes of active profilers have changed to this, all together; [`Interest::NONE`] where
+    /// there is none. Also called once by [`register`]. Called on the thread that begins or ends a step, or
     /// activates a profiler.
     fn interest_changed(&self, interest: Interest);
+
+    /// What the report must say of a profiler that begins to want this. Asked for each that wants ops, on
+    /// any thread. By default nothing.
+    fn note(&self, _interest: Interest) -> Option<String> {
+        None
+    }
 
     /// A recording is about to begin or to end: deliver what is still under way, waiting for the
     /// device if need be. By default there is nothing.
@@ -84,9 +91,23 @@ pub fn register(source: Arc<dyn Source>) -> SourceHandle {
     source.interest_changed(registry.interest);
     registry.last += 1;
     let number = registry.last;
-    registry.sources.push((number, source));
+    registry.sources.push((number, source.clone()));
     registry.publish();
+    drop(registry);
+    crate::active::with_all(Interest::OPS, |_, profiler| {
+        if let Some(note) = source.note(profiler.interest()) {
+            profiler.note(&note);
+        }
+    });
     SourceHandle(number)
+}
+
+/// Has the report of `profiler`, which begins to want this, say what sources have to say of it.
+pub(crate) fn tell_notes(profiler: &dyn Profiler, interest: Interest) {
+    if interest.contains(Interest::OPS) {
+        let notes = sources().into_iter().filter_map(|source| source.note(interest));
+        notes.for_each(|note| profiler.note(&note));
+    }
 }
 
 /// For profilers whose [`interest`](crate::Profiler::interest) changes while they are active: asks

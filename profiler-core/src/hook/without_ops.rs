@@ -1,20 +1,22 @@
 //! For frameworks that give no hook for their ops.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use super::{Source, note, register};
+use super::{Source, register};
 use crate::Interest;
+use crate::forking::{Mutex, MutexGuard};
 use crate::missing::Missing;
 
 /// Says in the report of a profiler that wants ops why there are none.
 struct WithoutOps(&'static str);
 
 impl Source for WithoutOps {
-    fn interest_changed(&self, interest: Interest) {
+    fn interest_changed(&self, _interest: Interest) {}
+
+    fn note(&self, _interest: Interest) -> Option<String> {
         let framework = self.0;
-        if interest.contains(Interest::OPS) && !crate::spliced::has_ops_of(framework) {
-            note(&Missing::OpsOf(framework).to_string());
-        }
+        let has_ops = crate::spliced::has_ops_of(framework);
+        (!has_ops).then(|| Missing::OpsOf(framework).to_string())
     }
 }
 

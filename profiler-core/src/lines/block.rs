@@ -1,9 +1,10 @@
 //! What one thread records of one function.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use super::memory;
 use crate::clock::Clock;
+use crate::forking::made_once;
 use crate::sync::Tally;
 
 /// No point: nothing of the function is running.
@@ -41,11 +42,11 @@ pub(super) struct LineSnapshot {
     pub memory: memory::Snapshot,
 }
 
-static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
+static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 #[inline(always)]
 pub(super) fn now() -> u64 {
-    CLOCK.now()
+    made_once(&CLOCK, Clock::new).now()
 }
 
 impl Block {

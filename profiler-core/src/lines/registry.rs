@@ -1,12 +1,13 @@
 //! All functions whose lines were ever run, with what threads recorded of them.
 
 use std::cell::Cell;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::DeclaredFunction;
 use super::block::Block;
 use crate::allocation::uncounted;
+use crate::forking::{Mutex, MutexGuard};
 
 /// A function as this crate knows it; lives for ever, as its site does.
 #[derive(Debug)]

@@ -26,13 +26,14 @@ mod names;
 mod tool;
 
 use std::cell::RefCell;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use tool::NotAttached;
 
 use self::names::range_of;
 use self::tool::Tool;
+use crate::forking::{Mutex, MutexGuard};
 use crate::hook::{self, OpStart};
 use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
 use crate::{Action, ActionKind, Interest, NeverStarted, Profiler, RunContext, Stage};

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::tool::{Name, Range, Tool};
+use crate::forking::made_once;
 use crate::{Action, ActionKind};
 
 const CHUNK: usize = 4096;
@@ -40,7 +41,7 @@ pub(super) fn range_of(action: Action, tool: &Tool) -> Range {
         return new(); // one of more than four million names
     };
     let unknown = |_| Known { name: AtomicPtr::new(ptr::null_mut()), category: AtomicU32::new(0) };
-    let known = &chunk.get_or_init(|| (0..CHUNK).map(unknown).collect())[number % CHUNK];
+    let known = &made_once(chunk, || (0..CHUNK).map(unknown).collect())[number % CHUNK];
     let name = known.name.load(Ordering::Acquire);
     if !name.is_null() {
         return Range { category: known.category.load(Ordering::Relaxed), name: Name(name) };

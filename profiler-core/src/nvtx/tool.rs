@@ -10,6 +10,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::forking::made_once;
+
 /// Where a tool names its library.
 pub(super) const INJECTION_VARIABLE: &str = if cfg!(target_pointer_width = "64") {
     "NVTX_INJECTION64_PATH"
@@ -219,7 +221,7 @@ impl Tool {
     /// The tool that listens to this process. Looked for once.
     pub(super) fn get() -> Result<&'static Self, NotAttached> {
         static TOOL: OnceLock<Result<Tool, NotAttached>> = OnceLock::new();
-        TOOL.get_or_init(Self::attach).as_ref().map_err(Clone::clone)
+        made_once(&TOOL, Self::attach).as_ref().map_err(Clone::clone)
     }
 
     fn attach() -> Result<Self, NotAttached> {

@@ -2,6 +2,8 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use crate::forking::apart_from_forks;
+
 /// Where a program's output goes; in tests, into memory.
 pub(super) struct Console<'streams> {
     stdout: Box<dyn Write + 'streams>,
@@ -29,7 +31,10 @@ impl<'streams> Console<'streams> {
     /// more, and on a full disk behind a redirection. Of the latter standard error hears, and gets
     /// the report.
     pub(super) fn print(&mut self, report: &str) {
-        let printed = self.stdout.write_all(report.as_bytes()).and_then(|()| self.stdout.flush());
+        // The standard library's lock of the stream is free in a forked child.
+        let printed = apart_from_forks(|| {
+            self.stdout.write_all(report.as_bytes()).and_then(|()| self.stdout.flush())
+        });
         match printed {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 self.warn(&format!("cannot print the profiler's report ({error}); here it is:"));
@@ -46,16 +51,20 @@ impl<'streams> Console<'streams> {
 
     fn complain(&mut self, text: &str) {
         // If not even standard error works there is nobody left to tell.
-        let _ = self.stderr.write_all(text.as_bytes());
-        let _ = self.stderr.flush();
+        apart_from_forks(|| {
+            let _ = self.stderr.write_all(text.as_bytes());
+            let _ = self.stderr.flush();
+        });
     }
 }
 
 /// A line on standard error, as `eprintln!` writes it; but where that is full or closed, nobody is left
 /// to tell, which is no reason to panic.
 pub fn say(line: impl std::fmt::Display) {
-    let mut stderr = io::stderr().lock();
-    // In one write, so that lines of several processes do not mix.
-    let _ = stderr.write_all(format!("{line}\n").as_bytes());
-    let _ = stderr.flush();
+    apart_from_forks(|| {
+        let mut stderr = io::stderr().lock();
+        // In one write, so that lines of several processes do not mix.
+        let _ = stderr.write_all(format!("{line}\n").as_bytes());
+        let _ = stderr.flush();
+    });
 }

@@ -12,8 +12,9 @@ mod temporary;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
+use crate::forking::{Mutex, MutexGuard};
 use crate::report::label;
 use crate::{Report, RunContext, Stage};
 use console::Console;

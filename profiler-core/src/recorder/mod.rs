@@ -22,7 +22,7 @@ pub(crate) mod stack;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 pub(crate) use self::attach::ThreadName;
 use self::attach::{Attached, Closed, ThreadTable, next_number};
@@ -30,7 +30,7 @@ pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
 use crate::clock::{Clock, Rate};
-use crate::forking::{self, apart_from_forks};
+use crate::forking::{self, Mutex, MutexGuard, apart_from_forks};
 use crate::startup;
 use crate::{Action, NeverStarted, Stage, Unbound};
 

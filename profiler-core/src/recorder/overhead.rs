@@ -1,10 +1,11 @@
 //! What recording one scope costs on this machine, measured when a report is made.
 
 use std::any::TypeId;
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::time::Instant;
 
+use crate::forking::Mutex;
 use crate::{Action, Profiler, ProfilerExt};
 
 const ROUNDS: usize = 8;
@@ -13,7 +14,7 @@ const SCOPES: u32 = 250;
 /// Seconds for one start and stop of a profiler of this type: the best of a few short rounds on a
 /// profiler made for it, so about 0.2 ms the first time. Remembered for the process.
 pub(crate) fn seconds_per_scope<P: Profiler + 'static>(make: impl FnOnce() -> P) -> f64 {
-    static KNOWN: LazyLock<Mutex<HashMap<TypeId, f64>>> = LazyLock::new(Mutex::default);
+    static KNOWN: Mutex<BTreeMap<TypeId, f64>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(seconds) = known().get(&TypeId::of::<P>()) {
         return *seconds;

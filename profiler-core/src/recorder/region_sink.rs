@@ -1,12 +1,12 @@
 //! Regions of devices on their way into the session that they were opened in.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::attach::Closed;
 use super::regions::Regions;
 use super::{Recorder, Session, Sessions, Table};
 use crate::Stage;
-use crate::forking::apart_from_forks;
+use crate::forking::{Mutex, apart_from_forks};
 use crate::hook::{DeviceEvent, RegionSink};
 
 impl<T: Table> Recorder<T> {

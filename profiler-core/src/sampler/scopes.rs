@@ -8,11 +8,11 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ptr;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
-use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 
-use crate::forking::apart_from_forks;
+use crate::forking::{Mutex, apart_from_forks};
 
 /// Tells the numbers of the open actions of the table that the pointer points to, outermost first.
 pub(crate) type Tell = unsafe fn(table: *const (), tell: &mut dyn FnMut(u32));

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::beside::Beside;
@@ -13,6 +13,7 @@ use super::{nothing, process_record, signals, sink};
 use crate::active::{activate_beside, hands_on};
 use crate::advanced::LineCountRestriction;
 use crate::allocation::AllocationProfiler;
+use crate::forking::{Mutex, MutexGuard};
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler};

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, PoisonError};
 
 use crate::action::SourceLocation;
-use crate::forking::apart_from_forks;
+use crate::forking::{Mutex, apart_from_forks};
 use crate::{Action, ActionKind};
 
 /// What a spliced function is to a profiler.

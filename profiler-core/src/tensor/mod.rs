@@ -31,10 +31,11 @@ mod track;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::allocation::uncounted;
 use crate::clock::Clock;
+use crate::forking::{Mutex, MutexGuard};
 use crate::hook::{
     self, CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart,
     PastMemoryChange, RegionSink,

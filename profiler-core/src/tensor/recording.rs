@@ -1,7 +1,7 @@
 //! One recording: what all threads recorded from its beginning to its end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -9,7 +9,7 @@ use super::afterwards::{Afterwards, by_thread};
 use super::cycle::Cycle;
 use super::event::{EVENT_WORDS, MEMORY_WORDS};
 use super::track::{Budget, Log, Pool};
-use crate::forking::apart_from_forks;
+use crate::forking::{Mutex, MutexGuard, apart_from_forks};
 use crate::hook::{
     ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange,
     RegionSink, Timestamp, TimingMethod,

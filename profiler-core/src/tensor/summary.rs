@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::control::StageRun;
 use super::{GroupBy, TensorProfiler, writer};
 use crate::clock::{Clock, Rate};
+use crate::forking::made_once;
 use crate::hook::OpStart;
 use crate::missing::Missing;
 use crate::recorder::regions;
@@ -105,7 +106,7 @@ fn seconds_per_scope() -> f64 {
     const ROUNDS: usize = 8;
     const SCOPES: u32 = 100;
     static KNOWN: OnceLock<f64> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
+    *made_once(&KNOWN, || {
         let clock = Clock::new();
         let recording = std::sync::Arc::new(super::Recording::new(
             clock.ticks(),

@@ -3,11 +3,12 @@
 mod summarize;
 mod table;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies, uncounted};
+use crate::forking::{Mutex, MutexGuard};
 use crate::missing::{self, Missing};
 use crate::recorder::Recorder;
 use crate::report::{MemoryReport, Report, memory};

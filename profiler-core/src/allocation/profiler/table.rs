@@ -1,7 +1,7 @@
 //! What one thread records about memory: sums per action, and which call path is open.
 
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use rustc_hash::FxHashMap;
 
@@ -11,6 +11,7 @@ use crate::allocation::thread::{self, Opened};
 use crate::allocation::tracker::tracker;
 use crate::allocation::{Tallies, uncounted};
 use crate::clock::Clock;
+use crate::forking::{Mutex, MutexGuard};
 use crate::recorder::Table;
 use crate::recorder::nesting::Nesting;
 use crate::recorder::stack::{Overtaken, Stack};

@@ -14,12 +14,13 @@ mod tree;
 mod world;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use self::collector::Collector;
 use super::{ReportedSessions, SamplerError, SamplerSettings, scopes};
+use crate::forking::{Mutex, MutexGuard};
 use crate::own_thread;
 use crate::report::samples::Samples;
 

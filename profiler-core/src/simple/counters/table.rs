@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::reading::Reading;
 use crate::NeverStarted;
 use crate::action::Action;
 use crate::clock::Clock;
+use crate::forking::{Mutex, MutexGuard};
 use crate::recorder::Table;
 use crate::recorder::nesting::Nesting;
 use crate::recorder::stack::{Overtaken, Stack};
