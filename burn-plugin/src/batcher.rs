@@ -2,7 +2,7 @@
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
-use profiler_core::{Action, ActiveScope, Interest};
+use profiler_core::{Action, ActiveScope, Binding, Interest};
 
 use crate::actions;
 
@@ -33,17 +33,20 @@ use crate::actions;
 pub struct ProfiledBatcher<B> {
     batcher: B,
     action: Action,
+    /// Worker threads of a loader call it.
+    binding: Binding,
 }
 
 impl<B> ProfiledBatcher<B> {
     /// Measures `batcher` as `[Batcher]{its type}.batch`.
     pub fn new(batcher: B) -> Self {
-        Self { batcher, action: Action::new(&actions::batcher::<B>()) }
+        Self { batcher, action: Action::new(&actions::batcher::<B>()), binding: Binding::current() }
     }
 }
 
 impl<I, O, B: Batcher<I, O>> Batcher<I, O> for ProfiledBatcher<B> {
     fn batch(&self, items: Vec<I>, device: &Device) -> O {
+        let _bound = self.binding.bind();
         let _scope = ActiveScope::open(|| self.action, Interest::ACTIONS);
         self.batcher.batch(items, device)
     }

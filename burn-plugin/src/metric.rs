@@ -4,7 +4,7 @@ use burn::tensor::TensorReadError;
 use burn::train::metric::{
     Metric, MetricAttributes, MetricMetadata, MetricName, Numeric, NumericEntry, SerializedEntry,
 };
-use profiler_core::{Action, ActiveScope, Interest};
+use profiler_core::{Action, ActiveScope, Binding, Interest};
 
 use crate::actions;
 
@@ -18,6 +18,8 @@ pub struct ProfiledMetric<Me> {
     metric: Me,
     update: Action,
     compute: Action,
+    /// burn runs it on a thread of its own.
+    binding: Binding,
 }
 
 impl<Me: Metric> ProfiledMetric<Me> {
@@ -27,6 +29,7 @@ impl<Me: Metric> ProfiledMetric<Me> {
             metric,
             update: Action::new(&actions::metric::<Me>("update")),
             compute: Action::new(&actions::metric::<Me>("compute")),
+            binding: Binding::current(),
         }
     }
 }
@@ -51,11 +54,13 @@ impl<Me: Metric> Metric for ProfiledMetric<Me> {
         item: &Self::Input,
         metadata: &MetricMetadata,
     ) -> Result<SerializedEntry, TensorReadError> {
+        let _bound = self.binding.bind();
         let _scope = ActiveScope::open(|| self.update, Interest::ACTIONS);
         self.metric.update(item, metadata)
     }
 
     fn compute(&mut self) -> Result<SerializedEntry, TensorReadError> {
+        let _bound = self.binding.bind();
         let _scope = ActiveScope::open(|| self.compute, Interest::ACTIONS);
         self.metric.compute()
     }

@@ -1,7 +1,7 @@
 //! Progress loggers that are measured.
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
-use profiler_core::{Action, ActiveScope, Interest};
+use profiler_core::{Action, ActiveScope, Binding, Bound, Interest};
 
 use crate::actions;
 
@@ -56,17 +56,20 @@ pub(crate) use {evaluation_progress, hand_on, training_progress};
 pub struct ProfiledProgressLogger<L> {
     logger: L,
     action: Action,
+    /// burn calls it on a thread of its own.
+    binding: Binding,
 }
 
 impl<L> ProfiledProgressLogger<L> {
     /// Measures `logger`.
     pub fn new(logger: L) -> Self {
-        Self { logger, action: Action::new(actions::PROGRESS_LOGGER) }
+        Self { logger, action: Action::new(actions::PROGRESS_LOGGER), binding: Binding::current() }
     }
 
-    fn in_progress(&mut self) -> (&mut L, ActiveScope) {
-        let action = self.action;
-        (&mut self.logger, ActiveScope::open(|| action, Interest::ACTIONS))
+    fn in_progress(&mut self) -> (&mut L, (ActiveScope, Bound)) {
+        let bound = self.binding.bind();
+        let scope = ActiveScope::open(|| self.action, Interest::ACTIONS);
+        (&mut self.logger, (scope, bound))
     }
 }
 

@@ -9,7 +9,7 @@ use burn::train::renderer::{
     EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
     MetricsRendererTraining,
 };
-use profiler_core::{Action, ActiveScope, Interest};
+use profiler_core::{Action, ActiveScope, Binding, Bound, Interest};
 
 use crate::actions;
 
@@ -21,6 +21,8 @@ pub struct ProfiledRenderer {
     renderer: Box<dyn MetricsRenderer>,
     update: Action,
     progress: Action,
+    /// burn calls it on a thread of its own.
+    binding: Binding,
 }
 
 impl ProfiledRenderer {
@@ -30,17 +32,22 @@ impl ProfiledRenderer {
             renderer,
             update: Action::new(actions::RENDERER_UPDATE),
             progress: Action::new(actions::RENDERER_PROGRESS),
+            binding: Binding::current(),
         }
     }
 
-    fn in_update(&mut self) -> (&mut dyn MetricsRenderer, ActiveScope) {
-        let action = self.update;
-        (&mut *self.renderer, ActiveScope::open(|| action, Interest::ACTIONS))
+    fn in_update(&mut self) -> (&mut dyn MetricsRenderer, (ActiveScope, Bound)) {
+        self.inside(self.update)
     }
 
-    fn in_progress(&mut self) -> (&mut dyn MetricsRenderer, ActiveScope) {
-        let action = self.progress;
-        (&mut *self.renderer, ActiveScope::open(|| action, Interest::ACTIONS))
+    fn in_progress(&mut self) -> (&mut dyn MetricsRenderer, (ActiveScope, Bound)) {
+        self.inside(self.progress)
+    }
+
+    fn inside(&mut self, action: Action) -> (&mut dyn MetricsRenderer, (ActiveScope, Bound)) {
+        let bound = self.binding.bind();
+        let scope = ActiveScope::open(|| action, Interest::ACTIONS);
+        (&mut *self.renderer, (scope, bound))
     }
 }
 

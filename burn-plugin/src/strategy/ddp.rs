@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use burn::train::{
     Learner, LearnerEvent, LearnerModel, SupervisedTrainingEventProcessor, TrainLoader, ValidLoader,
 };
-use profiler_core::ProfilerExt;
+use profiler_core::{ProfilerExt, bound};
 
 use super::multi::panic_message;
 use super::run::{Events, FitRun, Totals, lock};
@@ -44,7 +44,7 @@ pub(super) fn fit<M: LearnerModel>(
             peers: devices.len(),
             epoch_barrier: epoch_barrier.clone(),
         };
-        workers.push(std::thread::spawn(move || worker.fit(starting_epoch)));
+        workers.push(std::thread::spawn(bound(move || worker.fit(starting_epoch))));
     }
     let model = join(workers);
     match Arc::try_unwrap(processor) {

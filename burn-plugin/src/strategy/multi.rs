@@ -15,7 +15,7 @@ use burn::train::{
     Learner, LearnerEvent, LearnerModel, MultiDeviceOptim, SupervisedTrainingEventProcessor,
     TrainLoader, TrainOutput, TrainStep, TrainingItem, ValidLoader,
 };
-use profiler_core::{Profiler, ProfilerExt};
+use profiler_core::{Profiler, ProfilerExt, bound};
 
 use super::run::{Events, FitRun, Totals};
 use crate::actions::FitActions;
@@ -217,7 +217,7 @@ impl<M: LearnerModel> Workers<M> {
             let (task_sender, tasks) = channel::<Task<M>>();
             let (device, profiler) = (device.clone(), profiler.clone());
             let sender = sender.clone();
-            std::thread::spawn(move || {
+            std::thread::spawn(bound(move || {
                 // Ends when the loop has gone, which drops the other ends of both channels.
                 for task in tasks {
                     let step = || step_on_device(&*profiler, actions, task, &device);
@@ -231,7 +231,7 @@ impl<M: LearnerModel> Workers<M> {
                         break;
                     }
                 }
-            });
+            }));
             task_sender
         });
         Self { tasks: tasks.collect(), outputs }

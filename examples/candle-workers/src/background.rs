@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use profiler_core::profile;
 use profiler_core::train::{BoxError, DataLoader, EpochContext, Result};
+use profiler_core::{bound, profile};
 
 /// Batches that any thread can prepare, in any order.
 pub trait BatchSource: Send + Sync + 'static {
@@ -128,7 +128,7 @@ impl<Batch: Send + 'static> Worker<Batch> {
         let (sender, finished) = sync_channel(ahead);
         let thread = std::thread::Builder::new()
             .name(format!("batch_worker_{number}"))
-            .spawn(move || work(&*source, jobs, &sender))?;
+            .spawn(bound(move || work(&*source, jobs, &sender)))?;
         Ok(Self { finished, thread })
     }
 }

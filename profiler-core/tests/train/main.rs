@@ -1,5 +1,6 @@
 //! The training loop, driven with a framework of one number.
 
+mod at_once;
 mod counts;
 mod learning;
 mod order;
