@@ -201,8 +201,9 @@ fn spans_entered_without_or_under_another_profiler_are_not_stopped_in_this_one()
     drop(late);
     info_span!("nobody").in_scope(|| ());
 
-    assert_eq!(first.nesting(), "under first() back() late(", "gone profilers hear nothing");
-    assert_eq!(second.nesting(), "under second(");
+    let what = "whoever heard of the beginning hears of the end, also when it is active no more";
+    assert_eq!(first.nesting(), "under first() back() late()", "{what}");
+    assert_eq!(second.nesting(), "under second()", "{what}");
 }
 
 #[test]

@@ -75,6 +75,9 @@ fn ctrl_c_ends_the_process_as_without_a_profiler_but_with_a_report() {
 
 #[test]
 fn ctrl_c_ends_after_the_batch_with_a_checkpoint_if_asked_to() {
+    // Whoever starts this in the background has it ignored, and then it stays so.
+    // SAFETY: no handler is installed; only this test receives signals.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let watched = Watched::new();
     let directory = tempfile::tempdir().expect("temporary directory");
     let mut triple = Triple::default();

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use self::activations::{Activation, Activations, State, Told};
 use self::binding::Owner;
 pub use self::binding::{Binding, Bound, bound};
+use self::thread::Teller;
 pub(crate) use self::thread::is_in_profiler;
 #[cfg(feature = "cuda")]
 pub(crate) use self::thread::let_go;
@@ -128,7 +129,7 @@ pub(crate) fn interest() -> Interest {
 pub(crate) fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) {
     let state = State::load();
     if state.wants(interest) {
-        thread::tell(state.key(), interest, |profiler, _| tell(profiler));
+        thread::tell(state.key(), interest, Teller::Delivery, |profiler, _| tell(profiler));
     }
 }
 
@@ -240,7 +241,9 @@ impl ActiveScope {
     }
 
     fn start(state: State, interest: Interest, action: Action) -> Self {
-        let told = thread::tell(state.key(), interest, |profiler, _| profiler.start(action));
+        let told = thread::tell(state.key(), interest, Teller::Scope, |profiler, _| {
+            profiler.start(action)
+        });
         match told.or_else(|| thread::tell_late(interest, |profiler| profiler.start(action))) {
             None => Self::OFF,
             Some(generation) => {
@@ -257,7 +260,7 @@ impl ActiveScope {
         if !state.wants(interest) {
             return None;
         }
-        let told = thread::tell(state.key(), interest, |profiler, wish| {
+        let told = thread::tell(state.key(), interest, Teller::Scope, |profiler, wish| {
             if wish.contains(Interest::SHAPES) {
                 return profiler.start_op(op);
             }

@@ -66,12 +66,23 @@ pub(super) fn with<T>(work: impl FnOnce(&Thread) -> T) -> Option<T> {
     THREAD.try_with(work).ok()
 }
 
+/// Who has something to tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Teller {
+    /// A scope of the program. It may be opened in a signal handler, or by the program's allocator,
+    /// while this thread has a lock of ours: then it is not looked up who is active.
+    Scope,
+    /// A hook that delivers what happened, from wherever that is suitable.
+    Delivery,
+}
+
 /// Calls `tell` with the profiler that the calling thread reports to, if that one wants `interest`;
 /// its generation. `None` if nobody was told.
 #[inline(never)]
 pub(super) fn tell(
     key: Key,
     interest: Interest,
+    teller: Teller,
     tell: impl FnOnce(&dyn Profiler, Interest),
 ) -> Option<u64> {
     let told = THREAD.try_with(|thread| {
@@ -80,6 +91,9 @@ pub(super) fn tell(
         let mut seen = thread.seen.try_borrow_mut().ok()?;
         if thread.key.get() != key {
             drop(seen);
+            if teller == Teller::Scope && forking::is_at_work() {
+                return None;
+            }
             thread.look_up()?;
             seen = thread.seen.try_borrow_mut().ok()?;
         }
@@ -279,13 +293,10 @@ impl Thread {
 
     /// Takes this thread's own reference to the profiler that it reports to, and lets go of those
     /// that are no longer activated. `None` if a profiler opens a scope from inside its own `start`
-    /// while the references are in use, or if this thread has a lock of ours already.
+    /// while the references are in use.
     #[cold]
     #[inline(never)]
     fn look_up(&self) -> Option<()> {
-        if forking::is_at_work() {
-            return None;
-        }
         let gone = uncounted(|| {
             let owner = self.place.owner();
             let activations = Activations::lock();

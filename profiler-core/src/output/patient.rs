@@ -22,7 +22,7 @@ impl PatientFile {
 
 impl Write for PatientFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        write(&mut self.0, bytes)
+        write(&self.0, bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
