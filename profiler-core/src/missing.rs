@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use crate::allocation::uncounted;
+use crate::forking::Mutex;
 use crate::output::{Output, say};
 use crate::report::number::grouped;
 

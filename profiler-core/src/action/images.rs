@@ -30,6 +30,7 @@ mod segments {
     use std::sync::{PoisonError, RwLock};
 
     use crate::action::interning;
+    use crate::forking::apart_from_forks;
 
     /// The parts of files that nobody may write to, as they were when somebody last looked.
     static KNOWN: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
@@ -45,7 +46,8 @@ mod segments {
         }
         // Ever less often: looking takes a lock of the system's, and most that is not known is leaked.
         if (MISSES.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
-            let mut found = crate::allocation::uncounted(look);
+            // A forked child would find the system's lock taken.
+            let mut found = crate::allocation::uncounted(|| apart_from_forks(look));
             let is_new = found.iter().any(|segment| segment.contains(&address));
             interning(|| {
                 std::mem::swap(

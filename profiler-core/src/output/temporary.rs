@@ -12,8 +12,10 @@ use std::fs::{self, File, FileType, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
+
+use crate::forking::made_once;
 
 const PREFIX: &str = ".mlprof-";
 const ENDING: &str = ".tmp";
@@ -142,7 +144,7 @@ fn with_new_name<T>(
     loop {
         // The system's own random numbers are behind it.
         let random = RandomState::new().build_hasher().finish();
-        let path = folder.join(format!("{PREFIX}{:08x}-{random:016x}{ENDING}", *MACHINE));
+        let path = folder.join(format!("{PREFIX}{:08x}-{random:016x}{ENDING}", this_machine()));
         match make(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {
                 tries += 1;
@@ -154,12 +156,15 @@ fn with_new_name<T>(
 
 /// What tells this machine, since it was started, from others: whoever has the same sees the same
 /// locks. 0 where nothing does.
-static MACHINE: LazyLock<u32> = LazyLock::new(|| {
-    let Ok(boot) = fs::read("/proc/sys/kernel/random/boot_id") else { return 0 };
-    let mut hasher = rustc_hash::FxHasher::default();
-    hasher.write(&boot);
-    (hasher.finish() as u32).max(1)
-});
+fn this_machine() -> u32 {
+    static MACHINE: OnceLock<u32> = OnceLock::new();
+    *made_once(&MACHINE, || {
+        let Ok(boot) = fs::read("/proc/sys/kernel/random/boot_id") else { return 0 };
+        let mut hasher = rustc_hash::FxHasher::default();
+        hasher.write(&boot);
+        (hasher.finish() as u32).max(1)
+    })
+}
 
 /// The machine in the name of something temporary.
 fn machine_of(name: &str) -> Option<u32> {
@@ -211,7 +216,7 @@ fn is_left(path: &Path, kind: FileType, machine: u32, now: SystemTime) -> bool {
     match lock {
         // Alive, wherever it is.
         Ok(None) => false,
-        Ok(Some(_)) if machine == *MACHINE && machine != 0 => true,
+        Ok(Some(_)) if machine == this_machine() && machine != 0 => true,
         _ => age > LEFT_AFTER,
     }
 }
@@ -282,7 +287,7 @@ mod tests {
     fn what_is_left_over_is_told_by_locks_or_by_age() {
         let folder = tempfile::tempdir().expect("a folder");
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-        let (own, other) = (*MACHINE, MACHINE.wrapping_add(1).max(1));
+        let (own, other) = (this_machine(), this_machine().wrapping_add(1).max(1));
         let place = |name: u64, machine: u32| {
             folder.path().join(format!("{PREFIX}{machine:08x}-{name:016x}{ENDING}"))
         };

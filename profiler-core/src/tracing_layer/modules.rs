@@ -1,12 +1,13 @@
 //! Spans as the modules of a model.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::action::Action;
+use crate::forking::{Mutex, MutexGuard};
 
 /// What stands for the type of a module that is known by its span.
 const TYPE: &str = "Span";
