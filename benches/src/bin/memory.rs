@@ -125,7 +125,9 @@ fn bytes_per_name<P: Profiler + 'static>(make: fn() -> P, are_nested: bool) -> i
                 }
             }
             if are_nested {
-                actions.iter().rev().for_each(|action| drop(profiler.stop(*action)));
+                for action in actions.iter().rev() {
+                    let _ = profiler.stop(*action);
+                }
             }
         }
         (LIVE_BYTES.load(Ordering::Relaxed) - before) / NAMES

@@ -144,7 +144,7 @@ mod tests {
     use crate::splice::{LeftOut, SelectionBuilder};
 
     fn plan() -> Plan {
-        let selection = SelectionBuilder::default().functions(&["one::*"]).expect("a pattern");
+        let selection = SelectionBuilder::default().functions(["one::*"]).expect("a pattern");
         Plan {
             selection: selection.build(),
             tracks_allocations: false,

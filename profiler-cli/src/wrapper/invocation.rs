@@ -53,11 +53,10 @@ impl Invocation {
         let mut rest = self.arguments.iter().peekable();
         while let Some(argument) = rest.next() {
             let text = argument.to_str().unwrap_or_default();
-            if text == "--emit" || text == "--out-dir" || text == "-o" {
-                rest.next();
-            } else if text == "-C"
-                && rest.peek().is_some_and(|next| next.to_str().is_some_and(is_incremental))
-            {
+            let mut is_next_incremental =
+                || rest.peek().is_some_and(|next| next.to_str().is_some_and(is_incremental));
+            let has_value_apart = ["--emit", "--out-dir", "-o"].contains(&text);
+            if has_value_apart || (text == "-C" && is_next_incremental()) {
                 rest.next();
             } else if !text.starts_with("--emit=")
                 && !text.starts_with("--out-dir=")

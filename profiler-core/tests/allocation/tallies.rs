@@ -245,7 +245,8 @@ fn what_a_work_leaves_behind_is_known_block_by_block() {
     let mut found: Vec<_> = blocks.iter().map(|block| (block.address, block.bytes)).collect();
     let mut expected: Vec<_> = kept[..2].iter().map(place).collect();
     found.retain(|(_, bytes)| [2_000, 4_000].contains(bytes) || *bytes >= 90_000);
-    (found.sort_unstable(), expected.sort_unstable());
+    found.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(found, expected);
     assert_eq!(kept_by(|| ()).1, []);
 }
