@@ -76,6 +76,8 @@ fn start_part_as(
         .env(SCENE, format!("{PART}{part}"))
         .env(FOLDER, folder)
         .args(["--scale", &scale.0.to_string()])
+        // Each says what its reports are without; what is not written is missed later.
+        .stderr(Stdio::null())
         .spawn()
         .map_err(|error| error.to_string())
 }
@@ -123,7 +125,7 @@ pub fn kills(scale: Scale) -> Outcome {
         child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
     }
     let (whole, leftovers) = look_at_files(&folder)?;
-    // Whoever comes next cleans up.
+    // Whoever comes next cleans up, but not what is younger than a minute.
     write_files(&folder.to_string_lossy(), "last");
     let (_, left) = look_at_files(&folder)?;
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
