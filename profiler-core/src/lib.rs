@@ -38,40 +38,33 @@
 //! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
 //! | have a profiled training loop | the feature `train`: `train::Trainer`, through a framework's plugin |
 
-pub mod action;
+mod activate;
 mod active;
 pub mod advanced;
 pub mod allocation;
-mod clock;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod driver_library;
-mod forking;
+mod events;
 pub mod future;
 pub mod hook;
 pub mod interrupt;
 pub mod lines;
-mod missing;
-pub mod names;
 pub mod nvtx;
 pub mod output;
-mod own_thread;
 mod pass_through;
 pub mod prelude;
 mod profiler;
 mod recorder;
 pub mod report;
-mod run_context;
 #[cfg(feature = "sampling")]
 pub mod sampler;
 mod select;
 mod session;
 mod several;
 pub mod simple;
+mod source;
 pub mod spliced;
-mod stage;
-pub mod startup;
-mod sync;
 pub mod tensor;
 pub mod trace;
 #[cfg(feature = "tracing")]
@@ -79,17 +72,20 @@ pub mod tracing_layer;
 #[cfg(feature = "train")]
 pub mod train;
 
-pub use action::{Action, ActionKind, Callsite};
-pub use active::{Activated, ActiveScope, Binding, Bound, Unbound, activate, active, bound};
+pub use activate::activate;
+#[doc(hidden)]
+pub use active::let_go;
+pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
+pub use events::{
+    Action, ActionKind, Callsite, Interest, RunContext, Stage, Unbound, action, names, startup,
+};
 pub use interrupt::Interrupt;
 pub use output::Output;
 pub use pass_through::PassThroughProfiler;
-pub use profiler::{Interest, NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
+pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 pub use report::Report;
-pub use run_context::RunContext;
-pub use select::{IntoProfiler, PROFILER_NAMES, SharedProfilerExt, UnknownProfiler};
+pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
-pub use stage::Stage;
 pub use tensor::TensorProfiler;

@@ -57,10 +57,11 @@ pub use profile_scope;
 
 #[cfg(feature = "cuda")]
 pub use crate::cuda::DeviceProfilerExt;
+pub use crate::nvtx::EmitNvtx;
 pub use crate::tensor::Schedule;
 pub use crate::{
     AdvancedProfiler, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt,
-    SharedProfilerExt, SimpleProfiler, TensorProfiler, UnknownProfiler, activate,
+    SimpleProfiler, TensorProfiler, UnknownProfiler, activate,
 };
 /// ```
 /// use profiler_core::prelude::*;

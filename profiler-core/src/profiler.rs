@@ -1,19 +1,14 @@
 //! The seam: the [`Profiler`] trait, and the guards that start and stop actions through it.
 
-use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{BitOr, BitOrAssign};
 use std::sync::Arc;
 
-use crate::action::Action;
-use crate::hook::{
-    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
-    RegionSink,
+use crate::events::{
+    Action, CounterSample, DeviceEvent, DriverCall, Interest, MemoryChange, MemoryLabel, OpStart,
+    PastMemoryChange, RegionSink, RunContext, Stage, Unbound,
 };
 use crate::output::Output;
 use crate::report::Report;
-use crate::several::Several;
-use crate::{RunContext, Stage, Unbound};
 
 /// Receives what hooks measure: the one door between hooks and reports.
 ///
@@ -190,73 +185,6 @@ pub trait Profiler: Send + Sync {
 #[error("Attempting to stop recording an action ({name}) which was never started.", name = .0.name())]
 pub struct NeverStarted(pub Action);
 
-/// What a profiler wants to hear of. Combine with `|`.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Interest(u8);
-
-impl Interest {
-    /// Nothing: hooks stay off.
-    pub const NONE: Self = Self(0);
-    /// Actions of training loops and of users (`profile!`, `profiler.profile(…)`).
-    pub const ACTIONS: Self = Self(1);
-    /// The code below actions: functions with `#[profile]` and `tracing` spans.
-    pub const FUNCTIONS: Self = Self(1 << 1);
-    /// Tensor ops.
-    pub const OPS: Self = Self(1 << 2);
-    /// The shapes and types of ops' inputs.
-    pub const SHAPES: Self = Self(1 << 3);
-    /// Allocations of devices' memory.
-    pub const MEMORY: Self = Self(1 << 4);
-    /// When kernels and copies ran, by the device's clock, and what the device's counters show.
-    pub const DEVICE: Self = Self(1 << 5);
-
-    /// Whatever there is.
-    pub(crate) const ALL: Self = Self(u8::MAX);
-
-    /// Whether all of `other` is wanted.
-    #[inline(always)]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    pub(crate) const fn bits(self) -> u8 {
-        self.0
-    }
-
-    pub(crate) const fn from_bits(bits: u8) -> Self {
-        Self(bits)
-    }
-}
-
-impl BitOr for Interest {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for Interest {
-    fn bitor_assign(&mut self, other: Self) {
-        *self = *self | other;
-    }
-}
-
-impl fmt::Debug for Interest {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (Self::ACTIONS, "ACTIONS"),
-            (Self::FUNCTIONS, "FUNCTIONS"),
-            (Self::OPS, "OPS"),
-            (Self::SHAPES, "SHAPES"),
-            (Self::MEMORY, "MEMORY"),
-            (Self::DEVICE, "DEVICE"),
-        ];
-        let wanted: Vec<_> =
-            names.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| *name).collect();
-        write!(formatter, "Interest({})", wanted.join(" | "))
-    }
-}
-
 /// Scope guards for every profiler, owned or behind `Arc<dyn Profiler>`.
 ///
 /// A model may keep the profiler that its trainer was given:
@@ -312,24 +240,6 @@ pub trait ProfilerExt: Profiler {
         let action = action.into();
         self.start(action);
         Scope { profiler: self, action, stays_on_its_thread: PhantomData }
-    }
-
-    /// This profiler, and ranges for tools such as Nsight Systems besides: see [`nvtx`](crate::nvtx).
-    ///
-    /// ```
-    /// use profiler_core::{IntoProfiler, ProfilerExt, SimpleProfiler};
-    ///
-    /// let profiler = SimpleProfiler::new().emit_nvtx(); // goes into .profiler(…) of a trainer
-    /// drop(profiler.profile("load_data"));
-    /// assert!(profiler.summary().contains("load_data"));
-    /// ```
-    ///
-    /// *Cost*: that of this profiler, of [`NvtxProfiler`](crate::nvtx::NvtxProfiler), and some 20 ns.
-    fn emit_nvtx(self) -> Arc<dyn Profiler>
-    where
-        Self: Sized + 'static,
-    {
-        Several::both(Arc::new(crate::nvtx::NvtxProfiler::new()), Arc::new(self))
     }
 
     /// Hands on what `iterable` yields and measures every `next`, the last (which finds the end)

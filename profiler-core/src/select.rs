@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::nvtx::NvtxProfiler;
-use crate::several::Several;
 use crate::spliced::with_run;
 use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler, TensorProfiler};
 
@@ -108,38 +107,10 @@ impl<P: IntoProfiler> IntoProfiler for Option<P> {
     }
 }
 
-/// What [`ProfilerExt`](crate::ProfilerExt) has for owned profilers, for those that are shared: such as
-/// what [`into_profiler`](IntoProfiler::into_profiler) returns.
-pub trait SharedProfilerExt {
-    /// This profiler, and ranges for tools such as Nsight Systems besides: see
-    /// [`ProfilerExt::emit_nvtx`](crate::ProfilerExt::emit_nvtx).
-    ///
-    /// ```
-    /// use profiler_core::prelude::*;
-    ///
-    /// let profiler = "simple".into_profiler()?.emit_nvtx();
-    /// drop(profiler.profile("load_data"));
-    /// assert!(profiler.summary().contains("load_data"));
-    /// # Ok::<(), profiler_core::UnknownProfiler>(())
-    /// ```
-    fn emit_nvtx(self) -> Arc<dyn Profiler>;
-}
-
-impl<P: Profiler + 'static> SharedProfilerExt for Arc<P> {
-    fn emit_nvtx(self) -> Arc<dyn Profiler> {
-        Several::both(Arc::new(NvtxProfiler::new()), self)
-    }
-}
-
-impl SharedProfilerExt for Arc<dyn Profiler> {
-    fn emit_nvtx(self) -> Arc<dyn Profiler> {
-        Several::both(Arc::new(NvtxProfiler::new()), self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nvtx::EmitNvtx;
     use crate::{Interest, ProfilerExt};
 
     #[test]

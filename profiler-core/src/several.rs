@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::hook::{
+use crate::events::{
     CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
     RegionSink,
 };

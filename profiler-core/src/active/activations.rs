@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use super::binding::Owner;
-use super::unbound::Unbound;
-use crate::forking::{Mutex, MutexGuard};
-use crate::profiler::{Interest, Profiler};
+use super::owner::Owner;
+use crate::events::Unbound;
+use crate::events::forking::{Mutex, MutexGuard};
+use crate::{Interest, Profiler};
 
 const INTEREST_BITS: u32 = u8::BITS;
 

@@ -1,70 +1,11 @@
 //! Who a thread's scopes belong to.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::owner::{IsOwn, Owner};
 use super::thread;
-
-/// Who activations belong to: a thread, and the threads that are [bound](Binding::bind) to it.
-///
-/// All but the parent is written under the lock of the activations.
-#[derive(Debug, Default)]
-pub(super) struct Owner {
-    /// Whose it was before this thread had activations of its own.
-    parent: Option<Arc<Owner>>,
-    /// How many activations it has.
-    pub(super) activations: AtomicUsize,
-    /// The number of the first of them.
-    pub(super) began: AtomicU64,
-    /// The number of the latest activation of the process when it had none any more.
-    pub(super) ended: AtomicU64,
-}
-
-impl Owner {
-    pub(super) fn is_active(&self) -> bool {
-        self.activations.load(Ordering::Relaxed) > 0
-    }
-
-    /// It, and whose it was before.
-    pub(super) fn chain(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
-        std::iter::successors(Some(self), |owner| owner.parent.as_ref())
-    }
-}
-
-/// What a thread knows of itself.
-#[derive(Default)]
-pub(super) struct Place(RefCell<Option<(Arc<Owner>, IsOwn)>>);
-
-/// Whether the thread's own activations are the owner's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct IsOwn(bool);
-
-impl Place {
-    pub(super) const fn new() -> Self {
-        Self(RefCell::new(None))
-    }
-
-    pub(super) fn owner(&self) -> Option<Arc<Owner>> {
-        self.0.borrow().as_ref().map(|(owner, _)| owner.clone())
-    }
-
-    /// Whose the activations of the calling thread are.
-    pub(super) fn own(&self) -> Arc<Owner> {
-        let mut place = self.0.borrow_mut();
-        match &*place {
-            Some((owner, IsOwn(true))) => owner.clone(),
-            bound => {
-                let parent = bound.as_ref().map(|(owner, _)| owner.clone());
-                let owner = Arc::new(Owner { parent, ..Owner::default() });
-                *place = Some((owner.clone(), IsOwn(true)));
-                owner
-            }
-        }
-    }
-}
 
 /// Whose scopes a thread's are, to be taken along to other threads.
 ///
@@ -114,7 +55,7 @@ impl Binding {
     pub fn bind(&self) -> Bound {
         let Some(owner) = &self.0 else { return Bound::NOTHING };
         let before = thread::with(|thread| {
-            let mut place = thread.place.0.borrow_mut();
+            let mut place = thread.place.borrow_mut();
             if place.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, owner)) {
                 return None; // it is so already
             }
@@ -149,7 +90,7 @@ impl Drop for Bound {
     fn drop(&mut self) {
         let Some(before) = self.before.take() else { return };
         thread::with(|thread| {
-            let bound = std::mem::replace(&mut *thread.place.0.borrow_mut(), before);
+            let bound = std::mem::replace(&mut *thread.place.borrow_mut(), before);
             drop(bound);
             thread.look_again();
         });

@@ -5,41 +5,31 @@
 //! reference count. With several, some nanoseconds more.
 //!
 //! * `activations` are those of the whole process, and one word that says what is active and wanted.
-//! * `binding` says whose a thread's scopes are; `thread` is what a thread remembers of both.
-//! * `unbound` counts what cannot be told apart.
+//! * `owner` is whose activations and scopes are, `binding` how other threads' become the same;
+//!   `thread` is what a thread remembers of both.
 
 mod activations;
 mod binding;
+mod owner;
 mod thread;
-mod unbound;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use self::activations::{Activation, Activations, State, Told};
-use self::binding::Owner;
 pub use self::binding::{Binding, Bound, bound};
+use self::owner::Owner;
 use self::thread::Teller;
 pub(crate) use self::thread::is_in_profiler;
-#[cfg(feature = "cuda")]
-pub(crate) use self::thread::let_go;
-pub use self::unbound::Unbound;
-use crate::action::{Action, Callsite};
-use crate::allocation::uncounted;
-use crate::hook::OpStart;
-use crate::profiler::{Interest, Profiler};
+pub use self::thread::let_go;
+use crate::events::{Action, Callsite, Interest, OpStart, Unbound, uncounted};
+use crate::profiler::Profiler;
 use crate::several::Several;
+use crate::source;
 
-/// Makes `profiler` the active one until the guard is dropped; then the one that was active before
-/// is active again. Trainers do this for the length of a stage.
-///
-/// While no other thread has activated a profiler it is active for all threads. When several threads
-/// have (two trainings at once in one process), each is told what its own thread does, and what
-/// threads do that are [bound](Binding) to it; what others do is counted, and said in the reports
-/// of all.
-pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
-    crate::spliced::keep_registration();
+/// See [`crate::activate`].
+pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let beside = uncounted(|| Activations::lock().beside().map(|it| it.told.clone()));
     let told = combined(&profiler, beside.as_ref());
     let owner = thread::with(|thread| thread.place.own()).unwrap_or_default();
@@ -47,8 +37,8 @@ pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let (told, wish) = (activation.told.clone(), activation.wish());
     // An allocation here must not be told to the active profiler, which would wait for the lock.
     let number = uncounted(|| Activations::lock().push(activation));
-    crate::hook::announce();
-    crate::hook::tell_notes(&*told, wish);
+    source::announce(interest);
+    tell_notes(&*told, wish);
     Activated { number }
 }
 
@@ -59,8 +49,8 @@ pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
     let combine = |own: &Arc<dyn Profiler>| combined(own, Some(&profiler));
     let wish = entry.wish();
     let number = uncounted(|| Activations::lock().set_beside(entry, combine));
-    crate::hook::announce();
-    crate::hook::tell_notes(&*profiler, wish);
+    source::announce(interest);
+    tell_notes(&*profiler, wish);
     Activated { number }
 }
 
@@ -102,6 +92,11 @@ fn activation(
     }
 }
 
+/// Has the report of `profiler`, which begins to want this, say what sources have to say of it.
+fn tell_notes(profiler: &dyn Profiler, interest: Interest) {
+    source::notes(interest).iter().for_each(|note| profiler.note(note));
+}
+
 /// Asks all activated profilers again what they want.
 pub(crate) fn refresh() {
     // Asked outside of the lock: a profiler may open scopes itself.
@@ -113,8 +108,8 @@ pub(crate) fn refresh() {
     });
     let begins: Vec<_> = begins.collect();
     Activations::lock().publish();
-    crate::hook::announce();
-    begins.into_iter().for_each(|entry| crate::hook::tell_notes(&*entry.told, entry.wish()));
+    source::announce(interest);
+    begins.into_iter().for_each(|entry| tell_notes(&*entry.told, entry.wish()));
 }
 
 /// What active profilers want.
@@ -193,7 +188,7 @@ impl Drop for Activated {
     fn drop(&mut self) {
         // What is under way belongs to this profiler, which must still be active to be told of it.
         if interest().contains(Interest::OPS) {
-            crate::hook::flush();
+            source::flush();
         }
         let gone = uncounted(|| Activations::lock().remove(self.number));
         if let Some(gone) = &gone {
@@ -201,7 +196,7 @@ impl Drop for Activated {
             thread::forget(gone.generation);
         }
         drop(gone); // outside of the lock: a profiler's own destructor may open scopes
-        crate::hook::announce();
+        source::announce(interest);
     }
 }
 

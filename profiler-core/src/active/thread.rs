@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::activations::{Activation, Activations, Key, Told};
-use super::binding::Place;
-use super::unbound::Counts;
-use crate::action::Action;
-use crate::allocation::uncounted;
-use crate::forking;
-use crate::profiler::{Interest, Profiler};
+use super::owner::Place;
+use crate::events::WorkCounts;
+use crate::events::forking;
+use crate::events::{Action, Interest, uncounted};
+use crate::profiler::Profiler;
 
 /// A thread's own reference to a profiler, so that threads share no reference count.
 struct Reference {
@@ -22,7 +21,7 @@ struct Reference {
 /// A place to count what is told to no training, and what that one wants.
 struct Uncounted {
     wish: Arc<AtomicU8>,
-    counts: Arc<Counts>,
+    counts: Arc<WorkCounts>,
 }
 
 struct Seen {
@@ -233,8 +232,8 @@ pub(super) fn forget(generation: u64) {
 
 /// Lets go of all profilers that the calling thread has seen, for threads that wait and open no
 /// scopes.
-#[cfg(feature = "cuda")]
-pub(crate) fn let_go() {
+#[doc(hidden)]
+pub fn let_go() {
     let gone = with(|thread| {
         let mut seen = thread.seen.try_borrow_mut().ok()?;
         thread.look_again();

@@ -1,9 +1,9 @@
 //! What is missing in a report of the Advanced profiler.
 
 use crate::ActionKind;
-use crate::missing::{self, Missing};
 use crate::report::AdvancedReport;
 use crate::report::advanced::CallTreeNode;
+use crate::report::missing::{self, Missing};
 
 /// Functions are what this profiler is chosen for; samples stand in for them.
 pub(super) fn of(report: &AdvancedReport) -> Vec<Missing> {

@@ -12,24 +12,9 @@ use std::sync::Arc;
 use self::tree::CallTree;
 use crate::hook::{self, RegionSink};
 use crate::recorder::Recorder;
+pub use crate::report::LineCountRestriction;
 use crate::report::{AdvancedReport, Report, prof, pstats};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
-
-/// How many lines of an action's table are shown, as Python's `print_stats` takes it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum LineCountRestriction {
-    /// So many lines.
-    Lines(usize),
-    /// This share of the lines, 0 to 1.
-    Share(f64),
-}
-
-impl Default for LineCountRestriction {
-    /// All of them.
-    fn default() -> Self {
-        Self::Share(1.0)
-    }
-}
 
 /// Records an exact call tree per thread of all that is instrumented: actions, functions with
 /// `#[profile]`, `tracing` spans. The counterpart of Lightning's `AdvancedProfiler`, selected by
@@ -184,7 +169,7 @@ impl Profiler for AdvancedProfiler {
 
     fn describe(&self) {
         let report = self.snapshot();
-        crate::missing::tell(&self.output, &missing::of(&report));
+        crate::output::tell_missing(&self.output, &missing::of(&report));
         if self.dump_stats {
             for action in &report.actions {
                 let content = prof::encode(action);

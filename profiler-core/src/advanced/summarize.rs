@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use super::AdvancedProfiler;
 use super::snapshot::{Counts, Place, TreeSnapshot};
-use crate::action::Action;
-use crate::clock::Rate;
+use crate::events::Action;
+use crate::events::clock::Rate;
+use crate::events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
@@ -14,7 +15,6 @@ use crate::report::advanced::{
     ActionProfile, AdvancedReport, CallStatistics, CallTreeNode, CallerStatistics, FunctionKey,
     FunctionStatistics, OUTSIDE, ThreadCallTree,
 };
-use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::{RunContext, Stage};
 
 pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) -> AdvancedReport {

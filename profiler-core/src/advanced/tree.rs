@@ -7,13 +7,13 @@ use rustc_hash::FxHashMap;
 
 use super::snapshot::{Counts, TreeSnapshot};
 use crate::NeverStarted;
-use crate::action::{Action, Callsite};
-use crate::clock::{Clock, counter};
+use crate::events::clock::{Clock, counter};
+use crate::events::sync::{AtomicPtr, Mutex, Ordering, Tally};
+use crate::events::{Action, Callsite};
 use crate::recorder::Table;
 use crate::recorder::arena::Arena;
 use crate::recorder::index::{ActionIndex, Named};
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
-use crate::sync::{AtomicPtr, Mutex, Ordering, Tally};
 
 /// More places in one thread's tree than any program needs; what comes after is counted at one
 /// place, `(call tree is full)`, so that memory stays bounded.

@@ -12,19 +12,17 @@ mod process;
 mod profiler;
 mod survivors;
 mod switch;
-mod tallies;
 mod thread;
 mod tracker;
 
+pub use crate::events::Tallies;
 pub use allocator::TrackingAllocator;
 pub use count::{LARGE_COPY, allocated, copied, freed, kept};
 pub use process::{FLUSH_BLOCKS, FLUSH_BYTES};
 pub use profiler::AllocationProfiler;
 pub use survivors::{KeptBlock, kept_by};
 pub use switch::Counting;
-pub(crate) use switch::interest_changed;
-pub use tallies::Tallies;
-pub(crate) use thread::uncounted;
+pub(crate) use switch::listen;
 pub use tracker::LEAST_BYTES;
 
 /// What the calling thread has allocated and freed while allocations were [counted](Counting), since

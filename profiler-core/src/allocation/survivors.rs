@@ -3,8 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::switch;
 use super::tracker::LEAST_BYTES;
-use super::{switch, uncounted};
+use crate::events::uncounted;
 
 /// A block of the host's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! What the tracking allocator is to do, in one word.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::{process, thread};
-use crate::Interest;
-use crate::forking::Mutex;
+use crate::events::forking::{Mutex, made_once};
+use crate::events::{Interest, uncounted};
+use crate::source::{self, Source};
 
 /// No tracking allocator has allocated yet: the first one that does takes the slow path and says so.
 const UNSEEN: u32 = 1;
@@ -68,9 +69,21 @@ pub(super) fn set(bit: u32, is_set: bool) {
     }
 }
 
-/// What the active profiler wants has changed.
-pub(crate) fn interest_changed(interest: Interest) {
-    set(EVENTS, interest.contains(Interest::MEMORY));
+/// Has the allocator tell of memory whenever an active profiler wants to know.
+struct Events;
+
+impl Source for Events {
+    fn interest_changed(&self, interest: Interest) {
+        set(EVENTS, interest.contains(Interest::MEMORY));
+    }
+}
+
+/// From here on it is known what active profilers want to hear of memory.
+pub(crate) fn listen() {
+    static LISTENS: OnceLock<()> = OnceLock::new();
+    made_once(&LISTENS, || {
+        uncounted(|| source::add(Arc::new(Events)).forever());
+    });
 }
 
 /// Keeps allocations counted until it is dropped. Several may do so at once.

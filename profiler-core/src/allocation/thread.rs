@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::Tallies;
 use super::paths::ROOT;
 use super::process::{self, FLUSH_BLOCKS, FLUSH_BYTES};
+use crate::events::is_uncounted;
 
 /// Cells without a destructor, so that they can be used before `main`, while the thread is torn
 /// down, and without allocating.
@@ -16,8 +17,6 @@ pub(super) struct Thread {
     flushed: Cell<Tallies>,
     /// The most that the net was since then.
     high_since_flush: Cell<i64>,
-    /// Above 0 while the profiler itself is at work.
-    uncounted: Cell<u32>,
     /// Number of the call path that is open; see [`paths`](super::paths).
     path: Cell<u32>,
     /// See [`elsewhere`](Self::elsewhere).
@@ -41,7 +40,6 @@ thread_local! {
             high: Cell::new(0),
             flushed: Cell::new(Tallies::ZERO),
             high_since_flush: Cell::new(0),
-            uncounted: Cell::new(0),
             path: Cell::new(ROOT),
             elsewhere: Cell::new(Tallies::ZERO),
             stage: Cell::new(Stage::New),
@@ -71,7 +69,7 @@ impl Thread {
     /// Whether what is allocated now is the profiler's own.
     #[inline(always)]
     pub(super) fn is_uncounted(&self) -> bool {
-        self.uncounted.get() > 0 || crate::active::is_in_profiler()
+        is_uncounted() || crate::active::is_in_profiler()
     }
 
     #[inline(always)]
@@ -197,19 +195,4 @@ impl Thread {
 pub(super) struct Opened {
     start: Tallies,
     high: i64,
-}
-
-/// Calls `work`; what it allocates and frees on this thread is the profiler's own and not counted,
-/// but for blocks of the program's that it frees.
-pub(crate) fn uncounted<R>(work: impl FnOnce() -> R) -> R {
-    /// Counts again at the end, also of a panic.
-    struct Again;
-    impl Drop for Again {
-        fn drop(&mut self) {
-            with(|thread| thread.uncounted.set(thread.uncounted.get() - 1));
-        }
-    }
-    with(|thread| thread.uncounted.set(thread.uncounted.get() + 1));
-    let _again = Again;
-    work()
 }

@@ -7,9 +7,10 @@ use rustc_hash::FxHashMap;
 
 use super::blocks::{Block, Blocks};
 use super::paths::{Alive, Paths};
-use super::{Counting, process, switch, thread, uncounted};
+use super::{Counting, process, switch, thread};
 use crate::Action;
-use crate::forking::made_once;
+use crate::events::forking::made_once;
+use crate::events::uncounted;
 
 /// Smaller blocks are not followed unless a profiler asks for it: they are many and matter little.
 pub const LEAST_BYTES: usize = 1024;

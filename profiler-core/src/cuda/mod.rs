@@ -14,30 +14,16 @@ mod events;
 mod library;
 mod occupancy;
 mod properties;
+mod registration;
 mod wait;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 
 pub use counters::{DeviceCounters, InvalidRate};
 pub use events::{
     ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Stream, max_pending_regions, profile_device,
     set_max_pending_regions,
 };
-
-use crate::hook;
-
-/// Has CUPTI collect whenever a profiler wants to know what devices do. Once in a process.
-pub(crate) fn install() {
-    static INSTALLED: OnceLock<()> = OnceLock::new();
-    INSTALLED.get_or_init(|| hook::register(Arc::new(cupti::Activity::new())).forever());
-}
-
-/// What the active profiler wants has changed. Called under a lock, by threads that train: whoever is
-/// told here must not wait for anything.
-pub(crate) fn interest_changed(interest: crate::Interest) {
-    counters::interest_changed(interest);
-}
 
 /// Whether CUPTI is taken out of the process whenever a recording ends, so that nothing of it is left
 /// to slow the program down; it is not by default, since getting it in again takes some 100 ms.

@@ -20,45 +20,46 @@
 //! frameworks can turn their hooks on and off, a hook should do so: a [`Source`] is told whenever
 //! the wishes of the active profiler change.
 
-mod context;
-mod counter;
-mod description;
-mod device;
-mod kernel;
-mod memory;
 mod op;
-mod region;
-mod shapes;
-mod source;
-mod timestamp;
 mod without_ops;
 
-pub use context::Context;
-pub use counter::{CounterSample, DeviceCounter};
-pub use description::{DeviceDescription, describe_device};
-pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
-pub use kernel::{KernelConfiguration, KernelLaunch};
-pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
-pub use op::{Direction, OpScope, OpStart};
-pub use region::RegionSink;
-pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
-pub use source::{Source, SourceHandle, interest_changed, register};
-pub use timestamp::Timestamp;
-pub use without_ops::announce_without_ops;
-
-pub(crate) use context::{ContextTable, OpenActions};
-pub(crate) use description::{description, platform};
-pub(crate) use region::deliver_regions;
-#[cfg(feature = "cuda")]
-pub(crate) use region::set_region_delivery;
-pub(crate) use shapes::ShapeCache;
-pub(crate) use source::{
-    announce, context_changed, flush, sources_of_ops, tell_notes, wants_context,
+pub use crate::events::{
+    Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription, DeviceEvent,
+    Direction, DriverCall, InputsBuilder, KernelConfiguration, KernelLaunch, MemoryCategory,
+    MemoryChange, MemoryDevice, MemoryLabel, OpStart, PastMemoryChange, RegionSink, ShapeList,
+    TensorShape, Timestamp, TimingMethod, describe_device,
 };
+#[doc(hidden)]
+pub use crate::source::set_region_delivery;
+pub use crate::source::{Source, SourceHandle};
+pub use op::OpScope;
+pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
+
+pub(crate) use crate::source::deliver_regions;
 pub(crate) use without_ops::frameworks_without_ops;
 
-use crate::Interest;
-use crate::active::{with_active, with_active_or_all, with_all};
+use std::sync::Arc;
+
+use crate::active::{self, with_active, with_active_or_all, with_all};
+use crate::events::Interest;
+use crate::{Profiler, source};
+
+/// From here on `source` is told what the active profiler wants, beginning with what it wants now.
+pub fn register(source: Arc<dyn Source>) -> SourceHandle {
+    let handle = source::add(source.clone());
+    with_all(Interest::OPS, |_, profiler| {
+        if let Some(note) = source.note(profiler.interest()) {
+            profiler.note(&note);
+        }
+    });
+    handle
+}
+
+/// For profilers whose [`interest`](crate::Profiler::interest) changes while they are active: asks
+/// them again, and tells all sources if the active one's answer is a new one.
+pub fn interest_changed() {
+    active::refresh();
+}
 
 /// Tells the active profiler of allocated or freed memory, if it wants to know.
 #[inline]
@@ -88,7 +89,7 @@ pub fn device_event(event: &DeviceEvent) {
 }
 
 /// A driver tells of the whole process, and not which training it was.
-fn say_shared(is_first: bool, profiler: &dyn crate::Profiler) {
+fn say_shared(is_first: bool, profiler: &dyn Profiler) {
     if is_first {
         profiler.note(
             "kernels, copies and calls that a driver tells of are those of the whole process, in \
@@ -125,5 +126,5 @@ pub fn note(text: &str) {
 /// What the active profiler wants now. *Cost*: one relaxed load.
 #[inline]
 pub fn interest() -> Interest {
-    crate::active::interest()
+    active::interest()
 }

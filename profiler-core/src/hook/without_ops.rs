@@ -1,11 +1,11 @@
-//! For frameworks that give no hook for their ops.
+//! Frameworks that give no hook for their ops, and whose ops become known all the same.
 
 use std::sync::{Arc, PoisonError};
 
 use super::{Source, register};
-use crate::Interest;
-use crate::forking::{Mutex, MutexGuard};
-use crate::missing::Missing;
+use crate::events::Interest;
+use crate::events::forking::{Mutex, MutexGuard};
+use crate::report::missing::Missing;
 
 /// Says in the report of a profiler that wants ops why there are none.
 struct WithoutOps(&'static str);
@@ -14,34 +14,52 @@ impl Source for WithoutOps {
     fn interest_changed(&self, _interest: Interest) {}
 
     fn note(&self, _interest: Interest) -> Option<String> {
-        let framework = self.0;
-        let has_ops = crate::spliced::has_ops_of(framework);
-        (!has_ops).then(|| Missing::OpsOf(framework).to_string())
+        (!has_ops_of(self.0)).then(|| Missing::OpsOf(self.0).to_string())
     }
 }
 
-fn named() -> MutexGuard<'static, Vec<&'static str>> {
-    static NAMED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    NAMED.lock().unwrap_or_else(PoisonError::into_inner)
+struct Frameworks {
+    without_hook: Vec<&'static str>,
+    with_ops: Vec<String>,
 }
 
-/// The frameworks of which that was said, but for those that `mlprof run` has put hooks into.
+fn frameworks() -> MutexGuard<'static, Frameworks> {
+    static FRAMEWORKS: Mutex<Frameworks> =
+        Mutex::new(Frameworks { without_hook: Vec::new(), with_ops: Vec::new() });
+    FRAMEWORKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The frameworks that give no hook, but for those whose ops become known otherwise.
 pub(crate) fn frameworks_without_ops() -> Vec<&'static str> {
-    let named = named().clone();
-    named.into_iter().filter(|framework| !crate::spliced::has_ops_of(framework)).collect()
+    let named = frameworks().without_hook.clone();
+    named.into_iter().filter(|framework| !has_ops_of(framework)).collect()
 }
 
 /// Has reports say that `framework` gives no hook for its tensor ops, so that nobody takes a table
 /// without ops for a program without ops. For plugins; the same framework may be named many times.
 pub fn announce_without_ops(framework: &'static str) {
     {
-        let mut named = named();
-        if named.contains(&framework) {
+        let mut frameworks = frameworks();
+        if frameworks.without_hook.contains(&framework) {
             return;
         }
-        named.push(framework);
+        frameworks.without_hook.push(framework);
     }
     register(Arc::new(WithoutOps(framework))).forever();
+}
+
+/// The ops of `framework` become known though it gives no hook: as those that `mlprof run` has put hooks
+/// into.
+pub fn declare_ops_of(framework: &str) {
+    let mut frameworks = frameworks();
+    if !frameworks.with_ops.iter().any(|known| known == framework) {
+        frameworks.with_ops.push(framework.to_owned());
+    }
+}
+
+/// Whether somebody has [said so](declare_ops_of) of this framework.
+pub fn has_ops_of(framework: &str) -> bool {
+    frameworks().with_ops.iter().any(|known| known == framework)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::{REQUESTS, announce, reports, say, signals};
-use crate::own_thread;
+use super::end::end_by;
+use super::{REQUESTS, announce, reports, say};
+use crate::events::own_thread;
 
 /// A report that is not delivered by then keeps nobody any longer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,7 +84,7 @@ fn end(signal: c_int) {
     if !is_over_within(PATIENCE, deliver) {
         say("the report cannot be delivered: it is given up");
     }
-    signals::end_by(signal);
+    end_by(signal);
 }
 
 /// Whether `work` was over in time. It goes on, on a thread of its own, if it was not.

@@ -5,9 +5,10 @@ use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::end::end_by;
 use super::service::{self, Task};
 use super::{REQUESTS, WATCHES, say};
-use crate::forking::apart_from_forks;
+use crate::events::forking::apart_from_forks;
 
 /// What asks a process to end.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
@@ -213,21 +214,6 @@ pub(crate) fn is_default(signal: c_int) -> bool {
 #[cfg(target_os = "linux")]
 pub(crate) fn handler(signal: c_int) -> usize {
     disposition(signal).sa_sigaction
-}
-
-/// Ends the process as `signal` does by itself. May be called in a handler.
-pub(super) fn end_by(signal: c_int) {
-    // SAFETY: the sets and the action are valid, and all four functions may be called in a handler.
-    unsafe {
-        let mut default = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
-        default.sa_sigaction = libc::SIG_DFL;
-        libc::sigaction(signal, &raw const default, std::ptr::null_mut());
-        let mut only = MaybeUninit::<libc::sigset_t>::zeroed().assume_init();
-        libc::sigemptyset(&raw mut only);
-        libc::sigaddset(&raw mut only, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut());
-        libc::raise(signal);
-    }
 }
 
 /// What the system calls. Does nothing but what may be done in a handler.

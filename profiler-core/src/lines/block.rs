@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use super::memory;
-use crate::clock::Clock;
-use crate::forking::made_once;
-use crate::sync::Tally;
+use crate::events::clock::Clock;
+use crate::events::forking::made_once;
+use crate::events::sync::Tally;
 
 /// No point: nothing of the function is running.
 pub(super) const NOWHERE: u32 = u32::MAX;

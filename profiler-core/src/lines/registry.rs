@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::DeclaredFunction;
 use super::block::Block;
-use crate::allocation::uncounted;
-use crate::forking::{Mutex, MutexGuard};
+use crate::events::forking::{Mutex, MutexGuard};
+use crate::events::uncounted;
 
 /// A function as this crate knows it; lives for ever, as its site does.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::block::{Block, LineSnapshot, now};
 use super::{DeclaredFunction, registry, source_hash};
-use crate::clock::Rate;
-use crate::missing::{self, Missing};
+use crate::events::clock::Rate;
 use crate::report::lines::{FunctionLines, LineStatistics};
+use crate::report::missing::{self, Missing};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{RunContext, allocation};
 

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::LineProfiler;
+use crate::events::own_thread;
 use crate::output::{say, write_whole};
-use crate::own_thread;
 use crate::report::Report;
 
 /// Writes the report of a [`LineProfiler`] until it is dropped. A reader of the file finds the last

@@ -22,6 +22,7 @@
 //! before. *How it fails*: if no tool listens, or it cannot be loaded, the report says so.
 
 mod capture;
+mod emit;
 mod names;
 mod tool;
 
@@ -29,11 +30,12 @@ use std::cell::RefCell;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+pub use emit::EmitNvtx;
 pub use tool::NotAttached;
 
 use self::names::range_of;
 use self::tool::Tool;
-use crate::forking::{Mutex, MutexGuard};
+use crate::events::forking::{Mutex, MutexGuard};
 use crate::hook::{self, OpStart};
 use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
 use crate::{Action, ActionKind, Interest, NeverStarted, Profiler, RunContext, Stage};
@@ -122,7 +124,7 @@ impl NvtxProfiler {
     pub fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         static ARE_NAMED: AtomicBool = AtomicBool::new(false);
-        crate::forking::watch();
+        crate::events::forking::watch();
         let tool = Tool::get();
         if let Ok(tool) = &tool
             && !ARE_NAMED.swap(true, Ordering::Relaxed)

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::tool::{Name, Range, Tool};
-use crate::forking::made_once;
+use crate::events::forking::made_once;
 use crate::{Action, ActionKind};
 
 const CHUNK: usize = 4096;

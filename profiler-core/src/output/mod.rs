@@ -5,6 +5,7 @@
 
 mod console;
 mod file;
+mod missing;
 mod name;
 mod patient;
 mod temporary;
@@ -14,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use crate::forking::{Mutex, MutexGuard};
+use crate::events::forking::{Mutex, MutexGuard};
 use crate::report::label;
 use crate::{Report, RunContext, Stage};
 use console::Console;
@@ -22,6 +23,7 @@ pub use console::say;
 pub(crate) use file::write_whole;
 #[cfg(feature = "train")]
 pub(crate) use file::write_whole_at;
+pub(crate) use missing::tell_missing;
 pub use temporary::TemporaryFolder;
 
 /// Where the reports of one profiler go.

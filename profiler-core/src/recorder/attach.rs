@@ -6,6 +6,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::events::ThreadName;
+
 /// Numbers of sessions and recorders; never used twice in a process, so a number that a thread
 /// remembers cannot come to mean something else.
 pub(super) fn next_number() -> u64 {
@@ -30,36 +32,6 @@ impl<T> ThreadTable<T> {
     /// The thread is gone: nobody writes the table any more, and what it wrote can be seen.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
-    }
-}
-
-/// What a thread is called in reports.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ThreadName {
-    pub(crate) name: String,
-    /// The thread has no name of its own.
-    pub(super) is_made_up: bool,
-}
-
-impl ThreadName {
-    /// Of a thread of which only the operating system's number is known.
-    pub(crate) fn of_number(number: u64) -> Self {
-        Self { name: format!("thread {number}"), is_made_up: true }
-    }
-
-    pub(crate) fn of_this_thread() -> Self {
-        static UNNAMED: AtomicU64 = AtomicU64::new(0);
-        thread_local! {
-            static NUMBER: u64 = UNNAMED.fetch_add(1, Ordering::Relaxed) + 1;
-        }
-        let own = std::thread::current().name().map(str::to_owned);
-        match own.or_else(crate::startup::name_of_system_thread) {
-            Some(name) => Self { name, is_made_up: false },
-            None => {
-                let number = NUMBER.try_with(|number| *number).unwrap_or(0);
-                Self { name: format!("thread-{number}"), is_made_up: true }
-            }
-        }
     }
 }
 
@@ -96,7 +68,7 @@ impl Drop for Attachments {
     fn drop(&mut self) {
         CURRENT.set(Current::NONE);
         #[cfg(feature = "sampling")]
-        crate::sampler::scopes::withdraw_thread();
+        crate::events::open_scopes::withdraw_thread();
         for attachment in self.0.get_mut() {
             attachment.table.end();
         }
@@ -177,7 +149,7 @@ pub(super) fn attach<T: super::Table>(
             let mut attachments = attachments.0.try_borrow_mut().ok()?;
             let last = CURRENT.replace(Current::NONE).session;
             #[cfg(feature = "sampling")]
-            crate::sampler::scopes::withdraw_table();
+            crate::events::open_scopes::withdraw_table();
             let inner = find(&attachments, |entry| {
                 entry.session == last && entry.session > session && entry.recorder == recorder
             });
@@ -196,7 +168,7 @@ pub(super) fn attach<T: super::Table>(
             #[cfg(feature = "sampling")]
             // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
             unsafe {
-                crate::sampler::scopes::publish_table(session, pointer.cast(), tell_open::<T>);
+                crate::events::open_scopes::publish_table(session, pointer.cast(), tell_open::<T>);
             }
             Some(Attached { table, inner })
         })

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::regions::{self, Regions};
 use super::stack::Open;
-use crate::clock::Rate;
+use crate::events::clock::Rate;
+use crate::events::startup::ProcessStartup;
 use crate::report::regions::DeviceRegion;
-use crate::startup::ProcessStartup;
 use crate::{Stage, Unbound};
 
 /// One thread of one session, or the ended threads of one name.

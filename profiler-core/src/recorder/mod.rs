@@ -24,14 +24,14 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-pub(crate) use self::attach::ThreadName;
 use self::attach::{Attached, Closed, ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
-use crate::clock::{Clock, Rate};
-use crate::forking::{self, Mutex, MutexGuard, apart_from_forks};
-use crate::startup;
+use crate::events::ThreadName;
+use crate::events::clock::{Clock, Rate};
+use crate::events::forking::{self, Mutex, MutexGuard, apart_from_forks};
+use crate::events::startup;
 use crate::{Action, NeverStarted, Stage, Unbound};
 
 /// No thread's table is of this session.

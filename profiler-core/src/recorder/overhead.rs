@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use crate::forking::Mutex;
+use crate::events::forking::Mutex;
 use crate::{Action, Profiler, ProfilerExt};
 
 const ROUNDS: usize = 8;

@@ -6,7 +6,7 @@ use super::attach::Closed;
 use super::regions::Regions;
 use super::{Recorder, Session, Sessions, Table};
 use crate::Stage;
-use crate::forking::{Mutex, apart_from_forks};
+use crate::events::forking::{Mutex, apart_from_forks};
 use crate::hook::{DeviceEvent, RegionSink};
 
 impl<T: Table> Recorder<T> {

@@ -7,7 +7,7 @@ use super::Table;
 use super::attach::{ThreadTable, next_number};
 use super::collected::Part;
 use super::regions::Regions;
-use crate::startup::ProcessStartup;
+use crate::events::startup::ProcessStartup;
 use crate::{Stage, Unbound};
 
 /// Ended threads are kept apart by name up to this many names, so that memory does not grow with

@@ -8,7 +8,7 @@ use arrow_array::{ListArray, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use serde::Serialize;
 
-use super::ops::shapes_text;
+use super::tensor::table::shapes_text;
 use super::tensor::{KeyAverage, KeyAverages};
 
 impl KeyAverages {

@@ -71,15 +71,17 @@ mod arrow;
 mod counters;
 pub mod detailed;
 pub(crate) mod device_counters;
+pub(crate) mod folded;
 pub(crate) mod label;
 pub mod lightning;
+mod line_count_restriction;
 pub mod lines;
 pub mod lines_memory;
 pub mod lines_text;
 pub mod memory;
+pub(crate) mod missing;
 pub mod modules;
 pub mod number;
-pub(crate) mod ops;
 pub mod prof;
 pub mod pstats;
 pub mod regions;
@@ -97,6 +99,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 pub use advanced::AdvancedReport;
+pub use line_count_restriction::LineCountRestriction;
 pub use lines::LinesReport;
 pub use memory::MemoryReport;
 pub use samples::SamplesReport;
@@ -215,7 +218,7 @@ pub struct ReportHeader {
     pub notes: Vec<String>,
 }
 
-/// From the start of the process to its first action; see [`startup`](crate::startup).
+/// From the start of the process to its first action; see [`startup`](crate::events::startup).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StartupDurations {
     /// All of it, in seconds; from `main` where `before_main_seconds` is `None`.

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::str::FromStr;
 
-use super::pstats::restricted;
+use super::line_count_restriction::restricted;
 use super::simple::{ActionStatistics, DurationStatistics};
-use crate::advanced::LineCountRestriction;
+use crate::report::LineCountRestriction;
 
 /// Which actions a table shows, and in which order. By default all, in the layout's own order.
 ///

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::RunContext;
-use crate::clock::Rate;
-use crate::missing::Missing;
+use crate::events::clock::Rate;
+use crate::report::missing::Missing;
 
 /// The report of a `sampler::Sampler` that runs on its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,7 +127,7 @@ impl Samples {
         let mut lines = Vec::new();
         for node in &self.stacks {
             let above = node.parent.and_then(|parent| names.get(parent as usize));
-            let own = crate::trace::flame::frame_name(&self.name_of(node));
+            let own = crate::report::folded::frame_name(&self.name_of(node));
             let name = above.map_or_else(|| own.clone(), |above| format!("{above};{own}"));
             let ticks = ticks(node);
             if ticks > 0 {

@@ -71,11 +71,10 @@ mod linux;
 )))]
 #[path = "elsewhere.rs"]
 mod linux;
-pub(crate) mod scopes;
 
 use crate::report::SamplesReport;
 use crate::report::samples::Samples;
-use crate::{Output, RunContext, Stage, missing};
+use crate::{Output, RunContext, Stage};
 
 /// The most samples per second and thread that may be asked for.
 pub const HIGHEST_RATE: u32 = 20_000;
@@ -162,7 +161,7 @@ impl Sampler {
         if !(1..=HIGHEST_RATE).contains(&settings.hz) {
             return Err(SamplerError::Rate { hz: settings.hz });
         }
-        let started = crate::clock::ticks();
+        let started = crate::events::clock::ticks();
         Ok(Self { engine: linux::Engine::start(settings)?, started })
     }
 
@@ -180,7 +179,7 @@ impl Sampler {
         self.engine.stop();
         let report = self.report();
         let missing: Vec<_> = report.samples.missing().into_iter().collect();
-        missing::tell(&Output::new(), &missing);
+        crate::output::tell_missing(&Output::new(), &missing);
         report
     }
 

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use super::SimpleProfiler;
 use super::table::RowSnapshot;
 use super::waiting::data_waiting;
-use crate::clock::Rate;
+use crate::events::clock::Rate;
+use crate::events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
 use crate::report::StartupDurations;
 use crate::report::simple::{ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics};
-use crate::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::{Action, RunContext, Stage};
 
 /// Rows by name: two actions of one name (a function and a span, say) are one row.

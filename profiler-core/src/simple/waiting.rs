@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::table::RowSnapshot;
 use crate::Action;
-use crate::names::RUN_TRAINING_EPOCH;
+use crate::events::names::RUN_TRAINING_EPOCH;
 use crate::recorder::Collected;
 use crate::report::simple::DataWaiting;
 

@@ -43,7 +43,6 @@ pub use settings::{
     TensorSettings,
 };
 pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink, wanted};
-pub(crate) use site::Text;
 pub use site::{Site, SiteKind};
 
 /// Makes sure that a program which uses a profiler is known to the runtime.

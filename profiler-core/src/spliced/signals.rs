@@ -25,8 +25,8 @@ mod linux {
     use signal_hook::consts::SIGQUIT;
     use signal_hook::low_level;
 
+    use crate::events::own_thread;
     use crate::interrupt::{self, AtTheEnd};
-    use crate::own_thread;
     use crate::spliced::crash;
 
     const FIRST_SPILL: Duration = Duration::from_secs(1);

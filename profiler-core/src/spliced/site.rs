@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, PoisonError};
 
-use crate::action::SourceLocation;
-use crate::forking::{Mutex, apart_from_forks};
+use crate::events::SourceLocation;
+use crate::events::Text;
+use crate::events::forking::{Mutex, apart_from_forks};
 use crate::{Action, ActionKind};
 
 /// What a spliced function is to a profiler.
@@ -60,35 +61,6 @@ pub struct Site {
     line: u32,
     name: Text,
     file: Text,
-}
-
-/// UTF-8 that lives as long as the process.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Text {
-    start: *const u8,
-    length: usize,
-}
-
-impl Text {
-    /// For tests.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn leaked(text: &str) -> Self {
-        let text = text.to_owned().leak();
-        Self { start: text.as_ptr(), length: text.len() }
-    }
-
-    /// # Safety
-    ///
-    /// `start` must point to `length` bytes that do not change while the answer is used.
-    pub(crate) unsafe fn read(&self) -> String {
-        if self.start.is_null() {
-            return String::new();
-        }
-        // SAFETY: by the contract of this function.
-        let bytes = unsafe { std::slice::from_raw_parts(self.start, self.length) };
-        String::from_utf8_lossy(bytes).into_owned()
-    }
 }
 
 impl Site {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::fallback::Fallback;
 use super::profile::Profile;
 use super::recording::Recording;
-use super::schedule::StepPhase;
 use super::settings::Settings;
+use crate::events::StepPhase;
 use crate::recorder::regions::Regions;
 use crate::{RunContext, Stage, Unbound};
 

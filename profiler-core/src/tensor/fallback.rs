@@ -5,12 +5,12 @@
 //! the first active step is over. A step that the schedule keeps pays nothing for that: to a recording
 //! that is thrown away the first steps are what a warm-up is.
 
-use super::cycle::{Cycle, CycleName};
-use super::schedule::StepPhase;
 use super::settings::Settings;
 use super::{Schedule, TensorProfiler};
 use crate::Stage;
+use crate::events::StepPhase;
 use crate::recorder::regions::Regions;
+use crate::trace::cycle::{Cycle, CycleName};
 
 /// So many steps are recorded from the beginning of a stage on; those of a warm-up besides.
 pub(super) const MOST_STEPS: u64 = 5;
@@ -100,7 +100,7 @@ impl TensorProfiler {
     fn take_fallback(&self) {
         let Some((recording, ended)) = self.take_recording() else { return };
         let name = self.name_of_cycle(false);
-        let cycle = Cycle::take(&recording, name, ended);
+        let cycle = Cycle::new(name, recording.take(ended));
         recording.end();
         // What it keeps is not there for the steps that count, which would have to ask the system.
         recording.fill_pool(&cycle);

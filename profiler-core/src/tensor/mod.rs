@@ -2,59 +2,47 @@
 //!
 //! From a hook to a report:
 //!
-//! * `writer` is how a thread records: its open scopes, and a `track` of fixed-size events that it
+//! * `writer` is how a thread records: its open scopes, and a log of fixed-size events that it
 //!   alone writes. A `recording` is all threads' tracks from one moment to another.
 //! * `steps` begins and ends recordings as the [`Schedule`] says, for the stages in `control`.
 //! * A recording that is over becomes a [`Cycle`], which is read, never written. Its events go into
 //!   the stage's `profile`, from which tables are made, and to `export`, which writes the trace.
 
-mod afterwards;
 mod control;
-mod cycle;
-mod event;
 mod export;
 mod export_settings;
 mod fallback;
 mod flops;
-mod merged;
 mod notes;
-mod pairs;
-mod phase;
 mod profile;
 mod recording;
 mod report_settings;
-mod schedule;
 mod settings;
 mod steps;
 mod summary;
-mod track;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use crate::allocation::uncounted;
-use crate::clock::Clock;
-use crate::forking::{Mutex, MutexGuard};
-use crate::hook::{
-    self, CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart,
-    PastMemoryChange, RegionSink,
+use crate::events::clock::Clock;
+use crate::events::forking::{Mutex, MutexGuard};
+use crate::events::uncounted;
+use crate::events::{
+    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    RegionSink, Timestamp,
 };
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
-    Unbound, missing,
+    Unbound,
 };
 
+pub use crate::events::{GroupBy, InvalidSchedule, ParseScheduleError, Phase, Schedule, StepPhase};
+pub use crate::trace::cycle::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track};
 use control::Control;
-pub use cycle::{ContextActions, Cycle, Track};
-pub use event::{Event, MemoryEvent};
 pub use export_settings::trace_handler;
 pub use flops::flops;
-pub use phase::Phase;
-pub use profile::GroupBy;
-pub use recording::Dropped;
 use recording::{Memory, Recording};
-pub use schedule::{InvalidSchedule, ParseScheduleError, Schedule, StepPhase};
 pub use settings::DeviceTiming;
 use settings::Settings;
 
@@ -127,7 +115,7 @@ impl Default for TensorProfiler {
 impl TensorProfiler {
     /// Shapes but no memory, the [default schedule](Schedule::default), a report on the console.
     pub fn new() -> Self {
-        crate::forking::watch();
+        crate::events::forking::watch();
         Self {
             recording: AtomicU64::new(NOT_BEGUN),
             step: AtomicU64::new(0),
@@ -180,7 +168,7 @@ impl TensorProfiler {
     #[inline(never)]
     fn tell_context(&self, number: u64) {
         if let Some(context) = writer::context(number, self.step.load(Ordering::Relaxed)) {
-            hook::context_changed(context);
+            crate::source::context_changed(context);
         }
     }
 }
@@ -191,7 +179,7 @@ impl Profiler for TensorProfiler {
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };
         writer::start(number, || self.current_recording(), &OpStart::new(action), &self.clock);
-        if hook::wants_context() {
+        if crate::source::wants_context() {
             self.tell_context(number);
         }
     }
@@ -200,7 +188,9 @@ impl Profiler for TensorProfiler {
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         let Some(number) = self.number() else { return Ok(()) };
         writer::stop(number, || self.current_recording(), action, &self.clock);
-        if hook::wants_context() && !matches!(action.kind(), ActionKind::Op | ActionKind::Launch) {
+        if crate::source::wants_context()
+            && !matches!(action.kind(), ActionKind::Op | ActionKind::Launch)
+        {
             self.tell_context(number);
         }
         Ok(())
@@ -222,7 +212,7 @@ impl Profiler for TensorProfiler {
 
     fn label_memory(&self, label: &MemoryLabel) {
         if let Some(recording) = self.current_recording() {
-            recording.add_label(*label, hook::Timestamp::now());
+            recording.add_label(*label, Timestamp::now());
         }
     }
 
@@ -322,7 +312,7 @@ impl Profiler for TensorProfiler {
             self.finish_stage();
             self.snapshot_and_missing()
         });
-        missing::tell(&self.output, &missing);
+        crate::output::tell_missing(&self.output, &missing);
         crate::output::deliver(Some(&self.output), &uncounted(|| self.paint_report(&report)));
         crate::output::deliver_json(Some(&self.output), || Some(Report::Tensor(report)));
         self.teardown(None);

@@ -3,9 +3,9 @@
 use super::TensorProfiler;
 use super::control::StageRun;
 use super::profile::Profile;
-use super::schedule::Schedule;
 use crate::ActionKind;
-use crate::missing::{self, Missing};
+use crate::events::Schedule;
+use crate::report::missing::{self, Missing};
 use crate::report::number::grouped;
 use crate::{Stage, allocation, hook};
 
@@ -30,10 +30,10 @@ impl TensorProfiler {
         Surroundings {
             has_begun: self.has_begun(),
             was_active: self.was_active(),
-            sources: hook::sources_of_ops(),
+            sources: crate::source::sources_of_ops(),
             without_ops: hook::frameworks_without_ops(),
             has_allocator: allocation::is_installed(),
-            platform: hook::platform(),
+            platform: crate::events::platform(),
         }
     }
 

@@ -3,31 +3,17 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use rustc_hash::FxHashMap;
-
-use super::afterwards::{Afterwards, by_thread};
-use super::cycle::Cycle;
-use super::event::{EVENT_WORDS, MEMORY_WORDS};
-use super::track::{Budget, Log, Pool};
-use crate::forking::{Mutex, MutexGuard, apart_from_forks};
-use crate::hook::{
+use crate::events::forking::{Mutex, MutexGuard, apart_from_forks};
+use crate::events::sync::Tally;
+use crate::events::{
     ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange,
-    RegionSink, Timestamp, TimingMethod,
+    RegionSink, ThreadName, Timestamp, TimingMethod,
 };
-use crate::recorder::ThreadName;
 use crate::recorder::regions::Regions;
-use crate::sync::Tally;
-
-/// Events, of whatever kind, for which there was no room, or that came after the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Dropped {
-    /// Ops, actions and other scopes.
-    pub events: u64,
-    /// Allocations and frees.
-    pub memory: u64,
-    /// Kernels, copies, and samples of devices' counters.
-    pub device: u64,
-}
+use crate::trace::cycle::event_log::{Budget, Log, Pool};
+use crate::trace::cycle::{
+    Cycle, Dropped, EVENT_WORDS, MEMORY_WORDS, RecordedCycle, RecordedThread,
+};
 
 /// The memory that recordings of one profiler take turns to use.
 pub(crate) struct Memory {
@@ -77,6 +63,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn take<T: Default>(mutex: &Mutex<T>) -> T {
+    std::mem::take(&mut *lock(mutex))
+}
+
 impl Recording {
     pub(crate) fn new(started: u64, max_events: u64, memory: Arc<Memory>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
@@ -113,7 +103,7 @@ impl Recording {
         track
     }
 
-    pub(crate) fn tracks(&self) -> Vec<Arc<TrackLog>> {
+    fn tracks(&self) -> Vec<Arc<TrackLog>> {
         lock(&self.tracks).clone()
     }
 
@@ -188,28 +178,35 @@ impl Recording {
         }
     }
 
-    pub(crate) fn take_device_events(&self) -> Vec<DeviceEvent> {
-        std::mem::take(&mut *lock(&self.device))
-    }
-
-    pub(crate) fn take_counter_samples(&self) -> Vec<CounterSample> {
-        std::mem::take(&mut *lock(&self.counters))
-    }
-
-    pub(crate) fn take_afterwards(&self) -> FxHashMap<u64, Afterwards> {
-        let calls = std::mem::take(&mut *lock(&self.calls));
-        by_thread(calls, std::mem::take(&mut *lock(&self.past_memory)))
-    }
-
-    pub(crate) fn take_labels(&self) -> Vec<(MemoryLabel, Timestamp)> {
-        std::mem::take(&mut *lock(&self.labels))
+    /// Takes what was recorded out of it.
+    pub(crate) fn take(&self, ended: u64) -> RecordedCycle {
+        let tracks = self.tracks();
+        let threads = tracks.iter().map(|track| RecordedThread {
+            name: track.name.name.clone(),
+            number: track.thread,
+            events: track.events.take(),
+            memory: track.memory.take(),
+        });
+        RecordedCycle {
+            started: Timestamp::from_ticks(self.started),
+            ended: Timestamp::from_ticks(ended),
+            driver_calls: take(&self.calls),
+            past_memory: take(&self.past_memory),
+            open_elsewhere: tracks.iter().map(|track| track.open.get()).sum(),
+            threads: threads.collect(),
+            device_events: take(&self.device),
+            device_counters: take(&self.counters),
+            memory_labels: take(&self.labels),
+            dropped: self.dropped(),
+            contexts: self.contexts.entries(),
+        }
     }
 
     pub(crate) fn take_regions(&self) -> Regions {
-        std::mem::take(&mut *lock(&self.regions))
+        take(&self.regions)
     }
 
-    pub(crate) fn dropped(&self) -> Dropped {
+    fn dropped(&self) -> Dropped {
         let tracks = self.tracks();
         Dropped {
             events: tracks.iter().map(|track| track.events.dropped()).sum::<u64>()

@@ -1,7 +1,6 @@
 //! What the report of the Tensor profiler shows.
 
 use super::{GroupBy, TensorProfiler};
-use crate::hook;
 use crate::report::tensor::{SortKey, TableOptions, UnknownSortKey};
 
 /// Rows of the table in the report, as Lightning's `PyTorchProfiler` has it.
@@ -26,7 +25,7 @@ impl Default for ReportSettings {
 impl ReportSettings {
     /// What tables call the device.
     pub(super) fn device_name(&self) -> String {
-        let name = self.device_name.clone().or_else(hook::platform);
+        let name = self.device_name.clone().or_else(crate::events::platform);
         name.unwrap_or_else(|| "Device".to_owned())
     }
 

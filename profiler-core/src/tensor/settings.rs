@@ -2,9 +2,9 @@
 
 use super::export_settings::ExportSettings;
 use super::report_settings::ReportSettings;
-use super::schedule::Schedule;
 use super::{Cycle, TensorProfiler};
 use crate::Interest;
+use crate::events::Schedule;
 
 /// Whether kernels are timed on devices whose framework can (burn's CubeCL devices).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

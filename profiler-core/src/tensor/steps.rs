@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::control::StageRun;
-use super::cycle::Cycle;
 use super::fallback::Fallback;
 use super::recording::Recording;
-use super::schedule::StepPhase;
 use super::{NOT_BEGUN, NOT_RECORDING, TensorProfiler, writer};
+use crate::events::StepPhase;
 use crate::hook::{self, OpStart};
+use crate::trace::cycle::Cycle;
 use crate::{Action, ActionKind, RunContext, Stage};
 
 /// The span of a step; which one is in its sequence number.
@@ -87,7 +87,7 @@ impl TensorProfiler {
             let step = self.step.load(Ordering::Relaxed);
             let span = OpStart { sequence: step as u32, ..OpStart::new(step_action()) };
             writer::start_step(number, || self.current_recording(), &span, &self.clock);
-            if hook::wants_context() {
+            if crate::source::wants_context() {
                 self.tell_context(number);
             }
         }
@@ -112,7 +112,7 @@ impl TensorProfiler {
             return;
         }
         // What was called before belongs to nobody.
-        hook::flush();
+        crate::source::flush();
         let max_events = match is_fallback {
             true => Fallback::max_events(&self.settings),
             false => self.settings.max_events,
@@ -147,7 +147,7 @@ impl TensorProfiler {
     pub(super) fn take_recording(&self) -> Option<(Arc<Recording>, u64)> {
         self.control().top().recording.as_ref()?;
         // While it is still the current one: what comes now belongs to it.
-        hook::flush();
+        crate::source::flush();
         let recording = self.control().top().recording.take()?;
         self.publish();
         let ended = self.clock.ticks();
@@ -166,7 +166,7 @@ impl TensorProfiler {
     /// Ends the running cycle and has it written.
     fn finish_cycle(&self, is_complete: bool) {
         let Some((recording, ended)) = self.take_recording() else { return };
-        let cycle = Cycle::take(&recording, self.name_of_cycle(is_complete), ended);
+        let cycle = Cycle::new(self.name_of_cycle(is_complete), recording.take(ended));
         recording.end();
         // After the last step there need not be anything.
         if is_complete || !cycle.steps.is_empty() || !cycle.is_empty() {
@@ -261,7 +261,7 @@ impl TensorProfiler {
         if !writer::cancel(number, step_action(), true) {
             self.stop_step();
         }
-        hook::flush();
+        crate::source::flush();
     }
 
     /// The innermost stage goes on with its step, and with its recording if there is one.
@@ -269,7 +269,7 @@ impl TensorProfiler {
         let resumes = self.control().top().recording.is_some();
         if resumes {
             // What was called meanwhile does not belong to it. Otherwise nobody has to wait.
-            hook::flush();
+            crate::source::flush();
         }
         self.publish();
         self.begin_recording_if_due();

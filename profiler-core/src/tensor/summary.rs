@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use super::control::StageRun;
 use super::{GroupBy, TensorProfiler, writer};
-use crate::clock::{Clock, Rate};
-use crate::forking::made_once;
+use crate::events::clock::{Clock, Rate};
+use crate::events::forking::made_once;
 use crate::hook::OpStart;
-use crate::missing::Missing;
 use crate::recorder::regions;
+use crate::report::missing::Missing;
 use crate::report::tensor::{KeyAverages, TensorReport};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
 use crate::{Action, RunContext};

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::{ProfilerExt, Session, profile};
+use crate::{ProfilerExt, Session, hook, profile};
 
 /// What a test keeps of a cycle: names and steps in the order of their ends.
 #[derive(Debug, Default, Clone, PartialEq)]

@@ -4,13 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
 
-use super::event::{EVENT_WORDS, MEMORY_WORDS, MemoryEvent, OpenEvent};
 use super::recording::{Recording, TrackLog};
-use super::track::LogWriter;
 use crate::Action;
-use crate::clock::{Clock, counter};
-use crate::hook::{Context, MemoryChange, OpStart, OpenActions, ShapeCache, ShapeList, Timestamp};
-use crate::recorder::ThreadName;
+use crate::events::ThreadName;
+use crate::events::clock::{Clock, counter};
+use crate::events::{
+    Context, MemoryChange, OpStart, OpenActions, ShapeCache, ShapeList, Timestamp,
+};
+use crate::trace::cycle::event_log::LogWriter;
+use crate::trace::cycle::{EVENT_WORDS, MEMORY_WORDS, MemoryEvent, OpenEvent};
 
 /// What a thread has of one recording.
 struct Seat {

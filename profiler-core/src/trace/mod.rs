@@ -8,6 +8,7 @@
 //!
 //! All of them read a cycle and write; none of them changes it or reads a clock.
 
+pub(crate) mod cycle;
 pub mod flame;
 mod host;
 mod json;

@@ -2,7 +2,7 @@
 
 use std::iter::Peekable;
 
-use crate::tensor::{Event, MemoryEvent, Track};
+use crate::trace::cycle::{Event, MemoryEvent, Track};
 
 /// Something that a thread recorded.
 pub(crate) enum Recorded {

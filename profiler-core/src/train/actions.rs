@@ -1,7 +1,7 @@
 //! The actions of a run, interned before its loop: there it carries 4-byte handles only.
 
 use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
-use crate::names::{self, hook};
+use crate::events::names::{self, hook};
 use crate::{Action, Stage};
 
 /// The strategy's name: one process, one device. Several processes are each one of these.

@@ -32,7 +32,7 @@ use super::state::TrainerState;
 pub trait Callback {
     /// Its name in reports; the name of its type by default.
     fn name(&self) -> String {
-        crate::names::short_type_name::<Self>().to_owned()
+        crate::events::names::short_type_name::<Self>().to_owned()
     }
 
     /// The sanity check begins.

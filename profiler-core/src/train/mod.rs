@@ -110,6 +110,7 @@ mod optimizer;
 mod outcome;
 mod progress;
 mod run;
+mod settings;
 mod state;
 mod step;
 mod trainer;

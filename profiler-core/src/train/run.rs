@@ -9,8 +9,8 @@ use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
 use super::module::TrainModule;
 use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::outcome::StopReason;
+use super::settings::Settings;
 use super::state::TrainerState;
-use super::trainer::Settings;
 use crate::{Profiler, ProfilerExt, Session};
 
 /// A callback and what is measured of it.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use profiler_core::hook::OpStart;
-use profiler_core::nvtx::{NotAttached, NvtxProfiler};
+use profiler_core::nvtx::{EmitNvtx, NotAttached, NvtxProfiler};
 use profiler_core::tensor::Schedule;
 use profiler_core::{
     Action, ActionKind, Interest, IntoProfiler, NeverStarted, Profiler, ProfilerExt, RunContext,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use profiler_core::nvtx::EmitNvtx;
 use profiler_core::{
     Activated, IntoProfiler, Profiler, ProfilerExt, SimpleProfiler, activate, bound, profile,
 };

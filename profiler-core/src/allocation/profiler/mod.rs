@@ -7,10 +7,11 @@ use std::sync::{Arc, PoisonError};
 
 use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
-use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies, uncounted};
-use crate::forking::{Mutex, MutexGuard};
-use crate::missing::{self, Missing};
+use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies};
+use crate::events::forking::{Mutex, MutexGuard};
+use crate::events::uncounted;
 use crate::recorder::Recorder;
+use crate::report::missing::{self, Missing};
 use crate::report::{MemoryReport, Report, memory};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 
@@ -248,7 +249,7 @@ impl Profiler for AllocationProfiler {
 
     fn describe(&self) {
         let report = self.snapshot();
-        missing::tell(&self.output, &uncounted(|| missing_in(&report)));
+        crate::output::tell_missing(&self.output, &uncounted(|| missing_in(&report)));
         crate::output::deliver(Some(&self.output), &uncounted(|| memory::paint(&report)));
         crate::output::deliver_json(Some(&self.output), || Some(Report::Memory(report)));
         self.teardown(None);

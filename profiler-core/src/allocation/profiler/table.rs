@@ -6,12 +6,12 @@ use std::sync::PoisonError;
 use rustc_hash::FxHashMap;
 
 use crate::NeverStarted;
-use crate::action::Action;
 use crate::allocation::thread::{self, Opened};
 use crate::allocation::tracker::tracker;
-use crate::allocation::{Tallies, uncounted};
-use crate::clock::Clock;
-use crate::forking::{Mutex, MutexGuard};
+use crate::events::Action;
+use crate::events::clock::Clock;
+use crate::events::forking::{Mutex, MutexGuard};
+use crate::events::{Tallies, uncounted};
 use crate::recorder::Table;
 use crate::recorder::nesting::Nesting;
 use crate::recorder::stack::{Overtaken, Stack};

@@ -13,10 +13,10 @@ use super::records::{self, kind};
 use super::timeline::Timeline;
 use super::unavailable::Unavailable;
 use crate::Interest;
-use crate::allocation::uncounted;
 use crate::cuda::ending;
 use crate::cuda::events::set_numbering;
-use crate::own_thread;
+use crate::events::own_thread;
+use crate::events::uncounted;
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(Buffers::new);
 

@@ -234,6 +234,42 @@ impl Functions {
 
     /// A failure in words.
     pub(super) fn explain(&self, failure: Failure) -> Unavailable {
-        Unavailable::of_failure(failure, self.name_of_code(failure.code), self.path.clone())
+        unavailable(failure, self.name_of_code(failure.code), self.path.clone())
+    }
+}
+
+/// What a failure means. `name` is the error's, `path` the library's.
+fn unavailable(failure: Failure, name: String, path: PathBuf) -> Unavailable {
+    match failure.code {
+        35 | 40 => Unavailable::NotPermitted(name),
+        14 | 15 | 999 => Unavailable::DoesNotStart { path, name },
+        27 | 33 | 41..=45 => Unavailable::NotSupported(name),
+        39 => Unavailable::Claimed { name: None },
+        _ => Unavailable::Failed { function: failure.function, name },
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_says_what_to_do() {
+        let say = |code| {
+            let failure = Failure { function: "cuptiActivityEnable", code };
+            unavailable(failure, "CUPTI_ERROR_X".to_owned(), "libcupti.so.13".into()).note()
+        };
+        for (code, part) in [
+            (35, "NVreg_RestrictProfilingToAdminUsers=0"),
+            (40, "NVreg_RestrictProfilingToAdminUsers=0"),
+            (15, "libcupti.so.13 does not start with this driver (CUPTI_ERROR_X)"),
+            (43, "CUPTI does not work here (CUPTI_ERROR_X)"),
+            (39, "another tool (Nsight Systems"),
+            (998, "cuptiActivityEnable fails with CUPTI_ERROR_X"),
+        ] {
+            assert!(say(code).contains(part), "{code}: {}", say(code));
+        }
+        let other = Unavailable::Claimed { name: Some("CUPTI for Kineto".to_owned()) };
+        assert!(other.to_string().starts_with("CUPTI for Kineto is using CUPTI"));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::functions::{Functions, code};
-use crate::clock::{self, Rate};
+use crate::events::clock::{self, Rate};
 use crate::hook::Timestamp;
 
 /// A moment that both clocks know, and how fast the counter runs.

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::functions::Failure;
 use crate::cuda::library::VARIABLE;
 
 /// CUPTI cannot be used.
@@ -69,45 +68,8 @@ pub(crate) enum Unavailable {
 }
 
 impl Unavailable {
-    /// What a failure means. `name` is the error's, `path` the library's.
-    pub(super) fn of_failure(failure: Failure, name: String, path: PathBuf) -> Self {
-        match failure.code {
-            35 | 40 => Self::NotPermitted(name),
-            14 | 15 | 999 => Self::DoesNotStart { path, name },
-            27 | 33 | 41..=45 => Self::NotSupported(name),
-            39 => Self::Claimed { name: None },
-            _ => Self::Failed { function: failure.function, name },
-        }
-    }
-
     /// What the report says.
     pub(super) fn note(&self) -> String {
         format!("no kernels and copies of CUDA: {self}. What the host did is shown")
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_failure_says_what_to_do() {
-        let say = |code| {
-            let failure = Failure { function: "cuptiActivityEnable", code };
-            Unavailable::of_failure(failure, "CUPTI_ERROR_X".to_owned(), "libcupti.so.13".into())
-                .note()
-        };
-        for (code, part) in [
-            (35, "NVreg_RestrictProfilingToAdminUsers=0"),
-            (40, "NVreg_RestrictProfilingToAdminUsers=0"),
-            (15, "libcupti.so.13 does not start with this driver (CUPTI_ERROR_X)"),
-            (43, "CUPTI does not work here (CUPTI_ERROR_X)"),
-            (39, "another tool (Nsight Systems"),
-            (998, "cuptiActivityEnable fails with CUPTI_ERROR_X"),
-        ] {
-            assert!(say(code).contains(part), "{code}: {}", say(code));
-        }
-        let other = Unavailable::Claimed { name: Some("CUPTI for Kineto".to_owned()) };
-        assert!(other.to_string().starts_with("CUPTI for Kineto is using CUPTI"));
     }
 }

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::anchor::Anchor;
 use super::delivery::{self, Delivery};
-use super::region::{NotTimed, Opened};
-use crate::allocation::uncounted;
-use crate::clock::Rate;
+use super::opened::{NotTimed, Opened};
 use crate::cuda::driver::{Driver, Failure, Handle};
+use crate::events::clock::Rate;
+use crate::events::uncounted;
 use crate::hook::{DeviceActivity, DeviceEvent, Timestamp};
 
 /// So many regions are read, if they are over, when another one of their stream begins.

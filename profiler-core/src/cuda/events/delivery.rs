@@ -1,17 +1,12 @@
-//! All contexts in which regions were opened, and how their regions come to the profilers.
+//! How regions come to the profilers.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::context::Context;
-use crate::allocation::uncounted;
-use crate::cuda::driver::{Driver, Failure, Handle};
-use crate::hook::{self, DeviceEvent, RegionSink};
+use crate::cuda::driver::Failure;
+use crate::events::uncounted;
+use crate::hook::{DeviceEvent, RegionSink};
 
-static CONTEXTS: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
-/// The process that the contexts are of: a forked child can use none of them.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
 static MAX_PENDING: AtomicUsize = AtomicUsize::new(4096);
 
 /// How many regions may be under way in each context: open, or not read yet.
@@ -46,41 +41,4 @@ pub(super) fn deliver(deliveries: Vec<Delivery>) {
             }
         }
     });
-}
-
-fn contexts() -> MutexGuard<'static, Vec<Arc<Context>>> {
-    CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What is kept of a context, in which the thread works.
-pub(super) fn context(driver: &Driver, handle: Handle) -> Result<Arc<Context>, Failure> {
-    let mut contexts = contexts();
-    if let Some(known) = contexts.iter().find(|known| known.handle == handle) {
-        return Ok(known.clone());
-    }
-    let number = contexts.len() as u32 + 1;
-    let context = uncounted(|| Context::new(driver, handle, number).map(Arc::new))?;
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
-    hook::set_region_delivery(deliver_all);
-    uncounted(|| contexts.push(context.clone()));
-    Ok(context)
-}
-
-/// Waits for all regions whose guards have been dropped, and tells the profilers.
-fn deliver_all() {
-    /// One at a time: who comes second finds everything delivered.
-    static DELIVERING: Mutex<()> = Mutex::new(());
-    thread_local!(static IS_DELIVERING: Cell<bool> = const { Cell::new(false) });
-
-    if PROCESS.load(Ordering::Relaxed) != std::process::id() || IS_DELIVERING.get() {
-        return;
-    }
-    let Ok(driver) = Driver::get() else { return };
-    let _one = DELIVERING.lock().unwrap_or_else(PoisonError::into_inner);
-    IS_DELIVERING.set(true);
-    let all = uncounted(|| contexts().clone());
-    for context in all {
-        deliver(uncounted(|| context.finish(driver)));
-    }
-    IS_DELIVERING.set(false);
 }

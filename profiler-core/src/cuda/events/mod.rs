@@ -6,11 +6,13 @@
 //! * `stream` is whatever can be timed. `region` is one that is open.
 //! * `context` keeps, for each of the driver's contexts, the events, and the regions under way.
 //! * `anchor` is what the host's and the device's time lines have in common.
-//! * `delivery` knows all contexts, and brings regions to the profilers that they were opened for.
+//! * `contexts` knows all of them, and `delivery` brings regions to the profilers that they were opened for.
 
 mod anchor;
 mod context;
+mod contexts;
 mod delivery;
+mod opened;
 mod region;
 mod stream;
 

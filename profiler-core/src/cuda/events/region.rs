@@ -1,52 +1,16 @@
 //! A region that is open.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::context::{Context, Pair};
-use super::delivery;
+use super::contexts;
+use super::opened::{NotTimed, Opened};
 use super::stream::Stream;
 use crate::Action;
-use crate::allocation::uncounted;
-use crate::clock;
-use crate::cuda::driver::{Capture, Driver, Failure, NoDriver};
+use crate::cuda::driver::{Capture, Driver};
+use crate::events::clock;
 use crate::hook::RegionSink;
-
-/// Why a region has no device time.
-#[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum NotTimed {
-    /// There is no driver.
-    #[error(transparent)]
-    NoDriver(#[from] &'static NoDriver),
-    /// The driver refused something.
-    #[error(transparent)]
-    Failure(#[from] Failure),
-    /// Nothing has used CUDA yet on this thread.
-    #[error("the thread had no context of CUDA yet")]
-    NoContext,
-    /// Events of a graph have no time of their own.
-    #[error("the stream was being captured into a graph")]
-    Capturing,
-    /// The device is too far behind.
-    #[error("more than {0} regions were under way (set_max_pending_regions)")]
-    TooMany(usize),
-}
-
-/// What is known of a region, but for its events.
-pub(super) struct Opened {
-    pub(super) action: Action,
-    /// When it was opened, on the host's time line: the device came to it later.
-    pub(super) ticks: u64,
-    pub(super) sink: Arc<dyn RegionSink>,
-}
-
-impl Opened {
-    /// Says that it has no device time.
-    pub(super) fn lose(&self, why: &dyn fmt::Display) {
-        uncounted(|| self.sink.lost(&why.to_string()));
-    }
-}
 
 /// A region whose first event is in its stream; the second one follows when this is dropped.
 pub(super) struct Region<'stream> {
@@ -92,7 +56,7 @@ impl<'stream> Region<'stream> {
         if unsafe { driver.capture(stream.handle) }? == Capture::Yes {
             return Err(NotTimed::Capturing);
         }
-        let context = delivery::context(driver, context)?;
+        let context = contexts::context(driver, context)?;
         let pair = context.take_pair(driver, stream.handle)?;
         // SAFETY: the event is of this context, as the stream is.
         match unsafe { driver.record(pair.start, stream.handle) } {

@@ -2,8 +2,8 @@
 
 use std::ptr::{self, NonNull};
 
-use crate::action::Action;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
+use crate::events::Action;
+use crate::events::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
 
 /// How many scopes a chunk has frames for.
 #[cfg(not(loom))]

@@ -277,7 +277,7 @@ impl Drop for ThreadCallTree {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::action::ActionKind;
+    use crate::events::ActionKind;
     use crate::report::advanced::{CallStatistics, FunctionKey};
 
     fn node(name: usize, children: Vec<CallTreeNode>) -> CallTreeNode {

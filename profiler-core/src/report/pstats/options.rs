@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::str::FromStr;
 
 use super::Labels;
-use crate::advanced::LineCountRestriction;
+use crate::report::LineCountRestriction;
 use crate::report::advanced::FunctionStatistics;
 
 /// How the tables are printed: what Python's `sort_stats` and `print_stats` take.

@@ -4,15 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::handler::WORLD;
+use super::handler::{WORLD, on_signal};
 use super::member::{Member, Tally};
 use super::slot::{Slot, Slots};
 use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
 use super::tree::Tree;
 use super::world::{Libraries, World};
-use crate::own_thread::NAME_PREFIX;
-use crate::sampler::{SamplerError, SamplerSettings, scopes};
+use crate::events::open_scopes;
+use crate::events::own_thread::NAME_PREFIX;
+use crate::sampler::{SamplerError, SamplerSettings};
 
 /// A thread that has used no more processor time than this since it became idle still waits: that
 /// much goes to the end of the handler and to waiting again.
@@ -102,7 +103,7 @@ impl Collector {
             last_offset: 0x9e37_79b9,
         };
         collector.publish_world();
-        collector.signal = Some(Signal::take()?);
+        collector.signal = Some(Signal::take(on_signal)?);
         Ok(collector)
     }
 
@@ -232,7 +233,7 @@ impl Collector {
 
     /// Tells handlers where the open actions are, and starts the timers of new threads.
     fn hand_out_scopes(&mut self) {
-        scopes::with_addresses(|addresses| {
+        open_scopes::with_addresses(|addresses| {
             for member in self.members.values() {
                 let address = addresses.get(&member.thread).map_or(ptr::null(), |found| found.0);
                 member.slot.scopes.store(address.cast_mut(), Ordering::Relaxed);

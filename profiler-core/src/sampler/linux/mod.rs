@@ -19,9 +19,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use self::collector::Collector;
-use super::{ReportedSessions, SamplerError, SamplerSettings, scopes};
-use crate::forking::{Mutex, MutexGuard};
-use crate::own_thread;
+use super::{ReportedSessions, SamplerError, SamplerSettings};
+use crate::events::forking::{Mutex, MutexGuard};
+use crate::events::open_scopes;
+use crate::events::own_thread;
 use crate::report::samples::Samples;
 
 /// How often threads are looked for and samples taken.
@@ -50,18 +51,18 @@ impl Shared {
 
     /// What the sampler's own thread does.
     fn run(&self) {
-        scopes::listen(Some(std::thread::current()));
+        open_scopes::listen(Some(std::thread::current()));
         while !self.is_stopping.load(Ordering::Acquire) {
             self.collector().round();
             std::thread::park_timeout(ROUND);
         }
-        scopes::listen(None);
+        open_scopes::listen(None);
     }
 }
 
 impl Engine {
     pub(super) fn start(settings: SamplerSettings) -> Result<Self, SamplerError> {
-        crate::forking::watch();
+        crate::events::forking::watch();
         let process = std::process::id();
         let other = RUNNING.load(Ordering::Relaxed);
         // The sampler of a parent does not run here.

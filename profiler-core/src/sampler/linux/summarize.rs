@@ -6,7 +6,7 @@ use super::collector::{Found, Totals};
 use super::symbols::{Frame, Function, Symbols};
 use super::tree::{Key, NodeId, Tree, Weights};
 use crate::Stage;
-use crate::clock::Rate;
+use crate::events::clock::Rate;
 use crate::report::advanced::OUTSIDE;
 use crate::report::samples::{
     ActionSamples, SampleCounts, SampledCode, SampledFunction, Samples, StackNode, ThreadSamples,

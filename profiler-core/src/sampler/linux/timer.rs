@@ -3,15 +3,19 @@
 use std::io;
 use std::ptr;
 
-use super::handler::on_signal;
 use super::slot::Slot;
 use crate::sampler::SamplerError;
 
 /// The handler's signal, and what it did before.
 pub(super) struct Signal {
     pub(super) number: libc::c_int,
+    handler: Handler,
     before: libc::sigaction,
 }
+
+/// What the system calls on a signal.
+pub(super) type Handler =
+    unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 fn system(what: &'static str) -> SamplerError {
     SamplerError::System { what, source: io::Error::last_os_error() }
@@ -19,7 +23,7 @@ fn system(what: &'static str) -> SamplerError {
 
 impl Signal {
     /// Takes a real-time signal that nobody has a use for.
-    pub(super) fn take() -> Result<Self, SamplerError> {
+    pub(super) fn take(handler: Handler) -> Result<Self, SamplerError> {
         // The last one is valgrind's.
         let candidates = (libc::SIGRTMIN()..libc::SIGRTMAX()).rev();
         let free = candidates.filter_map(|number| {
@@ -29,7 +33,7 @@ impl Signal {
         let what = "take a real-time signal: the program uses all of them, or it";
         let (number, before) = free.into_iter().next().ok_or_else(|| system(what))?;
         let mut action = empty_action();
-        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         // SAFETY: `action` is whole; nothing interrupts the handler but faults.
         unsafe { libc::sigfillset(&raw mut action.sa_mask) };
@@ -37,13 +41,13 @@ impl Signal {
         if unsafe { libc::sigaction(number, &raw const action, ptr::null_mut()) } != 0 {
             return Err(system("handle a signal"));
         }
-        Ok(Self { number, before })
+        Ok(Self { number, handler, before })
     }
 
     /// Gives it back. All its timers must be deleted.
     pub(super) fn give_back(&self) {
         if disposition(self.number)
-            .is_none_or(|now| now.sa_sigaction != on_signal as *const () as usize)
+            .is_none_or(|now| now.sa_sigaction != self.handler as *const () as usize)
         {
             return; // somebody else's by now
         }

@@ -10,7 +10,7 @@ use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
 };
 
-use crate::forking::apart_from_forks;
+use crate::events::forking::apart_from_forks;
 use crate::sampler::SamplerSettings;
 
 /// A thread is idle after waiting for so many ticks in a row, and for 20 ms.

@@ -6,9 +6,9 @@ use std::sync::PoisonError;
 
 use super::reading::Reading;
 use crate::NeverStarted;
-use crate::action::Action;
-use crate::clock::Clock;
-use crate::forking::{Mutex, MutexGuard};
+use crate::events::Action;
+use crate::events::clock::Clock;
+use crate::events::forking::{Mutex, MutexGuard};
 use crate::recorder::Table;
 use crate::recorder::nesting::Nesting;
 use crate::recorder::stack::{Overtaken, Stack};

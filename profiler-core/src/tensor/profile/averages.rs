@@ -2,11 +2,12 @@
 
 use rustc_hash::FxHashMap;
 
+use super::Profile;
 use super::fold::Bytes;
 use super::modules::ModuleId;
 use super::tree::{Calls, NOWHERE, Node, NodeId, PathTree};
-use super::{GroupBy, Profile};
-use crate::clock::Rate;
+use crate::events::GroupBy;
+use crate::events::clock::Rate;
 use crate::hook::{MemoryDevice, ShapeList, TensorShape};
 use crate::report::tensor::{KeyAverage, KeyAverages, MemoryUse, RestDurations};
 use crate::tensor::Phase;
@@ -205,7 +206,9 @@ impl Grouping<'_> {
             },
             is_on_device: node.kind == ActionKind::Kernel,
             shapes: self.group_by.input_shapes.then(|| {
-                let text = || crate::report::ops::shapes_text(&shapes.inputs().unwrap_or_default());
+                let text = || {
+                    crate::report::tensor::table::shapes_text(&shapes.inputs().unwrap_or_default())
+                };
                 self.shapes.entry(shapes).or_insert_with(text).clone()
             }),
             stack: self.stack(id),

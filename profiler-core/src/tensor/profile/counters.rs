@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::kinds::Kinds;
-use crate::clock::Rate;
+use crate::events::clock::Rate;
 use crate::hook::{CounterSample, DeviceCounter};
 use crate::report::device_counters::{
     ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,

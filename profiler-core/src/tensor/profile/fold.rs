@@ -10,7 +10,7 @@ use super::kinds::Kinds;
 use super::modules::ChainId;
 use super::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::hook::{Context, Direction, MemoryDevice};
-use crate::tensor::{Event, MemoryEvent};
+use crate::trace::cycle::{Event, MemoryEvent};
 use crate::{Action, ActionKind};
 
 /// Bytes that one path allocated and freed itself.

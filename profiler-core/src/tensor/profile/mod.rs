@@ -3,7 +3,6 @@
 mod averages;
 mod counters;
 mod fold;
-mod group_by;
 mod kinds;
 mod module_view;
 mod modules;
@@ -13,17 +12,16 @@ mod tree;
 
 use rustc_hash::FxHashMap;
 
-pub use self::group_by::GroupBy;
-
 use self::counters::CounterSums;
 use self::fold::{Bytes, Fold, Links, ModuleFinder};
 use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use super::Cycle;
-use crate::clock::Rate;
+use crate::events::clock::Rate;
+use crate::events::{GroupBy, clock};
 use crate::hook::{DeviceActivity, DeviceEvent, MemoryDevice, ShapeList, TimingMethod};
 use crate::report::device_counters::DeviceCounterStatistics;
 use crate::report::tensor::{CycleSummary, DroppedEvents, KeyAverages, TuningSummary};
-use crate::{Action, ActionKind, clock};
+use crate::{Action, ActionKind};
 
 /// So many cycles are listed one by one; the others are only counted.
 const CYCLES_LISTED: usize = 100;

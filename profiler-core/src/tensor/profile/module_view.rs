@@ -9,7 +9,7 @@ use super::Profile;
 use super::averages::Costs;
 use super::modules::{ChainId, Module, ModuleId};
 use crate::ActionKind;
-use crate::clock::Rate;
+use crate::events::clock::Rate;
 use crate::report::tensor::{ModuleCost, ModuleStatistics};
 use crate::tensor::Phase;
 

@@ -23,8 +23,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::output::write_whole;
-use crate::report::label::is_mark;
-use crate::tensor::Cycle;
+pub use crate::report::folded::frame_name;
+use crate::trace::cycle::Cycle;
 use crate::{Action, ActionKind};
 
 /// What the widths of a flame graph stand for.
@@ -297,23 +297,6 @@ fn cut() -> Action {
 fn frame(action: Action) -> String {
     let name = frame_name(action.name());
     if action.kind() == ActionKind::Step { name + "*" } else { name }
-}
-
-/// A name as a frame of folded stacks: see the [module](self). Blanks at its ends would be lost to
-/// readers.
-pub fn frame_name(name: &str) -> String {
-    let safe = name.chars().map(|character| match character {
-        ';' => ',',
-        // Neither line breaks nor what XML does not allow.
-        character if character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}') => ' ',
-        character if is_mark(character) => ' ',
-        character => character,
-    });
-    let safe = safe.collect::<String>();
-    match safe.trim() {
-        "" => "(no name)".to_owned(),
-        frame => frame.to_owned(),
-    }
 }
 
 #[cfg(feature = "flame")]

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{FlameGraph, NOWHERE, NodeId};
-use crate::hook::{Context, TimingMethod};
-use crate::tensor::{Cycle, Event, MemoryEvent, Track};
+use crate::events::{Context, TimingMethod};
+use crate::trace::cycle::{Cycle, Event, MemoryEvent, Track};
 use crate::trace::nest::Nest;
 use crate::trace::walk::{Recorded, backwards};
 use crate::{Action, ActionKind};

@@ -4,8 +4,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::hook::DeviceEvent;
-use crate::tensor::Event;
+use crate::events::DeviceEvent;
+use crate::trace::cycle::Event;
 use crate::{Action, ActionKind};
 
 /// An action of a thread.

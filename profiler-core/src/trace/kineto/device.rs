@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::annotations::Span;
 use super::{ArrowEnd, Writer};
-use crate::hook::{DeviceActivity, DeviceEvent, KernelLaunch, TimingMethod};
+use crate::events::{DeviceActivity, DeviceEvent, KernelLaunch, TimingMethod};
 use crate::trace::nest::Lanes;
 
 /// A stream of a device, or what a device's host code tunes.

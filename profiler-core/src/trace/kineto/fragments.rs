@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::hook::{Context, ShapeList, TensorShape};
-use crate::tensor::Cycle;
+use crate::events::{Context, ShapeList, TensorShape};
+use crate::trace::cycle::Cycle;
 use crate::trace::json::{push_escaped, push_integer};
 use crate::{Action, ActionKind};
 
@@ -178,7 +178,7 @@ impl Contexts {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::hook::{DType, InputsBuilder};
+    use crate::events::{DType, InputsBuilder};
 
     #[test]
     fn shapes_are_written_as_kineto_writes_them() {

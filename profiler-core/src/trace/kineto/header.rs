@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
 use super::Writer;
-use crate::hook::{self, DeviceDescription};
+use crate::events::DeviceDescription;
 use crate::trace::host;
 
 impl<W: Write> Writer<'_, W> {
@@ -18,7 +18,7 @@ impl<W: Write> Writer<'_, W> {
             self.json.integer(*device);
             self.json.raw(",\"clock_shift_ns\":");
             self.json.integer(self.index.shifts.get(device).copied().unwrap_or(0));
-            if let Some(description) = hook::description(*device) {
+            if let Some(description) = crate::events::description(*device) {
                 self.device_properties(&description);
             }
             self.json.raw("}");

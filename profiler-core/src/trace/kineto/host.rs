@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use super::index::LinkEnd;
 use super::{ArrowEnd, Writer};
-use crate::hook::{DeviceActivity, Direction, MemoryDevice, TimingMethod};
-use crate::tensor::{Event, MemoryEvent, Track};
+use crate::events::{DeviceActivity, Direction, MemoryDevice, TimingMethod};
+use crate::trace::cycle::{Event, MemoryEvent, Track};
 use crate::trace::nest::Lanes;
 use crate::{Action, ActionKind};
 

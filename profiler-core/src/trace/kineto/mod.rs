@@ -51,9 +51,9 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::hook::Timestamp;
+use crate::events::Timestamp;
 use crate::output::write_whole;
-use crate::tensor::Cycle;
+use crate::trace::cycle::Cycle;
 use crate::trace::json::JsonWriter;
 use annotations::Annotations;
 use fragments::{Contexts, Names, Shapes};

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};
 
 use super::Writer;
-use crate::tensor::Cycle;
+use crate::trace::cycle::Cycle;
 use crate::trace::host;
 
 /// Numbers that operating systems give to threads are below this one on Linux.

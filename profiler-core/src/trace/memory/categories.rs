@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::changes::{Change, Recorded};
-use crate::hook::{MemoryCategory, MemoryDevice};
-use crate::tensor::{Cycle, Phase};
+use crate::events::Phase;
+use crate::events::{MemoryCategory, MemoryDevice};
+use crate::trace::cycle::Cycle;
 
 /// Memory from its allocation to its free.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{StepSpan, microseconds};
-use crate::hook::{Direction, MemoryChange, MemoryDevice};
-use crate::tensor::{Cycle, Event, Phase, Track};
+use crate::events::Phase;
+use crate::events::{Direction, MemoryChange, MemoryDevice};
+use crate::trace::cycle::{Cycle, Event, Track};
 use crate::trace::nest::Nest;
 use crate::trace::walk::{Recorded as Item, backwards};
 use crate::{Action, ActionKind};

@@ -34,9 +34,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hook::{MemoryCategory, MemoryDevice};
+use crate::events::{MemoryCategory, MemoryDevice};
 use crate::output::write_whole;
-use crate::tensor::Cycle;
+use crate::trace::cycle::Cycle;
 
 /// The most moments that a timeline has per device.
 pub const MOST_SAMPLES: usize = 4096;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use profiler_core::cuda::{DeviceProfilerExt, profile_device};
+use profiler_core::nvtx::EmitNvtx;
 use profiler_core::tensor::Schedule;
 use profiler_core::{
     AdvancedProfiler, Interest, IntoProfiler, NeverStarted, PassThroughProfiler, Profiler,

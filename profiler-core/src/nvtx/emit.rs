@@ -1,0 +1,51 @@
+//! Ranges beside what another profiler measures.
+
+use std::sync::Arc;
+
+use super::NvtxProfiler;
+use crate::Profiler;
+use crate::several::Several;
+
+/// Ranges for tools such as Nsight Systems, beside what a profiler measures: for owned profilers, and
+/// for shared ones such as what [`into_profiler`](crate::IntoProfiler::into_profiler) returns.
+pub trait EmitNvtx {
+    /// This profiler, and ranges besides: see the [module](super).
+    ///
+    /// ```
+    /// use profiler_core::prelude::*;
+    ///
+    /// let profiler = SimpleProfiler::new().emit_nvtx(); // goes into .profiler(…) of a trainer
+    /// drop(profiler.profile("load_data"));
+    /// assert!(profiler.summary().contains("load_data"));
+    ///
+    /// let named = "simple".into_profiler()?.emit_nvtx();
+    /// # drop(named.profile("load_data"));
+    /// # assert!(named.summary().contains("load_data"));
+    /// # Ok::<(), profiler_core::UnknownProfiler>(())
+    /// ```
+    ///
+    /// *Cost*: that of this profiler, of [`NvtxProfiler`], and some 20 ns.
+    fn emit_nvtx(self) -> Arc<dyn Profiler>;
+}
+
+impl<P: Profiler + 'static> EmitNvtx for P {
+    fn emit_nvtx(self) -> Arc<dyn Profiler> {
+        with_ranges(Arc::new(self))
+    }
+}
+
+impl<P: Profiler + 'static> EmitNvtx for Arc<P> {
+    fn emit_nvtx(self) -> Arc<dyn Profiler> {
+        with_ranges(self)
+    }
+}
+
+impl EmitNvtx for Arc<dyn Profiler> {
+    fn emit_nvtx(self) -> Arc<dyn Profiler> {
+        with_ranges(self)
+    }
+}
+
+fn with_ranges(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+    Several::both(Arc::new(NvtxProfiler::new()), profiler)
+}
