@@ -10,7 +10,7 @@ use super::thread;
 
 /// Who activations belong to: a thread, and the threads that are [bound](Binding::bind) to it.
 ///
-/// All but the parent is written under the lock of the activations.
+/// What is said of activations is written under their lock.
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     /// Whose it was before this thread had activations of its own.
@@ -21,6 +21,8 @@ pub(super) struct Owner {
     pub(super) began: AtomicU64,
     /// The number of the latest activation of the process when it had none any more.
     pub(super) ended: AtomicU64,
+    /// How many training loops of ours it has running.
+    loops: AtomicUsize,
 }
 
 impl Owner {
@@ -159,6 +161,32 @@ impl Drop for Bound {
 impl fmt::Debug for Bound {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Bound").finish_non_exhaustive()
+    }
+}
+
+/// That a training loop of ours runs on the thread that began this, until it is dropped.
+pub(crate) struct RunningLoop(Arc<Owner>);
+
+impl RunningLoop {
+    pub(crate) fn begin() -> Self {
+        let owner = thread::with(|thread| thread.place.own()).unwrap_or_default();
+        owner.loops.fetch_add(1, Ordering::Relaxed);
+        Self(owner)
+    }
+
+    /// Whether what the calling thread does is told to a profiler by such a loop: it runs on this thread
+    /// or on the one that this is bound to, and the thread has not activated a profiler of its own
+    /// since. *Cost*: a look at the thread's own data; no lock.
+    pub(crate) fn is_around() -> bool {
+        let owner = thread::with(|thread| thread.place.owner()).flatten();
+        let active = owner.as_ref().and_then(|owner| owner.chain().find(|one| one.is_active()));
+        active.is_some_and(|owner| owner.loops.load(Ordering::Relaxed) > 0)
+    }
+}
+
+impl Drop for RunningLoop {
+    fn drop(&mut self) {
+        self.0.loops.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

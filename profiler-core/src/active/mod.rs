@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use self::activations::{Activation, Activations, State, Told};
 use self::binding::Owner;
+pub(crate) use self::binding::RunningLoop;
 pub use self::binding::{Binding, Bound, bound};
 use self::thread::Teller;
 pub(crate) use self::thread::is_in_profiler;

@@ -13,7 +13,7 @@ use crate::lines::abi::{self, LineFrame, LineSite};
 use crate::{Action, Interest, allocation};
 
 /// The version of [`Sink`] and [`Site`]: a runtime and a program that disagree do not work together.
-pub const SINK_VERSION: u32 = 3;
+pub const SINK_VERSION: u32 = 4;
 
 /// The bits of the word that spliced code looks at before it calls anything. The low ones are those
 /// of [`Interest`].
@@ -195,11 +195,11 @@ unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) ->
             SiteKind::Function | SiteKind::Resumption => {
                 active::open(|| site.action(), Interest::FUNCTIONS)
             }
-            SiteKind::Op => {
+            SiteKind::Op | SiteKind::ResumedOp => {
                 // SAFETY: as above.
                 unsafe { open_op(site.action(), words, count) }
             }
-            SiteKind::Backward => {
+            SiteKind::Backward | SiteKind::ResumedBackward => {
                 // SAFETY: as above.
                 let opened = unsafe { open_op(site.action(), words, count) };
                 if opened.is_some() {
@@ -271,9 +271,9 @@ unsafe fn open_named_op(site: &Site, words: *const i64, count: usize) -> Option<
 }
 
 /// A training loop of ours has actions of its own, and so may one of the user's, by `.profiled()` or
-/// `profile!`: these would be there twice.
+/// `profile!`: these would be there twice. A loop of another thread's has none to do with it.
 fn open_action(site: &Site) -> Option<u64> {
-    if crate::session::is_any_running() || active::is_open(site.action()) {
+    if active::RunningLoop::is_around() || active::is_open(site.action()) {
         return None;
     }
     active::open(|| site.action(), Interest::ACTIONS)
@@ -295,7 +295,7 @@ unsafe extern "C" fn close(site: *const Site, opened: u64) {
             ActiveScope::close(opened, site.action());
         }
         match site.kind() {
-            SiteKind::Backward => BACKWARD.set(BACKWARD.get().saturating_sub(1)),
+            kind if kind.is_backward() => BACKWARD.set(BACKWARD.get().saturating_sub(1)),
             SiteKind::Step => run::step(),
             _ => {}
         }

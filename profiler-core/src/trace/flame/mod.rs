@@ -185,6 +185,13 @@ impl FlameGraph {
         if self.is_cut(parent) {
             return parent;
         }
+        if let Some(called) = action.resumed() {
+            let id = self.node(parent, called);
+            if !self.is_cut(id) {
+                self.ids.insert((parent, action), id);
+            }
+            return id;
+        }
         let around =
             self.nodes.get(parent as usize).map_or_else(Extent::default, |node| node.extent);
         let extent = around.with(&frame(action));
@@ -199,6 +206,12 @@ impl FlameGraph {
 
     fn is_cut(&self, id: NodeId) -> bool {
         self.nodes.get(id as usize).is_some_and(|node| node.action == cut())
+    }
+
+    /// Whether an event of `action`, which belongs to this stack, is a call, and not one that goes on.
+    fn is_call(&self, id: NodeId, action: Action) -> bool {
+        let is_own = self.nodes.get(id as usize).is_some_and(|node| node.action == action);
+        is_own || (self.is_cut(id) && action.resumed().is_none())
     }
 
     /// How many events are further inside than the [limits](self) let stacks be.
