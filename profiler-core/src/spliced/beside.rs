@@ -44,8 +44,8 @@ impl Beside {
             settings.samples.and_then(|samples| Samples::start(samples, output("samples")));
         #[cfg(not(feature = "sampling"))]
         if settings.samples.is_some() {
-            eprintln!(
-                "mlprof: nothing is sampled: profiler-core is built without its feature `sampling`"
+            output::say(
+                "mlprof: nothing is sampled: profiler-core is built without its feature `sampling`",
             );
         }
         Self {
@@ -89,7 +89,9 @@ impl Lines {
             let path = output.own_path("json")?;
             let started = PeriodicWriter::start(profiler.clone(), path, interval);
             started
-                .map_err(|error| eprintln!("mlprof: lines are written at the end only: {error}"))
+                .map_err(|error| {
+                    output::say(format_args!("mlprof: lines are written at the end only: {error}"));
+                })
                 .ok()
         });
         Self { profiler, writer, settings: settings.clone(), output }
@@ -122,7 +124,7 @@ impl Samples {
         match crate::sampler::Sampler::start(asked) {
             Ok(sampler) => Some(Self { sampler, output }),
             Err(error) => {
-                eprintln!("mlprof: nothing is sampled: {error}");
+                output::say(format_args!("mlprof: nothing is sampled: {error}"));
                 None
             }
         }

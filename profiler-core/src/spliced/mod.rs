@@ -25,6 +25,7 @@ mod beside;
 mod crash;
 mod nothing;
 mod process_record;
+mod results;
 mod run;
 mod settings;
 mod signals;

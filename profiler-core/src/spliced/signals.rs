@@ -26,8 +26,8 @@ mod linux {
     use signal_hook::low_level;
 
     use crate::interrupt::{self, AtTheEnd};
-    use crate::own_thread;
     use crate::spliced::crash;
+    use crate::{output, own_thread};
 
     const FIRST_SPILL: Duration = Duration::from_secs(1);
 
@@ -64,7 +64,7 @@ mod linux {
             Ok(())
         });
         if let Err(error) = started {
-            eprintln!("mlprof: after a crash there will be no report: {error}");
+            output::say(format_args!("mlprof: after a crash there will be no report: {error}"));
         }
     }
 
