@@ -91,10 +91,13 @@
 //! [`ops::install`]), within a session around the launch:
 //!
 //! ```ignore
-//! let session = Session::begin("simple".into_profiler()?, Stage::Fit, &RunContext::default());
+//! let session = Session::begin("simple", Stage::Fit, &RunContext::default());
 //! let result = training.launch(agent);
 //! drop(session); // the report
 //! ```
+
+// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod actions;
 mod backward;

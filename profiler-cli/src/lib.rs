@@ -1,5 +1,8 @@
 //! What the `mlprof` command is made of.
 
+// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod command;
 pub mod convert;
 mod fingerprint;

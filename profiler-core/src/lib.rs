@@ -38,6 +38,9 @@
 //! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
 //! | have a profiled training loop | the feature `train`: `train::Trainer`, through a framework's plugin |
 
+// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod activate;
 mod active;
 pub mod advanced;

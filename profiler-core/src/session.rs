@@ -1,20 +1,19 @@
 //! The life of a profiler during one stage: set up, active, described, whatever happens.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::active::RunningLoop;
 use crate::interrupt::{self, Interrupt, PendingReport, Terminating, Watch};
-use crate::{Activated, Profiler, RunContext, Stage, activate};
+use crate::{Activated, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler, activate};
 
 /// Keeps a profiler active for a stage and delivers its report when dropped, also while a panic
 /// unwinds, and before a signal ends the process. What a training loop holds from the beginning of
 /// a stage to its end.
 ///
 /// ```
-/// use profiler_core::{RunContext, Session, SimpleProfiler, Stage, profile};
-/// use std::sync::Arc;
+/// use profiler_core::{RunContext, Session, Stage, profile};
 ///
-/// let session = Session::begin(Arc::new(SimpleProfiler::new()), Stage::Fit, &RunContext::default());
+/// let session = Session::begin("simple", Stage::Fit, &RunContext::default());
 /// {
 ///     let _scope = profile!("run_training_batch");
 /// }
@@ -42,8 +41,8 @@ pub struct Session {
     activated: Option<Activated>,
     report: Arc<PendingReport>,
     on_signal: OnSignal,
-    /// Whether it is counted among those that [run](is_any_running).
-    is_counted: bool,
+    /// Of a profiler that is enabled.
+    running: Option<RunningLoop>,
 }
 
 /// What its fields hold lasts until the report is there: a report must not be cut short by the
@@ -57,31 +56,55 @@ enum OnSignal {
     Return(Watch),
 }
 
-/// Sessions of profilers that are enabled.
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether some training loop tells a profiler of its actions and steps.
-pub(crate) fn is_any_running() -> bool {
-    RUNNING.load(Ordering::Relaxed) > 0
-}
-
 impl Session {
-    /// Sets `profiler` up for `stage` and makes it the active one.
-    pub fn begin(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
-        let is_counted = profiler.is_enabled();
-        if is_counted {
-            RUNNING.fetch_add(1, Ordering::Relaxed);
+    /// Sets a profiler up for `stage` and makes it the active one. It may be whatever a trainer's
+    /// `.profiler(…)` takes: see [`IntoProfiler`].
+    ///
+    /// # Panics
+    ///
+    /// For a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES);
+    /// [`try_begin`](Self::try_begin) is for names that come from outside.
+    #[track_caller]
+    pub fn begin(profiler: impl IntoProfiler, stage: Stage, run: &RunContext) -> Self {
+        match Self::try_begin(profiler, stage, run) {
+            Ok(session) => session,
+            Err(error) => panic!("{error}"),
         }
+    }
+
+    /// [`begin`](Self::begin) for a name that is not written in the program.
+    ///
+    /// ```
+    /// use profiler_core::{RunContext, Session, Stage};
+    ///
+    /// let of_command_line: Option<String> = std::env::args().nth(1);
+    /// let session = Session::try_begin(of_command_line, Stage::Fit, &RunContext::default())?;
+    /// # Ok::<(), profiler_core::UnknownProfiler>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES).
+    pub fn try_begin(
+        profiler: impl IntoProfiler,
+        stage: Stage,
+        run: &RunContext,
+    ) -> Result<Self, UnknownProfiler> {
+        Ok(Self::of(profiler.into_profiler()?, stage, run))
+    }
+
+    fn of(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
+        let running = profiler.is_enabled().then(RunningLoop::begin);
         profiler.setup(stage, run);
         let report = PendingReport::new(profiler.clone());
-        let on_signal = if is_counted {
+        let on_signal = if running.is_some() {
             report.enlist();
             OnSignal::Terminate { _part: Terminating::begin() }
         } else {
             OnSignal::Nothing
         };
         let activated = Some(activate(profiler));
-        Self { activated, report, on_signal, is_counted }
+        Self { activated, report, on_signal, running }
     }
 
     /// What Ctrl-C and other requests to end do during this stage, also without a profiler.
@@ -93,7 +116,7 @@ impl Session {
                 self.on_signal = OnSignal::Return(interrupt::watch());
                 self.report.delist();
             }
-            Interrupt::Terminate if is_returning && self.is_counted => {
+            Interrupt::Terminate if is_returning && self.running.is_some() => {
                 self.report.enlist();
                 self.on_signal = OnSignal::Terminate { _part: Terminating::begin() };
             }
@@ -126,8 +149,39 @@ impl Drop for Session {
         self.report.deliver();
         interrupt::end_of_stage();
         self.report.delist();
-        if self.is_counted {
-            RUNNING.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.running.take();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{PassThroughProfiler, ProfilerExt, SimpleProfiler};
+
+    #[test]
+    fn a_session_begins_with_whatever_a_trainer_takes() {
+        let run = RunContext::default();
+        drop(Session::begin("none", Stage::Predict, &run));
+        drop(Session::begin(String::from("None"), Stage::Predict, &run));
+        drop(Session::begin(None::<&str>, Stage::Predict, &run));
+        drop(Session::begin(PassThroughProfiler::new(), Stage::Predict, &run));
+        let shared: Arc<dyn Profiler> = Arc::new(PassThroughProfiler::new());
+        drop(Session::begin(shared, Stage::Predict, &run));
+        let simple = Arc::new(SimpleProfiler::new());
+        let session = Session::begin(simple.clone(), Stage::Predict, &run);
+        assert!(session.running.is_some());
+        drop(simple.profile("predict"));
+        drop(session);
+        let report = simple.snapshot();
+        assert_eq!(report.header.stage, Some(Stage::Predict));
+        assert!(report.actions.iter().any(|row| row.action == "predict"), "{report:?}");
+        let error = Session::try_begin("smiple", Stage::Fit, &run).err();
+        assert_eq!(error.map(|error| error.name).as_deref(), Some("smiple"));
+    }
+
+    #[test]
+    #[should_panic(expected = "there is no profiler named \"smiple\"")]
+    fn a_typo_in_the_program_is_said() {
+        drop(Session::begin("smiple", Stage::Fit, &RunContext::default()));
     }
 }

@@ -11,7 +11,8 @@ use profiler_core::report::tensor::KeyAverage;
 use profiler_core::spliced::{SINK_VERSION, Sink, sink};
 use profiler_core::tensor::Phase;
 use profiler_core::{
-    AdvancedProfiler, Interest, Profiler, Report, SimpleProfiler, TensorProfiler, activate, profile,
+    AdvancedProfiler, Interest, Profiler, Report, RunContext, Session, SimpleProfiler, Stage,
+    TensorProfiler, activate, bound, profile,
 };
 
 /// As it stands in spliced crates.
@@ -25,6 +26,9 @@ struct Site {
     file: *const u8,
     file_length: usize,
 }
+
+// SAFETY: the pointers are to static text that is never written to.
+unsafe impl Sync for Site {}
 
 fn site(kind: u32, name: &'static str) -> &'static Site {
     let file = "src/net.rs";
@@ -136,6 +140,99 @@ fn polls_of_one_call_are_no_calls() {
     assert_eq!(row.map(|row| row.calls), Some(30));
 }
 
+/// In the table of ops, where functions stand beside ops, and in flame graphs.
+fn polls_of_one_call_are_no_calls_of_the_op_table() {
+    let fetch = (site(0, "net::fetch"), site(5, "net::fetch"));
+    let read = (site(1, "test::read"), site(7, "test::read"));
+    let backward = (site(2, "test::backward_later"), site(8, "test::backward_later"));
+    let inner = site(1, "test::inner");
+    let folder = tempfile::tempdir().expect("a folder");
+    let tensor = TensorProfiler::new()
+        .without_schedule()
+        .group_by_stack_n(2)
+        .group_by_phase(true)
+        .flame(true)
+        .dirpath(folder.path())
+        .filename("polls");
+    let tensor = Arc::new(tensor);
+    let active = activate(tensor.clone());
+    for _ in 0..15 {
+        for (first, later) in [fetch, read, backward] {
+            call(first, None, || ());
+            call(later, None, || ());
+            // What it calls then stands below the same path.
+            call(later, None, || {
+                call(inner, None, || ());
+            });
+        }
+    }
+    drop(active);
+    Profiler::teardown(&*tensor, None);
+    let averages = tensor.snapshot().key_averages;
+    let rows =
+        |name: &str| -> Vec<_> { averages.rows.iter().filter(|row| row.name == name).collect() };
+    for name in ["net::fetch", "test::read", "test::backward_later"] {
+        let [row] = rows(name)[..] else { panic!("{averages:#?}") };
+        assert_eq!((row.calls, row.polls), (15, 45), "{row:#?}");
+        assert!(row.rest.is_some_and(|rest| rest.max_seconds <= row.cpu_seconds), "{row:#?}");
+        let label = format!("{name} (polled 45 times)");
+        assert!(tensor.summary().contains(&label), "{}", tensor.summary());
+    }
+    // Below the function, below the op, and below the one that computes gradients.
+    let mut inners: Vec<_> = rows("test::inner")
+        .into_iter()
+        .map(|row| (row.stack.join(";"), row.phase, row.calls, row.polls))
+        .collect();
+    inners.sort_by(|one, other| one.0.cmp(&other.0).reverse());
+    let fetched = "src/net.rs(7): net::fetch".to_owned();
+    assert_eq!(inners.len(), 3, "{inners:?}");
+    assert_eq!((&inners[0].0, inners[0].2, inners[0].3), (&fetched, 15, 0));
+    let of_backward = inners.iter().filter(|row| row.1 == Some(Phase::Backward));
+    assert_eq!(of_backward.map(|row| row.2).sum::<u64>(), 15, "{inners:?}");
+    let calls = std::fs::read_dir(folder.path()).expect("files").find_map(|file| {
+        let path = file.expect("a file").path();
+        let is_of_calls = path.to_string_lossy().contains("calls");
+        is_of_calls.then(|| std::fs::read_to_string(path).expect("text"))
+    });
+    let calls = calls.expect("stacks by calls");
+    let fetched = calls.lines().filter(|line| line.contains("net::fetch")).collect::<Vec<_>>();
+    assert_eq!(fetched, ["net::fetch 15", "net::fetch;test::inner 15"], "{calls}");
+}
+
+/// A training loop of ours has its own actions, and says nothing of those of another thread's loop.
+fn actions_of_a_loop_beside_a_trainer_are_opened() {
+    const ACTION: u32 = 3;
+    let step = site(ACTION, "scheduler_step");
+    let calls = |profiler: &SimpleProfiler| {
+        let rows = profiler.snapshot().actions;
+        let rows = rows.iter().filter(|row| row.action == "scheduler_step");
+        rows.map(|row| row.calls).sum::<u64>()
+    };
+    let run = RunContext::default();
+    let (trained, looped) = (Arc::new(SimpleProfiler::new()), Arc::new(SimpleProfiler::new()));
+    let session = Session::begin(trained.clone(), Stage::Predict, &run);
+    assert!(!call(step, None, || ()), "the trainer's own thread");
+    let of_trainer = bound(move || call(step, None, || ()));
+    assert!(!std::thread::spawn(of_trainer).join().expect("it ends"), "a thread of the trainer's");
+    // Nobody else is active: who is bound to nobody reports to the trainer's profiler.
+    assert!(std::thread::spawn(move || call(step, None, || ())).join().expect("it ends"));
+    assert_eq!(calls(&trained), 1);
+    let own = looped.clone();
+    let looping = move || {
+        let _active = activate(own);
+        call(step, None, || ())
+    };
+    let other = std::thread::spawn(looping.clone());
+    assert!(other.join().expect("it ends"), "a loop of its own");
+    let other = std::thread::spawn(bound(looping));
+    assert!(other.join().expect("it ends"), "with a profiler of its own on a bound thread");
+    assert_eq!((calls(&trained), calls(&looped)), (1, 2));
+    drop(session);
+    let active = activate(trained);
+    assert!(call(step, None, || ()), "the session is over");
+    drop(active);
+}
+
 #[test]
 fn functions_and_ops_reach_the_profiler_that_wants_them() {
     const FUNCTION: u32 = 0;
@@ -152,6 +249,8 @@ fn functions_and_ops_reach_the_profiler_that_wants_them() {
     assert!(!call(function, None, || ()));
     an_action_that_the_program_has_open_is_not_opened_again();
     polls_of_one_call_are_no_calls();
+    polls_of_one_call_are_no_calls_of_the_op_table();
+    actions_of_a_loop_beside_a_trainer_are_opened();
 
     let advanced = Arc::new(AdvancedProfiler::new());
     let active = activate(advanced.clone());

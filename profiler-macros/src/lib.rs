@@ -3,6 +3,9 @@
 //! Programs reach it as `profiler_core::prelude::profile`; the recorder it talks to is in
 //! `profiler-core`.
 
+// Nothing is printed here: `println!` and `eprintln!` panic where nobody reads any more.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod expand;
 mod options;
 

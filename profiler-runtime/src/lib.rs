@@ -4,10 +4,14 @@
 //! [`Sink`] that registered last: its own copy of profiler-core when it is loaded, and then, still
 //! before `main`, the copy that the program itself is built with, if it is.
 
+// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use profiler_core::lines::abi::{LineFrame, LineSite};
+use profiler_core::output::say;
 use profiler_core::spliced::{SINK_VERSION, Sink, Site, sink};
 
 /// What hooks look at before they call anything; see [`profiler_core::spliced::wanted`].
@@ -27,9 +31,9 @@ fn current() -> Option<&'static Sink> {
 #[unsafe(no_mangle)]
 pub extern "C" fn mlprof_register(sink: &'static Sink) {
     if sink.version != SINK_VERSION {
-        eprintln!(
+        say(
             "mlprof: the program is built with another version of profiler-core than `mlprof run`: \
-             its own profilers see nothing of spliced functions"
+             its own profilers see nothing of spliced functions",
         );
         return;
     }

@@ -109,6 +109,9 @@
 //!
 //! Works with tch 0.22 to 0.26, each with the libtorch that it asks for (2.9 for 0.22).
 
+// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod actions;
 mod device;
 #[cfg(all(feature = "kineto-oracle", records_ops))]

@@ -10,6 +10,7 @@ use burn::cubecl::logging::LaunchObservation;
 use burn::tensor::Device;
 use profiler_core::Interest;
 use profiler_core::hook::{self, Context, MemoryChange, MemoryDevice, Source, register};
+use profiler_core::output::say;
 
 use super::session::{Session, lock};
 use super::thread::{Messages, Place, is_fusion_thread, with_thread};
@@ -183,9 +184,7 @@ fn say_if_replaced(launches: &LaunchObservation) {
     static SAID: AtomicBool = AtomicBool::new(false);
     let has_replaced = format!("{launches:?}").contains("replaced_an_observer: true");
     if has_replaced && !SAID.swap(true, Ordering::Relaxed) {
-        eprintln!(
-            "mlprof: this program observes cubecl's launches itself; while ops are recorded they \
-             go to the profiler instead"
-        );
+        say("mlprof: this program observes cubecl's launches itself; while ops are recorded they \
+             go to the profiler instead");
     }
 }

@@ -20,6 +20,7 @@ use burn::train::{
     LearningResult, SupervisedLearningStrategy, SupervisedTrainingEventProcessor, TrainLoader,
     TrainStep, TrainingComponents, TrainingStrategy, ValidLoader,
 };
+use profiler_core::output::say;
 use profiler_core::{Action, Interrupt, Profiler, RunContext, Stage};
 
 use crate::actions::{self, FitActions};
@@ -131,7 +132,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         let mut said = lock(&SAID);
         if said.as_ref() != Some(&message) {
             let _screen = MainScreen::show();
-            eprintln!("mlprof: {message}");
+            say(format_args!("mlprof: {message}"));
             *said = Some(message);
         }
     }
@@ -301,9 +302,9 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for MeasuredLoop<'_, M> {
 impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
     fn drop(&mut self) {
         if self.begins_session.get() && !std::thread::panicking() {
-            eprintln!(
+            say(
                 "mlprof: nothing was measured: a training was not launched after .profiled(…), or \
-                 got another training strategy, which belongs to .profiler(…)"
+                 got another training strategy, which belongs to .profiler(…)",
             );
         }
     }

@@ -31,10 +31,13 @@ pub fn tell(folder: &Path, command: &Ended, new: &[PathBuf]) -> Measured {
             let lost = programs.filter(|(_, program)| !program.has_reported);
             lost.map(|(at, program)| {
                 let next = record.programs.get(at + 1);
-                let command = Some(command).filter(|command| command.process == record.process);
+                let is_it = command.process == record.process && record.is_of_this_container();
+                let command = Some(command).filter(|_| is_it);
                 let (process, name) = (record.process, name_of(program));
-                let part = format!("{name}-{process}-");
-                let is_its = |path: &PathBuf| path.to_string_lossy().contains(&part);
+                let part = program.results.as_ref().map(|results| format!("{results}-"));
+                let is_its = |path: &PathBuf| {
+                    part.as_ref().is_some_and(|part| path.to_string_lossy().contains(part))
+                };
                 let what_is_left = match new.iter().any(is_its) {
                     true => "its results are those that were written while it ran",
                     false => "what it had done until then is lost",

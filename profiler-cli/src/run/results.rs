@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use profiler_core::output::TemporaryFolder;
+use profiler_core::output::{TemporaryFolder, is_temporary};
 
 use super::say;
 
@@ -31,6 +31,8 @@ impl Results {
         files(&self.folder)
             .into_iter()
             .filter(|(path, changed)| self.before.get(path) != Some(changed))
+            // What was in the making when its process was killed.
+            .filter(|(path, _)| !is_in_the_making(path))
             .map(|(path, _)| path)
             .collect()
     }
@@ -56,6 +58,10 @@ fn count(files: usize) -> String {
         1 => "1 file".to_owned(),
         files => format!("{files} files"),
     }
+}
+
+fn is_in_the_making(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_temporary)
 }
 
 fn files(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {

@@ -88,11 +88,15 @@ impl HookKind {
         }
     }
 
-    /// The number of an async function's polls after the first.
+    /// The number of an async function's polls after the first: they are no calls. Of an action each
+    /// poll is one, as of all futures that are measured as actions; a step ends once.
     pub(crate) const fn code_of_later_polls(self) -> u32 {
         match self {
             Self::Function => 5,
-            other => other.code(),
+            Self::Op => 7,
+            Self::Backward => 8,
+            Self::Step => Self::Action.code(),
+            Self::Action | Self::Lines | Self::Memory => self.code(),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use profiler_core::{ActionKind, Report};
+
 use super::shop::Shop;
 
 fn expected(lines: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -56,6 +58,21 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
         "cargo run --release",
     );
     assert!(!run.stderr.contains("Compiling"), "{run:?}");
+}
+
+#[test]
+fn in_the_table_of_ops_a_call_is_a_call_too() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--ops candle --functions counting::add_slowly", "cargo run");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let tables = shop.reports().into_values().filter_map(|report| match report {
+        Report::Tensor(report) => Some(report.key_averages),
+        _ => None,
+    });
+    let rows = tables.flat_map(|table| table.rows).filter(|row| row.kind == ActionKind::Function);
+    let rows: Vec<_> = rows.map(|row| (row.name, row.calls, row.polls)).collect();
+    assert_eq!(rows, [("counting::add_slowly".to_owned(), 1, 2)], "{run:?}");
+    assert!(run.stderr.contains("counting::add_slowly (polled 2 times)  "), "{run:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::owner::{IsOwn, Owner};
 use super::thread;
@@ -100,6 +101,42 @@ impl Drop for Bound {
 impl fmt::Debug for Bound {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Bound").finish_non_exhaustive()
+    }
+}
+
+/// That a training loop of ours runs on the thread that began this, until it is dropped.
+pub(crate) struct RunningLoop(Arc<Owner>);
+
+/// How many there are in the process.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+impl RunningLoop {
+    /// Whether there is one, on whatever thread.
+    pub(crate) fn is_any() -> bool {
+        RUNNING.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn begin() -> Self {
+        let owner = thread::with(|thread| thread.place.own()).unwrap_or_default();
+        owner.loops.fetch_add(1, Ordering::Relaxed);
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        Self(owner)
+    }
+
+    /// Whether what the calling thread does is told to a profiler by such a loop: it runs on this thread
+    /// or on the one that this is bound to, and the thread has not activated a profiler of its own
+    /// since. *Cost*: a look at the thread's own data; no lock.
+    pub(crate) fn is_around() -> bool {
+        let owner = thread::with(|thread| thread.place.owner()).flatten();
+        let active = owner.as_ref().and_then(|owner| owner.chain().find(|one| one.is_active()));
+        active.is_some_and(|owner| owner.loops.load(Ordering::Relaxed) > 0)
+    }
+}
+
+impl Drop for RunningLoop {
+    fn drop(&mut self) {
+        self.0.loops.fetch_sub(1, Ordering::Relaxed);
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

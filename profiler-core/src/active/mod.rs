@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use self::activations::{Activation, Activations, State, Told};
+pub(crate) use self::binding::RunningLoop;
 pub use self::binding::{Binding, Bound, bound};
 use self::owner::Owner;
 use self::thread::Teller;

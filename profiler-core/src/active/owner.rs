@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Who activations belong to: a thread, and the threads that are [bound](Binding::bind) to it.
 ///
-/// All but the parent is written under the lock of the activations.
+/// What is said of activations is written under their lock.
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     /// Whose it was before this thread had activations of its own.
@@ -17,6 +17,8 @@ pub(super) struct Owner {
     pub(super) began: AtomicU64,
     /// The number of the latest activation of the process when it had none any more.
     pub(super) ended: AtomicU64,
+    /// How many training loops of ours it has running.
+    pub(super) loops: AtomicUsize,
 }
 
 impl Owner {

@@ -3,6 +3,7 @@
 //! Nothing in here fails or panics: where a file cannot be written, standard error hears of it
 //! once and the report goes to the console.
 
+mod claim;
 mod console;
 mod file;
 mod missing;
@@ -18,13 +19,14 @@ use std::sync::PoisonError;
 use crate::events::forking::{Mutex, MutexGuard};
 use crate::report::label;
 use crate::{Report, RunContext, Stage};
+pub(crate) use claim::ClaimedName;
 use console::Console;
 pub use console::say;
 pub(crate) use file::write_whole;
 #[cfg(feature = "train")]
 pub(crate) use file::write_whole_at;
 pub(crate) use missing::tell_missing;
-pub use temporary::TemporaryFolder;
+pub use temporary::{TemporaryFolder, is_temporary};
 
 /// Where the reports of one profiler go.
 ///

@@ -77,7 +77,7 @@ pub(super) fn permissions_of(target: &Path) -> Option<fs::Permissions> {
 
 /// The path of a file that is gone when this is dropped.
 #[derive(Debug)]
-struct RemovedPath(PathBuf);
+pub(super) struct RemovedPath(pub(super) PathBuf);
 
 impl Drop for RemovedPath {
     fn drop(&mut self) {
@@ -144,7 +144,7 @@ fn with_new_name<T>(
     loop {
         // The system's own random numbers are behind it.
         let random = RandomState::new().build_hasher().finish();
-        let path = folder.join(format!("{PREFIX}{:08x}-{random:016x}{ENDING}", this_machine()));
+        let path = folder.join(with_number(this_machine(), random));
         match make(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {
                 tries += 1;
@@ -154,9 +154,14 @@ fn with_new_name<T>(
     }
 }
 
+/// The name of something temporary.
+pub(super) fn with_number(machine: u32, number: u64) -> String {
+    format!("{PREFIX}{machine:08x}-{number:016x}{ENDING}")
+}
+
 /// What tells this machine, since it was started, from others: whoever has the same sees the same
 /// locks. 0 where nothing does.
-fn this_machine() -> u32 {
+pub(super) fn this_machine() -> u32 {
     static MACHINE: OnceLock<u32> = OnceLock::new();
     *made_once(&MACHINE, || {
         let Ok(boot) = fs::read("/proc/sys/kernel/random/boot_id") else { return 0 };
@@ -166,16 +171,25 @@ fn this_machine() -> u32 {
     })
 }
 
-/// The machine in the name of something temporary.
+/// The machine and the number in the name of something temporary.
+pub(super) fn machine_and_number_of(name: &str) -> Option<(u32, u64)> {
+    let (machine, number) = name.strip_prefix(PREFIX)?.strip_suffix(ENDING)?.split_once('-')?;
+    let are_numbers = machine.len() == 8 && number.len() == 16;
+    let number = u64::from_str_radix(number, 16).ok().filter(|_| are_numbers)?;
+    Some((u32::from_str_radix(machine, 16).ok()?, number))
+}
+
 fn machine_of(name: &str) -> Option<u32> {
-    let (machine, random) = name.strip_prefix(PREFIX)?.strip_suffix(ENDING)?.split_once('-')?;
-    let are_numbers = machine.len() == 8 && random.len() == 16;
-    u64::from_str_radix(random, 16).ok().filter(|_| are_numbers)?;
-    u32::from_str_radix(machine, 16).ok()
+    machine_and_number_of(name).map(|(machine, _)| machine)
+}
+
+/// Whether a file of this name is one in the making, or a name that is claimed, and no result.
+pub fn is_temporary(name: &str) -> bool {
+    machine_of(name).is_some()
 }
 
 /// Removes what killed processes have left in `folder`. Once per process and folder.
-fn clear_leftovers(folder: &Path, own: &Path) {
+pub(super) fn clear_leftovers(folder: &Path, own: &Path) {
     static CLEARED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
     // Whoever forks or clears meanwhile is not waited for: this is no duty.
     let Ok(mut cleared) = CLEARED.try_lock() else { return };

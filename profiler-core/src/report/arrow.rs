@@ -56,6 +56,7 @@ impl Columns<'_> {
         self.texts("module", true, |row| row.module.clone());
         self.texts("phase", true, |row| row.phase.map(|phase| phase.as_str().to_owned()));
         self.counts("calls", |row| row.calls);
+        self.counts("polls", |row| row.polls);
     }
 
     fn host_time(&mut self) {

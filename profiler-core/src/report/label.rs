@@ -26,6 +26,15 @@ pub(super) fn one_line(sentence: &str) -> String {
     escaped(sentence, usize::MAX)
 }
 
+/// Behind the name of an async function that waited: calls alone would not tell what its times are made
+/// of.
+pub(super) fn polls(polls: u64) -> String {
+    match polls {
+        0 => String::new(),
+        polls => format!(" (polled {polls} times)"),
+    }
+}
+
 /// Notes below a report.
 pub(crate) fn notes(notes: &[String]) -> String {
     notes.iter().map(|note| format!("Note: {}\n", one_line(note))).collect()

@@ -87,6 +87,7 @@ pub mod pstats;
 pub mod regions;
 pub mod rows;
 pub mod samples;
+mod samples_folded;
 pub mod samples_page;
 mod samples_waits;
 pub mod simple;

@@ -111,35 +111,7 @@ impl Samples {
         ticks as f64 * self.seconds_per_tick
     }
 
-    /// The stacks of work as lines of `action;function;function ticks`, outermost first, in
-    /// alphabetical order: what `flamegraph.pl`, inferno and speedscope read.
-    pub fn folded_stacks(&self) -> Vec<String> {
-        self.folded(|node| node.working_ticks)
-    }
-
-    /// The same of waiting: who waited where, and for whom.
-    pub fn folded_waiting(&self) -> Vec<String> {
-        self.folded(|node| node.waiting_ticks)
-    }
-
-    fn folded(&self, ticks: impl Fn(&StackNode) -> u64) -> Vec<String> {
-        let mut names: Vec<String> = Vec::with_capacity(self.stacks.len());
-        let mut lines = Vec::new();
-        for node in &self.stacks {
-            let above = node.parent.and_then(|parent| names.get(parent as usize));
-            let own = crate::report::folded::frame_name(&self.name_of(node));
-            let name = above.map_or_else(|| own.clone(), |above| format!("{above};{own}"));
-            let ticks = ticks(node);
-            if ticks > 0 {
-                lines.push(format!("{name} {ticks}"));
-            }
-            names.push(name);
-        }
-        lines.sort_unstable();
-        lines
-    }
-
-    fn name_of(&self, node: &StackNode) -> String {
+    pub(super) fn name_of(&self, node: &StackNode) -> String {
         match (&node.action, node.function) {
             (Some(action), _) => super::label::with_stage(node.sub_stage, action),
             (None, Some(function)) => {

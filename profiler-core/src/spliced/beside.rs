@@ -7,7 +7,7 @@ use super::nothing;
 #[cfg(feature = "sampling")]
 use super::settings::SamplesSettings;
 use super::settings::{LinesSettings, RunSettings};
-use super::sink::{self, wanted};
+use super::wanted_word::{want, wanted};
 use crate::lines::{LineProfiler, PeriodicWriter};
 use crate::report::{lines_memory, lines_text};
 use crate::{Output, Report, output};
@@ -44,8 +44,8 @@ impl Beside {
             settings.samples.and_then(|samples| Samples::start(samples, output("samples")));
         #[cfg(not(feature = "sampling"))]
         if settings.samples.is_some() {
-            eprintln!(
-                "mlprof: nothing is sampled: profiler-core is built without its feature `sampling`"
+            output::say(
+                "mlprof: nothing is sampled: profiler-core is built without its feature `sampling`",
             );
         }
         Self {
@@ -83,20 +83,22 @@ impl Lines {
         let with_memory = settings.memory;
         let profiler = if with_memory { LineProfiler::with_memory() } else { LineProfiler::new() };
         let profiler = Arc::new(profiler);
-        sink::want(wanted::LINES, true);
+        want(wanted::LINES, true);
         let writer = settings.output_interval_seconds.and_then(|seconds| {
             let interval = Duration::try_from_secs_f64(seconds).ok()?;
             let path = output.own_path("json")?;
             let started = PeriodicWriter::start(profiler.clone(), path, interval);
             started
-                .map_err(|error| eprintln!("mlprof: lines are written at the end only: {error}"))
+                .map_err(|error| {
+                    output::say(format_args!("mlprof: lines are written at the end only: {error}"));
+                })
                 .ok()
         });
         Self { profiler, writer, settings: settings.clone(), output }
     }
 
     fn finish(self, notes: &[String]) {
-        sink::want(wanted::LINES, false);
+        want(wanted::LINES, false);
         drop(self.writer);
         let report = self.profiler.report();
         let mut text = String::new();
@@ -122,7 +124,7 @@ impl Samples {
         match crate::sampler::Sampler::start(asked) {
             Ok(sampler) => Some(Self { sampler, output }),
             Err(error) => {
-                eprintln!("mlprof: nothing is sampled: {error}");
+                output::say(format_args!("mlprof: nothing is sampled: {error}"));
                 None
             }
         }

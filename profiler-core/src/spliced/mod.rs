@@ -25,25 +25,30 @@ mod beside;
 mod crash;
 mod nothing;
 mod process_record;
+mod results;
 mod run;
 mod settings;
 mod signals;
 mod sink;
 mod site;
+mod wanted_word;
 
 #[cfg(target_os = "linux")]
 mod registration;
 
 pub use nothing::has_numbers;
 pub use process_record::{ProcessRecord, ProgramRecord};
+pub use run::profiler_of_run;
 pub(crate) use run::with_run;
-pub use run::{has_ops_of, profiler_of_run};
+
+pub use crate::hook::has_ops_of;
 pub use settings::{
     AdvancedSettings, LinesSettings, RUN_VARIABLE, RunSettings, SamplesSettings, SettingsError,
     TensorSettings,
 };
-pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink, wanted};
+pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink};
 pub use site::{Site, SiteKind};
+pub use wanted_word::wanted;
 
 /// Makes sure that a program which uses a profiler is known to the runtime.
 #[inline]
@@ -55,5 +60,5 @@ pub(crate) fn keep_registration() {
 /// Whether this program was built by `mlprof run`: whether there is a runtime that hands calls of
 /// spliced code to this copy of the crate.
 pub fn is_present() -> bool {
-    sink::is_connected()
+    wanted_word::is_connected()
 }

@@ -13,6 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 const BEGAN: &str = "began ";
+const WRITES: &str = "writes ";
 const SIGNAL: &str = "signal ";
 const REPORTED: &str = "reported";
 const LEFT: &str = "left";
@@ -20,8 +21,10 @@ const LEFT: &str = "left";
 /// What is known of a process of `mlprof run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessRecord {
-    /// The number of the process.
+    /// The number of the process, as it sees it itself.
     pub process: u32,
+    /// What tells the numbers of its container from those of others, where that is known.
+    pub container: Option<u64>,
     /// The programs that it was, one after the other: `exec` makes another one of it.
     pub programs: Vec<ProgramRecord>,
 }
@@ -31,6 +34,8 @@ pub struct ProcessRecord {
 pub struct ProgramRecord {
     /// Its file.
     pub program: PathBuf,
+    /// What the names of its results begin with, behind their stage.
+    pub results: Option<String>,
     /// The signal that was ending it, if it was one that can be handled.
     pub signal: Option<i32>,
     /// Whether its results were written.
@@ -47,32 +52,65 @@ impl ProcessRecord {
         let mut records = Vec::new();
         for entry in std::fs::read_dir(folder)? {
             let path = entry?.path();
-            let process = path.file_name().and_then(|name| name.to_str()?.parse().ok());
-            if let Some(process) = process {
+            let name = path.file_name().and_then(|name| name.to_str());
+            if let Some((process, container)) = name.and_then(named) {
                 let text = std::fs::read(&path)?;
-                records.push(Self::of(process, &String::from_utf8_lossy(&text)));
+                records.push(Self::of(process, container, &String::from_utf8_lossy(&text)));
             }
         }
-        records.sort_by_key(|record: &Self| record.process);
+        records.sort_by_key(|record: &Self| (record.process, record.container));
         Ok(records)
     }
 
-    fn of(process: u32, text: &str) -> Self {
+    /// Whether its number is one of those that this process is told of its children.
+    pub fn is_of_this_container(&self) -> bool {
+        self.container == container()
+    }
+
+    fn of(process: u32, container: Option<u64>, text: &str) -> Self {
         let mut programs: Vec<ProgramRecord> = Vec::new();
         for line in text.lines() {
             if let Some(program) = line.strip_prefix(BEGAN) {
                 let program = PathBuf::from(program);
-                programs.push(ProgramRecord { program, signal: None, has_reported: false });
+                programs.push(ProgramRecord {
+                    program,
+                    results: None,
+                    signal: None,
+                    has_reported: false,
+                });
             } else if line == LEFT {
                 programs.pop();
             } else if let Some(last) = programs.last_mut() {
                 last.has_reported |= line == REPORTED;
+                let results = line.strip_prefix(WRITES).map(str::to_owned);
+                last.results = last.results.take().or(results);
                 let signal = line.strip_prefix(SIGNAL).and_then(|number| number.parse().ok());
                 last.signal = last.signal.or(signal);
             }
         }
-        Self { process, programs }
+        Self { process, container, programs }
     }
+}
+
+/// What this process's record is called. Its number alone would not do: another container has it, too.
+fn name() -> String {
+    let process = std::process::id();
+    container().map_or_else(|| process.to_string(), |container| format!("{process}-{container}"))
+}
+
+/// The process and its container by the name of a record.
+fn named(name: &str) -> Option<(u32, Option<u64>)> {
+    match name.split_once('-') {
+        Some((process, container)) => Some((process.parse().ok()?, Some(container.parse().ok()?))),
+        None => Some((name.parse().ok()?, None)),
+    }
+}
+
+/// The number of this process's namespace of processes. It stays what it is when the process becomes
+/// another program.
+fn container() -> Option<u64> {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// The file of this process; null: nobody wants to know. Never freed. It is opened anew for each
@@ -81,11 +119,16 @@ static FILE: AtomicPtr<std::ffi::c_char> = AtomicPtr::new(ptr::null_mut());
 
 /// This process begins to be measured.
 pub(super) fn begin(folder: &Path) {
-    let path = folder.join(std::process::id().to_string());
+    let path = folder.join(name());
     let Ok(path) = CString::new(path.into_os_string().into_encoded_bytes()) else { return };
     FILE.store(path.into_raw(), Ordering::Release);
     let program = std::env::current_exe().unwrap_or_default();
     write(format!("{BEGAN}{}\n", program.display()).as_bytes());
+}
+
+/// What the names of its results begin with.
+pub(super) fn writes(name: &str) {
+    write(format!("{WRITES}{name}\n").as_bytes());
 }
 
 /// Its results are written.
@@ -136,18 +179,37 @@ mod tests {
 
     #[test]
     fn what_a_process_became_and_how_it_ended_is_read_back() {
-        let text = "began /a/first\nleft\nbegan /a/first\nsignal 06\nbegan /b/second\nreported\n";
-        let record = ProcessRecord::of(7, text);
-        let program = |program: &str, signal, has_reported| ProgramRecord {
+        let text = "began /a/first\nleft\nbegan /a/first\nwrites first-7\nsignal 06\n\
+                    began /b/second\nwrites second-7-2\nreported\n";
+        let record = ProcessRecord::of(7, None, text);
+        let program = |program: &str, results: &str, signal, has_reported| ProgramRecord {
             program: program.into(),
+            results: Some(results.to_owned()),
             signal,
             has_reported,
         };
-        let expected = [program("/a/first", Some(6), false), program("/b/second", None, true)];
+        let expected = [
+            program("/a/first", "first-7", Some(6), false),
+            program("/b/second", "second-7-2", None, true),
+        ];
         assert_eq!(record.programs, expected);
+        let other = ProcessRecord::of(7, Some(4_026_532_201), "began /c/third\n");
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("7"), text).expect("written");
+        std::fs::write(folder.path().join("7-4026532201"), "began /c/third\n").expect("written");
         std::fs::write(folder.path().join("plan.json"), "{}").expect("written");
-        assert_eq!(ProcessRecord::read_all(folder.path()).expect("read"), [record]);
+        assert_eq!(ProcessRecord::read_all(folder.path()).expect("read"), [record, other]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_record_is_found_by_its_process_and_its_container() {
+        let (process, container) = named(&name()).expect("a name of ours");
+        assert_eq!((process, container), (std::process::id(), super::container()));
+        assert!(container.is_some());
+        let record = ProcessRecord::of(process, container, "");
+        assert!(record.is_of_this_container());
+        let elsewhere = container.map(|container| container + 1);
+        assert!(!ProcessRecord::of(process, elsewhere, "").is_of_this_container());
     }
 }

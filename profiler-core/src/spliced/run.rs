@@ -2,21 +2,26 @@
 
 use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::beside::Beside;
+use super::results::{claim_name, output_of};
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
-use super::{nothing, process_record, signals, sink};
+use super::wanted_word::{want, wanted};
+use super::{nothing, process_record, signals};
 use crate::active::{activate_beside, hands_on};
 use crate::allocation::AllocationProfiler;
 use crate::events::forking::{Mutex, MutexGuard};
+use crate::output::ClaimedName;
 use crate::report::LineCountRestriction;
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
-use crate::{Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler};
+use crate::{
+    Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, allocation, hook, output,
+};
 
 /// What is measured in this process because `mlprof run` said so.
 struct Run {
@@ -30,6 +35,8 @@ struct Run {
     profiler: Option<Arc<dyn Profiler>>,
     activated: Option<Activated>,
     beside: Beside,
+    /// What its files are called.
+    name: ClaimedName,
 }
 
 static RUN: Mutex<Option<Run>> = Mutex::new(None);
@@ -53,24 +60,28 @@ pub(super) fn start() {
     };
     let settings = match RunSettings::read(Path::new(&path)) {
         Ok(settings) => settings,
-        Err(error) => return eprintln!("mlprof: {error}; the program runs without being measured"),
+        Err(error) => return not_measured(&error),
     };
     restore_environment(&settings);
     if let Some(folder) = &settings.processes {
         process_record::begin(folder);
     }
-    let parts = match make(&settings) {
+    let name = claim_name(&settings);
+    process_record::writes(name.name());
+    let parts = match make(&settings, name.name()) {
         Ok(parts) => parts,
         Err(error) => {
             process_record::reported();
-            return eprintln!("mlprof: {error}; the program runs without being measured");
+            return not_measured(&error);
         }
     };
     let profiler = Several::of(parts.clone());
-    sink::want(sink::wanted::STEPS, settings.tensor.is_some());
-    sink::want(sink::wanted::ALLOCATIONS, settings.measures_memory());
+    settings.frameworks.iter().for_each(|framework| hook::declare_ops_of(framework));
+    want(wanted::STEPS, settings.tensor.is_some());
+    want(wanted::ALLOCATIONS, settings.measures_memory());
+    allocation::listen();
     let activated = profiler.clone().map(activate_beside);
-    let beside = Beside::start(&settings, |what| output(&settings, what));
+    let beside = Beside::start(&settings, |what| output_of(&settings, name.name(), what));
     if profiler.is_none() && !beside.is_any() {
         return process_record::reported();
     }
@@ -82,9 +93,14 @@ pub(super) fn start() {
         profiler,
         activated,
         beside,
+        name,
     });
     at_exit();
     signals::watch(|signal| finish(Some(signal)), spill);
+}
+
+fn not_measured(error: &dyn std::error::Error) {
+    output::say(format_args!("mlprof: {error}; the program runs without being measured"));
 }
 
 /// What `mlprof run` told cargo is not meant for the program.
@@ -129,38 +145,26 @@ fn at_exit() {
     // unloaded, and does not unwind.
     let refused = unsafe { libc::atexit(exiting) } != 0;
     if refused {
-        eprintln!("mlprof: no report can be made at the end of the process");
+        output::say("mlprof: no report can be made at the end of the process");
     }
 }
 
 #[cfg(not(unix))]
 fn at_exit() {}
 
-fn make(settings: &RunSettings) -> Result<Vec<Arc<dyn Profiler>>, InvalidSchedule> {
+fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Profiler>>, InvalidSchedule> {
     let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
     if let Some(tensor) = &settings.tensor {
-        parts.push(Arc::new(make_tensor(tensor, output(settings, "ops"))?));
+        parts.push(Arc::new(make_tensor(tensor, output_of(settings, name, "ops"))?));
     }
     if let Some(advanced) = &settings.advanced {
-        parts.push(Arc::new(make_advanced(advanced, output(settings, "functions"))));
+        parts.push(Arc::new(make_advanced(advanced, output_of(settings, name, "functions"))));
     }
     if settings.allocations {
-        let output = output(settings, "memory");
+        let output = output_of(settings, name, "memory");
         parts.push(Arc::new(AllocationProfiler::new().output_to(output)));
     }
     Ok(parts)
-}
-
-/// `{directory}/[{stage}-]{program}-{process}-{what}.…`
-fn output(settings: &RunSettings, what: &str) -> Output {
-    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("program"));
-    let program = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Output::new()
-        .dirpath(&settings.directory)
-        .filename(format!("{program}-{}-{what}", std::process::id()))
-        .json(true)
-        .always_print(settings.prints)
-        .print_to_stderr(true)
 }
 
 fn make_tensor(
@@ -199,11 +203,6 @@ pub fn profiler_of_run() -> Option<Arc<dyn Profiler>> {
     lock().as_ref().and_then(|run| run.profiler.clone())
 }
 
-/// Whether `mlprof run` has put hooks into the ops of this framework.
-pub fn has_ops_of(framework: &str) -> bool {
-    lock().as_ref().is_some_and(|run| run.frameworks.iter().any(|known| known == framework))
-}
-
 /// Whether `mlprof run` has put hooks into the ops of any framework.
 pub(super) fn has_ops() -> bool {
     lock().as_ref().is_some_and(|run| !run.frameworks.is_empty())
@@ -221,9 +220,10 @@ pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     }
 }
 
-/// A training step has ended, where no training loop of ours says so itself.
+/// A training step has ended, where no training loop of ours says so itself: on any thread, for the
+/// steps of a schedule are the process's.
 pub(super) fn step() {
-    if !crate::session::is_any_running()
+    if !crate::active::RunningLoop::is_any()
         && let Some(profiler) = profiler_of_run()
     {
         profiler.step();
@@ -249,10 +249,12 @@ fn finish(signal: Option<i32>) {
     for part in &run.parts {
         let part = AssertUnwindSafe(part);
         if catch_unwind(|| deliver(&***part, &notes)).is_err() {
-            eprintln!("mlprof: the profiler panicked while it made its report");
+            output::say("mlprof: the profiler panicked while it made its report");
         }
     }
     process_record::reported();
+    // Now that its files are there it need not be claimed any more.
+    drop(run.name);
 }
 
 /// Writes the calls that were counted so far, for the case that the process ends in a way that leaves

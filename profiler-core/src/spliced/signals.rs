@@ -27,6 +27,7 @@ mod linux {
 
     use crate::events::own_thread;
     use crate::interrupt::{self, AtTheEnd};
+    use crate::output;
     use crate::spliced::crash;
 
     const FIRST_SPILL: Duration = Duration::from_secs(1);
@@ -64,7 +65,7 @@ mod linux {
             Ok(())
         });
         if let Err(error) = started {
-            eprintln!("mlprof: after a crash there will be no report: {error}");
+            output::say(format_args!("mlprof: after a crash there will be no report: {error}"));
         }
     }
 

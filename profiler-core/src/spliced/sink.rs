@@ -3,28 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::run;
 use super::site::{Site, SiteKind};
+use super::wanted_word::{WANTED, word};
 use crate::active::{self, ActiveScope};
 use crate::hook::{self, Direction, InputsBuilder, OpStart, Source};
 use crate::lines::abi::{self, LineFrame, LineSite};
 use crate::{Action, Interest, allocation};
 
 /// The version of [`Sink`] and [`Site`]: a runtime and a program that disagree do not work together.
-pub const SINK_VERSION: u32 = 3;
-
-/// The bits of the word that spliced code looks at before it calls anything. The low ones are those
-/// of [`Interest`].
-pub mod wanted {
-    /// Statements are counted and timed.
-    pub const LINES: u32 = 1 << 8;
-    /// The allocator tells of what it does.
-    pub const ALLOCATIONS: u32 = 1 << 9;
-    /// Somebody wants to know when a training step ends.
-    pub const STEPS: u32 = 1 << 10;
-}
+pub const SINK_VERSION: u32 = 4;
 
 /// The functions that the runtime library calls: one table per copy of this crate in a process.
 #[repr(C)]
@@ -103,30 +93,8 @@ pub fn sink() -> &'static Sink {
     &SINK
 }
 
-/// The word of the runtime; null while there is none, or while another copy is its sink.
-static WANTED: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
-
 /// Something was opened, but only so that its end is known.
 const ONLY_A_STEP: u64 = u64::MAX;
-
-pub(super) fn is_connected() -> bool {
-    !WANTED.load(Ordering::Relaxed).is_null()
-}
-
-fn word() -> Option<&'static AtomicU32> {
-    // SAFETY: the pointer is null or comes from `begin`, where it was a `'static` reference.
-    unsafe { WANTED.load(Ordering::Acquire).as_ref() }
-}
-
-/// Turns bits that are no [`Interest`] on or off.
-pub(super) fn want(bits: u32, wants: bool) {
-    let Some(word) = word() else { return };
-    if wants {
-        word.fetch_or(bits, Ordering::Relaxed);
-    } else {
-        word.fetch_and(!bits, Ordering::Relaxed);
-    }
-}
 
 /// Keeps the word at what the active profiler wants.
 struct SplicedCode;
@@ -195,11 +163,11 @@ unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) ->
             SiteKind::Function | SiteKind::Resumption => {
                 active::open(|| site.action(), Interest::FUNCTIONS)
             }
-            SiteKind::Op => {
+            SiteKind::Op | SiteKind::ResumedOp => {
                 // SAFETY: as above.
                 unsafe { open_op(site.action(), words, count) }
             }
-            SiteKind::Backward => {
+            SiteKind::Backward | SiteKind::ResumedBackward => {
                 // SAFETY: as above.
                 let opened = unsafe { open_op(site.action(), words, count) };
                 if opened.is_some() {
@@ -271,9 +239,9 @@ unsafe fn open_named_op(site: &Site, words: *const i64, count: usize) -> Option<
 }
 
 /// A training loop of ours has actions of its own, and so may one of the user's, by `.profiled()` or
-/// `profile!`: these would be there twice.
+/// `profile!`: these would be there twice. A loop of another thread's has none to do with it.
 fn open_action(site: &Site) -> Option<u64> {
-    if crate::session::is_any_running() || active::is_open(site.action()) {
+    if active::RunningLoop::is_around() || active::is_open(site.action()) {
         return None;
     }
     active::open(|| site.action(), Interest::ACTIONS)
@@ -295,7 +263,7 @@ unsafe extern "C" fn close(site: *const Site, opened: u64) {
             ActiveScope::close(opened, site.action());
         }
         match site.kind() {
-            SiteKind::Backward => BACKWARD.set(BACKWARD.get().saturating_sub(1)),
+            kind if kind.is_backward() => BACKWARD.set(BACKWARD.get().saturating_sub(1)),
             SiteKind::Step => run::step(),
             _ => {}
         }

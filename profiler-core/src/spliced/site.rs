@@ -28,6 +28,10 @@ pub enum SiteKind {
     /// An op whose name is told when it runs: the first two words are the address and the length of
     /// what stands behind the site's own. Inputs follow.
     NamedOp = 6,
+    /// As [`Resumption`](Self::Resumption), of an op.
+    ResumedOp = 7,
+    /// As [`Resumption`](Self::Resumption), of an op that computes gradients.
+    ResumedBackward = 8,
 }
 
 impl SiteKind {
@@ -39,6 +43,8 @@ impl SiteKind {
             4 => Self::Step,
             5 => Self::Resumption,
             6 => Self::NamedOp,
+            7 => Self::ResumedOp,
+            8 => Self::ResumedBackward,
             _ => Self::Function,
         }
     }
@@ -46,9 +52,20 @@ impl SiteKind {
     fn action_kind(self) -> ActionKind {
         match self {
             Self::Function | Self::Resumption => ActionKind::Function,
-            Self::Op | Self::Backward | Self::NamedOp => ActionKind::Op,
+            Self::Op | Self::Backward | Self::NamedOp | Self::ResumedOp | Self::ResumedBackward => {
+                ActionKind::Op
+            }
             Self::Action | Self::Step => ActionKind::Action,
         }
+    }
+
+    const fn is_resumption(self) -> bool {
+        matches!(self, Self::Resumption | Self::ResumedOp | Self::ResumedBackward)
+    }
+
+    /// Whether ops inside it are of the backward pass.
+    pub(super) const fn is_backward(self) -> bool {
+        matches!(self, Self::Backward | Self::ResumedBackward)
     }
 }
 
@@ -101,8 +118,7 @@ impl Site {
             }
             kind => Action::of_kind(kind, &name, None),
         };
-        let goes_on = self.kind() == SiteKind::Resumption;
-        let action = if goes_on { action.resumption() } else { action };
+        let action = if self.kind().is_resumption() { action.resumption() } else { action };
         self.action.store(action.number(), Ordering::Relaxed);
         action
     }

@@ -107,7 +107,7 @@ pub struct CallStatistics {
     pub cumulative_seconds: f64,
 }
 
-fn is_zero(count: &u64) -> bool {
+pub(super) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

@@ -82,7 +82,8 @@ fn paint_functions(profile: &ActionProfile, options: &PstatsOptions<'_>) -> Stri
     text.push_str("\n   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n");
     for statistics in functions {
         let label = labels.of(&statistics.function);
-        let _ = writeln!(text, "{} {label}{}", numbers(statistics), polls(statistics));
+        let polls = label::polls(statistics.calls.polls);
+        let _ = writeln!(text, "{} {label}{polls}", numbers(statistics));
     }
     text.push_str("\n\n");
     text
@@ -141,14 +142,6 @@ fn numbers(statistics: &FunctionStatistics) -> String {
         calls.cumulative_seconds,
         per_call(calls.cumulative_seconds, calls.primitive_calls),
     )
-}
-
-/// Of an async function that waited: calls alone would not tell what its times are made of.
-fn polls(statistics: &FunctionStatistics) -> String {
-    match statistics.calls.polls {
-        0 => String::new(),
-        polls => format!(" (polled {polls} times)"),
-    }
 }
 
 /// What functions are called in the last column: `file:line(name)` without the file's folder where

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::table::{SortKey, TableOptions, UnknownSortKey};
 use super::ReportHeader;
+use super::advanced::is_zero;
 pub use super::device_counters::{
     ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
 };
@@ -128,6 +129,10 @@ pub struct KeyAverage {
     pub phase: Option<Phase>,
     /// How many calls.
     pub calls: u64,
+    /// How often an async function was polled, all calls together: 0 where no call was polled more
+    /// than once. Its times are those of being polled, the first and the rest each of one poll.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub polls: u64,
     /// Host time.
     pub cpu_seconds: f64,
     /// Host time without what ran inside on the same thread.
@@ -216,6 +221,7 @@ impl KeyAverages {
             module: None,
             phase: None,
             calls: 0,
+            polls: 0,
             cpu_seconds: 0.0,
             self_cpu_seconds: 0.0,
             first_seconds: 0.0,
@@ -231,6 +237,7 @@ impl KeyAverages {
         };
         for row in &self.rows {
             total.calls += row.calls;
+            total.polls += row.polls;
             total.cpu_seconds += row.cpu_seconds;
             total.self_cpu_seconds += row.self_cpu_seconds;
             total.first_seconds += row.first_seconds;

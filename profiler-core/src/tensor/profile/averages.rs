@@ -130,7 +130,7 @@ pub(super) fn key_averages(profile: &Profile, group_by: GroupBy, rate: Rate) -> 
     };
     grouping.walk();
     let mut rows = grouping.rows;
-    rows.retain(|row| row.calls.count > 0);
+    rows.retain(|row| row.calls.measured() > 0);
     rows.sort_by_key(|row| row.calls.first_started);
     let modules = &profile.tree.modules;
     KeyAverages {
@@ -298,10 +298,11 @@ impl Row {
             module,
             phase: self.key.phase,
             calls: calls.count,
+            polls: calls.polls(),
             cpu_seconds: on_host(calls.total),
             self_cpu_seconds: on_host(own),
             first_seconds: rate.seconds(calls.first),
-            rest: (calls.count > 1).then(|| RestDurations {
+            rest: (calls.measured() > 1).then(|| RestDurations {
                 min_seconds: rate.seconds(calls.shortest),
                 max_seconds: rate.seconds(calls.longest),
             }),

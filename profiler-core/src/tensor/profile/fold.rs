@@ -159,7 +159,11 @@ impl Fold<'_> {
         let start = event.start.ticks();
         let duration = event.end.ticks().saturating_sub(start);
         let node = &mut self.tree.nodes[id as usize];
-        node.calls.add(start, duration);
+        // A node's action is the one that is called.
+        match node.key.action == event.action {
+            true => node.calls.add(start, duration),
+            false => node.calls.add_resumption(start, duration),
+        }
         let kind = node.kind;
         // What does not nest has no time of its own, or times would be counted twice.
         if !event.overlaps {

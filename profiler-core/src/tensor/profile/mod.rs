@@ -203,7 +203,7 @@ impl Profile {
 
     /// Whether there were calls of this kind.
     pub(super) fn has(&self, kind: ActionKind) -> bool {
-        self.tree.nodes.iter().any(|node| node.kind == kind && node.calls.count > 0)
+        self.tree.nodes.iter().any(|node| node.kind == kind && node.calls.measured() > 0)
     }
 
     /// Whether anything was allocated or freed.

@@ -50,6 +50,8 @@ pub(super) struct Node {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Calls {
     pub(super) count: u64,
+    /// How often calls went on: polls of an async function after the first.
+    pub(super) resumptions: u64,
     pub(super) total: u64,
     /// Without what ran inside on the same thread. Below 0 only while a track is gone through.
     pub(super) own: i64,
@@ -65,6 +67,7 @@ impl Default for Calls {
     fn default() -> Self {
         Self {
             count: 0,
+            resumptions: 0,
             total: 0,
             own: 0,
             first_started: u64::MAX,
@@ -79,9 +82,28 @@ impl Calls {
     /// One more call; its own time is added apart.
     #[inline]
     pub(super) fn add(&mut self, started: u64, duration: u64) {
-        self.add_first(started, duration, self.count > 0);
+        self.add_first(started, duration, self.measured() > 0);
         self.count += 1;
         self.total += duration;
+    }
+
+    /// A call that goes on. Its time is one of those that the first, the shortest and the longest are of.
+    #[cold]
+    pub(super) fn add_resumption(&mut self, started: u64, duration: u64) {
+        self.add(started, duration);
+        self.count -= 1;
+        self.resumptions += 1;
+    }
+
+    /// How often it was measured: calls, and how often they went on.
+    #[inline]
+    pub(super) fn measured(&self) -> u64 {
+        self.count + self.resumptions
+    }
+
+    /// Calls and what they went on, together, if any went on; else 0.
+    pub(super) fn polls(&self) -> u64 {
+        if self.resumptions == 0 { 0 } else { self.measured() }
     }
 
     /// `duration` is either the first call or one of the rest.
@@ -101,12 +123,13 @@ impl Calls {
     /// Counts the calls of `other` too; their total only if they are not inside calls that are
     /// counted already.
     pub(super) fn merge(&mut self, other: &Self, is_inside: bool) {
-        if other.count > 0 {
-            self.add_first(other.first_started, other.first, self.count > 0);
+        if other.measured() > 0 {
+            self.add_first(other.first_started, other.first, self.measured() > 0);
             self.shortest = self.shortest.min(other.shortest);
             self.longest = self.longest.max(other.longest);
         }
         self.count += other.count;
+        self.resumptions += other.resumptions;
         self.own += other.own;
         if !is_inside {
             self.total += other.total;
@@ -134,6 +157,14 @@ impl PathTree {
 
     #[cold]
     fn add(&mut self, mut key: PathKey) -> NodeId {
+        if let Some(resumed) = key.action.resumed() {
+            // What goes on of a call is where the call is.
+            let id = self.node(PathKey { action: resumed, ..key });
+            if !self.is_full() {
+                self.ids.insert(key, id);
+            }
+            return id;
+        }
         if self.is_full() {
             key = PathKey { direction: key.direction, ..PathKey::plain(NOWHERE, key.action) };
             if let Some(id) = self.ids.get(&key) {

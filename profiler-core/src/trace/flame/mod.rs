@@ -23,7 +23,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::output::write_whole;
-pub use crate::report::folded::frame_name;
+pub use crate::report::folded::{
+    CUT, Extent, MOST_BYTES, MOST_FRAMES, MOST_STACKS, Room, frame_name,
+};
 use crate::trace::cycle::Cycle;
 use crate::{Action, ActionKind};
 
@@ -67,18 +69,6 @@ impl FlameMetric {
     }
 }
 
-/// The longest stack, in frames.
-pub const MOST_FRAMES: usize = 4096;
-
-/// How many different stacks there are. Those that are cut come on top of it.
-pub const MOST_STACKS: usize = 1 << 18;
-
-/// All folded stacks of one metric together, in bytes. Those that are cut come on top of it.
-pub const MOST_BYTES: u64 = 32 << 20;
-
-/// The frame that stands for all that is further inside than the [limits](self) let stacks be.
-pub const CUT: &str = "[cut]";
-
 /// What one stack has itself.
 #[derive(Debug, Clone, Copy, Default)]
 struct Values {
@@ -110,42 +100,6 @@ struct Node {
     action: Action,
     extent: Extent,
     values: Values,
-}
-
-/// How long a stack is.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Extent {
-    frames: usize,
-    bytes: u64,
-}
-
-impl Extent {
-    /// With one more frame, inside of the others.
-    #[must_use]
-    pub fn with(self, frame: &str) -> Self {
-        Self { frames: self.frames + 1, bytes: self.bytes + frame.len() as u64 + 1 }
-    }
-}
-
-/// What all stacks together may take of the [limits](self).
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Room {
-    stacks: usize,
-    bytes: u64,
-}
-
-impl Room {
-    /// Whether there is room for a new stack, which then is taken.
-    #[must_use]
-    pub fn take(&mut self, stack: Extent) -> bool {
-        let bytes = self.bytes + stack.bytes;
-        let is_room =
-            stack.frames <= MOST_FRAMES && self.stacks < MOST_STACKS && bytes <= MOST_BYTES;
-        if is_room {
-            *self = Self { stacks: self.stacks + 1, bytes };
-        }
-        is_room
-    }
 }
 
 type NodeId = u32;
@@ -185,6 +139,13 @@ impl FlameGraph {
         if self.is_cut(parent) {
             return parent;
         }
+        if let Some(called) = action.resumed() {
+            let id = self.node(parent, called);
+            if !self.is_cut(id) {
+                self.ids.insert((parent, action), id);
+            }
+            return id;
+        }
         let around =
             self.nodes.get(parent as usize).map_or_else(Extent::default, |node| node.extent);
         let extent = around.with(&frame(action));
@@ -199,6 +160,12 @@ impl FlameGraph {
 
     fn is_cut(&self, id: NodeId) -> bool {
         self.nodes.get(id as usize).is_some_and(|node| node.action == cut())
+    }
+
+    /// Whether an event of `action`, which belongs to this stack, is a call, and not one that goes on.
+    fn is_call(&self, id: NodeId, action: Action) -> bool {
+        let is_own = self.nodes.get(id as usize).is_some_and(|node| node.action == action);
+        is_own || (self.is_cut(id) && action.resumed().is_none())
     }
 
     /// How many events are further inside than the [limits](self) let stacks be.

@@ -60,8 +60,9 @@ impl Collector<'_> {
             _ => around.map_or(NOWHERE, |open| open.node),
         };
         let node = self.of_event(parent, event.action);
+        let calls = i64::from(self.graph.is_call(node, event.action));
         if let Some(values) = self.graph.values(node) {
-            values.calls += 1;
+            values.calls += calls;
             values.cpu += if nests { end - start } else { 0 };
         }
         if event.sequence != 0 && event.action.kind() == ActionKind::Launch {

@@ -1,7 +1,7 @@
 //! The table of ops as torch prints it, byte for byte.
 //!
 //! Differences, each only where torch has nothing to say or contradicts itself: control characters
-//! in names are escaped; columns of module and phase where rows are told apart by them; the achieved
+//! in names are escaped; how often an async function was polled stands behind its name; columns of module and phase where rows are told apart by them; the achieved
 //! FLOP/s beside the FLOPs; the place in the source is printed below `Source Location` also where
 //! there are FLOPs (torch swaps the two columns then). Shares of device time are of all rows that ran
 //! on a device.
@@ -110,7 +110,9 @@ impl<'table> Layout<'table> {
 
     fn add_columns(&mut self, averages: &KeyAverages) {
         let (rows, options, device) = (&averages.rows, self.options, &averages.device_name);
-        let names = rows.iter().map(|row| label::shown(&row.name).chars().count());
+        let names = rows
+            .iter()
+            .map(|row| label::shown(&row.name).chars().count() + label::polls(row.polls).len());
         self.add("Name", widest(names, options.max_name_column_width), false);
         let mut titles: Vec<String> =
             ["Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
@@ -232,13 +234,16 @@ impl<'table> Layout<'table> {
     /// Of a kernel what tells it from others, as far as there is room.
     fn name(&self, row: &KeyAverage) -> String {
         let name = label::shown(&row.name);
+        let polls = label::polls(row.polls);
+        // Of a name that is too long there is less.
         let limit = self.options.max_name_column_width;
+        let limit = limit.map(|width| width.saturating_sub(polls.len()));
         match limit {
             Some(width) if row.is_on_device && name.contains(['<', '(']) => {
                 let short = kernel_name::short(&name, width.saturating_sub(4));
                 cut(&short, limit)
             }
-            _ => cut(&name, limit),
+            _ => cut(&name, limit) + &polls,
         }
     }
 

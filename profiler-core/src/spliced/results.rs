@@ -1,0 +1,56 @@
+//! What the results of a process are called.
+
+use std::path::PathBuf;
+
+use super::settings::RunSettings;
+use crate::output::ClaimedName;
+use crate::{Output, Stage};
+
+/// What the files of this process begin with behind their stage: its program and its number; and one
+/// more where files of that name are there, or are being made by a process of another container.
+pub(super) fn claim_name(settings: &RunSettings) -> ClaimedName {
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("program"));
+    let program = program.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("{program}-{}", std::process::id());
+    ClaimedName::within(&settings.directory, &name, is_result)
+}
+
+/// Whether a file is a result of the process whose results begin so.
+fn is_result(file: &str, name: &str) -> bool {
+    let stages = [Stage::Fit, Stage::Validate, Stage::Test, Stage::Predict, Stage::SanityCheck];
+    let stage =
+        stages.iter().find_map(|stage| file.strip_prefix(stage.as_str())?.strip_prefix('-'));
+    [Some(file), stage].into_iter().flatten().any(|file| {
+        let what = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+        what.is_some_and(|what| KINDS.iter().any(|kind| what.starts_with(kind)))
+    })
+}
+
+/// What there are results of.
+const KINDS: [&str; 5] = ["ops", "functions", "memory", "lines", "samples"];
+
+/// `{directory}/[{stage}-]{program}-{process}-{what}.…`
+pub(super) fn output_of(settings: &RunSettings, name: &str, what: &str) -> Output {
+    Output::new()
+        .dirpath(&settings.directory)
+        .filename(format!("{name}-{what}"))
+        .json(true)
+        .always_print(settings.prints)
+        .print_to_stderr(true)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_told_by_their_names() {
+        for file in ["app-7-ops.json", "fit-app-7-functions.txt", "app-7-ops-0.trace.json.gz"] {
+            assert!(is_result(file, "app-7"), "{file}");
+        }
+        for file in ["my-app-7-ops.json", "app-7-2-ops.json", "app-71-ops.json", "app-7.json"] {
+            assert!(!is_result(file, "app-7"), "{file}");
+        }
+        assert!(is_result("app-7-2-ops.json", "app-7-2"));
+    }
+}

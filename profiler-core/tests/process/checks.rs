@@ -1,0 +1,179 @@
+//! What is looked at of what they print.
+
+use std::process::{Command, Output};
+
+use profiler_core::report::{AdvancedReport, SimpleReport};
+use serde_json::from_str;
+
+use crate::containers;
+
+pub fn all() {
+    start_up_is_in_the_first_report_alone();
+    what_was_before_main_is_told_apart();
+    under_cargo_run_only_what_came_after_main_is_counted();
+    a_process_that_was_turned_into_the_program_counts_from_its_start();
+    the_advanced_report_has_it_as_an_action();
+    a_worker_may_be_first();
+    a_forked_child_has_no_start_up();
+    no_forked_child_hangs();
+    counters_that_cannot_be_read_are_a_note();
+    ranks_that_make_no_sense_are_said_once();
+    containers::check();
+    println!("process: all scenes went as they should");
+}
+
+fn command(scene: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("its own path"));
+    command.env("MLPROF_TEST_SCENE", scene);
+    for (name, _) in std::env::vars() {
+        let launchers = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "OMPI_", "PMI_", "SLURM_"];
+        if launchers.iter().any(|launcher| name.starts_with(launcher)) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn output(mut command: Command) -> Output {
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{output:#?}");
+    output
+}
+
+fn lines(command: Command) -> Vec<String> {
+    let output = output(command);
+    assert!(output.stderr.is_empty(), "{output:#?}");
+    String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
+}
+
+fn names(report: &SimpleReport) -> Vec<&str> {
+    report.actions.iter().map(|row| row.action.as_str()).collect()
+}
+
+fn start_up_is_in_the_first_report_alone() {
+    let lines = lines(command("stages"));
+    let [fit, other, lightning, detailed, test] = lines.as_slice() else { panic!("{lines:#?}") };
+    let fit: SimpleReport = from_str(fit).expect("a report");
+    let startup = fit.header.startup.expect("known");
+    let before_main = startup.before_main_seconds.expect("known");
+    assert!((0.1..60.0).contains(&startup.total_seconds), "{startup:?}");
+    assert!(before_main > 0.0 && before_main + 0.1 <= startup.total_seconds, "{startup:?}");
+    let row = |name: &str| {
+        let row = fit.actions.iter().find(|row| row.action == name).expect("the row");
+        (row.calls, row.total_seconds, row.self_seconds, row.first_seconds, row.rest)
+    };
+    let total = startup.total_seconds;
+    assert_eq!(row("process_startup"), (1, total, total - before_main, total, None));
+    let part = (1, before_main, before_main, before_main, None);
+    assert_eq!(row("process_startup_before_main"), part);
+    assert_eq!(fit.actions.len(), 4, "{:?}", names(&fit));
+    assert!(fit.actions.is_sorted_by(|a, b| a.total_seconds >= b.total_seconds));
+    assert_eq!(fit.header.overhead.scopes, 2, "nobody measured start-up");
+    assert_eq!(fit.threads[0].actions.len(), 2, "it is no thread's");
+
+    let other: SimpleReport = from_str(other).expect("a report");
+    assert_eq!(names(&other), ["other"], "not in another profiler's");
+    let test: SimpleReport = from_str(test).expect("a report");
+    assert_eq!(names(&test), ["test_step"], "not in a later stage's");
+    assert_eq!(test.header.startup, None);
+
+    let lightning: String = from_str(lightning).expect("text");
+    assert!(lightning.contains("|  process_startup            \t|"), "{lightning}");
+    let detailed: String = from_str(detailed).expect("text");
+    assert!(detailed.contains("\nStart-up    "), "{detailed}");
+    assert!(!detailed.contains("process_startup"), "{detailed}");
+}
+
+fn what_was_before_main_is_told_apart() {
+    let mut slow = command("stages");
+    slow.env("MLPROF_TEST_SLOW_START", "1");
+    let fit: SimpleReport = from_str(&lines(slow)[0]).expect("a report");
+    let startup = fit.header.startup.expect("known");
+    let before_main = startup.before_main_seconds.expect("known");
+    assert!((0.2..30.0).contains(&before_main), "{startup:?}");
+    assert!(startup.after_main_seconds() >= 0.1, "{startup:?}");
+}
+
+/// Cargo's variable, and from nobody else: then cargo has turned into this process.
+fn under_cargo_run_only_what_came_after_main_is_counted() {
+    let mut by_cargo = command("stages");
+    by_cargo.env("CARGO_MANIFEST_DIR", "/of/another/package");
+    by_cargo.env("MLPROF_TEST_SLOW_START", "1");
+    let fit: SimpleReport = from_str(&lines(by_cargo)[0]).expect("a report");
+    let startup = fit.header.startup.expect("known from main");
+    assert_eq!(startup.before_main_seconds, None);
+    assert!((0.1..30.0).contains(&startup.total_seconds), "{startup:?}");
+    assert!(!names(&fit).contains(&"process_startup_before_main"));
+    assert!(names(&fit).contains(&"process_startup"));
+}
+
+/// As documented: Linux does not keep the time of `exec`.
+fn a_process_that_was_turned_into_the_program_counts_from_its_start() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "sleep 0.3; exec \"$0\""]).arg(std::env::current_exe().expect("a path"));
+    shell.env("MLPROF_TEST_SCENE", "stages");
+    let fit: SimpleReport = from_str(&lines(shell)[0]).expect("a report");
+    let startup = fit.header.startup.expect("known");
+    assert!(startup.before_main_seconds.is_some_and(|part| part >= 0.29), "{startup:?}");
+}
+
+fn the_advanced_report_has_it_as_an_action() {
+    let lines = lines(command("advanced"));
+    let report: AdvancedReport = from_str(&lines[0]).expect("a report");
+    let startup = report.header.startup.expect("known");
+    let action = report.actions.iter().find(|action| action.action == "process_startup");
+    let action = action.expect("the action");
+    assert_eq!((action.calls, action.total_seconds), (1, startup.total_seconds));
+    let [whole, part] = action.functions.as_slice() else { panic!("{action:?}") };
+    assert_eq!(whole.calls.cumulative_seconds, startup.total_seconds);
+    assert_eq!(Some(part.calls.self_seconds), startup.before_main_seconds);
+    assert_eq!(part.callers[0].caller, whole.function);
+    assert_eq!(report.threads.len(), 1);
+    assert_eq!(report.threads[0].roots.len(), 1, "it is no thread's");
+    let text = lines[1..].join("\n");
+    assert!(text.contains("Profile stats for: process_startup rank: 0"), "{text}");
+    assert!(text.contains(" process_startup_before_main\n"), "{text}");
+}
+
+fn a_worker_may_be_first() {
+    let report: SimpleReport = from_str(&lines(command("worker first"))[0]).expect("a report");
+    assert_eq!(report.actions.len(), 4, "{:?}", names(&report));
+}
+
+fn a_forked_child_has_no_start_up() {
+    let report: SimpleReport = from_str(&lines(command("forked"))[0]).expect("a report");
+    assert_eq!(names(&report), ["in_the_child"]);
+    assert_eq!(report.header.startup, None);
+}
+
+fn no_forked_child_hangs() {
+    // On standard error each child says what its reports are without.
+    let output = output(command("forks while others work"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 children hung\n", "{output:#?}");
+}
+
+fn counters_that_cannot_be_read_are_a_note() {
+    let lines = lines(command("too many files"));
+    let report: SimpleReport = from_str(&lines[0]).expect("a report");
+    let step = report.actions.iter().find(|row| row.action == "step").expect("the row");
+    assert_eq!((step.calls, step.io), (3, None), "its time is there all the same");
+    let [note] = report.header.notes.as_slice() else { panic!("{:?}", report.header.notes) };
+    assert!(note.contains("cannot read /proc/thread-self/io: "), "{note}");
+    assert!(lines.last().is_some_and(|line| line == &format!("Note: {note}")), "{lines:#?}");
+}
+
+fn ranks_that_make_no_sense_are_said_once() {
+    let mut wrong = command("ranks");
+    wrong.env("RANK", "2").env("WORLD_SIZE", "2");
+    let output = output(wrong);
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.starts_with("rank 0 0 of 1\nrank 0 0 of 1\n"), "{stdout}");
+    assert!(stdout.contains("Profiler Report"), "the only process prints: {stdout}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("warning: RANK is \"2\" and WORLD_SIZE \"2\""), "{stderr}");
+    let mut right = command("ranks");
+    right.env("RANK", "1").env("LOCAL_RANK", "0").env("WORLD_SIZE", "2");
+    let lines = lines(right);
+    assert_eq!(lines, ["rank 1 0 of 2"; 3], "and no report: the console is rank 0's");
+}

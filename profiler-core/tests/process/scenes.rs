@@ -1,0 +1,232 @@
+//! What the processes do.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use profiler_core::hook::{OpScope, OpStart};
+use profiler_core::report::{AdvancedReport, SimpleReport};
+use profiler_core::spliced::sink;
+use profiler_core::startup::process_startup;
+use profiler_core::{
+    Action, AdvancedProfiler, Profiler, ProfilerExt, Report, RunContext, SimpleProfiler, Stage,
+    TensorProfiler, activate, profile, profile_dynamic,
+};
+
+/// As a slow shared library: runs before this crate's constructor, and before `main`.
+extern "C" fn slow_start() {
+    // SAFETY: the name ends in a zero; libc may be used in constructors.
+    if !unsafe { libc::getenv(c"MLPROF_TEST_SLOW_START".as_ptr()) }.is_null() {
+        // SAFETY: it only sleeps.
+        unsafe { libc::usleep(200_000) };
+    }
+}
+
+// SAFETY: a function of the C calling convention in the list of those that run before `main`;
+// the number puts it before those without one.
+#[used]
+#[unsafe(link_section = ".init_array.00050")]
+static SLOW_START: extern "C" fn() = slow_start;
+
+pub fn play(scene: &str) {
+    match scene {
+        "stages" => stages(),
+        "advanced" => advanced(),
+        "worker first" => worker_first(),
+        "forked" => forked(),
+        "forks while others work" => forks_while_others_work(),
+        "too many files" => too_many_files(),
+        "ranks" => ranks(),
+        "of a run" => of_a_run(),
+        other => panic!("no scene {other:?}"),
+    }
+}
+
+fn print(report: SimpleReport) {
+    let json = serde_json::to_string(&report).expect("a report is JSON");
+    println!("{json}");
+}
+
+fn stages() {
+    assert_eq!(process_startup(), None, "before the first action");
+    let profiler = SimpleProfiler::new();
+    // Reports before the first action calibrate, which is no action of the program.
+    assert!(profiler.snapshot().header.startup.is_none());
+    assert_eq!(process_startup(), None, "a calibration is no action");
+    std::thread::sleep(Duration::from_millis(100));
+    drop(profiler.profile("before_any_stage"));
+    let startup = process_startup().expect("known");
+    profiler.setup(Stage::Fit, &RunContext::default());
+    drop(profiler.profile("training_step"));
+    let other = SimpleProfiler::new();
+    drop(other.profile("other"));
+    print(profiler.snapshot());
+    print(other.snapshot());
+    println!("{}", serde_json::to_string(&profiler.summary()).expect("text"));
+    let detailed = profiler.detailed();
+    println!("{}", serde_json::to_string(&detailed.summary()).expect("text"));
+    detailed.teardown(Some(Stage::Fit));
+    detailed.setup(Stage::Test, &RunContext::default());
+    drop(detailed.profile("test_step"));
+    print(detailed.snapshot());
+    assert_eq!(process_startup(), Some(startup), "it stays what it was");
+}
+
+fn advanced() {
+    let profiler = AdvancedProfiler::new();
+    profiler.setup(Stage::Fit, &RunContext::default());
+    profiler.setup(Stage::SanityCheck, &RunContext::default());
+    drop(profiler.profile("validation_step"));
+    profiler.teardown(Some(Stage::SanityCheck));
+    let Some(Report::Advanced(report)) = profiler.report() else { panic!("no report") };
+    let report: AdvancedReport = report;
+    println!("{}", serde_json::to_string(&report).expect("a report is JSON"));
+    print!("{}", profiler.summary());
+}
+
+fn worker_first() {
+    let profiler = SimpleProfiler::new();
+    std::thread::scope(|scope| scope.spawn(|| drop(profiler.profile("load"))).join())
+        .expect("no panic");
+    let startup = process_startup().expect("it has ended");
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(profiler.snapshot().header.startup.is_none(), "no action on the main thread yet");
+    drop(profiler.profile("train"));
+    let report = profiler.snapshot();
+    let shown = report.header.startup.expect("the first report of the main thread");
+    assert_eq!(shown.total_seconds, startup.total.as_secs_f64(), "until the worker's action");
+    print(report);
+}
+
+fn forked() {
+    drop(SimpleProfiler::new()); // some work before the fork, but no action
+    std::thread::sleep(Duration::from_millis(50)); // more than a tick of the kernel
+    // SAFETY: the process has one thread.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        let profiler = SimpleProfiler::new();
+        drop(profiler.profile("in_the_child"));
+        assert_eq!(process_startup(), None);
+        print(profiler.snapshot());
+        return;
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's asserts held");
+    // After an action a child has the parent's memory, but not the parent's start.
+    let profiler = SimpleProfiler::new();
+    drop(profiler.profile("in_the_parent"));
+    assert!(process_startup().is_some());
+    // SAFETY: as above.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        assert_eq!(process_startup(), None);
+        std::process::exit(0);
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the second child's assert held");
+}
+
+/// Activates, records, steps, and reports, as a training does.
+fn train(directory: &Path, name: &str) {
+    let simple = SimpleProfiler::new().dirpath(directory).filename(name);
+    let advanced = AdvancedProfiler::new().dirpath(directory).filename(name);
+    let tensor = TensorProfiler::new().profile_memory(true).dirpath(directory).filename(name);
+    let profilers: [Arc<dyn Profiler>; 3] =
+        [Arc::new(simple), Arc::new(advanced), Arc::new(tensor)];
+    for profiler in profilers {
+        profiler.setup(Stage::Fit, &RunContext::default());
+        let active = activate(profiler.clone());
+        for step in 0..6 {
+            let _batch = profile!("run_training_batch");
+            let op = Action::op(if step % 2 == 0 { "an::op" } else { "another::op" });
+            let op = OpScope::open(&OpStart::new(op));
+            drop(profile_dynamic!(format!("{name} {step}")));
+            op.into_iter().for_each(OpScope::close);
+            profiler.step();
+        }
+        drop(active);
+        assert!(!profiler.summary().is_empty());
+        assert!(profiler.report().is_some());
+        profiler.describe();
+    }
+}
+
+/// Each child does the same as the threads that were at it when it was made.
+fn forks_while_others_work() {
+    const CHILDREN: usize = 150;
+    /// Rather than for ever.
+    const SECONDS: u32 = 20;
+    let directory = tempfile::tempdir().expect("a folder");
+    let is_over = AtomicBool::new(false);
+    let mut hung = 0;
+    std::thread::scope(|threads| {
+        for number in 0..3 {
+            let (directory, is_over) = (directory.path(), &is_over);
+            threads.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    train(directory, &format!("thread-{number}"));
+                }
+            });
+        }
+        for child in 0..CHILDREN {
+            // SAFETY: the child uses what this crate keeps free for it, and ends.
+            let process = unsafe { libc::fork() };
+            assert!(process >= 0, "fork");
+            if process == 0 {
+                // SAFETY: as above; the alarm ends it by SIGALRM.
+                unsafe { libc::alarm(SECONDS) };
+                train(directory.path(), &format!("child-{child}"));
+                // SAFETY: without the parent's exit handlers.
+                unsafe { libc::_exit(0) };
+            }
+            let mut status = 0;
+            // SAFETY: waits for the child that was just made.
+            assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+            hung += usize::from(libc::WIFSIGNALED(status));
+            assert!(libc::WIFSIGNALED(status) || status == 0, "{status}");
+            if hung >= 3 {
+                break; // that is enough to know
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    println!("{hung} children hung");
+}
+
+fn too_many_files() {
+    let profiler = SimpleProfiler::new().measure_io();
+    let limit = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
+    // SAFETY: `limit` is valid for reading.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    for _ in 0..3 {
+        drop(profiler.profile("step"));
+    }
+    print(profiler.snapshot());
+    print!("{}", profiler.summary());
+}
+
+fn ranks() {
+    for _ in 0..3 {
+        let run = RunContext::from_environment();
+        println!("rank {} {} of {}", run.rank, run.local_rank, run.world_size);
+    }
+    let profiler = SimpleProfiler::new();
+    drop(profiler.profile("step"));
+    profiler.describe();
+}
+
+/// As a program that `mlprof run` has built, whose runtime library has found this copy of the crate.
+fn of_a_run() {
+    static WANTED: AtomicU32 = AtomicU32::new(0);
+    (sink().begin)(&WANTED);
+    let who = std::env::var("MLPROF_TEST_WHO").expect("a name");
+    // Both are there at the same time.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(profile_dynamic!(format!("of {who}")));
+    println!("{}", std::process::id());
+}
