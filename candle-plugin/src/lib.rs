@@ -3,7 +3,7 @@
 //!
 //! # With the trainer
 //!
-//! candle has no trainer; [`profiler_core::train`] has one. Write a [`TrainModule`] with a
+//! candle has no trainer; [`profiler_train`] has one. Write a [`TrainModule`] with a
 //! [`CandleOptimizer`], and every part of the training is measured:
 //!
 //! ```
@@ -100,7 +100,7 @@ pub use profiler_core::tracing_layer::{self, ProfilerLayer};
 pub use transfer::ToDevice;
 
 #[cfg(doc)]
-use profiler_core::train::TrainModule;
+use profiler_train::TrainModule;
 
 /// What a program that profiles its candle code usually needs; [`profiler_core::prelude`] is part
 /// of it.
@@ -113,8 +113,8 @@ pub mod prelude {
         seed_device, seeded_var_builder, vars_by_name,
     };
     pub use profiler_core::prelude::*;
-    pub use profiler_core::train::Result as TrainResult;
-    pub use profiler_core::train::{
+    pub use profiler_train::Result as TrainResult;
+    pub use profiler_train::{
         Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
         TrainOptimizer, Trainer, TrainerState, loader_fn,
     };

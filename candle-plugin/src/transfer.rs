@@ -3,7 +3,7 @@
 use candle_core::{Device, Result, Tensor};
 
 /// Moves everything in a batch to a device: what a module's
-/// [`transfer_batch_to_device`](profiler_core::train::TrainModule::transfer_batch_to_device) calls.
+/// [`transfer_batch_to_device`](profiler_train::TrainModule::transfer_batch_to_device) calls.
 ///
 /// For tensors and for tuples, vectors and options of such; implement it for a batch of
 /// your own by its parts. What is there already is not copied.

@@ -20,9 +20,7 @@ impl TrainModule for Learner {
     type Batch = Points;
     type Optimizer = CandleOptimizer<SGD>;
 
-    fn configure_optimizers(
-        &mut self,
-    ) -> profiler_core::train::Result<Optimizers<Self::Optimizer>> {
+    fn configure_optimizers(&mut self) -> profiler_train::Result<Optimizers<Self::Optimizer>> {
         Ok(CandleOptimizer::new(vars_by_name(&self.0.vars), 0.5)?.into())
     }
 
@@ -30,7 +28,7 @@ impl TrainModule for Learner {
         &mut self,
         batch: &Points,
         _: &mut TrainerState,
-    ) -> profiler_core::train::Result<Tensor> {
+    ) -> profiler_train::Result<Tensor> {
         let _scope = profile!("loss");
         Ok(self.0.loss(batch)?)
     }

@@ -36,7 +36,7 @@
 //! | write a hook for a framework's ops | the module [`hook`] |
 //! | measure functions and ops that nobody instrumented | the command `mlprof run`, see [`spliced`] |
 //! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
-//! | have a profiled training loop | the feature `train`: `train::Trainer`, through a framework's plugin |
+//! | have a profiled training loop | the crate `profiler-train`, through a framework's plugin |
 
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -72,8 +72,6 @@ pub mod tensor;
 pub mod trace;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
-#[cfg(feature = "train")]
-pub mod train;
 
 pub use activate::activate;
 #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! The names of what is measured in loops of one's own, in one place.
 //!
-//! What the trainer measures is listed in [`profiler_core::train`]; modules are
+//! What the trainer measures is listed in [`profiler_train`]; modules are
 //! `[module]{type}: {path}`, see [`ProfileModule`](crate::ProfileModule).
 
 pub use profiler_core::names::{

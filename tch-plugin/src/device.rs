@@ -23,7 +23,7 @@ pub fn synchronize(device: Device) {
 /// options of such.
 ///
 /// What
-/// [`TrainModule::transfer_batch_to_device`](profiler_core::train::TrainModule::transfer_batch_to_device)
+/// [`TrainModule::transfer_batch_to_device`](profiler_train::TrainModule::transfer_batch_to_device)
 /// usually does:
 ///
 /// ```

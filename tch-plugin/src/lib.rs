@@ -78,13 +78,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The report has a row for everything that the trainer does (see [`profiler_core::train`]), one
+//! The report has a row for everything that the trainer does (see [`profiler_train`]), one
 //! for each forward of a layer that is [`profiled`](ProfileModule), and one for whatever else the
 //! program opens with [`profile!`](profiler_core::profile!) or `#[profile]`.
 //!
 //! | to | use |
 //! |---|---|
-//! | train under the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](profiler_core::train::DataLoader) |
+//! | train under the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](profiler_train::DataLoader) |
 //! | measure a loop of one's own | [`ProfileOptimizer`], [`ProfiledBackward`], [`Session`](profiler_core::Session) |
 //! | see the layers of a model | [`ProfileModule`], [`ProfileModuleT`], [`ProfileRnn`] |
 //! | move batches to a device | [`MoveTo`] |
@@ -137,8 +137,8 @@ pub mod prelude {
         ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader,
     };
     pub use profiler_core::prelude::*;
-    pub use profiler_core::train::Result as TrainResult;
-    pub use profiler_core::train::{
+    pub use profiler_train::Result as TrainResult;
+    pub use profiler_train::{
         Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
         TrainOptimizer, Trainer, TrainerState, loader_fn,
     };

@@ -1,12 +1,12 @@
 //! Batches out of tensors.
 
-use profiler_core::train::{DataLoader, EpochContext, Result};
+use profiler_train::{DataLoader, EpochContext, Result};
 use tch::{TchError, Tensor};
 
 use crate::ops::label_input;
 
 /// Gives inputs and targets batch by batch along their first dimension, as `(Tensor, Tensor)`, for
-/// a [`Trainer`](profiler_core::train::Trainer). The last batch may be smaller.
+/// a [`Trainer`](profiler_train::Trainer). The last batch may be smaller.
 ///
 /// What [`tch::data::Iter2`] is for one pass over the data; the trainer makes many. Tensors cannot
 /// be cloned, so a `Vec` of batches is no loader.
@@ -119,7 +119,7 @@ impl DataLoader<(Tensor, Tensor)> for TensorLoader {
 mod tests {
     use super::*;
     use profiler_core::RunContext;
-    use profiler_core::train::{Optimizers, TrainModule, Trainer, TrainerState};
+    use profiler_train::{Optimizers, TrainModule, Trainer, TrainerState};
     use tch::kind::{FLOAT_CPU, INT64_CPU};
 
     fn numbered(items: i64, batch_size: usize) -> TensorLoader {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use profiler_core::train::{Result, TrainOptimizer};
+use profiler_train::{Result, TrainOptimizer};
 use tch::nn::{OptimizerConfig, VarStore, Variables};
 use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
 
@@ -13,7 +13,7 @@ use crate::ops;
 /// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
 const CLIPPING_EPSILON: f64 = 1e-6;
 
-/// An optimizer of tch for a [`Trainer`](profiler_core::train::Trainer).
+/// An optimizer of tch for a [`Trainer`](profiler_train::Trainer).
 ///
 /// Made of the same [configurations](tch::nn::OptimizerConfig) as [`tch::nn::Optimizer`], and the
 /// same underneath: `nn::Adam::default().build(&vs, 1e-3)?` becomes

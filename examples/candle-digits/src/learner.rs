@@ -5,7 +5,7 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{AdamW, ParamsAdamW, VarMap};
 use candle_plugin::prelude::*;
-use profiler_core::train::Result;
+use profiler_train::Result;
 
 use crate::data::Batch;
 use crate::net::DigitNet;

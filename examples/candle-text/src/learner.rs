@@ -6,7 +6,7 @@ use candle_core::{D, DType, Device, IndexOp, Module, Tensor};
 use candle_nn::{AdamW, ParamsAdamW, VarMap, loss::cross_entropy, ops::softmax};
 use candle_plugin::prelude::*;
 use profiler_core::profile;
-use profiler_core::train::{EpochContext, Result};
+use profiler_train::{EpochContext, Result};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rand_distr::Distribution;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_digits::Batch;
 use digits::{Batches, Digit, SIDE, SplitMix};
-use profiler_core::train::{EpochContext, Result};
+use profiler_train::{EpochContext, Result};
 
 use crate::background::BatchSource;
 

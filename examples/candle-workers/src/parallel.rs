@@ -5,7 +5,7 @@ use candle_digits::{Batch, DigitNet};
 use candle_nn::{AdamW, ParamsAdamW, VarMap};
 use candle_plugin::prelude::*;
 use profiler_core::profile;
-use profiler_core::train::Result;
+use profiler_train::Result;
 
 use crate::process_group::ProcessGroup;
 

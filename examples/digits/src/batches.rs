@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use profiler_core::train::{DataLoader, EpochContext, Result};
+use profiler_train::{DataLoader, EpochContext, Result};
 
 use crate::data::Digit;
 use crate::random::SplitMix;

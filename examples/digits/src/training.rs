@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use profiler_core::Profiler;
-use profiler_core::train::{DataLoader, EvaluationOutcome, TrainModule, Trainer};
+use profiler_train::{DataLoader, EvaluationOutcome, TrainModule, Trainer};
 
 use crate::options::{Options, TrainerOptions};
 use crate::program::{LossCurve, Measured, refuse_early_end};

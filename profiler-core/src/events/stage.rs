@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// What a trainer is doing. Each stage has a report of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Stage {
     /// Training, with the validation that belongs to it.
     Fit,

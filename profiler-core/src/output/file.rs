@@ -94,8 +94,11 @@ fn is_written_in_place(path: &Path) -> bool {
 /// Has `write` write a file of its own to the path that it is given, which ends in the name that the
 /// file gets when it is whole. For those who cannot write to what is open; nothing else that they
 /// leave beside it is kept.
-#[cfg(feature = "train")]
-pub(crate) fn write_whole_at<E: From<io::Error>>(
+///
+/// # Errors
+///
+/// Those of `write`, and if the file cannot get its name; there is then the one that was there before.
+pub fn write_whole_at<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {

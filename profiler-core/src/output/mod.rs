@@ -23,8 +23,7 @@ pub(crate) use claim::ClaimedName;
 use console::Console;
 pub use console::say;
 pub(crate) use file::write_whole;
-#[cfg(feature = "train")]
-pub(crate) use file::write_whole_at;
+pub use file::write_whole_at;
 pub(crate) use missing::tell_missing;
 pub use temporary::{TemporaryFolder, is_temporary};
 

@@ -13,8 +13,8 @@ use candle_text::text::{Vocabulary, tale};
 use candle_text::transformer::Config;
 use clap::Parser;
 use command_line::{ProfilerOptions, run};
-use profiler_core::train::{FitOutcome, Result, StopReason};
 use profiler_core::{RunContext, Session, Stage};
+use profiler_train::{FitOutcome, Result, StopReason};
 
 const PROGRAM: &str = "char-transformer";
 const CONTEXT: usize = 32;

@@ -14,8 +14,8 @@ use candle_transformers::models::bert::{BertModel, Config};
 use clap::Parser;
 use command_line::{ProfilerOptions, run};
 use profiler_core::report::advanced::CallTreeNode;
-use profiler_core::train::Result;
 use profiler_core::{ActionKind, Report, RunContext, Session, Stage};
+use profiler_train::Result;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
 

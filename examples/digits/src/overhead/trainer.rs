@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use profiler_core::Profiler;
-use profiler_core::train::{DataLoader, EpochContext, Result as HookResult, TrainModule, Trainer};
+use profiler_train::{DataLoader, EpochContext, Result as HookResult, TrainModule, Trainer};
 
 use super::Clock;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::Place;
 use super::outcome::StopReason;
-use crate::{Profiler, RunContext, Stage};
+use profiler_core::{Profiler, RunContext, Stage};
 
 /// Where a run is, and what it has found so far: passed to every hook.
 pub struct TrainerState {

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
 use profiler_core::report::SimpleReport;
-use profiler_core::train::{
+use profiler_core::{Action, NeverStarted, Profiler, Report, SimpleProfiler, Stage};
+use profiler_train::{
     LrInterval, Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState,
 };
-use profiler_core::{Action, NeverStarted, Profiler, Report, SimpleProfiler, Stage};
 
 /// The weight and its gradient, shared by the module and its optimizer as tensors are.
 #[derive(Clone, Default)]

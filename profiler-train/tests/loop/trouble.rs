@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use profiler_core::train::{Callback, EpochContext, Result, StopReason, TrainError, TrainerState};
+use profiler_train::{Callback, EpochContext, Result, StopReason, TrainError, TrainerState};
 
 use crate::toy::{Triple, Trouble, Watched, inputs, trainer};
 
@@ -127,7 +127,7 @@ fn empty_data_is_an_error_and_a_limit_of_zero_is_a_wish() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused_before_anything_runs() {
-    let refused = |trainer: profiler_core::train::Trainer| {
+    let refused = |trainer: profiler_train::Trainer| {
         let mut trainer = trainer;
         let mut triple = Triple::default();
         let error = trainer.fit(&mut triple, &inputs(3), Some(&inputs(3))).expect_err("refused");
@@ -152,11 +152,7 @@ impl Callback for Faulty {
 struct Witness(std::sync::Arc<std::sync::Mutex<Option<String>>>);
 
 impl Callback for Witness {
-    fn on_exception(
-        &mut self,
-        _trainer: &mut TrainerState,
-        error: &profiler_core::train::BoxError,
-    ) {
+    fn on_exception(&mut self, _trainer: &mut TrainerState, error: &profiler_train::BoxError) {
         *self.0.lock().expect("witness") = Some(error.to_string());
     }
 }

@@ -1,7 +1,7 @@
 //! What the loop does to the numbers.
 
-use profiler_core::train::{LrInterval, StopReason};
 use profiler_core::{AdvancedProfiler, IntoProfiler, Profiler};
+use profiler_train::{LrInterval, StopReason};
 use std::sync::Arc;
 
 use crate::toy::{Triple, inputs, trainer};

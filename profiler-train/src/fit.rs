@@ -8,8 +8,8 @@ use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::outcome::{FitOutcome, StopReason};
 use super::run::Run;
 use super::state::TrainerState;
-use crate::output::say;
-use crate::{ProfilerExt, Stage};
+use profiler_core::output::say;
+use profiler_core::{ProfilerExt, Stage};
 
 /// The data of a fit.
 pub(super) struct FitData<'data, Batch> {

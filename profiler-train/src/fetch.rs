@@ -4,7 +4,7 @@ use super::actions::{LoaderActions, loader_name};
 use super::error::{BoxError, Result, TrainError};
 use super::limit::Limit;
 use super::state::TrainerState;
-use crate::{Profiler, ProfilerExt};
+use profiler_core::{Profiler, ProfilerExt};
 
 type BatchIterator<'loader, Batch> = Box<dyn Iterator<Item = Result<Batch>> + 'loader>;
 

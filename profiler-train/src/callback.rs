@@ -9,7 +9,7 @@ use super::state::TrainerState;
 /// Every hook of every callback is measured as `[Callback]{name}.{hook}`, the empty ones, too.
 ///
 /// ```
-/// use profiler_core::train::{Callback, Result, TrainerState};
+/// use profiler_train::{Callback, Result, TrainerState};
 ///
 /// /// Ends training when the validation loss has not become lower for `patience` epochs.
 /// struct EarlyStopping { best: f64, waited: usize, patience: usize }
@@ -32,7 +32,7 @@ use super::state::TrainerState;
 pub trait Callback {
     /// Its name in reports; the name of its type by default.
     fn name(&self) -> String {
-        crate::events::names::short_type_name::<Self>().to_owned()
+        profiler_core::names::short_type_name::<Self>().to_owned()
     }
 
     /// The sanity check begins.

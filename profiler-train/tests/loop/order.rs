@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use profiler_core::train::{Callback, LrInterval};
+use profiler_train::{Callback, LrInterval};
 
 use crate::toy::{Transcript, Triple, inputs, trainer};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::Stage;
+use profiler_core::Stage;
 
 /// Any error of the user's code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

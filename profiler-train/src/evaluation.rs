@@ -7,8 +7,8 @@ use super::loader::DataLoader;
 use super::module::TrainModule;
 use super::outcome::{EvaluationOutcome, StopReason};
 use super::run::{Run, failed_in};
-use crate::output::say;
-use crate::{ProfilerExt, Stage};
+use profiler_core::output::say;
+use profiler_core::{ProfilerExt, Stage};
 
 /// Calls the hook of the stage that is running: the validation hook, unless it is a test or a
 /// prediction.

@@ -3,8 +3,8 @@
 use super::error::TrainError;
 use super::module::TrainModule;
 use super::run::Run;
-use crate::ProfilerExt;
-use crate::output::write_whole_at;
+use profiler_core::ProfilerExt;
+use profiler_core::output::write_whole_at;
 
 impl<M: TrainModule> Run<'_, M> {
     /// Saves the module after an epoch, on rank 0, if there is a directory for it.
@@ -31,7 +31,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::train::error::Result;
+    use crate::error::Result;
 
     #[test]
     fn a_failed_checkpoint_leaves_the_earlier_one() {

@@ -1,8 +1,8 @@
 //! The actions of a run, interned before its loop: there it carries 4-byte handles only.
 
 use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
-use crate::events::names::{self, hook};
-use crate::{Action, Stage};
+use profiler_core::names::{self, hook};
+use profiler_core::{Action, Stage};
 
 /// The strategy's name: one process, one device. Several processes are each one of these.
 const STRATEGY: &str = "SingleDeviceStrategy";

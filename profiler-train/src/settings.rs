@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::limit::{Interval, Limit};
-use crate::Interrupt;
+use profiler_core::Interrupt;
 
 /// How many epochs are run if neither epochs nor steps are limited, as in Lightning.
 const DEFAULT_MAX_EPOCHS: usize = 1000;

@@ -4,7 +4,7 @@ use super::error::TrainError;
 use super::module::{LossOf, TrainModule};
 use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::run::{Run, failed_in};
-use crate::ProfilerExt;
+use profiler_core::ProfilerExt;
 
 /// Where a batch stands among those whose gradients are accumulated.
 #[derive(Clone, Copy)]

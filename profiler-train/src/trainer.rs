@@ -15,8 +15,8 @@ use super::progress::ProgressBar;
 use super::run::{Listener, Run};
 use super::settings::Settings;
 use super::state::TrainerState;
-use crate::events::names::short_type_name;
-use crate::{
+use profiler_core::names::short_type_name;
+use profiler_core::{
     Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Session, Stage,
     UnknownProfiler,
 };
@@ -194,7 +194,7 @@ impl Trainer {
     /// process, as without a profiler, after the report. With [`Interrupt::Return`], which needs no
     /// profiler, it ends the stage after the running batch, with a checkpoint;
     /// [`fit`](Self::fit) then returns [`StopReason::Interrupted`](super::StopReason::Interrupted),
-    /// and the program goes on. See the module [`interrupt`](crate::interrupt).
+    /// and the program goes on. See the module [`interrupt`](profiler_core::interrupt).
     #[must_use]
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.settings.interrupt = interrupt;

@@ -76,7 +76,7 @@ macro_rules! plain_methods {
         /// # Errors
         ///
         /// Whatever is returned ends the stage, after its report.
-        fn $name(&mut self, trainer: &mut $crate::train::TrainerState) -> $crate::train::Result<()> {
+        fn $name(&mut self, trainer: &mut $crate::TrainerState) -> $crate::Result<()> {
             let _ = trainer;
             Ok(())
         }

@@ -13,7 +13,7 @@ pub enum StopReason {
     /// [`TrainerState::stop`](super::TrainerState::stop) was called, with this reason.
     Asked(String),
     /// Ctrl-C, or a request to terminate, with
-    /// [`Interrupt::Return`](crate::Interrupt::Return).
+    /// [`Interrupt::Return`](profiler_core::Interrupt::Return).
     Interrupted,
     /// `limit_train_batches` is 0.
     Skipped,
@@ -56,7 +56,7 @@ pub struct EvaluationOutcome {
     /// Batches that were run.
     pub batches: usize,
     /// Whether it was ended early from outside: only with
-    /// [`Interrupt::Return`](crate::Interrupt::Return).
+    /// [`Interrupt::Return`](profiler_core::Interrupt::Return).
     pub is_interrupted: bool,
     /// The means of what was [logged](super::TrainerState::log), by name.
     pub metrics: BTreeMap<String, f64>,

@@ -3,14 +3,14 @@
 #![cfg(unix)]
 
 #[allow(dead_code)]
-#[path = "train/toy.rs"]
+#[path = "loop/toy.rs"]
 mod toy;
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output};
 
-use profiler_core::train::{Callback, Result, StopReason, TrainerState};
 use profiler_core::{Interrupt, SimpleProfiler};
+use profiler_train::{Callback, Result, StopReason, TrainerState};
 
 use crate::toy::{Triple, Watched, inputs, trainer};
 

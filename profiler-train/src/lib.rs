@@ -9,7 +9,7 @@
 //! "framework" is one number that learns to be 3:
 //!
 //! ```
-//! use profiler_core::train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
+//! use profiler_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
 //!
 //! struct Descent { weight: f64, gradient: f64, rate: f64 }
 //! impl TrainOptimizer for Descent {
@@ -55,7 +55,7 @@
 //! ```
 //!
 //! Everything that the loop measures can be had without it: `profiler.profile("optimizer_step")`
-//! in a loop of one's own, and a [`Session`](crate::Session) around it for the report.
+//! in a loop of one's own, and a [`Session`](profiler_core::Session) around it for the report.
 //!
 //! # What is measured, in this order
 //!

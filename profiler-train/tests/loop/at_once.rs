@@ -4,10 +4,8 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use profiler_core::train::{
-    DataLoader, EpochContext, Optimizers, Result, TrainModule, TrainerState,
-};
 use profiler_core::{bound, profile};
+use profiler_train::{DataLoader, EpochContext, Optimizers, Result, TrainModule, TrainerState};
 
 use crate::toy::{Descent, Triple, Watched, trainer};
 

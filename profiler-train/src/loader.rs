@@ -31,7 +31,7 @@ impl Default for EpochContext {
 /// and for closures from an [`EpochContext`] to an iterator, which may borrow what the closure does:
 ///
 /// ```
-/// use profiler_core::train::{DataLoader, EpochContext, Result};
+/// use profiler_train::{DataLoader, EpochContext, Result};
 ///
 /// fn numbers(data: &[usize]) -> impl DataLoader<usize> {
 ///     |context: &EpochContext| data.iter().copied().skip(context.epoch).map(Ok)
@@ -46,7 +46,7 @@ impl Default for EpochContext {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` gives no batches of type `{Batch}`",
     note = "a loader is a `Vec` of batches, a closure `|_: &EpochContext| …` that returns an iterator \
-            of `profiler_core::train::Result<{Batch}>`, or `loader_fn(|_| …)` for other errors"
+            of `profiler_train::Result<{Batch}>`, or `loader_fn(|_| …)` for other errors"
 )]
 pub trait DataLoader<Batch> {
     /// The batches of an epoch. Called once per epoch, measured as `train_dataloader`,
@@ -108,8 +108,8 @@ impl<Make: Fn(&EpochContext) -> Epoch, Epoch> MakeEpoch for Make {
 /// of candle's and tch's own data sets, for example.
 ///
 /// ```
-/// use profiler_core::train::loader_fn;
-/// # use profiler_core::train::DataLoader;
+/// use profiler_train::loader_fn;
+/// # use profiler_train::DataLoader;
 ///
 /// let lines = String::from("1\n2\n3");
 /// let loader = loader_fn(|_epoch| lines.lines().map(str::parse::<u64>));

@@ -1,6 +1,6 @@
 //! How often everything is called.
 
-use profiler_core::train::{DataLoader, EpochContext, LrInterval, Result};
+use profiler_train::{DataLoader, EpochContext, LrInterval, Result};
 
 use crate::toy::{Triple, Watched, inputs, trainer};
 
@@ -116,12 +116,9 @@ fn the_sanity_check_sees_no_more_than_validation_does() {
 #[test]
 fn validation_comes_at_its_interval() {
     for (interval, expected) in [
-        (profiler_core::train::Interval::from(3), vec![3, 6, 10, 13]),
-        (
-            profiler_core::train::Interval::from(0.25),
-            vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
-        ),
-        (profiler_core::train::Interval::from(1.0), vec![7, 14]),
+        (profiler_train::Interval::from(3), vec![3, 6, 10, 13]),
+        (profiler_train::Interval::from(0.25), vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]),
+        (profiler_train::Interval::from(1.0), vec![7, 14]),
     ] {
         let mut triple = Triple::default();
         let mut trainer =
@@ -167,7 +164,7 @@ fn max_steps_ends_in_the_middle_of_an_epoch() {
         .expect("a profiler");
     let outcome = trainer.fit(&mut Triple::default(), &inputs(7), None).expect("trained");
     assert_eq!((outcome.epochs, outcome.steps), (1, 10));
-    assert_eq!(outcome.stopped, profiler_core::train::StopReason::MaxSteps);
+    assert_eq!(outcome.stopped, profiler_train::StopReason::MaxSteps);
     assert_eq!(watched.calls(NEXT), 10);
     assert_eq!(watched.calls(&module("on_train_epoch_end")), 2);
 }

@@ -11,7 +11,7 @@ use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::outcome::StopReason;
 use super::settings::Settings;
 use super::state::TrainerState;
-use crate::{Profiler, ProfilerExt, Session};
+use profiler_core::{Profiler, ProfilerExt, Session};
 
 /// A callback and what is measured of it.
 pub(super) struct Listener<'run> {
@@ -137,7 +137,7 @@ impl<M: TrainModule> Run<'_, M> {
     fn call_listeners(
         &mut self,
         hook: &'static str,
-        action: impl Fn(&CallbackActions) -> crate::Action,
+        action: impl Fn(&CallbackActions) -> profiler_core::Action,
         call: impl Fn(&mut dyn Callback, &mut TrainerState) -> Result<()>,
     ) -> Result<(), TrainError> {
         for listener in &mut self.listeners {

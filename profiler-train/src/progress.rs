@@ -9,8 +9,8 @@ use indicatif::ProgressStyle;
 use super::callback::Callback;
 use super::error::{BoxError, Result};
 use super::state::TrainerState;
-use crate::Stage;
-use crate::output::say;
+use profiler_core::Stage;
+use profiler_core::output::say;
 
 /// Epoch, steps per second and loss: a bar on a terminal, a line per epoch elsewhere.
 ///
