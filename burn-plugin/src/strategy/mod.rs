@@ -183,6 +183,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
             next: Action::new(next),
             batch: None,
             stop: Some(self.stop.clone()),
+            installs_ops: false,
         }
     }
 }
