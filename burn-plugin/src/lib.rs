@@ -30,7 +30,9 @@
 //! weights, metrics and checkpoints come out equal. burn does not let anybody read one setting
 //! back: **`with_training_strategy` must come after `.profiler(…)`**. Before it, it is lost; a line on
 //! standard error says so where there is more than one device that it could have named. Simplest of
-//! all is to call `.profiler(…)` right after `SupervisedTraining::new`.
+//! all is to call `.profiler(…)` right after `SupervisedTraining::new`. Or the strategy itself is
+//! profiled, which loses nothing, wherever it is set:
+//! [`with_training_strategy(strategy.profiled("simple"))`](ProfileStrategy).
 //!
 //! | strategy | what is measured |
 //! |---|---|
@@ -133,6 +135,7 @@ pub use progress::ProfiledProgressLogger;
 pub use registration::{MetricTuple, TestMetricTuple, TestTextMetricTuple, TextMetricTuple};
 pub use renderer::ProfiledRenderer;
 pub use stop::INTERRUPTED;
+pub use strategy::ProfileStrategy;
 pub use test_model::TestModel;
 pub use training::{ProfileTraining, ProfiledTraining};
 
@@ -142,8 +145,8 @@ pub mod prelude {
     #[cfg(feature = "rl")]
     pub use crate::rl::ProfileRLStrategy;
     pub use crate::{
-        ProfileEvaluation, ProfileEvaluator, ProfileModule, ProfileTraining, ProfiledBackward,
-        ProfiledBatcher, profiled_loader,
+        ProfileEvaluation, ProfileEvaluator, ProfileModule, ProfileStrategy, ProfileTraining,
+        ProfiledBackward, ProfiledBatcher, profiled_loader,
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
