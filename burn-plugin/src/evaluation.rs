@@ -1,12 +1,11 @@
 //! `.profiler(…)` for an evaluation.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use burn::data::dataloader::DataLoader;
-use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
-use burn::tensor::Device;
+use burn::module::Module;
 use burn::train::logger::EvaluationProgressLogger;
 use burn::train::metric::{Adaptor, Metric, Numeric};
 use burn::train::renderer::MetricsRenderer;
@@ -15,19 +14,18 @@ use burn::train::{
     EvaluatorComponentTypesMarker, InferenceStep,
 };
 use profiler_core::{
-    Action, ActiveScope, Interest, Interrupt, IntoProfiler, Profiler, RunContext, Stage,
-    UnknownProfiler,
+    Action, Interrupt, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler,
 };
 
 use crate::actions;
 use crate::loader::LoaderHooks;
 use crate::metric::ProfiledMetric;
-use crate::ops;
 use crate::progress::ProfiledProgressLogger;
 use crate::registration::{TestBuilder, TestMetricTuple, TestTextMetricTuple};
 use crate::renderer::ProfiledRenderer;
 use crate::session::{OpenAction, begin_session};
 use crate::stop::StopSignal;
+use crate::test_model::TestModel;
 
 /// What burn asks of a model that it evaluates.
 pub trait ModelUnderTest: Module + InferenceStep + Display + 'static {}
@@ -45,6 +43,13 @@ pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
     /// renderers that are set *after* this call are measured on their own thread; those set before
     /// are not seen, nor is reading the tensors for them.
     ///
+    /// The builder gets a type of its own, and it has to: a burn builder takes metrics, a renderer and a
+    /// logger, which burn calls on another thread than the loop's, and the loop's thread calls nothing
+    /// but the loader and the model, whose type is part of the builder's. So nothing that burn's own
+    /// type can hold would see a step begin or end; a function that has to return burn's
+    /// [`EvaluatorBuilder`] or [`Evaluator`] is left as it is, and what it returned is profiled:
+    /// [`evaluator.profiled("simple").eval(…)`](ProfileEvaluator::profiled).
+    ///
     /// # Errors
     ///
     /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
@@ -55,7 +60,7 @@ pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
 
     /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`. With
     /// `None` it is the same type, so that a choice needs no second one:
-    /// `builder.profiled(is_profiled.then_some("simple"))`.
+    /// `builder.profiled(is_verbose.then_some("simple"))`.
     ///
     /// # Panics
     ///
@@ -66,6 +71,68 @@ pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
             Ok(builder) => builder,
             Err(error) => panic!("{error}"),
         }
+    }
+}
+
+/// Adds [`profiler`](Self::profiler) to burn's [`Evaluator`]: to one that was built without.
+pub trait ProfileEvaluator<M: ModelUnderTest>: Sized {
+    /// Profiles this evaluation, as [`ProfileEvaluation::profiler`] does, and needs nothing of how it
+    /// was built:
+    ///
+    /// ```no_run
+    /// # use burn::train::{Evaluator, EvaluatorBuilder, EvaluatorComponentTypesMarker as Marker};
+    /// # use burn::train::InferenceStep;
+    /// # use burn_plugin::{ModelUnderTest, prelude::*};
+    /// # use std::sync::Arc;
+    /// # use burn::data::dataloader::DataLoader;
+    /// fn evaluator<M: ModelUnderTest>(model: M) -> Evaluator<Marker<M>> {
+    ///     EvaluatorBuilder::new("/tmp/run").build(model) // burn's own, with burn's own types
+    /// }
+    ///
+    /// # fn test<M: ModelUnderTest>(
+    /// #     model: M,
+    /// #     loader: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
+    /// #     is_verbose: bool,
+    /// # ) {
+    /// evaluator(model).profiled(is_verbose.then_some("simple")).eval("test", loader);
+    /// # }
+    /// ```
+    ///
+    /// The model is in burn's hands already, so its step has no row `[InferenceStep]….test_step`: it is
+    /// what `run_test_batch` is, together with handing the outcome to the metrics. Metrics and the
+    /// renderer have rows only if they were wrapped by hand ([`ProfiledMetric`], [`ProfiledRenderer`]).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    fn profiler(self, profiler: impl IntoProfiler)
+    -> Result<ProfiledEvaluator<M>, UnknownProfiler>;
+
+    /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`.
+    ///
+    /// # Panics
+    ///
+    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is evaluated.
+    #[track_caller]
+    fn profiled(self, profiler: impl IntoProfiler) -> ProfiledEvaluator<M> {
+        match self.profiler(profiler) {
+            Ok(evaluator) => evaluator,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<M: ModelUnderTest> ProfileEvaluator<M> for Evaluator<EvaluatorComponentTypesMarker<M>> {
+    fn profiler(
+        self,
+        profiler: impl IntoProfiler,
+    ) -> Result<ProfiledEvaluator<M>, UnknownProfiler> {
+        Ok(ProfiledEvaluator {
+            evaluator: Built::AsBurnDoes(self),
+            profiler: profiler.into_profiler()?,
+            log_dir: None,
+            interrupt: Interrupt::Terminate,
+        })
     }
 }
 
@@ -162,8 +229,7 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
     /// As [`EvaluatorBuilder::build`].
     pub fn build(self, model: M) -> ProfiledEvaluator<M> {
         ProfiledEvaluator {
-            devices: model.devices(),
-            evaluator: self.builder.build(TestModel::new(model)),
+            evaluator: Built::WithSteps(self.builder.build(TestModel::new(model))),
             profiler: self.profiler,
             log_dir: self.log_dir,
             interrupt: self.interrupt,
@@ -171,11 +237,18 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
     }
 }
 
+/// burn's evaluator, which keeps its model to itself.
+enum Built<M: ModelUnderTest> {
+    /// With a model whose steps are measured.
+    WithSteps(Evaluator<EvaluatorComponentTypesMarker<TestModel<M>>>),
+    /// With the user's.
+    AsBurnDoes(Evaluator<EvaluatorComponentTypesMarker<M>>),
+}
+
 /// An [`Evaluator`] with a profiler.
 #[must_use = "an evaluation does nothing until it is run"]
 pub struct ProfiledEvaluator<M: ModelUnderTest> {
-    evaluator: Evaluator<EvaluatorComponentTypesMarker<TestModel<M>>>,
-    devices: Vec<Device>,
+    evaluator: Built<M>,
     profiler: Arc<dyn Profiler>,
     log_dir: Option<PathBuf>,
     interrupt: Interrupt,
@@ -184,6 +257,18 @@ pub struct ProfiledEvaluator<M: ModelUnderTest> {
 type TestLoader<M> = Arc<dyn DataLoader<<M as InferenceStep>::Input>>;
 
 impl<M: ModelUnderTest> ProfiledEvaluator<M> {
+    /// As [`ProfiledEvaluatorBuilder::log_dir`].
+    pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.log_dir = Some(directory.into());
+        self
+    }
+
+    /// As [`ProfiledEvaluatorBuilder::on_interrupt`].
+    pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
+        self
+    }
+
     /// As [`Evaluator::eval`], with the profiler's report at the end.
     pub fn eval<S: Display>(self, name: S, dataloader: TestLoader<M>) -> EvaluationResult {
         self.eval_all([(name, dataloader)])
@@ -202,7 +287,6 @@ impl<M: ModelUnderTest> ProfiledEvaluator<M> {
         if !self.profiler.is_enabled() && self.interrupt == Interrupt::Terminate {
             return self.evaluator.eval_all(splits);
         }
-        ops::install_all(&*self.profiler, &self.devices);
         let all = Action::new(actions::RUN_TEST_EVALUATION);
         let _all = OpenAction::start(&self.profiler, all);
         let hooks = LoaderHooks {
@@ -211,76 +295,21 @@ impl<M: ModelUnderTest> ProfiledEvaluator<M> {
             next: Action::new(actions::TEST_NEXT),
             batch: Some(Action::new(actions::RUN_TEST_BATCH)),
             stop: Some(stop),
+            installs_ops: true,
         };
         let splits = splits.into_iter().map(|(name, loader)| (name, hooks.clone().wrap(loader)));
         self.evaluator.eval_all(splits)
     }
 }
 
-/// A model whose steps are measured as `[InferenceStep]{Model}.test_step`; otherwise the model
-/// itself. Made by [`ProfiledEvaluatorBuilder::build`].
-#[derive(Debug, Clone)]
-pub struct TestModel<M> {
-    model: M,
-    step: Action,
-}
-
-impl<M> TestModel<M> {
-    fn new(model: M) -> Self {
-        Self { model, step: Action::new(&actions::inference_step::<M>("test_step")) }
-    }
-
-    fn map_model(self, change: impl FnOnce(M) -> M) -> Self {
-        Self { model: change(self.model), step: self.step }
-    }
-}
-
-impl<M: InferenceStep> InferenceStep for TestModel<M> {
-    type Input = M::Input;
-    type Output = M::Output;
-
-    fn step(&self, item: Self::Input) -> Self::Output {
-        let _scope = ActiveScope::open(|| self.step, Interest::ACTIONS);
-        self.model.step(item)
-    }
-}
-
-impl<M: Display> Display for TestModel<M> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.model.fmt(formatter)
-    }
-}
-
-impl<M: Module> Module for TestModel<M> {
-    fn collect_devices(&self, devices: Devices) -> Devices {
-        self.model.collect_devices(devices)
-    }
-
-    fn fork(self, device: &Device) -> Self {
-        self.map_model(|model| model.fork(device))
-    }
-
-    fn to_device(self, device: &Device) -> Self {
-        self.map_model(|model| model.to_device(device))
-    }
-
-    fn train(self) -> Self {
-        self.map_model(Module::train)
-    }
-
-    fn valid(&self) -> Self {
-        Self { model: self.model.valid(), step: self.step }
-    }
-
-    fn materialize(self) -> Self {
-        self.map_model(Module::materialize)
-    }
-
-    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
-        self.model.visit(visitor);
-    }
-
-    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
-        self.map_model(|model| model.map(mapper))
+impl<M: ModelUnderTest> Built<M> {
+    fn eval_all<S: Display>(
+        self,
+        splits: impl IntoIterator<Item = (S, TestLoader<M>)>,
+    ) -> EvaluationResult {
+        match self {
+            Self::WithSteps(evaluator) => evaluator.eval_all(splits),
+            Self::AsBurnDoes(evaluator) => evaluator.eval_all(splits),
+        }
     }
 }

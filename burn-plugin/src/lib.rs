@@ -19,7 +19,8 @@
 //!
 //! `.profiler(…)?` returns an error for a name that is none. In a function that returns `()`, or
 //! burn's own `SupervisedTraining`, write [`.profiled("simple")`](ProfileTraining::profiled): a wrong
-//! name is a panic before anything is trained, and the type stays burn's.
+//! name is a panic before anything is trained, and the type stays burn's. Where burn's own `Evaluator`
+//! is returned, what it returned is profiled: [`evaluator.profiled("simple")`](ProfileEvaluator).
 //!
 //! Supported and tested: burn 0.22 (0.22.1).
 //!
@@ -29,7 +30,9 @@
 //! weights, metrics and checkpoints come out equal. burn does not let anybody read one setting
 //! back: **`with_training_strategy` must come after `.profiler(…)`**. Before it, it is lost; a line on
 //! standard error says so where there is more than one device that it could have named. Simplest of
-//! all is to call `.profiler(…)` right after `SupervisedTraining::new`.
+//! all is to call `.profiler(…)` right after `SupervisedTraining::new`. Or the strategy itself is
+//! profiled, which loses nothing, wherever it is set:
+//! [`with_training_strategy(strategy.profiled("simple"))`](ProfileStrategy).
 //!
 //! | strategy | what is measured |
 //! |---|---|
@@ -76,25 +79,27 @@
 //!
 //! # burn's feature `tracing`
 //!
-//! Its spans are seen through [`profiler_core`]'s `ProfilerLayer` (feature `tracing` of that crate),
-//! installed before `launch` and beside `.with_application_logger(None)`, as burn's own logger else
-//! wants to be the subscriber. They are of level `TRACE` and tell of data that is moved
-//! (`float_from_data`, `float_into_data`, `float_to_device`, on CubeCL also `into_contiguous`), not of
-//! ops: those come as said above.
+//! With this crate's feature `tracing`, beside burn's own, burn's spans are rows, once
+//! [`profiler_core`]'s `ProfilerLayer` is part of a subscriber that is installed before `launch`. (burn's
+//! own logger then finds its place taken, and `experiment.log` stays empty; where burn's comes first,
+//! installing another one fails.) They tell of data that is moved, not of ops: those come as
+//! said above. On flex there are:
+//!
+//! | span | what it is |
+//! |---|---|
+//! | `float_from_data` | making a tensor of a batch, on a device with gradients (not in validation) |
+//! | `float_to_device` | moving a parameter of the model to the device of the training |
+//! | `float_into_data` | reading a tensor with gradients; asynchronous, so it counts once to be polled and once to be dropped |
+//! | `block_on` | waiting for the value of any tensor, by a metric on its thread, too |
+//!
+//! For the Advanced and the Tensor profiler they are functions; `ProfilerLayer::new().as_actions()`
+//! shows them to the Simple one. CubeCL devices have more (`into_contiguous`, launches), which were not
+//! tried here.
 //!
 //! # Reinforcement learning
 //!
-//! burn's `RLTraining` has no `.profiler(…)`. Its loop runs environments and the agent on threads of
-//! its own, inside one function of burn's that takes no loader and tells nobody of its steps: there
-//! is nothing to put a measured part in the place of. What the agent itself says can be measured
-//! (`backward_profiled`, `profiled` layers, `profile!`, and on CubeCL devices ops, after
-//! [`ops::install`]), within a session around the launch:
-//!
-//! ```ignore
-//! let session = Session::begin("simple", Stage::Fit, &RunContext::default());
-//! let result = training.launch(agent);
-//! drop(session); // the report
-//! ```
+//! With this crate's feature `rl`, beside burn's own, a strategy of burn's `RLTraining` is profiled:
+//! `training.with_learning_strategy(strategy.profiled("simple"))`, see the module `rl`.
 
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -111,16 +116,20 @@ mod processor;
 mod progress;
 mod registration;
 mod renderer;
+#[cfg(feature = "rl")]
+pub mod rl;
 mod screen;
 mod session;
 mod stop;
 mod strategy;
+mod test_model;
 mod training;
 
 pub use backward::ProfiledBackward;
 pub use batcher::ProfiledBatcher;
 pub use evaluation::{
-    ModelUnderTest, ProfileEvaluation, ProfiledEvaluator, ProfiledEvaluatorBuilder, TestModel,
+    ModelUnderTest, ProfileEvaluation, ProfileEvaluator, ProfiledEvaluator,
+    ProfiledEvaluatorBuilder,
 };
 pub use loader::profiled_loader;
 pub use metric::ProfiledMetric;
@@ -129,14 +138,18 @@ pub use progress::ProfiledProgressLogger;
 pub use registration::{MetricTuple, TestMetricTuple, TestTextMetricTuple, TextMetricTuple};
 pub use renderer::ProfiledRenderer;
 pub use stop::INTERRUPTED;
+pub use strategy::ProfileStrategy;
+pub use test_model::TestModel;
 pub use training::{ProfileTraining, ProfiledTraining};
 
 /// What a program that profiles its burn code usually needs; [`profiler_core::prelude`] is part of
 /// it.
 pub mod prelude {
+    #[cfg(feature = "rl")]
+    pub use crate::rl::ProfileRLStrategy;
     pub use crate::{
-        ProfileEvaluation, ProfileModule, ProfileTraining, ProfiledBackward, ProfiledBatcher,
-        profiled_loader,
+        ProfileEvaluation, ProfileEvaluator, ProfileModule, ProfileStrategy, ProfileTraining,
+        ProfiledBackward, ProfiledBatcher, profiled_loader,
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;

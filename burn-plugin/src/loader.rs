@@ -1,5 +1,6 @@
 //! Data loaders whose waiting time is measured.
 
+use std::slice;
 use std::sync::Arc;
 
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
@@ -7,6 +8,7 @@ use burn::data::dataset::DatasetError;
 use burn::tensor::Device;
 use profiler_core::{Action, Profiler, ProfilerExt};
 
+use crate::ops;
 use crate::stop::StopSignal;
 
 /// Wraps a data loader so that every `next` of its iterators is measured as `action`, the last
@@ -41,7 +43,14 @@ pub fn profiled_loader<O: 'static>(
     profiler: Arc<dyn Profiler>,
     action: impl Into<Action>,
 ) -> Arc<dyn DataLoader<O>> {
-    let hooks = LoaderHooks { profiler, iter: None, next: action.into(), batch: None, stop: None };
+    let hooks = LoaderHooks {
+        profiler,
+        iter: None,
+        next: action.into(),
+        batch: None,
+        stop: None,
+        installs_ops: false,
+    };
     hooks.wrap(loader)
 }
 
@@ -58,6 +67,9 @@ pub(crate) struct LoaderHooks {
     pub(crate) batch: Option<Action>,
     /// Asked before every `next`.
     pub(crate) stop: Option<StopSignal>,
+    /// Whether the device that the loop moves the loader to is the only thing that tells whose ops
+    /// are to be seen.
+    pub(crate) installs_ops: bool,
 }
 
 impl LoaderHooks {
@@ -83,6 +95,9 @@ impl<O: 'static> DataLoader<O> for ProfiledLoader<O> {
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<O>> {
+        if self.hooks.installs_ops {
+            ops::install_all(&*self.hooks.profiler, slice::from_ref(device));
+        }
         self.hooks.clone().wrap(self.loader.to_device(device))
     }
 

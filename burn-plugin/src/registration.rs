@@ -6,8 +6,9 @@ use burn::train::{
     EvaluatorComponentTypesMarker, InferenceStep, LearnerModel, TrainStep,
 };
 
-use crate::evaluation::{ModelUnderTest, TestModel};
+use crate::evaluation::ModelUnderTest;
 use crate::metric::ProfiledMetric;
+use crate::test_model::TestModel;
 use crate::training::ProfiledTraining;
 
 /// A tuple of one to six numeric metrics for a training.

@@ -39,3 +39,19 @@ impl Drop for OpenAction {
         let _ = self.profiler.stop(self.action);
     }
 }
+
+/// What runs while it lives belongs to no step, also if it panics.
+pub(crate) struct Pause(Arc<dyn Profiler>);
+
+impl Pause {
+    pub(crate) fn begin(profiler: &Arc<dyn Profiler>) -> Self {
+        profiler.pause();
+        Self(profiler.clone())
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.0.resume();
+    }
+}

@@ -29,11 +29,18 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     /// Profiles this training: with `"simple"`, `"advanced"`, a profiler of your own, or not at
     /// all (`"none"`, `None`).
     ///
-    /// **A training strategy must be set after this call**, because burn does not let anybody read it
-    /// back: [`with_training_strategy`](ProfiledTraining::with_training_strategy). One that was set
-    /// before is lost, and the training runs on the model's device; where there are several of its
-    /// kind, a line on standard error says so when the training starts. All other settings may come
-    /// before or after. Metrics and renderers that come after have rows of their own.
+    /// **A training strategy must be set after this call**:
+    /// [`with_training_strategy`](ProfiledTraining::with_training_strategy). What is lost if it was set
+    /// before is the strategy as a whole, the devices that it names or the loop that you wrote; burn's
+    /// loop on the model's device runs in its place. burn keeps a strategy in a private field, which
+    /// nothing reads but its `launch`, and drops the old one when another is set: so nobody can tell
+    /// whether there was one. Where there are several devices of the model's kind, and the loss would
+    /// show only in the time, a line on standard error says so when the training starts; on one device
+    /// nothing does. A strategy that is profiled itself, [`strategy.profiled("simple")`][profiled], stays, and
+    /// says so if another takes its place. All other settings may come before or after. Metrics and renderers that come after have
+    /// rows of their own.
+    ///
+    /// [profiled]: crate::ProfileStrategy::profiled
     ///
     /// Without a profiler, burn's own loop runs, untouched, with all settings.
     ///
@@ -58,8 +65,10 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     ///
     /// What is measured is a loop on the model's device. It takes the place of the training's
     /// strategy: one that is set before is lost, and one that is set after takes its place again,
-    /// which is said on standard error. Metrics and the renderer have no rows of their own, unless
-    /// they are wrapped by hand. Whoever needs more uses [`profiler`](Self::profiler).
+    /// which is said on standard error. Who has a strategy profiles it instead:
+    /// [`strategy.profiled("simple")`](crate::ProfileStrategy::profiled). Metrics and the renderer have no rows
+    /// of their own, unless they are wrapped by hand. Whoever needs more uses
+    /// [`profiler`](Self::profiler).
     ///
     /// # Panics
     ///
@@ -92,7 +101,7 @@ impl<M: LearnerModel> ProfileTraining<M> for SupervisedTraining<M> {
             return self;
         }
         let stop = StopSignal::new(Interrupt::Terminate).with_interrupter(self.interrupter());
-        let strategy = ProfiledStrategy::with_session(profiler, stop);
+        let strategy = ProfiledStrategy::with_session(None, profiler, stop);
         self.with_training_strategy(TrainingStrategy::Custom(Arc::new(strategy)))
     }
 }

@@ -7,13 +7,32 @@ mod common;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use burn::data::dataloader::DataLoaderBuilder;
+use burn::data::dataset::InMemDataset;
+use burn::tensor::Device;
+use burn::train::logger::TrainingProgressLogger;
 use burn::train::metric::LossMetric;
+use burn::train::renderer::CliMetricsRenderer;
+use burn::train::{ExecutionStrategy, MultiDeviceOptim};
 use burn_plugin::prelude::*;
-use common::{Recorder, alone, items, learner, loader, training_on};
+use common::{Items, Recorder, alone, items, learner, loader, training_on};
 
 const EPOCHS: usize = 2;
 /// With `training_on`'s 32 items to validate.
 const VALID: usize = 2;
+
+/// Both at the same time, each on a thread of its own.
+fn at_once(
+    counts: [usize; 2],
+    fit: impl Fn(usize, &Barrier) -> Arc<Recorder> + Sync,
+) -> [Arc<Recorder>; 2] {
+    let meet = Barrier::new(counts.len());
+    thread::scope(|threads| {
+        let (fit, meet) = (&fit, &meet);
+        let trainings = counts.map(|count| threads.spawn(move || fit(count, meet)));
+        trainings.map(|training| training.join().unwrap())
+    })
+}
 
 fn fit(batches: usize, meet: &Barrier) -> Arc<Recorder> {
     let directory = tempfile::tempdir().unwrap();
@@ -32,15 +51,7 @@ fn fit(batches: usize, meet: &Barrier) -> Arc<Recorder> {
 fn each_profiler_has_its_own_training_and_no_other() {
     let _alone = alone();
     let counts = [21, 16];
-    let meet = Barrier::new(counts.len());
-    let recorders = thread::scope(|threads| {
-        let trainings = counts.map(|count| {
-            let meet = &meet;
-            threads.spawn(move || fit(count, meet))
-        });
-        trainings.map(|training| training.join().unwrap())
-    });
-    for (recorder, count) in recorders.into_iter().zip(counts) {
+    for (recorder, count) in at_once(counts, fit).into_iter().zip(counts) {
         recorder.assert_balanced();
         // `backward` goes to the active profiler, on the loop's thread; metrics do on burn's own.
         let train = count * EPOCHS;
@@ -52,5 +63,59 @@ fn each_profiler_has_its_own_training_and_no_other() {
             .filter(|(name, _)| name.starts_with("[Metric]") && name.ends_with(".update"));
         let updates: usize = updates.map(|(_, calls)| calls).sum();
         assert_eq!(updates, train + VALID * EPOCHS, "{all:?}");
+    }
+}
+
+struct Silent;
+
+impl TrainingProgressLogger for Silent {
+    fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
+    fn update_epoch(&mut self, _: usize) {}
+    fn start_split(&mut self, _: &str, _: usize) {}
+    fn update_split(&mut self, _: usize) {}
+    fn end_split(&mut self) {}
+    fn end(&mut self) {}
+    fn log_event_training(&mut self, _: String) {}
+}
+
+/// With a thread for each of two devices, one that batches, and the renderer and a logger on burn's.
+fn fit_on_many_threads(batches: usize, meet: &Barrier) -> Arc<Recorder> {
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let devices = vec![Device::flex().autodiff(); 2];
+    let strategy = ExecutionStrategy::MultiDevice(devices, MultiDeviceOptim::OptimMainDevice);
+    let loader = DataLoaderBuilder::new(ProfiledBatcher::new(Items::default()))
+        .batch_size(16)
+        .num_workers(1)
+        .build(InMemDataset::new(items(16 * batches)));
+    let training = training_on(directory.path(), loader)
+        .profiler(recorder.clone())
+        .unwrap()
+        .with_training_strategy(strategy.into())
+        .renderer(Box::new(CliMetricsRenderer::new()))
+        .with_progress_logger(Silent);
+    let learner = learner(1e-2);
+    meet.wait();
+    training.launch(learner);
+    recorder
+}
+
+#[test]
+fn threads_that_a_training_makes_are_its_own() {
+    let _alone = alone();
+    let counts = [20, 16];
+    let by_itself = counts.map(|count| fit_on_many_threads(count, &Barrier::new(1)).all_calls());
+    for name in [
+        "backward",
+        "[Batcher]Items.batch",
+        "[MetricsRenderer].progress",
+        "[ProgressLogger].progress",
+    ] {
+        assert!(by_itself[0][name] > by_itself[1][name], "{name}: {by_itself:?}");
+    }
+    let together = at_once(counts, fit_on_many_threads);
+    for (recorder, by_itself) in together.into_iter().zip(by_itself) {
+        recorder.assert_balanced();
+        assert_eq!(recorder.all_calls(), by_itself);
     }
 }

@@ -5,12 +5,14 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use burn::data::dataset::DatasetError;
-use burn::train::EvaluatorBuilder;
 use burn::train::metric::LossMetric;
+use burn::train::{Evaluator, EvaluatorBuilder, EvaluatorComponentTypesMarker};
+use burn_plugin::ProfiledMetric;
 use burn_plugin::prelude::*;
-use common::{Recorder, alone, hooked_loader, interrupt, items, learner, loader};
+use common::{Mlp, Recorder, alone, hooked_loader, interrupt, items, learner, loader};
 use profiler_core::Stage;
 
 #[test]
@@ -52,6 +54,53 @@ fn without_a_profiler_the_result_is_burns() {
         .unwrap()
         .build(learner(1e-2).model());
     assert!(evaluator.eval("test", loader(items(20))).error.is_none());
+}
+
+/// A function of a user who knows nothing of profilers.
+fn burns_own(directory: &Path) -> Evaluator<EvaluatorComponentTypesMarker<Mlp>> {
+    let builder = EvaluatorBuilder::new(directory).with_application_logger(None);
+    builder.metrics((ProfiledMetric::new(LossMetric::new()),)).build(learner(1e-2).model())
+}
+
+#[test]
+fn an_evaluator_of_burns_own_type_is_profiled() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let result = burns_own(directory.path())
+        .profiled(Some(recorder.clone()))
+        .eval_all([("a", loader(items(100))), ("b", loader(items(20)))]);
+    assert!(result.error.is_none());
+    recorder.assert_balanced();
+    assert_eq!(recorder.stages(), [Stage::Test]);
+    assert_eq!(recorder.reports(), 1);
+    let expected = BTreeMap::from([
+        ("run_test_evaluation", 1),
+        ("test_dataloader", 2),
+        ("[_EvaluationLoop].test_next", 8 + 3),
+        ("run_test_batch", 7 + 2),
+        ("[Metric]LossMetric.update", 7 + 2),
+    ]);
+    assert_eq!(recorder.all_calls(), expected);
+    let notes = recorder.notes();
+    assert!(notes.iter().any(|note| note.contains("no ops of Device<Flex")), "{notes:?}");
+    let not_profiled = burns_own(directory.path()).profiled(None::<&str>);
+    assert!(not_profiled.eval("test", loader(items(20))).error.is_none());
+    assert!(burns_own(directory.path()).profiler("smiple").is_err());
+}
+
+#[test]
+fn an_evaluator_of_burns_own_type_is_ended_by_ctrl_c() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let result = burns_own(directory.path())
+        .profiled(recorder.clone())
+        .on_interrupt(Interrupt::Return)
+        .eval("test", hooked_loader(20, interrupt));
+    assert!(result.error.unwrap().to_string().contains(burn_plugin::INTERRUPTED));
+    assert_eq!(recorder.calls("run_test_batch"), 2);
+    recorder.assert_balanced();
 }
 
 #[test]

@@ -13,12 +13,13 @@ use burn::data::dataset::InMemDataset;
 use burn::tensor::Device;
 use burn::train::metric::LossMetric;
 use burn::train::{
-    ExecutionStrategy, Learner, MultiDeviceOptim, SupervisedLearningStrategy,
+    ExecutionStrategy, Learner, MultiDeviceOptim, SupervisedLearningStrategy, SupervisedTraining,
     SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents, TrainingStrategy,
     ValidLoader,
 };
 use burn_plugin::prelude::*;
 use common::{Items, Mlp, Recorder, alone, items, learner, learner_on, training, training_on};
+use profiler_core::Stage;
 
 fn is_checkpointing(device: &Device) -> bool {
     let expected = Device::flex().autodiff().gradient_checkpointing();
@@ -143,6 +144,44 @@ fn a_custom_strategy_runs_with_its_loaders_measured() {
         assert_eq!(recorder.calls("[EventProcessor].process_train"), 2, "its start and its end");
         assert_eq!(recorder.reports(), 1);
     }
+}
+
+/// What is set before `.profiler(…)` is lost, and nobody can tell; what is profiled itself is not.
+#[test]
+fn a_strategy_that_is_profiled_itself_is_not_lost() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let (looker, recorder) = (Arc::new(Looker::default()), Recorder::new());
+    let strategy: TrainingStrategy<Mlp> = TrainingStrategy::Custom(looker.clone());
+    let training: SupervisedTraining<Mlp> = training(directory.path())
+        .with_training_strategy(strategy.profiled(recorder.clone()))
+        .label("set after it");
+    training.launch(learner(1e-2));
+    assert_eq!(looker.batches.load(Ordering::Relaxed), 7);
+    recorder.assert_balanced();
+    assert_eq!((recorder.stages(), recorder.reports()), (vec![Stage::Fit], 1));
+    assert_eq!(recorder.calls("[Strategy]Custom.train"), 1);
+    assert_eq!(recorder.calls("[_TrainingEpochLoop].train_dataloader_next"), 8);
+}
+
+#[test]
+fn burns_strategies_learn_the_same_when_they_are_profiled_themselves() {
+    let _alone = alone();
+    let strategy = || ExecutionStrategy::MultiDevice(devices(2), MultiDeviceOptim::OptimMainDevice);
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let profiled = TrainingStrategy::Default(strategy()).profiler(recorder.clone()).unwrap();
+    let result = training(directory.path())
+        .metrics((LossMetric::new(),))
+        .with_training_strategy(profiled)
+        .launch(learner(1e-2));
+    assert_eq!(result.model.weights(), weights(None, strategy()));
+    recorder.assert_balanced();
+    assert_eq!(recorder.calls("[Strategy]MultiDevice.setup"), 1);
+    assert_eq!(recorder.calls("[TrainStep]Mlp.training_step"), 16);
+    let none = TrainingStrategy::<Mlp>::Default(strategy()).profiled(None::<&str>);
+    assert!(matches!(none, TrainingStrategy::Default(_)), "burn's own without a profiler");
+    assert!(none.profiler("smiple").is_err());
 }
 
 fn devices(number: usize) -> Vec<Device> {

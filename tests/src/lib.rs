@@ -5,6 +5,8 @@
 //! target `traces` records for itself, since machines that run tests have no GPU.
 
 pub mod digits;
+#[cfg(unix)]
+pub mod interruption;
 pub mod program;
 pub mod python;
 pub mod table;

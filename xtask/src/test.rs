@@ -56,7 +56,10 @@ pub fn run() -> Result<(), String> {
         ),
         // Alone, as the end-to-end tests build it: candle-transformers takes minutes.
         Step::cargo("candle text example", "test --release -p candle-text --features spans"),
-        Step::cargo("burn plugin and example", "test --release -p burn-plugin -p burn-digits"),
+        Step::cargo(
+            "burn plugin and example",
+            "test --release -p burn-plugin -p burn-digits --features burn-plugin/rl",
+        ),
         // Unoptimised, in a build folder of its own: the work is done by the driver. One test after
         // the other, since cubecl tells one observer of the process what is launched.
         Step::cargo(

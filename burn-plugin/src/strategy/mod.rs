@@ -3,6 +3,7 @@
 
 mod ddp;
 mod multi;
+mod profile;
 mod run;
 mod single;
 
@@ -30,6 +31,7 @@ use crate::processor::profiled_processor;
 use crate::screen::MainScreen;
 use crate::session::{OpenAction, begin_session};
 use crate::stop::StopSignal;
+pub use profile::ProfileStrategy;
 use run::{FitRun, lock};
 
 /// Which loop runs.
@@ -67,6 +69,25 @@ pub(crate) struct ProfiledStrategy<M: LearnerModel> {
 impl<M: LearnerModel> ProfiledStrategy<M> {
     /// The counterpart of what the user asked for, or of burn's default, within a session.
     pub(crate) fn new(which: Loop<M>, profiler: Arc<dyn Profiler>, stop: StopSignal) -> Self {
+        let setup = OpenAction::start(&profiler, Action::new(actions::SETUP));
+        let strategy = Self::of(which, profiler, stop);
+        strategy.setup.replace(Some(setup));
+        strategy
+    }
+
+    /// The same, which begins a session when it trains.
+    pub(crate) fn with_session(
+        strategy: Option<TrainingStrategy<M>>,
+        profiler: Arc<dyn Profiler>,
+        stop: StopSignal,
+    ) -> Self {
+        let which = Loop { strategy, gradient_checkpointing: false, measures_event_thread: false };
+        let strategy = Self::of(which, profiler, stop);
+        strategy.begins_session.set(true);
+        strategy
+    }
+
+    fn of(which: Loop<M>, profiler: Arc<dyn Profiler>, stop: StopSignal) -> Self {
         let kind = match which.strategy {
             None => Kind::Single(None),
             Some(TrainingStrategy::Custom(strategy)) => Kind::Custom(strategy),
@@ -81,28 +102,14 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
                 }
             },
         };
-        let setup = OpenAction::start(&profiler, Action::new(actions::SETUP));
         Self {
             kind,
             gradient_checkpointing: which.gradient_checkpointing,
             measures_event_thread: which.measures_event_thread,
             profiler,
             stop,
-            setup: RefCell::new(Some(setup)),
-            begins_session: Cell::new(false),
-        }
-    }
-
-    /// The counterpart of burn's default, which begins a session when it trains.
-    pub(crate) fn with_session(profiler: Arc<dyn Profiler>, stop: StopSignal) -> Self {
-        Self {
-            kind: Kind::Single(None),
-            gradient_checkpointing: false,
-            measures_event_thread: false,
-            profiler,
-            stop,
             setup: RefCell::new(None),
-            begins_session: Cell::new(true),
+            begins_session: Cell::new(false),
         }
     }
 
@@ -184,6 +191,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
             next: Action::new(next),
             batch: None,
             stop: Some(self.stop.clone()),
+            installs_ops: false,
         }
     }
 }
@@ -304,7 +312,7 @@ impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
         if self.begins_session.get() && !std::thread::panicking() {
             say(
                 "mlprof: nothing was measured: a training was not launched after .profiled(…), or \
-                 got another training strategy, which belongs to .profiler(…)",
+                 got another training strategy, which is profiled itself: strategy.profiled(…)",
             );
         }
     }

@@ -12,6 +12,7 @@ use burn::train::{
 use profiler_core::{Action, Profiler, ProfilerExt};
 
 use crate::actions::FitActions;
+use crate::session::Pause;
 use crate::stop::StopSignal;
 
 /// Where events go: to a processor of its own, or to one that several workers share.
@@ -59,22 +60,6 @@ impl<M: LearnerModel> Events<M> {
 /// A panic of another worker is reported by whoever joins it.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What runs while it lives belongs to no step, also if it panics.
-struct Pause(Arc<dyn Profiler>);
-
-impl Pause {
-    fn begin(profiler: &Arc<dyn Profiler>) -> Self {
-        profiler.pause();
-        Self(profiler.clone())
-    }
-}
-
-impl Drop for Pause {
-    fn drop(&mut self) {
-        self.0.resume();
-    }
 }
 
 /// One run of one loop: its profiler, and the parts of burn that it drives.

@@ -61,7 +61,10 @@ struct Recorded {
     threads: BTreeMap<&'static str, Vec<ThreadId>>,
     parents: BTreeMap<&'static str, Option<&'static str>>,
     stages: Vec<Stage>,
+    notes: Vec<String>,
     reports: usize,
+    steps: usize,
+    pauses: usize,
 }
 
 impl Recorder {
@@ -96,8 +99,20 @@ impl Recorder {
         self.recorded().parents.get(name).copied().flatten()
     }
 
+    pub fn steps(&self) -> usize {
+        self.recorded().steps
+    }
+
+    pub fn pauses(&self) -> usize {
+        self.recorded().pauses
+    }
+
     pub fn reports(&self) -> usize {
         self.recorded().reports
+    }
+
+    pub fn notes(&self) -> Vec<String> {
+        self.recorded().notes.clone()
     }
 
     pub fn stages(&self) -> Vec<Stage> {
@@ -106,9 +121,15 @@ impl Recorder {
 
     /// All that was started was stopped, innermost first.
     pub fn assert_balanced(&self) {
+        self.assert_balanced_but_for(&[]);
+    }
+
+    /// The same, where threads that nobody waits for may still be in one of `unfinished`.
+    pub fn assert_balanced_but_for(&self, unfinished: &[&str]) {
         let recorded = self.recorded();
         assert!(recorded.crossed.is_empty(), "stopped out of order: {:?}", recorded.crossed);
-        let open: Vec<_> = recorded.open.values().flatten().collect();
+        let open = recorded.open.values().flatten();
+        let open: Vec<_> = open.filter(|action| !unfinished.contains(&action.name())).collect();
         assert!(open.is_empty(), "still open: {open:?}");
     }
 }
@@ -140,6 +161,18 @@ impl Profiler for Recorder {
 
     fn setup(&self, stage: Stage, _run: &RunContext) {
         self.recorded().stages.push(stage);
+    }
+
+    fn step(&self) {
+        self.recorded().steps += 1;
+    }
+
+    fn pause(&self) {
+        self.recorded().pauses += 1;
+    }
+
+    fn note(&self, text: &str) {
+        self.recorded().notes.push(text.to_owned());
     }
 
     fn describe(&self) {

@@ -1,0 +1,364 @@
+//! `.profiler(…)` for reinforcement learning (feature `rl`, beside burn's own).
+//!
+//! burn's `RLTraining` keeps its strategy to itself, but takes one. So it is the strategy that is
+//! profiled, and no setting of the training is lost or has another type:
+//!
+//! ```no_run
+//! use burn::rl::SliceAccess;
+//! use burn::train::{OffPolicyConfig, RLComponentsTypes, RLResult, RLStrategies, RLTraining};
+//! use burn_plugin::prelude::*;
+//!
+//! fn train<RLC>(training: RLTraining<RLC>, agent: RLC::LearningAgent) -> RLResult<RLC::Policy>
+//! where
+//!     RLC: RLComponentsTypes + 'static,
+//!     RLC::PolicyObs: SliceAccess,
+//!     RLC::PolicyAction: SliceAccess,
+//! {
+//!     let strategy = RLStrategies::OffPolicyStrategy(OffPolicyConfig::new().with_num_envs(4));
+//!     training.with_learning_strategy(strategy.profiled("simple")).launch(agent)
+//! }
+//! ```
+//!
+//! | name | what it covers |
+//! |---|---|
+//! | `[Strategy]OffPolicy.setup` | making the environments' threads and the replay buffer |
+//! | `run_environment_steps` | waiting for the environments' next steps, and handing them to the metrics |
+//! | `replay_buffer_push` | reading those steps and writing them into the replay buffer |
+//! | `update_policy` | handing the last policy to the environments |
+//! | `run_training_batch` | one batch: the two rows below, and reading the policy's state |
+//! | `replay_buffer_sample` | taking transitions out of the replay buffer |
+//! | `[PolicyLearner]….training_step` | the agent's `train`: forward, backward and optimizer |
+//! | `[Callback]EventProcessor.….` | handing an event to the metrics' thread, waiting while it is full |
+//! | `run_evaluation_episodes` | the episodes between trainings, with handing over the policy |
+//! | `save_checkpoint`, `teardown` | as in a supervised training |
+//!
+//! All of them are the loop's thread's. Environments and policies run on threads of burn's own, in
+//! code that is yours: `profile!` in `Environment::step` or `Policy::action` shows them. A training
+//! batch is a step of the Tensor profiler's schedule; evaluations are between steps. A strategy of
+//! your own is measured as a whole, `[Strategy]Custom.train`.
+//!
+//! Reports go where the profiler was told to write; Ctrl-C ends the program, after the report.
+
+use std::sync::Arc;
+
+use burn::data::dataloader::Progress;
+use burn::rl::{AsyncPolicy, Policy, PolicyLearner, SliceAccess, TransitionBuffer};
+use burn::rl::{ToAction, ToObservation};
+use burn::tensor::Tensor;
+use burn::train::{
+    AgentEnvAsyncLoop, AgentEnvLoop, AgentEvaluationEvent, AsyncAgentEnvLoopConfig,
+    CustomRLStrategy, EvaluationItem, EventProcessorTraining, MultiAgentEnvLoop, OffPolicyConfig,
+    RLComponents, RLComponentsTypes, RLEvent, RLEventProcessorType, RLResult, RLStrategies,
+    RLStrategy,
+};
+use profiler_core::names::{hook, short_type_name};
+use profiler_core::{
+    Action, Interrupt, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage, UnknownProfiler,
+};
+
+use crate::actions;
+use crate::ops;
+use crate::session::{OpenAction, Pause, begin_session};
+
+/// Adds [`profiler`](Self::profiler) to burn's [`RLStrategies`].
+pub trait ProfileRLStrategy: Sized {
+    /// Profiles the training that gets this strategy: with `"simple"`, `"advanced"`, a profiler of
+    /// your own, or not at all (`"none"`, `None`). See [the module](self).
+    ///
+    /// The loop is burn's, step by step the same, with every part measured.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler>;
+
+    /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`.
+    ///
+    /// # Panics
+    ///
+    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is trained.
+    #[must_use]
+    #[track_caller]
+    fn profiled(self, profiler: impl IntoProfiler) -> Self {
+        match self.profiler(profiler) {
+            Ok(strategy) => strategy,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<RLC> ProfileRLStrategy for RLStrategies<RLC>
+where
+    RLC: RLComponentsTypes + 'static,
+    RLC::PolicyObs: SliceAccess,
+    RLC::PolicyAction: SliceAccess,
+{
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+        let profiler = profiler.into_profiler()?;
+        if !profiler.is_enabled() {
+            return Ok(self);
+        }
+        Ok(Self::Custom(Arc::new(ProfiledRLStrategy { strategy: self, profiler })))
+    }
+}
+
+/// The strategy that `.profiler(…)` puts in the place of burn's.
+struct ProfiledRLStrategy<RLC: RLComponentsTypes> {
+    strategy: RLStrategies<RLC>,
+    profiler: Arc<dyn Profiler>,
+}
+
+impl<RLC: RLComponentsTypes> ProfiledRLStrategy<RLC> {
+    fn chosen(&self) -> Chosen<'_, RLC> {
+        match &self.strategy {
+            RLStrategies::OffPolicyStrategy(config) => {
+                Chosen::OffPolicy(MeasuredLoop { config, profiler: &self.profiler })
+            }
+            RLStrategies::Custom(strategy) => Chosen::Custom(strategy),
+        }
+    }
+}
+
+enum Chosen<'strategy, RLC: RLComponentsTypes> {
+    OffPolicy(MeasuredLoop<'strategy>),
+    Custom(&'strategy CustomRLStrategy<RLC>),
+}
+
+impl<RLC> RLStrategy<RLC> for ProfiledRLStrategy<RLC>
+where
+    RLC: RLComponentsTypes,
+    RLC::PolicyObs: SliceAccess,
+    RLC::PolicyAction: SliceAccess,
+{
+    fn train(
+        &self,
+        agent: RLC::LearningAgent,
+        components: RLComponents<RLC>,
+        env_init: RLC::EnvInit,
+    ) -> RLResult<RLC::Policy> {
+        let run = RunContext::from_environment();
+        let _session = begin_session(self.profiler.clone(), Stage::Fit, &run, Interrupt::Terminate);
+        ops::install_all(&*self.profiler, &[agent.device(), components.inference_device.clone()]);
+        match self.chosen() {
+            // burn's own `train`, which sends the first event, calls `train_loop` below, and ends
+            // the run.
+            Chosen::OffPolicy(measured) => measured.train(agent, components, env_init),
+            Chosen::Custom(strategy) => {
+                let _all = OpenAction::start(&self.profiler, Action::new(actions::CUSTOM_STRATEGY));
+                strategy.train(agent, components, env_init)
+            }
+        }
+    }
+
+    /// Reached only by somebody who calls it by hand: `train` hands over earlier.
+    fn train_loop(
+        &self,
+        components: RLComponents<RLC>,
+        agent: &mut RLC::LearningAgent,
+        starting_epoch: usize,
+        env_init: RLC::EnvInit,
+    ) -> (RLC::Policy, RLEventProcessorType<RLC>) {
+        match self.chosen() {
+            Chosen::OffPolicy(measured) => {
+                measured.train_loop(components, agent, starting_epoch, env_init)
+            }
+            Chosen::Custom(strategy) => {
+                strategy.train_loop(components, agent, starting_epoch, env_init)
+            }
+        }
+    }
+}
+
+/// The handles of a training, made once before its loop.
+struct RLActions {
+    setup: Action,
+    environment_steps: Action,
+    push: Action,
+    update_policy: Action,
+    batch: Action,
+    sample: Action,
+    training_step: Action,
+    on_batch_end: Action,
+    on_evaluation_start: Action,
+    episodes: Action,
+    on_evaluation_end: Action,
+    save_checkpoint: Action,
+    teardown: Action,
+}
+
+impl RLActions {
+    fn new<A>() -> Self {
+        let event = |hook| Action::new(&actions::event(hook));
+        Self {
+            setup: Action::new(&actions::strategy("OffPolicy", "setup")),
+            environment_steps: Action::new("run_environment_steps"),
+            push: Action::new("replay_buffer_push"),
+            update_policy: Action::new("update_policy"),
+            batch: Action::new(actions::RUN_TRAINING_BATCH),
+            sample: Action::new("replay_buffer_sample"),
+            training_step: Action::new(&hook(
+                "PolicyLearner",
+                short_type_name::<A>(),
+                "training_step",
+            )),
+            on_batch_end: event("on_train_batch_end"),
+            on_evaluation_start: event("on_validation_start"),
+            episodes: Action::new("run_evaluation_episodes"),
+            on_evaluation_end: event("on_validation_end"),
+            save_checkpoint: Action::new(actions::SAVE_CHECKPOINT),
+            teardown: Action::new(actions::TEARDOWN),
+        }
+    }
+}
+
+/// burn's off-policy loop, with every part measured.
+struct MeasuredLoop<'strategy> {
+    config: &'strategy OffPolicyConfig,
+    profiler: &'strategy Arc<dyn Profiler>,
+}
+
+impl<RLC> RLStrategy<RLC> for MeasuredLoop<'_>
+where
+    RLC: RLComponentsTypes,
+    RLC::PolicyObs: SliceAccess,
+    RLC::PolicyAction: SliceAccess,
+{
+    fn train_loop(
+        &self,
+        components: RLComponents<RLC>,
+        agent: &mut RLC::LearningAgent,
+        starting_epoch: usize,
+        env_init: RLC::EnvInit,
+    ) -> (RLC::Policy, RLEventProcessorType<RLC>) {
+        let profiler = self.profiler;
+        let config = self.config;
+        let actions = RLActions::new::<RLC::LearningAgent>();
+        let mut events = components.event_processor;
+        let mut checkpointer = components.checkpointer;
+        let interrupter = components.interrupter;
+        let device = components.inference_device;
+
+        let setup = profiler.profile(actions.setup);
+        let mut environments = MultiAgentEnvLoop::<RLC>::new(
+            config.num_envs,
+            env_init.clone(),
+            AsyncPolicy::new(config.num_envs.min(config.autobatch_size), agent.policy()),
+            false,
+            false,
+            &device,
+        );
+        let evaluation = AsyncAgentEnvLoopConfig { eval: true, deterministic: true, id: 0 };
+        let mut evaluation = AgentEnvAsyncLoop::<RLC>::new(
+            env_init,
+            AsyncPolicy::new(1, agent.policy()),
+            evaluation,
+            &device,
+            None,
+            None,
+        );
+        let mut buffer = TransitionBuffer::<RLC::PolicyObs, RLC::PolicyAction>::new(
+            config.replay_buffer_size,
+            &agent.device(),
+        );
+        drop(setup);
+
+        let mut next_evaluation = config.eval_interval + starting_epoch - 1;
+        let mut progress = Progress {
+            items_processed: starting_epoch,
+            items_total: components.num_steps,
+            unit: Some("steps".to_string()),
+        };
+        let mut update: Option<<RLC::Policy as Policy>::PolicyState> = None;
+        while progress.items_processed < components.num_steps {
+            if interrupter.should_stop() {
+                if let Some(interruption) = interrupter.interruption() {
+                    let reason = interruption.reason.as_deref().unwrap_or("reason unknown");
+                    log::info!("Training interrupted: {reason}");
+                }
+                break;
+            }
+            let previous_steps = progress.items_processed;
+            let items = {
+                let _scope = profiler.profile(actions.environment_steps);
+                let interval = config.train_interval;
+                environments.run_steps(interval, &mut events, &interrupter, &mut progress)
+            };
+            for item in &items {
+                let _scope = profiler.profile(actions.push);
+                let transition = &item.transition;
+                let device = environments.device();
+                let state: RLC::PolicyObs = transition.state.clone().to_observation(&device);
+                let next: RLC::PolicyObs = transition.next_state.clone().to_observation(&device);
+                let action: RLC::PolicyAction = transition.action.clone().to_action(&device);
+                let reward = first(&transition.reward);
+                let is_done = first(&transition.done) > 0.5;
+                buffer.push(state, next, action, reward, is_done);
+            }
+            if buffer.len() >= config.train_batch_size
+                && progress.items_processed >= config.warmup_steps
+            {
+                if let Some(update) = &update {
+                    let _scope = profiler.profile(actions.update_policy);
+                    environments.update_policy(update.clone());
+                }
+                for _ in 0..config.train_steps {
+                    let output = {
+                        let _batch = profiler.profile(actions.batch);
+                        let batch = {
+                            let _scope = profiler.profile(actions.sample);
+                            buffer.sample(config.train_batch_size)
+                        };
+                        let output = {
+                            let _scope = profiler.profile(actions.training_step);
+                            agent.train(batch)
+                        };
+                        update = Some(agent.policy().state());
+                        output
+                    };
+                    let item = EvaluationItem::new(output.item, progress.clone(), None);
+                    {
+                        let _scope = profiler.profile(actions.on_batch_end);
+                        let handed_over = events.process_train(RLEvent::TrainStep(item));
+                        interrupter.fail_on_error(handed_over);
+                    }
+                    profiler.step();
+                }
+            }
+            if next_evaluation > previous_steps && next_evaluation <= progress.items_processed {
+                let _pause = Pause::begin(profiler);
+                {
+                    let _scope = profiler.profile(actions.on_evaluation_start);
+                    let event = AgentEvaluationEvent::Start(config.eval_episodes);
+                    interrupter.fail_on_error(events.process_valid(event));
+                }
+                {
+                    let _scope = profiler.profile(actions.episodes);
+                    evaluation.update_policy(agent.policy().state());
+                    let episodes = config.eval_episodes;
+                    evaluation.run_episodes(episodes, &mut events, &interrupter, &mut progress);
+                }
+                if let Some(checkpointer) = &mut checkpointer {
+                    let _scope = profiler.profile(actions.save_checkpoint);
+                    let policy = environments.policy();
+                    checkpointer.checkpoint(
+                        &policy,
+                        agent,
+                        next_evaluation,
+                        &components.event_store,
+                    );
+                }
+                next_evaluation += config.eval_interval;
+                let _scope = profiler.profile(actions.on_evaluation_end);
+                interrupter.fail_on_error(events.process_valid(AgentEvaluationEvent::End));
+            }
+        }
+        let _scope = profiler.profile(actions.teardown);
+        drop((environments, evaluation, buffer, checkpointer));
+        (agent.policy(), events)
+    }
+}
+
+/// The value of a transition's reward or flag, as burn's loop reads it.
+fn first(value: &Tensor<1>) -> f32 {
+    value.try_to_vec_as::<f32>().expect("an environment's values can be read")[0]
+}

@@ -1,0 +1,66 @@
+//! `.profiler(…)` for a strategy.
+
+use std::sync::Arc;
+
+use burn::train::{LearnerModel, TrainingStrategy};
+use profiler_core::{Interrupt, IntoProfiler, UnknownProfiler};
+
+use super::ProfiledStrategy;
+use crate::stop::StopSignal;
+
+/// Adds [`profiler`](Self::profiler) to burn's [`TrainingStrategy`].
+pub trait ProfileStrategy: Sized {
+    /// Profiles the training that gets this strategy: the same loop on the same devices, measured, or
+    /// your own as a whole with its loaders. Nothing is lost, and no type is another:
+    ///
+    /// ```no_run
+    /// # use burn::train::{Learner, LearnerModel, SupervisedTraining, TrainLoader, ValidLoader};
+    /// # use burn::train::{CustomLearningStrategy, TrainingStrategy};
+    /// use burn_plugin::prelude::*;
+    ///
+    /// # fn train<M: LearnerModel>(
+    /// #     learner: Learner<M>,
+    /// #     train: TrainLoader<M>,
+    /// #     valid: ValidLoader<M>,
+    /// #     my_strategy: CustomLearningStrategy<M>,
+    /// # ) {
+    /// let strategy = TrainingStrategy::Custom(my_strategy).profiled("simple");
+    /// SupervisedTraining::new("/tmp/run", train, valid)
+    ///     .with_training_strategy(strategy)
+    ///     .launch(learner); // prints FIT Profiler Report
+    /// # }
+    /// ```
+    ///
+    /// Metrics and the renderer have no rows of their own, unless they are wrapped by hand.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler>;
+
+    /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`.
+    ///
+    /// # Panics
+    ///
+    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is trained.
+    #[must_use]
+    #[track_caller]
+    fn profiled(self, profiler: impl IntoProfiler) -> Self {
+        match self.profiler(profiler) {
+            Ok(strategy) => strategy,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl<M: LearnerModel> ProfileStrategy for TrainingStrategy<M> {
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+        let profiler = profiler.into_profiler()?;
+        if !profiler.is_enabled() {
+            return Ok(self);
+        }
+        let stop = StopSignal::new(Interrupt::Terminate);
+        let strategy = ProfiledStrategy::with_session(Some(self), profiler, stop);
+        Ok(Self::Custom(Arc::new(strategy)))
+    }
+}

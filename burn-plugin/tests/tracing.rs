@@ -1,0 +1,48 @@
+//! burn's own spans in a report.
+//!
+//! Not part of `cargo xtask test`: burn's feature has all of burn compiled anew, for minutes. By hand:
+//! `cargo test -p burn-plugin --features tracing --test tracing`.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use burn::train::SupervisedTraining;
+use burn::train::metric::LossMetric;
+use burn_plugin::prelude::*;
+use common::{Recorder, alone, items, learner, loader};
+use profiler_core::tracing_layer::ProfilerLayer;
+use tracing_subscriber::prelude::*;
+
+/// With burn's own logger, which finds the place of the subscriber taken.
+#[test]
+fn burns_spans_are_rows() {
+    let _alone = alone();
+    tracing_subscriber::registry().with(ProfilerLayer::new().as_actions()).init();
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    let result = SupervisedTraining::new(directory.path(), loader(items(100)), loader(items(32)))
+        .num_epochs(2)
+        .metrics((LossMetric::new(),))
+        .profiler(recorder.clone())
+        .unwrap()
+        .launch(learner(1e-2));
+    assert!(result.error.is_none());
+    recorder.assert_balanced();
+    let (train, valid) = (14, 4);
+    // On devices with gradients only: two tensors of every batch, its sum that the step looks at, and
+    // the parameters of the model.
+    assert_eq!(recorder.calls("float_from_data"), 2 * train);
+    assert_eq!(
+        recorder.parent("float_from_data"),
+        Some("[_TrainingEpochLoop].train_dataloader_next")
+    );
+    // Asynchronous: entered to be polled, and once more to be dropped.
+    assert_eq!(recorder.calls("float_into_data"), 2 * train);
+    assert_eq!(recorder.calls("float_to_device"), 4);
+    // Waiting for values, of the sums, and of the losses on the thread of the metrics.
+    assert_eq!(recorder.calls("block_on"), train + train + valid);
+    assert_eq!(recorder.threads("block_on"), 2);
+    let log = std::fs::read_to_string(directory.path().join("experiment.log")).unwrap();
+    assert_eq!(log, "", "burn's log has no place");
+}

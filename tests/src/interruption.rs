@@ -1,0 +1,38 @@
+//! Ctrl-C in the middle of a training, and what it must come to.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tempfile::tempdir;
+
+use crate::program::Run;
+use crate::table::Table;
+
+/// Interrupts the program at `path` in its first epoch, once without a profiler and once with: both
+/// times the signal ends it, and the profiler's report comes first. It is given `arguments` besides.
+/// `check` sees the folder that it ran in.
+pub fn ctrl_c_ends_it_after_its_report(path: &Path, arguments: &[&str], check: impl Fn(&Path)) {
+    for profiler in ["none", "simple"] {
+        let directory = tempdir().expect("a folder");
+        let run = Run::of(path, directory.path());
+        let run = run.args(["--profiler", profiler, "--epochs", "100000"]).args(arguments);
+        let mut running = run.start();
+        running.wait_until_it_says("epoch 1/");
+        running.interrupt();
+        let interrupted = Instant::now();
+        let finished = running.finish();
+        assert!(interrupted.elapsed() < Duration::from_secs(60), "it does not train to the end");
+        assert_eq!(finished.status.signal(), Some(libc::SIGINT), "{finished:#?}");
+        assert!(!finished.stdout.contains("accuracy"), "it does not go on: {finished:#?}");
+        if profiler == "none" {
+            assert!(!finished.stdout.contains("Report"), "{finished:#?}");
+            assert!(!finished.stderr.contains("mlprof"), "{finished:#?}");
+        } else {
+            let fit = Table::find("FIT", &finished.stdout);
+            assert!(fit.row("run_training_batch").calls > 0);
+            assert!(finished.stderr.contains("the report comes first"), "{}", finished.stderr);
+        }
+        check(directory.path());
+    }
+}
