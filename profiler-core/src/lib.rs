@@ -50,6 +50,7 @@ mod forking;
 pub mod future;
 pub mod hook;
 pub mod interrupt;
+mod layer_wrappers;
 pub mod lines;
 mod missing;
 pub mod names;
