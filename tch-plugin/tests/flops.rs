@@ -113,8 +113,8 @@ fn recurrent_layers_count_each_product_once() {
                 bidirectional: is_bidirectional,
                 ..Default::default()
             };
-            let lstm = nn::lstm(&store.root(), inputs, hidden, config).profiled("lstm");
-            let gru = nn::gru(&store.root(), inputs, hidden, config).profiled("gru");
+            let lstm = nn::lstm(store.root(), inputs, hidden, config).profiled("lstm");
+            let gru = nn::gru(store.root(), inputs, hidden, config).profiled("gru");
             if kind == Kind::Double {
                 store.double();
             }
