@@ -2,7 +2,7 @@
 
 use candle_core::{CpuStorage, Storage, Tensor, Var};
 use profiler_core::Interest;
-use profiler_core::allocation::{KeptBlock, kept_by};
+use profiler_core::allocation::{KeptBlock, is_installed, kept_by};
 use profiler_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 
 /// What an optimizer trains and keeps. candle's optimizers show nothing of their state, so it is known
@@ -10,14 +10,20 @@ use profiler_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 #[derive(Debug, Default)]
 pub(crate) struct OptimizerMemory {
     vars: Vec<Var>,
-    state: Vec<KeptBlock>,
+    /// `None` of an optimizer that was there before.
+    state: Option<Vec<KeptBlock>>,
 }
 
 impl OptimizerMemory {
     /// Calls `make`, which makes an optimizer of these variables.
     pub(crate) fn of<O>(vars: &[Var], make: impl FnOnce() -> O) -> (O, Self) {
         let (optimizer, state) = kept_by(make);
-        (optimizer, Self { vars: vars.to_vec(), state })
+        (optimizer, Self { vars: vars.to_vec(), state: Some(state) })
+    }
+
+    /// An optimizer of these variables that was there before.
+    pub(crate) fn of_variables(vars: &[Var]) -> Self {
+        Self { vars: vars.to_vec(), state: None }
     }
 
     /// Tells a profiler that records memory. *Cost* where there is none: one relaxed load.
@@ -30,8 +36,16 @@ impl OptimizerMemory {
                 tell(block, MemoryCategory::Parameter);
             }
         }
-        for block in &self.state {
-            tell(*block, MemoryCategory::OptimizerState);
+        match &self.state {
+            Some(blocks) => {
+                blocks.iter().for_each(|block| tell(*block, MemoryCategory::OptimizerState));
+            }
+            None if is_installed() => hook::note(
+                "memory has no state of an optimizer that was made before it was profiled, for candle's \
+                 show theirs to nobody: make it by `CandleOptimizer::<AdamW>::new(vars, config)` or \
+                 `ProfiledOptimizer::<AdamW>::new(vars, config)`",
+            ),
+            None => {}
         }
     }
 }

@@ -1,47 +1,14 @@
 //! Layers as rows of the report.
 
-use std::ops::{Deref, DerefMut};
-
 use candle_core::{Module, ModuleT, Result, Tensor};
 use candle_nn::RNN;
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
+use profiler_core::hook::announce_without_ops;
 use profiler_core::names::short_type_name;
-use profiler_core::{Action, ActiveScope, Interest};
 
-/// Where a layer is in its model: a text such as `"encoder.head"`, or the `VarBuilder` that the
-/// layer was built with.
-pub trait ModulePath {
-    /// The path, its parts joined by dots.
-    fn path(&self) -> String;
-}
-
-impl ModulePath for str {
-    fn path(&self) -> String {
-        self.to_owned()
-    }
-}
-
-impl ModulePath for String {
-    fn path(&self) -> String {
-        self.clone()
-    }
-}
-
-impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
-    fn path(&self) -> String {
-        self.prefix()
-    }
-}
-
-impl<P: ModulePath + ?Sized> ModulePath for &P {
-    fn path(&self) -> String {
-        (**self).path()
-    }
-}
-
-/// `.profiled(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
-pub trait ProfileModule: Module + Sized {
-    /// This layer, with each forward measured as `[module]{type}: {path}` by the active profiler.
+profiler_core::layer_wrappers! {
+    /// `.profiled(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
+    /// `path` is text, or the `VarBuilder` that the layer was built with.
     ///
     /// ```
     /// # use candle_core::{DType, Device, Module, Tensor};
@@ -56,17 +23,10 @@ pub trait ProfileModule: Module + Sized {
     /// assert_eq!(net.forward(&x)?.dims(), [2, 10]);
     /// # Ok::<(), candle_core::Error>(())
     /// ```
-    fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
-        Profiled::new(self, path)
-    }
-}
+    ProfileModule for Module;
 
-impl<M: Module> ProfileModule for M {}
-
-/// `.profiled_t(path)` for layers that behave differently while training, such as `Dropout` and
-/// `BatchNorm`: [`ModuleT`] instead of [`Module`].
-pub trait ProfileModuleT: ModuleT + Sized {
-    /// This layer, with each forward measured as `[module]{type}: {path}` by the active profiler.
+    /// `.profiled_t(path)` for layers that behave differently while training, such as `Dropout` and
+    /// `BatchNorm`: [`ModuleT`] instead of [`Module`].
     ///
     /// ```
     /// # use candle_core::{DType, Device, ModuleT, Tensor};
@@ -78,17 +38,10 @@ pub trait ProfileModuleT: ModuleT + Sized {
     /// assert_eq!(dropout.forward_t(&x, false)?.dims(), [2, 64]);
     /// # Ok::<(), candle_core::Error>(())
     /// ```
-    fn profiled_t(self, path: impl ModulePath) -> ProfiledT<Self> {
-        ProfiledT(Profiled::new(self, path))
-    }
-}
+    ProfileModuleT for ModuleT;
 
-impl<M: ModuleT> ProfileModuleT for M {}
-
-/// `.profiled(path)` for every [`RNN`]: [`LSTM`](candle_nn::LSTM) and [`GRU`](candle_nn::GRU), which
-/// are no [`Module`]s. Each `seq`, `seq_init` and `step` is a forward.
-pub trait ProfileRnn: RNN + Sized {
-    /// This layer, with each forward measured as `[module]{type}: {path}` by the active profiler.
+    /// `.profiled(path)` for every [`RNN`]: [`LSTM`](candle_nn::LSTM) and [`GRU`](candle_nn::GRU), which
+    /// are no [`Module`]s. Each `seq`, `seq_init` and `step` is a forward.
     ///
     /// ```
     /// # use candle_core::{DType, Device, Tensor};
@@ -102,12 +55,39 @@ pub trait ProfileRnn: RNN + Sized {
     /// assert_eq!(lstm.states_to_tensor(&states)?.dims(), [2, 5, 16]);
     /// # Ok::<(), candle_core::Error>(())
     /// ```
-    fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
-        Profiled::new(self, path)
-    }
+    ProfileRnn for RNN;
+
+    /// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the
+    /// layer is one; the layer itself is reached through it. A forward that is neither's is measured by
+    /// [`measure`](Self::measure):
+    ///
+    /// ```
+    /// # use candle_core::{Device, Result, Tensor};
+    /// # use candle_plugin::Profiled;
+    /// struct Attention;
+    /// impl Attention {
+    ///     fn forward(&self, queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
+    ///         queries.matmul(&keys.t()?)
+    ///     }
+    /// }
+    ///
+    /// let attention = Profiled::new(Attention, "block.attention");
+    /// # let x = Tensor::zeros((2, 4), candle_core::DType::F32, &Device::Cpu)?;
+    /// let scores = attention.measure(|attention| attention.forward(&x, &x))?;
+    /// # assert_eq!(scores.dims(), [2, 2]);
+    /// # Ok::<(), candle_core::Error>(())
+    /// ```
+    ///
+    /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost*: the name
+    /// is made once, here; without an active profiler each forward costs one relaxed load more.
+    Profiled, announced by announce_without_ops("candle"), named by short_type_name;
 }
 
-impl<M: RNN> ProfileRnn for M {}
+impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
+    fn path(&self) -> String {
+        self.prefix()
+    }
+}
 
 /// `vb.pp("head").profiled(|vb| linear(64, 10, vb))`: a layer that is built and measured under the
 /// same path.
@@ -152,66 +132,6 @@ impl<B: Backend> ProfileBuilder for VarBuilderArgs<'_, B> {
     }
 }
 
-/// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the layer
-/// is one; the layer itself is reached through it.
-///
-/// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost*: the name
-/// is made once, here; without an active profiler each forward costs one relaxed load more.
-#[derive(Debug, Clone)]
-pub struct Profiled<M> {
-    layer: M,
-    action: Action,
-}
-
-impl<M> Profiled<M> {
-    /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is neither a [`Module`]
-    /// nor an [`RNN`].
-    pub fn new(layer: M, path: impl ModulePath) -> Self {
-        profiler_core::hook::announce_without_ops("candle");
-        Self { layer, action: Action::module(short_type_name::<M>(), &path.path()) }
-    }
-
-    /// Runs a forward of any form under this layer's name.
-    ///
-    /// ```
-    /// # use candle_core::{Device, Result, Tensor};
-    /// # use candle_plugin::Profiled;
-    /// struct Attention;
-    /// impl Attention {
-    ///     fn forward(&self, queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
-    ///         queries.matmul(&keys.t()?)
-    ///     }
-    /// }
-    ///
-    /// let attention = Profiled::new(Attention, "block.attention");
-    /// # let x = Tensor::zeros((2, 4), candle_core::DType::F32, &Device::Cpu)?;
-    /// let scores = attention.measure(|attention| attention.forward(&x, &x))?;
-    /// # assert_eq!(scores.dims(), [2, 2]);
-    /// # Ok::<(), candle_core::Error>(())
-    /// ```
-    #[inline]
-    pub fn measure<T>(&self, forward: impl FnOnce(&M) -> T) -> T {
-        let _scope = ActiveScope::open(|| self.action, Interest::ACTIONS);
-        forward(&self.layer)
-    }
-
-    /// The layer inside.
-    pub fn into_inner(self) -> M {
-        self.layer
-    }
-}
-
-/// A layer of another type for training and evaluation: [`Profiled`] for [`ModuleT`].
-#[derive(Debug, Clone)]
-pub struct ProfiledT<M>(Profiled<M>);
-
-impl<M> ProfiledT<M> {
-    /// The layer inside.
-    pub fn into_inner(self) -> M {
-        self.0.into_inner()
-    }
-}
-
 impl<M: Module> Module for Profiled<M> {
     #[inline]
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
@@ -253,39 +173,12 @@ impl<M: ModuleT> ModuleT for ProfiledT<M> {
     }
 }
 
-impl<M> Deref for Profiled<M> {
-    type Target = M;
-
-    fn deref(&self) -> &M {
-        &self.layer
-    }
-}
-
-impl<M> DerefMut for Profiled<M> {
-    fn deref_mut(&mut self) -> &mut M {
-        &mut self.layer
-    }
-}
-
-impl<M> Deref for ProfiledT<M> {
-    type Target = M;
-
-    fn deref(&self) -> &M {
-        &self.0.layer
-    }
-}
-
-impl<M> DerefMut for ProfiledT<M> {
-    fn deref_mut(&mut self) -> &mut M {
-        &mut self.0.layer
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use candle_core::{DType, Device};
     use candle_nn::VarBuilder;
+    use profiler_core::Action;
 
     #[test]
     fn names_hold_the_type_and_the_path() {

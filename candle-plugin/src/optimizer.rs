@@ -84,7 +84,7 @@ impl<O: Optimizer> CandleOptimizer<O> {
         if vars.is_empty() {
             return Err(Error::NoVariables);
         }
-        let (_, memory) = OptimizerMemory::of(&vars, || ());
+        let memory = OptimizerMemory::of_variables(&vars);
         Ok(Self { optimizer, vars, gradients: GradStore::default(), waits_for: Vec::new(), memory })
     }
 

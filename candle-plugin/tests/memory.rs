@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{AdamW, Linear, Optimizer, ParamsAdamW, VarMap, linear};
 use candle_plugin::prelude::*;
+use profiler_core::Report;
 use profiler_core::allocation::TrackingAllocator;
 use profiler_core::hook::MemoryCategory;
 use profiler_core::trace::memory::MemoryTimeline;
@@ -22,8 +23,8 @@ fn net() -> Result<(VarMap, Linear)> {
     Ok((vars, layer))
 }
 
-/// The memory of one step that is recorded after two others.
-fn third_step(mut step: impl FnMut() -> Result<()>) -> Result<MemoryTimeline> {
+/// The memory of one step that is recorded after two others, and what the report says of it.
+fn third_step(mut step: impl FnMut() -> Result<()>) -> Result<(MemoryTimeline, Vec<String>)> {
     step()?;
     step()?;
     let timelines = Arc::new(Mutex::new(Vec::new()));
@@ -37,7 +38,10 @@ fn third_step(mut step: impl FnMut() -> Result<()>) -> Result<MemoryTimeline> {
     profiler.teardown(None);
     drop(active);
     let timeline = timelines.lock().expect("no panic").remove(0);
-    Ok(timeline)
+    let Some(Report::Tensor(report)) = profiler.report() else { panic!("no report") };
+    let mut notes = report.header.notes;
+    notes.retain(|note| note.contains("optimizer"));
+    Ok((timeline, notes))
 }
 
 /// The least and the most that a category has over time.
@@ -55,7 +59,8 @@ fn what_adamw_keeps_is_known_from_the_beginning_of_a_recording() -> Result<()> {
     let (vars, layer) = net()?;
     let loss = || layer.forward(&x)?.sqr()?.mean_all();
     let mut optimizer = ProfiledOptimizer::<AdamW>::new(vars_by_name(&vars), config())?;
-    let timeline = third_step(|| optimizer.backward_step(&loss()?))?;
+    let (timeline, notes) = third_step(|| optimizer.backward_step(&loss()?))?;
+    assert_eq!(notes, [""; 0]);
     assert_eq!(level(&timeline, MemoryCategory::Parameter), (PARAMETERS, PARAMETERS));
     let two_moments = (2 * PARAMETERS, 2 * PARAMETERS);
     assert_eq!(level(&timeline, MemoryCategory::OptimizerState), two_moments);
@@ -64,7 +69,7 @@ fn what_adamw_keeps_is_known_from_the_beginning_of_a_recording() -> Result<()> {
     let loss = || layer.forward(&x)?.sqr()?.mean_all();
     let mut optimizer =
         CandleOptimizer::<AdamW>::new(vars_by_name(&vars), config()).expect("variables");
-    let timeline = third_step(|| {
+    let (timeline, notes) = third_step(|| {
         let _step = profiler_core::profile!("optimizer_step");
         optimizer.zero_grad().expect("nothing to fail");
         optimizer.backward(&loss()?, 1.0).expect("reached");
@@ -75,5 +80,15 @@ fn what_adamw_keeps_is_known_from_the_beginning_of_a_recording() -> Result<()> {
     // What is allocated in a step and lives on, as the sums of gradients here, counts besides.
     let (least, _) = level(&timeline, MemoryCategory::OptimizerState);
     assert_eq!(least, 2 * PARAMETERS);
+    assert_eq!(notes, [""; 0]);
+
+    // It was there before, and shows its state to nobody.
+    let (vars, layer) = net()?;
+    let loss = || layer.forward(&x)?.sqr()?.mean_all();
+    let mut optimizer = AdamW::new(vars_by_name(&vars), config())?.profiled();
+    let (timeline, notes) = third_step(|| optimizer.backward_step(&loss()?))?;
+    assert_eq!(level(&timeline, MemoryCategory::OptimizerState), (0, 0));
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("`ProfiledOptimizer::<AdamW>::new(vars, config)`"), "{notes:?}");
     Ok(())
 }

@@ -52,6 +52,7 @@ mod events;
 pub mod future;
 pub mod hook;
 pub mod interrupt;
+mod layer_wrappers;
 pub mod lines;
 pub mod nvtx;
 pub mod output;

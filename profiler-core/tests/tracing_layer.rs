@@ -93,6 +93,47 @@ fn spans_of_a_model_are_modules_each_by_its_own_name() {
     assert!(recorder.started().iter().all(|action| action.kind() == ActionKind::Module));
 }
 
+/// Paths as a model's author would write them: what each layer has once has no number.
+#[test]
+fn only_what_a_module_has_several_of_is_numbered() {
+    let recorder = record(|| {
+        let layer = ProfilerLayer::new().as_modules();
+        tracing::subscriber::with_default(registry().with(layer), || {
+            let names = |name: &str| match name {
+                "linear" => info_span!("linear"),
+                "attention" => info_span!("attention"),
+                "norm" => info_span!("norm"),
+                _ => info_span!("layer"),
+            };
+            let part = |name: &str, parts| Part { span: names(name), parts };
+            let attention =
+                || part("attention", vec![part("linear", vec![]), part("linear", vec![])]);
+            let layers: Vec<_> =
+                (0..3).map(|_| part("layer", vec![attention(), part("norm", vec![])])).collect();
+            layers.iter().for_each(Part::forward);
+            // As many as there are layers, and both in one: it cannot be known that a second comes.
+            drop(layers);
+            let twice = part("layer", vec![part("norm", vec![]), part("norm", vec![])]);
+            let none = part("layer", vec![]);
+            twice.forward();
+            none.forward();
+        });
+    });
+    let mut paths: Vec<String> = recorder
+        .started()
+        .iter()
+        .map(|action| action.name().replace("[module]Span: ", ""))
+        .collect();
+    paths.retain(|path| !path.ends_with("softmax"));
+    let of = |number: usize| {
+        ["", ".attention", ".attention.linear.0", ".attention.linear.1", ".norm"]
+            .map(|rest| format!("layer.{number}{rest}"))
+    };
+    let expected = [0, 1, 2].map(of).concat();
+    assert_eq!(paths[..15], expected);
+    assert_eq!(paths[15..], ["layer.0", "layer.0.norm", "layer.0.norm.1", "layer.1"]);
+}
+
 #[test]
 fn numbers_of_modules_that_are_gone_are_given_again() {
     let recorder = record(|| {

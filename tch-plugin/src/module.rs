@@ -1,130 +1,63 @@
 //! The layers of a model as rows of a report.
 
-use std::ops::{Deref, DerefMut};
-
 use profiler_core::names::short_type_name;
-use profiler_core::{Action, ActiveScope, Interest};
 use tch::Tensor;
 use tch::nn::{Module, ModuleT, Path, RNN};
 
-/// Where a layer is in its model: text, or the [path](tch::nn::Path) of its variables.
-pub trait ModulePath {
-    /// The names along the way, joined by dots as in the names of variables.
-    fn path(&self) -> String;
-}
+profiler_core::layer_wrappers! {
+    /// `layer.profiled(path)` for every [`tch::nn::Module`]: each forward is a row
+    /// `[module]{type}: {path}` of the active profiler.
+    ///
+    /// ```
+    /// use tch::{Device, nn};
+    /// use tch_plugin::prelude::*;
+    ///
+    /// let store = nn::VarStore::new(Device::Cpu);
+    /// let root = &store.root();
+    /// let net = nn::seq()
+    ///     .add(nn::linear(root / "hidden", 64, 32, Default::default()).profiled(root / "hidden"))
+    ///     .add_fn(|input| input.relu())
+    ///     .add(nn::linear(root / "out", 32, 10, Default::default()).profiled("out"))
+    ///     .profiled(root); // `[module]Sequential`: the whole of it
+    /// # let profiler = std::sync::Arc::new(SimpleProfiler::new());
+    /// # let active = activate(profiler.clone());
+    /// # let input = tch::Tensor::zeros([1, 64], (tch::Kind::Float, Device::Cpu));
+    /// # assert_eq!(nn::Module::forward(&net, &input).size(), [1, 10]);
+    /// # drop(active);
+    /// # for name in ["[module]Linear: hidden", "[module]Linear: out", "[module]Sequential  "] {
+    /// #     assert!(profiler.summary().contains(name), "{}", profiler.summary());
+    /// # }
+    /// ```
+    ///
+    /// *What it measures*: forward alone (backward runs through the whole model at once); on a CPU the
+    /// work, on an accelerator the time to queue it. *Cost* without an active profiler: one relaxed
+    /// load; the name is made once, here.
+    ProfileModule for Module;
 
-impl ModulePath for str {
-    fn path(&self) -> String {
-        self.to_owned()
-    }
-}
+    /// `layer.profiled_t(path)` for every [`tch::nn::ModuleT`]: layers that differ between training and
+    /// evaluation, such as [`BatchNorm`](tch::nn::BatchNorm). As [`ProfileModule`].
+    ProfileModuleT for ModuleT;
 
-impl ModulePath for String {
-    fn path(&self) -> String {
-        self.clone()
-    }
-}
+    /// `layer.profiled(path)` for every [`tch::nn::RNN`]: [`LSTM`](tch::nn::LSTM) and
+    /// [`GRU`](tch::nn::GRU), which are no [`Module`]s. As [`ProfileModule`]; each `seq`, `seq_init` and
+    /// `step` is a forward.
+    ///
+    /// ```
+    /// use tch::nn::{self, RNN};
+    /// use tch::{Device, Tensor, kind::FLOAT_CPU};
+    /// use tch_plugin::prelude::*;
+    ///
+    /// let store = nn::VarStore::new(Device::Cpu);
+    /// let path = store.root() / "lstm";
+    /// let lstm = nn::lstm(&path, 8, 16, Default::default()).profiled(&path); // [module]LSTM: lstm
+    /// let (output, _state) = lstm.seq(&Tensor::zeros([2, 5, 8], FLOAT_CPU));
+    /// assert_eq!(output.size(), [2, 5, 16]);
+    /// ```
+    ProfileRnn for RNN;
 
-impl ModulePath for Path<'_> {
-    fn path(&self) -> String {
-        self.components().collect::<Vec<_>>().join(".")
-    }
-}
-
-impl<P: ModulePath + ?Sized> ModulePath for &P {
-    fn path(&self) -> String {
-        (**self).path()
-    }
-}
-
-/// `layer.profiled(path)` for every [`tch::nn::Module`]: each forward is a row
-/// `[module]{type}: {path}` of the active profiler.
-///
-/// ```
-/// use tch::{Device, nn};
-/// use tch_plugin::prelude::*;
-///
-/// let store = nn::VarStore::new(Device::Cpu);
-/// let root = &store.root();
-/// let net = nn::seq()
-///     .add(nn::linear(root / "hidden", 64, 32, Default::default()).profiled(root / "hidden"))
-///     .add_fn(|input| input.relu())
-///     .add(nn::linear(root / "out", 32, 10, Default::default()).profiled("out"))
-///     .profiled(root); // `[module]Sequential`: the whole of it
-/// # let profiler = std::sync::Arc::new(SimpleProfiler::new());
-/// # let active = activate(profiler.clone());
-/// # let input = tch::Tensor::zeros([1, 64], (tch::Kind::Float, Device::Cpu));
-/// # assert_eq!(nn::Module::forward(&net, &input).size(), [1, 10]);
-/// # drop(active);
-/// # for name in ["[module]Linear: hidden", "[module]Linear: out", "[module]Sequential  "] {
-/// #     assert!(profiler.summary().contains(name), "{}", profiler.summary());
-/// # }
-/// ```
-///
-/// *What it measures*: forward alone (backward runs through the whole model at once); on a CPU the
-/// work, on an accelerator the time to queue it. *Cost* without an active profiler: one relaxed
-/// load; the name is made once, here.
-pub trait ProfileModule: Module + Sized {
-    /// The same layer, measured. `path` says which of its kind it is.
-    fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
-        Profiled::new(self, path)
-    }
-}
-
-impl<M: Module> ProfileModule for M {}
-
-/// `layer.profiled_t(path)` for every [`tch::nn::ModuleT`]: layers that differ between training and
-/// evaluation, such as [`BatchNorm`](tch::nn::BatchNorm). As [`ProfileModule`].
-pub trait ProfileModuleT: ModuleT + Sized {
-    /// The same layer, measured. `path` says which of its kind it is.
-    fn profiled_t(self, path: impl ModulePath) -> ProfiledT<Self> {
-        ProfiledT(Profiled::new(self, path))
-    }
-}
-
-impl<M: ModuleT> ProfileModuleT for M {}
-
-/// `layer.profiled(path)` for every [`tch::nn::RNN`]: [`LSTM`](tch::nn::LSTM) and
-/// [`GRU`](tch::nn::GRU), which are no [`Module`]s. As [`ProfileModule`]; each `seq`, `seq_init` and
-/// `step` is a forward.
-///
-/// ```
-/// use tch::nn::{self, RNN};
-/// use tch::{Device, Tensor, kind::FLOAT_CPU};
-/// use tch_plugin::prelude::*;
-///
-/// let store = nn::VarStore::new(Device::Cpu);
-/// let path = store.root() / "lstm";
-/// let lstm = nn::lstm(&path, 8, 16, Default::default()).profiled(&path); // [module]LSTM: lstm
-/// let (output, _state) = lstm.seq(&Tensor::zeros([2, 5, 8], FLOAT_CPU));
-/// assert_eq!(output.size(), [2, 5, 16]);
-/// ```
-pub trait ProfileRnn: RNN + Sized {
-    /// The same layer, measured. `path` says which of its kind it is.
-    fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
-        Profiled::new(self, path)
-    }
-}
-
-impl<M: RNN> ProfileRnn for M {}
-
-/// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the layer
-/// is one; the layer itself is reached through it.
-#[derive(Debug)]
-pub struct Profiled<M> {
-    layer: M,
-    action: Action,
-}
-
-impl<M> Profiled<M> {
-    /// A layer of any kind at `path`: use [`measure`](Self::measure) if it is neither a [`Module`]
-    /// nor an [`RNN`].
-    pub fn new(layer: M, path: impl ModulePath) -> Self {
-        crate::ops::install();
-        Self { layer, action: Action::module(&type_name::<M>(), &path.path()) }
-    }
-
-    /// Runs a forward of any form under this layer's name.
+    /// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the
+    /// layer is one; the layer itself is reached through it. A forward that is neither's is measured by
+    /// [`measure`](Self::measure):
     ///
     /// ```
     /// use tch::{Tensor, kind::FLOAT_CPU};
@@ -142,26 +75,12 @@ impl<M> Profiled<M> {
     /// let scores = attention.measure(|attention| attention.forward(&x, &x));
     /// assert_eq!(scores.size(), [2, 2]);
     /// ```
-    #[inline]
-    pub fn measure<T>(&self, forward: impl FnOnce(&M) -> T) -> T {
-        let _scope = ActiveScope::open(|| self.action, Interest::ACTIONS);
-        forward(&self.layer)
-    }
-
-    /// The layer inside.
-    pub fn into_inner(self) -> M {
-        self.layer
-    }
+    Profiled, announced by crate::ops::install(), named by type_name;
 }
 
-/// [`Profiled`] for [`ModuleT`]: a type of its own, because tch makes every `Module` a `ModuleT`.
-#[derive(Debug)]
-pub struct ProfiledT<M>(Profiled<M>);
-
-impl<M> ProfiledT<M> {
-    /// The layer inside.
-    pub fn into_inner(self) -> M {
-        self.0.into_inner()
+impl ModulePath for Path<'_> {
+    fn path(&self) -> String {
+        self.components().collect::<Vec<_>>().join(".")
     }
 }
 
@@ -199,34 +118,6 @@ impl<M: ModuleT> ModuleT for ProfiledT<M> {
     #[inline]
     fn forward_t(&self, input: &Tensor, train: bool) -> Tensor {
         self.0.measure(|layer| layer.forward_t(input, train))
-    }
-}
-
-impl<M> Deref for Profiled<M> {
-    type Target = M;
-
-    fn deref(&self) -> &M {
-        &self.layer
-    }
-}
-
-impl<M> DerefMut for Profiled<M> {
-    fn deref_mut(&mut self) -> &mut M {
-        &mut self.layer
-    }
-}
-
-impl<M> Deref for ProfiledT<M> {
-    type Target = M;
-
-    fn deref(&self) -> &M {
-        &self.0.layer
-    }
-}
-
-impl<M> DerefMut for ProfiledT<M> {
-    fn deref_mut(&mut self) -> &mut M {
-        &mut self.0.layer
     }
 }
 

@@ -58,12 +58,16 @@ fn our_word(op: &Op) -> Told {
 
 fn their_word(event: &KinetoEvent) -> Told {
     let is_engine = event.name.starts_with(ENGINE);
-    // To us 0 is none.
-    let is_tied = event.sequence > 0 && !is_engine;
+    let is_tied = event.sequence >= 0 && !is_engine;
     let thread = if event.scope == 1 { event.forward_thread } else { event.thread };
     Told {
         name: event.name.clone(),
-        sequence: if is_tied { event.sequence } else { 0 },
+        // To us 0 is none, and the greatest number their 0.
+        sequence: match event.sequence {
+            0 if is_tied => u32::MAX.into(),
+            sequence if is_tied => sequence,
+            _ => 0,
+        },
         forward_thread: if is_tied { thread } else { 0 },
         shapes: event.shapes.clone(),
     }

@@ -92,9 +92,9 @@ impl ProfilerLayer {
     /// Tells of spans as of the modules of a model, for every profiler: the layers of a model that
     /// carries spans are seen without a change to it.
     ///
-    /// The row is `[module]Span: {path}`, with the spans around as the path. Where there are several spans
-    /// of one name, as those of the layers of a kind, each is a module of its own, numbered from 0 within
-    /// the span around it in the order in which they first ran:
+    /// The row is `[module]Span: {path}`, with the spans around as the path. Where a span has several of one
+    /// name in it, as those of the layers of a kind, each is a module of its own, numbered from 0 in the
+    /// order in which they first ran:
     ///
     /// ```
     /// use profiler_core::prelude::*;

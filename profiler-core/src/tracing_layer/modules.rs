@@ -13,7 +13,7 @@ use crate::events::forking::{Mutex, MutexGuard};
 const TYPE: &str = "Span";
 
 /// The spans of one layer. A model makes its spans once and keeps them: so each is one module of it, and
-/// where there are several of one name, they are numbered in the order in which they first ran.
+/// where a module has several of one name, they are numbered in the order in which they first ran.
 #[derive(Default)]
 pub(super) struct Modules(Mutex<State>);
 
@@ -23,6 +23,21 @@ struct State {
     alive: HashMap<&'static str, usize>,
     /// The numbers that spans of a name have below one parent: true if taken.
     numbers: HashMap<(Option<Action>, &'static str), Vec<bool>>,
+    /// The name of the span that is a module.
+    names: HashMap<Action, &'static str>,
+}
+
+impl State {
+    fn alive(&self, name: &str) -> usize {
+        self.alive.get(name).copied().unwrap_or(0)
+    }
+
+    /// If a module may have several spans of this name, as far as can be told when the first is entered: of
+    /// a name that there is no more often than that of the span around it, each such span has one.
+    fn are_several(&self, name: &str, parent: Option<Action>) -> bool {
+        let parent = parent.and_then(|parent| self.names.get(&parent));
+        self.alive(name) > parent.map_or(1, |parent| self.alive(parent).max(1))
+    }
 }
 
 /// Kept with a span: what it is called, by the module that it is entered in.
@@ -88,26 +103,27 @@ impl Modules {
         parent: Option<Action>,
     ) -> Action {
         let name = span.name();
-        let (number, is_one_of_several) = {
+        let (number, is_numbered) = {
             let mut state = self.lock();
-            let is_one_of_several = state.alive.get(name).is_some_and(|alive| *alive > 1);
+            let are_several = state.are_several(name, parent);
             let numbers = state.numbers.entry((parent, name)).or_default();
             let number = numbers.iter().position(|taken| !taken).unwrap_or(numbers.len());
             match numbers.get_mut(number) {
                 Some(taken) => *taken = true,
                 None => numbers.push(true),
             }
-            (number, is_one_of_several)
+            (number, are_several || number > 0)
         };
         let mut path = String::new();
         if let Some((_, parents)) = parent.and_then(|parent| parent.name().split_once(": ")) {
             path = format!("{parents}.");
         }
         path.push_str(name);
-        if is_one_of_several {
+        if is_numbered {
             path.push_str(&format!(".{number}"));
         }
         let action = Action::module(TYPE, &path);
+        self.lock().names.insert(action, name);
         let mut extensions = span.extensions_mut();
         if extensions.get_mut::<Places>().is_none() {
             extensions.insert(Places::default());

@@ -62,3 +62,29 @@ fn tables_are_sorted_by_calls_mean_memory_and_operations() {
     let error = "speed".parse::<SortKey>().expect_err("no such key").to_string();
     assert!(error.contains("\"calls\"") && error.contains("\"memory\""), "{error}");
 }
+
+/// Layers of one kind, deep in a model: their paths differ only at the end.
+#[test]
+fn modules_with_long_paths_can_be_told_apart() {
+    use profiler_core::report::tensor::TableOptions;
+    let layers = [0, 1].map(|layer| {
+        let path = format!("model.language.encoder.block.{layer}.attention.projection");
+        let mut row = row(&format!("[module]Linear: {path}"));
+        row.kind = ActionKind::Module;
+        row
+    });
+    let averages = KeyAverages { rows: layers.to_vec(), ..KeyAverages::default() };
+    let shown = |width: usize| -> Vec<String> {
+        let max_name_column_width = Some(width);
+        let table = averages.table(&TableOptions { max_name_column_width, ..Default::default() });
+        let names = table.lines().filter(|line| line.contains("[module]"));
+        names.map(|line| line.trim().split("  ").next().unwrap_or_default().to_owned()).collect()
+    };
+    let cut = [0, 1]
+        .map(|layer| format!("[module]Linear: ...encoder.block.{layer}.attention.projection"));
+    assert_eq!(cut[0].len(), 55);
+    assert_eq!(shown(55), cut);
+    let whole = [0, 1].map(|layer| layers[layer].name.clone());
+    assert_eq!(shown(whole[0].len()), whole, "what has room is not cut");
+    assert_eq!(shown(20), ["[module]Linear: m...", "[module]Linear: m..."], "no room for an end");
+}

@@ -68,6 +68,10 @@ pub(super) fn op_ends(key: usize) {
     with_thread(|thread| thread.end(key));
 }
 
+/// What stands for 0, which is none to a profiler and to autograd the first that it keeps on a thread: of
+/// the first step that would be the first layer. It counts no thread's ops as far as this.
+const FIRST_SEQUENCE: u32 = u32::MAX;
+
 impl Thread {
     #[inline(always)]
     fn start(&mut self, call: &OpCall<'_>) {
@@ -78,9 +82,8 @@ impl Thread {
             self.inputs.set_words(words);
             &self.inputs
         });
-        // 0, the first that autograd kept on its thread, cannot be told from none.
-        if let Ok(sequence @ 1..) = u32::try_from(call.sequence) {
-            start.sequence = sequence;
+        if let Ok(sequence) = u32::try_from(call.sequence) {
+            start.sequence = if sequence == 0 { FIRST_SEQUENCE } else { sequence };
             // A node is tied to its forward op by both numbers, so that one has its own thread's.
             let thread = if is_node { call.forward_thread } else { call.thread };
             start.forward_thread = u32::try_from(thread).unwrap_or(0);

@@ -243,7 +243,7 @@ impl<'table> Layout<'table> {
                 let short = kernel_name::short(&name, width.saturating_sub(4));
                 cut(&short, limit)
             }
-            _ => cut(&name, limit) + &polls,
+            _ => cut_action(&name, limit) + &polls,
         }
     }
 
@@ -291,6 +291,24 @@ impl<'table> Layout<'table> {
             true => "...".chars().chain(end.skip(3)).collect(),
             false => end.collect(),
         }
+    }
+}
+
+/// Of a module its type and the end of its path, since the paths of a deep model begin alike.
+fn cut_action(name: &str, limit: Option<usize>) -> String {
+    const LEAST_OF_A_PATH: usize = 12;
+    let module = name.split_once(": ").filter(|(kind, _)| kind.starts_with("[module]"));
+    let (Some(limit), Some((kind, path))) = (limit, module) else {
+        return cut(name, limit);
+    };
+    let room = limit.saturating_sub(kind.chars().count() + ": ...".len());
+    if name.chars().count() <= limit {
+        name.to_owned()
+    } else if room < LEAST_OF_A_PATH {
+        cut(name, Some(limit))
+    } else {
+        let end: String = path.chars().skip(path.chars().count() - room).collect();
+        format!("{kind}: ...{end}")
     }
 }
 

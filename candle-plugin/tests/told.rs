@@ -1,0 +1,44 @@
+//! What candle cannot tell of is not there without a word.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Module, Result, Tensor, Var};
+use candle_nn::{Linear, Optimizer, SGD};
+use candle_plugin::prelude::*;
+use profiler_core::Report;
+
+/// The notes of a report in which four steps of a loop of one's own were recorded.
+fn notes(profiler: TensorProfiler) -> Result<Vec<String>> {
+    let weight = Var::ones((3, 4), DType::F32, &Device::Cpu)?;
+    let mut optimizer = SGD::new(vec![weight.clone()], 0.1)?.profiled();
+    let layer = Linear::new(weight.as_tensor().clone(), None).profiled("layer");
+    let input = Tensor::ones((2, 4), DType::F32, &Device::Cpu)?;
+    let profiler = Arc::new(profiler.export_trace(false));
+    let active = activate(profiler.clone());
+    for _ in 0..6 {
+        optimizer.backward_step(&layer.forward(&input)?.sqr()?.mean_all()?)?;
+        profiler.step();
+    }
+    profiler.teardown(None);
+    drop(active);
+    let Some(Report::Tensor(report)) = profiler.report() else { panic!("no report") };
+    let rows = || report.key_averages.rows.iter();
+    for row in ["[module]Linear: layer", "backward", "optimizer_step"] {
+        assert!(rows().any(|found| found.name == row && found.calls == 3), "{row}: {report:?}");
+    }
+    Ok(report.header.notes)
+}
+
+/// The two in one: frameworks and allocators are those of a process.
+#[test]
+fn who_asks_for_ops_and_memory_is_told_how_to_have_them() -> Result<()> {
+    const OPS: &str =
+        "candle gives no hook for its tensor ops: run the program by `mlprof run --ops";
+    const MEMORY: &str = "there is no memory, because nothing tells of it";
+    let told = |notes: &[String], what: &str| notes.iter().any(|note| note.starts_with(what));
+    let of_ops = notes(TensorProfiler::new())?;
+    assert!(told(&of_ops, OPS) && !told(&of_ops, MEMORY), "{of_ops:#?}");
+    let of_both = notes(TensorProfiler::new().profile_memory(true))?;
+    assert!(told(&of_both, OPS) && told(&of_both, MEMORY), "{of_both:#?}");
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! What the plugins of frameworks whose layers are traits have in common: `.profiled(path)`.
+
+/// Makes `ModulePath`, the traits with `.profiled(path)`, and the layers that they return, `Profiled`
+/// and `ProfiledT`. For plugins, not for programs.
+///
+/// A macro, because a plugin may give its framework's traits only to types of its own: it says which
+/// traits these are, what to call when a layer is wrapped, and how a type is named, and then writes the
+/// forwards, which differ from framework to framework, by `Profiled::measure`.
+///
+/// The documentation comes from the plugin, for its examples are in the framework's words.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! layer_wrappers {
+    (
+        $(#[$module_doc:meta])* ProfileModule for $Module:ident;
+        $(#[$module_t_doc:meta])* ProfileModuleT for $ModuleT:ident;
+        $(#[$rnn_doc:meta])* ProfileRnn for $Rnn:ident;
+        $(#[$profiled_doc:meta])* Profiled, announced by $announce:expr, named by $type_name:ident;
+    ) => {
+        /// Where a layer is in its model: a text such as `"encoder.head"`, or what the framework made
+        /// the layer's variables with.
+        pub trait ModulePath {
+            /// The names along the way, joined by dots as in the names of variables.
+            fn path(&self) -> String;
+        }
+
+        impl ModulePath for str {
+            fn path(&self) -> String {
+                self.to_owned()
+            }
+        }
+
+        impl ModulePath for String {
+            fn path(&self) -> String {
+                self.clone()
+            }
+        }
+
+        impl<P: ModulePath + ?Sized> ModulePath for &P {
+            fn path(&self) -> String {
+                (**self).path()
+            }
+        }
+
+        $(#[$module_doc])*
+        pub trait ProfileModule: $Module + Sized {
+            /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
+            /// profiler.
+            fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
+                Profiled::new(self, path)
+            }
+        }
+
+        impl<M: $Module> ProfileModule for M {}
+
+        $(#[$module_t_doc])*
+        pub trait ProfileModuleT: $ModuleT + Sized {
+            /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
+            /// profiler.
+            fn profiled_t(self, path: impl ModulePath) -> ProfiledT<Self> {
+                ProfiledT(Profiled::new(self, path))
+            }
+        }
+
+        impl<M: $ModuleT> ProfileModuleT for M {}
+
+        $(#[$rnn_doc])*
+        pub trait ProfileRnn: $Rnn + Sized {
+            /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
+            /// profiler.
+            fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
+                Profiled::new(self, path)
+            }
+        }
+
+        impl<M: $Rnn> ProfileRnn for M {}
+
+        $(#[$profiled_doc])*
+        #[derive(Debug, Clone)]
+        pub struct Profiled<M> {
+            layer: M,
+            action: $crate::Action,
+        }
+
+        impl<M> Profiled<M> {
+            /// A layer of any kind at `path`: use [`measure`](Self::measure) if none of the framework's
+            /// traits has its forward.
+            pub fn new(layer: M, path: impl ModulePath) -> Self {
+                $announce;
+                Self { layer, action: $crate::Action::module(&$type_name::<M>(), &path.path()) }
+            }
+
+            /// Runs a forward of any form under this layer's name.
+            #[inline]
+            pub fn measure<T>(&self, forward: impl FnOnce(&M) -> T) -> T {
+                let _scope = $crate::ActiveScope::open(|| self.action, $crate::Interest::ACTIONS);
+                forward(&self.layer)
+            }
+
+            /// The layer inside.
+            pub fn into_inner(self) -> M {
+                self.layer
+            }
+        }
+
+        impl<M> ::std::ops::Deref for Profiled<M> {
+            type Target = M;
+
+            fn deref(&self) -> &M {
+                &self.layer
+            }
+        }
+
+        impl<M> ::std::ops::DerefMut for Profiled<M> {
+            fn deref_mut(&mut self) -> &mut M {
+                &mut self.layer
+            }
+        }
+
+        /// A layer that differs between training and evaluation, measured: what
+        /// [`profiled_t`](ProfileModuleT::profiled_t) makes. A type of its own, since a layer's type may
+        /// have both traits.
+        #[derive(Debug, Clone)]
+        pub struct ProfiledT<M>(Profiled<M>);
+
+        impl<M> ProfiledT<M> {
+            /// The layer inside.
+            pub fn into_inner(self) -> M {
+                self.0.into_inner()
+            }
+        }
+
+        impl<M> ::std::ops::Deref for ProfiledT<M> {
+            type Target = M;
+
+            fn deref(&self) -> &M {
+                &self.0
+            }
+        }
+
+        impl<M> ::std::ops::DerefMut for ProfiledT<M> {
+            fn deref_mut(&mut self) -> &mut M {
+                &mut self.0
+            }
+        }
+    };
+}
