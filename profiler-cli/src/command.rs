@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
         arguments.remove(1);
     }
     let done: Result<ExitCode, Box<dyn Error>> = match Command::parse_from(arguments).what {
-        What::Run(arguments) => run::run(&arguments).map(wrapper::exit_code).map_err(Into::into),
+        What::Run(arguments) => run::run(&arguments).map(run::end_as).map_err(Into::into),
         What::Report(arguments) => {
             report::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

@@ -19,5 +19,7 @@ mod mistakes;
 mod nothing;
 #[path = "run/own_profiler.rs"]
 mod own_profiler;
+#[path = "run/terminal.rs"]
+mod terminal;
 #[path = "run/unchanged.rs"]
 mod unchanged;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use profiler_core::report::SimpleReport;
 use profiler_core::{
-    Action, ActiveScope, AdvancedProfiler, Interest, Profiler, RunContext, Session, SimpleProfiler,
-    Stage, activate, profile,
+    Action, ActiveScope, AdvancedProfiler, Interest, NeverStarted, Profiler, ProfilerExt,
+    RunContext, Session, SimpleProfiler, Stage, activate, profile,
 };
 
 const SCENE: &str = "MLPROF_TEST_SCENE";
@@ -158,6 +158,14 @@ fn allocator() {
         drop(inner);
     }
     let report = simple.snapshot();
+    let run = RunContext::default();
+    for stage in [Stage::Fit, Stage::Validate, Stage::Test] {
+        simple.setup(stage, &run);
+        // What this thread first allocates in the stage is in the report itself.
+        drop(simple.snapshot());
+        simple.teardown(Some(stage));
+        drop(simple.snapshot());
+    }
     drop(active);
     IS_MEASURED.store(false, Ordering::Relaxed);
     assert_eq!(calls(&report, "name 2999"), 1);
@@ -247,4 +255,43 @@ fn end_of_a_thread() {
         notes.iter().find(|note| note.contains("calls were made by threads that were being torn"));
     let lost = torn.and_then(|note| note.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
     assert_eq!(counted + lost, 20, "{counted} in rows, {lost} lost: {notes:?}");
+
+    // Where the thread still has its table, but knows no more whose its scopes are.
+    let simple = Arc::new(SimpleProfiler::new());
+    let active = activate(simple.clone());
+    let profiler = simple.clone();
+    let worker = move || {
+        drop(profiler.profile("work"));
+        EARLY.with(|_| ());
+        drop(profile!("work"));
+    };
+    std::thread::spawn(worker).join().expect("no panic");
+    drop(active);
+    let report = simple.snapshot();
+    assert_eq!((calls(&report, "work"), calls(&report, "late")), (2, 1), "{report:?}");
+
+    // A profiler that opens scopes itself comes to an end, too.
+    let own = Arc::new(OpensScopes(AtomicU64::new(0)));
+    let active = activate(own.clone());
+    let worker = || {
+        EARLY.with(|_| ());
+        drop(profile!("work"));
+    };
+    std::thread::spawn(worker).join().expect("no panic");
+    drop(active);
+    assert_eq!(own.0.load(Ordering::Relaxed), 2);
+}
+
+/// Counts what is started.
+struct OpensScopes(AtomicU64);
+
+impl Profiler for OpensScopes {
+    fn start(&self, _action: Action) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        drop(profile!("of the profiler"));
+    }
+
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
 }

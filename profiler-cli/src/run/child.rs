@@ -35,13 +35,23 @@ pub fn run(command: &mut Command) -> io::Result<Ended> {
     Ok(Ended { status: child.wait()?, process, name: String::new() })
 }
 
+/// Ends this process by the signal that has ended the command, if that is one of those that tell
+/// programs to end: a shell goes on with its script after Ctrl-C unless what it runs has died of it.
+/// Other signals are not this process's, which is no part of a crash.
+pub fn die_of(status: ExitStatus) {
+    #[cfg(unix)]
+    unix::die_of(status);
+    #[cfg(not(unix))]
+    let _ = status;
+}
+
 #[cfg(unix)]
 mod unix {
     use std::fs::File;
     use std::io;
     use std::os::fd::AsRawFd;
-    use std::os::unix::process::CommandExt;
-    use std::process::Command;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Command, ExitStatus};
     use std::ptr;
     use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -74,6 +84,20 @@ mod unix {
             unsafe { libc::sigaction(*signal, action, ptr::null_mut()) };
         }
         ended
+    }
+
+    pub(super) fn die_of(status: ExitStatus) {
+        let Some(signal) = status.signal().filter(|signal| SIGNALS.contains(signal)) else {
+            return;
+        };
+        // What dumps its core is the command.
+        let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the limit is there during the call; the signal does what it does by default.
+        unsafe {
+            libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
     }
 
     fn spawn(command: &mut Command, has_own_group: bool) -> io::Result<Ended> {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use profiler_core::output::TemporaryFolder;
 use profiler_core::spliced::RUN_VARIABLE;
@@ -28,6 +28,7 @@ use record::CrateRecord;
 use crate::runtime;
 use crate::splice::SelectError;
 use crate::voice::say;
+use crate::wrapper;
 
 /// Why a command was not run.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +154,12 @@ fn call(
     let mut command = Command::new(program);
     command.args(rest).envs(BUILD_VARIABLES.into_iter().zip(build)).env(RUN_VARIABLE, run_file);
     child::run(&mut command).map_err(failed)
+}
+
+/// Ends as the command has ended: with its exit code, or by the signal that told it to end.
+pub fn end_as(status: ExitStatus) -> ExitCode {
+    child::die_of(status);
+    wrapper::exit_code(status)
 }
 
 /// What is set for cargo, in the order of the values in [`call`].

@@ -1,20 +1,27 @@
 //! A signal that reaches `mlprof` alone, as that of a supervisor does.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::shop::{MLPROF, Shop, arguments};
 
-fn is_alive(process: &str) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // A process that nobody has waited for yet is none.
-    let state = status.rsplit(')').next().unwrap_or_default().trim_start().chars().next();
-    state.is_some_and(|state| !"ZX".contains(state))
+/// What a process does, as the system tells: if there is one, in this session, that has not ended.
+pub fn state_of(process: &str, session: Option<&str>) -> Option<char> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut words = status.rsplit(')').next()?.split_whitespace();
+    let state = words.next()?.chars().next().filter(|state| !"ZX".contains(*state))?;
+    let own = words.nth(2)?;
+    session.is_none_or(|session| session == own).then_some(state)
 }
 
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
+fn is_alive(process: &str) -> bool {
+    state_of(process, None).is_some()
+}
+
+pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < Duration::from_secs(60), "{what}");
@@ -39,7 +46,7 @@ fn the_program_is_told_and_its_report_is_there() {
     interrupt(&shop, &mlprof);
     let ended = mlprof.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert_eq!(ended.status.signal(), Some(2), "{said}");
     assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{said}");
     assert!(said.contains("ended by SIGINT") && said.contains("tables again"), "{said}");
 }

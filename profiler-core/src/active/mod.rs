@@ -315,7 +315,8 @@ pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Optio
 /// handlers: while the thread is inside of the profiler itself it is not measured, or stands in the row
 /// `(inside of the profiler)`, and never waits for a lock of the thread's own. For a signal handler the
 /// same scope must have been opened on that thread before: the first time allocates memory, which
-/// handlers may not do.
+/// handlers may not do. Nor may they under the Simple profiler if they may interrupt an allocation: it
+/// takes 80 bytes more for a duration in another power of two than those before.
 ///
 /// Where both `profiler_core::*` and [`profiler_core::prelude::*`](crate::prelude) are imported write
 /// [`profile_scope!`](crate::profile_scope!).

@@ -13,6 +13,8 @@ use crate::events::{Action, Callsite};
 use crate::recorder::Table;
 use crate::recorder::arena::Arena;
 use crate::recorder::index::{ActionIndex, Named};
+#[cfg(test)]
+use crate::recorder::stack::looks;
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
 
 /// More places in one thread's tree than any program needs; what comes after is counted at one
@@ -123,6 +125,8 @@ impl Node {
         let goes_past_actions = is_action(action);
         let mut node = self;
         while node.action != Some(action) {
+            #[cfg(test)]
+            looks::add(1);
             if node.number == node.scope && !goes_past_actions {
                 return None;
             }

@@ -234,4 +234,16 @@ mod tests {
         assert!(same_low_bits.iter().all(|record| index.get_near(record.0).is_some()));
         assert!(index.capacity() <= 64);
     }
+
+    /// Slots of their own for all would take a thousand times the memory.
+    #[test]
+    fn records_whose_numbers_are_far_apart_share_slots() {
+        let records = records(if cfg!(miri) { 512 } else { 4_096 });
+        let far_apart: Vec<&Record> = records.iter().step_by(128).collect();
+        let index = index_of(far_apart.iter().copied());
+        assert!(index.capacity() <= MOST * far_apart.len(), "{} slots", index.capacity());
+        for record in far_apart {
+            assert_eq!(index.get(record.0).map(ptr::from_ref), Some(ptr::from_ref(record)));
+        }
+    }
 }

@@ -64,6 +64,23 @@ impl Beside {
         self.lines.is_some() || samples
     }
 
+    /// What there is so far, and where its results go. `with_samples` also what has been sampled,
+    /// which takes the longest: debug information is read for it.
+    pub(super) fn reports_so_far(&self, with_samples: bool) -> Vec<(&Output, Report)> {
+        let mut reports = Vec::new();
+        // Who is asked to write lines at an interval of the user's own does so.
+        if let Some(lines) = self.lines.as_ref().filter(|lines| lines.writer.is_none()) {
+            reports.push((&lines.output, Report::Lines(lines.profiler.report())));
+        }
+        #[cfg(feature = "sampling")]
+        if let Some(samples) = self.samples.as_ref().filter(|_| with_samples) {
+            reports.push((&samples.output, Report::Samples(samples.sampler.report())));
+        }
+        #[cfg(not(feature = "sampling"))]
+        let _ = with_samples;
+        reports
+    }
+
     /// Delivers everything, with these notes.
     pub(super) fn finish(self, notes: &[String]) {
         #[cfg(feature = "sampling")]

@@ -34,7 +34,9 @@ struct Run {
     /// All of them as one.
     profiler: Option<Arc<dyn Profiler>>,
     activated: Option<Activated>,
-    beside: Beside,
+    /// Also held, for a moment, by who writes what there is so far.
+    beside: Arc<Beside>,
+    began: Instant,
     /// What its files are called.
     name: ClaimedName,
 }
@@ -44,6 +46,7 @@ static RUN: Mutex<Option<Run>> = Mutex::new(None);
 /// Held while results are written.
 static SPILLING: Mutex<()> = Mutex::new(());
 
+/// From one time that results are written to the next, where that takes no time.
 const SPILL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often this process was forked.
@@ -92,7 +95,8 @@ pub(super) fn start() {
         parts,
         profiler,
         activated,
-        beside,
+        beside: Arc::new(beside),
+        began: Instant::now(),
         name,
     });
     at_exit();
@@ -245,7 +249,10 @@ fn finish(signal: Option<i32>) {
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
     drop(run.activated);
     let notes = notes(signal);
-    run.beside.finish(&notes);
+    // Nobody else has it: that would be who spills.
+    if let Some(beside) = Arc::into_inner(run.beside) {
+        beside.finish(&notes);
+    }
     for part in &run.parts {
         let part = AssertUnwindSafe(part);
         if catch_unwind(|| deliver(&***part, &notes)).is_err() {
@@ -257,14 +264,15 @@ fn finish(signal: Option<i32>) {
     drop(run.name);
 }
 
-/// Writes the calls that were counted so far, for the case that the process ends in a way that leaves
+/// Writes what was counted and sampled so far, for the case that the process ends in a way that leaves
 /// no time for a report; when to do so again. It takes a hundredth of the time at most.
 fn spill() -> Option<Duration> {
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
-    let parts = match &*lock() {
+    let (parts, beside, so_far) = match &*lock() {
         // Steps are written when their cycle is over.
         Some(run) if run.process == std::process::id() => {
-            run.parts[usize::from(run.has_tensor)..].to_vec()
+            let parts = run.parts[usize::from(run.has_tensor)..].to_vec();
+            (parts, run.beside.clone(), run.began.elapsed())
         }
         _ => return None,
     };
@@ -274,16 +282,34 @@ fn spill() -> Option<Duration> {
         // It is said when the report is made in earnest.
         let _ = catch_unwind(|| spill_part(&***part));
     }
-    Some(SPILL_INTERVAL.max(began.elapsed() * 100))
+    let beside = AssertUnwindSafe(beside);
+    let _ = catch_unwind(|| {
+        for (output, report) in beside.reports_so_far(so_far >= SPILL_INTERVAL) {
+            spill_report(output, report);
+        }
+    });
+    Some(spills_after(so_far, began.elapsed()))
+}
+
+/// From one time that results are written to the next. The first come early, for processes that live
+/// for a moment: each time after twice as long a run as the last one, up to the interval.
+fn spills_after(so_far: Duration, took: Duration) -> Duration {
+    so_far.min(SPILL_INTERVAL).max(took * 100)
 }
 
 fn spill_part(profiler: &dyn Profiler) {
     let Some(output) = profiler.output() else { return };
-    let Some(mut report) = profiler.report() else { return };
+    let Some(report) = profiler.report() else { return };
     let is_of_a_stage = report.header().stage.is_some();
     // Stages are written when they end.
     let is_done = is_of_a_stage != output.is_in_a_stage();
-    if is_done || output.stage().is_some() != is_of_a_stage || !nothing::has_numbers(&report) {
+    if !is_done && output.stage().is_some() == is_of_a_stage {
+        spill_report(output, report);
+    }
+}
+
+fn spill_report(output: &Output, mut report: Report) {
+    if !nothing::has_numbers(&report) {
         return;
     }
     let note = "written while the process still ran: it may have ended in a way that leaves no time \
@@ -354,5 +380,24 @@ fn note_open(output: &Output, report: &Report) {
             "{} calls were still open when the process ended; they are not counted in the rows",
             open.len()
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_written_early_then_every_second_and_take_a_hundredth_of_the_time() {
+        let milliseconds = Duration::from_millis;
+        let mut run = signals::FIRST_SPILL;
+        let mut moments = vec![run];
+        while run < milliseconds(4000) {
+            run += spills_after(run, milliseconds(0));
+            moments.push(run);
+        }
+        assert_eq!(moments, [100, 200, 400, 800, 1600, 2600, 3600, 4600].map(milliseconds));
+        assert_eq!(spills_after(milliseconds(100), milliseconds(30)), milliseconds(3000));
+        assert_eq!(spills_after(milliseconds(9000), milliseconds(2)), SPILL_INTERVAL);
     }
 }

@@ -1,5 +1,9 @@
 //! A report also when the process is ended by a signal.
 
+/// How long a program runs before its results are written for the first time.
+#[cfg(any(target_os = "linux", test))]
+pub(super) const FIRST_SPILL: std::time::Duration = std::time::Duration::from_millis(100);
+
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use std::time::Duration;
@@ -25,12 +29,11 @@ mod linux {
     use signal_hook::consts::SIGQUIT;
     use signal_hook::low_level;
 
+    use super::FIRST_SPILL;
     use crate::events::own_thread;
     use crate::interrupt::{self, AtTheEnd};
     use crate::output;
     use crate::spliced::crash;
-
-    const FIRST_SPILL: Duration = Duration::from_secs(1);
 
     /// How often it is looked whether std handles faults, a millisecond apart.
     const LOOKS: u32 = 200;
@@ -48,7 +51,7 @@ mod linux {
     /// Calls `finish` with the signal when one comes that would end the process, then ends it so.
     /// Signals that the program handles or ignores before `main` are left alone; from a handler that
     /// it installs later on, its own exit is what brings the report. Meanwhile `spill` is called again
-    /// and again, after a second and then after what it says; `None`: no more.
+    /// and again, after a tenth of a second and then after what it says; `None`: no more.
     pub(in crate::spliced) fn watch(finish: fn(i32), spill: fn() -> Option<Duration>) {
         set_at_the_end(Some(AtTheEnd::call(finish)));
         let started = UnixStream::pair().and_then(|(told, teller)| {

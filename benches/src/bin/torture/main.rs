@@ -4,6 +4,7 @@
 //! By hand, and under a sanitizer or valgrind with a small `--scale`: what it does takes minutes.
 
 mod counting;
+mod fuzz;
 mod processes;
 
 use std::process::{Command, ExitCode, ExitStatus};
@@ -21,7 +22,7 @@ Usage: torture [--scale X] [SCENE]...
   SCENE      only these scenes
 
 The environment variable MLPROF_TORTURE_UNDER names a program with its options that each scene runs
-under, such as `valgrind --error-exitcode=9`.
+under, such as `valgrind --error-exitcode=9`; MLPROF_TORTURE_CASE a case of `fuzz` to play again.
 ";
 
 /// Tells a process which scene it is to play.
@@ -37,7 +38,7 @@ struct Scene {
     play: fn(Scale) -> Outcome,
 }
 
-const SCENES: [Scene; 11] = [
+const SCENES: [Scene; 12] = [
     Scene { name: "scopes", does: "10⁸ scopes on one thread", play: counting::scopes },
     Scene {
         name: "threads",
@@ -50,6 +51,7 @@ const SCENES: [Scene; 11] = [
     Scene { name: "callees", does: "10,000 callees of one parent", play: counting::callees },
     Scene { name: "depth", does: "3,000 nested actions", play: counting::depth },
     Scene { name: "forgotten", does: "20,000 forgotten guards", play: counting::forgotten },
+    Scene { name: "fuzz", does: "random operations, compared with a model", play: fuzz::fuzz },
     Scene { name: "kills", does: "300 kills while files are written", play: processes::kills },
     Scene { name: "forks", does: "forks while others activate and report", play: processes::forks },
     Scene {

@@ -1,6 +1,7 @@
 //! Programs with many callees, deep nesting and forgotten guards.
 
 use super::*;
+use crate::recorder::stack::looks;
 use crate::report::Report;
 
 /// Fewer where every step takes a thousand times as long.
@@ -34,6 +35,16 @@ fn a_tree_of_ten_thousand_levels_is_written_and_read_back() {
     let deepest = back.threads[0].nodes().map(|(around, _)| around + 1).max();
     assert_eq!(deepest, Some(MANY));
     assert!(!profiler.summary().is_empty());
+}
+
+/// What is not open is not looked for on the way down: a deep tree grows by what is added to it.
+#[test]
+fn what_a_new_place_costs_does_not_grow_with_what_is_around_it() {
+    let profiler = AdvancedProfiler::new();
+    let before = looks::count();
+    nest(&profiler, &functions(MANY));
+    nest(&profiler, &actions(MANY / 10));
+    assert!(looks::count() - before <= MANY, "{} places", looks::count() - before);
 }
 
 #[test]

@@ -288,7 +288,8 @@ impl<R> Room<'_, R> {
     }
 }
 
-/// How many frames were looked at: what a stop costs, without a clock.
+/// How many frames, or places of a call tree, were looked at: what a stop or a start costs, without a
+/// clock.
 #[cfg(test)]
 pub(crate) mod looks {
     use std::cell::Cell;
@@ -297,7 +298,7 @@ pub(crate) mod looks {
         static LOOKS: Cell<usize> = const { Cell::new(0) };
     }
 
-    pub(super) fn add(frames: usize) {
+    pub(crate) fn add(frames: usize) {
         LOOKS.set(LOOKS.get() + frames);
     }
 
