@@ -18,6 +18,7 @@
 //! before, all temporaries live as long as they did, and types are inferred as before.
 
 mod chain;
+mod control;
 mod expressions;
 mod walk;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
-use syn::{Attribute, BinOp, Block, Expr, ExprClosure, ExprIf, ExprMatch, Label, Stmt};
+use syn::{Attribute, BinOp, Block, Expr, ExprClosure, Stmt};
 
 use super::expressions::{attributes_of, is_assignment, is_computed};
 
@@ -51,15 +51,15 @@ pub(super) struct Walker<'a> {
     /// The point that runs.
     pub(super) current: Option<u32>,
     /// The loops around, the innermost last.
-    loops: Vec<Loop>,
+    pub(super) loops: Vec<Loop>,
     /// Whether the innermost frame is async.
     pub(super) is_async: bool,
 }
 
-struct Loop {
-    label: Option<String>,
+pub(super) struct Loop {
+    pub(super) label: Option<String>,
     /// Its header, if that is evaluated again and again.
-    header: Option<u32>,
+    pub(super) header: Option<u32>,
 }
 
 pub(super) fn line_of(span: Span) -> u32 {
@@ -80,7 +80,7 @@ impl Walker<'_> {
     }
 
     /// Puts text around an expression. What is put around an expression inside comes later.
-    fn around(&mut self, span: Span, before: String, after: impl Into<String>) {
+    pub(super) fn around(&mut self, span: Span, before: String, after: impl Into<String>) {
         let range = span.byte_range();
         self.before(range.start, before);
         self.after(range.end, after);
@@ -107,14 +107,14 @@ impl Walker<'_> {
     }
 
     /// Does something that the program may pass over.
-    fn alternative(&mut self, walk: impl FnOnce(&mut Self)) {
+    pub(super) fn alternative(&mut self, walk: impl FnOnce(&mut Self)) {
         let (marked, current) = (self.marked.len(), self.current);
         walk(self);
         self.marked.truncate(marked);
         self.current = current;
     }
 
-    fn block(&mut self, block: &Block) {
+    pub(super) fn block(&mut self, block: &Block) {
         for statement in &block.stmts {
             self.statement(statement);
         }
@@ -251,73 +251,6 @@ impl Walker<'_> {
         if let Some(expression) = expression {
             self.expression(expression);
         }
-    }
-
-    fn branches(&mut self, of: &ExprIf) {
-        self.expression(&of.cond);
-        self.alternative(|walker| walker.block(&of.then_branch));
-        let Some((_, otherwise)) = &of.else_branch else { return };
-        self.alternative(|walker| {
-            let line = line_of(otherwise.span());
-            if let Expr::If(_) = **otherwise
-                && !walker.is_marked(line)
-            {
-                walker.braces(otherwise, line);
-            }
-            walker.expression(otherwise);
-        });
-    }
-
-    fn arms(&mut self, of: &ExprMatch) {
-        self.expression(&of.expr);
-        for arm in &of.arms {
-            self.alternative(|walker| {
-                let (body, line) = (&*arm.body, line_of(arm.body.span()));
-                match body {
-                    _ if walker.is_marked(line) || !attributes_of(body).is_empty() => {}
-                    Expr::Block(block) if block.label.is_none() => {
-                        let point = walker.mark(line);
-                        let start = block.block.brace_token.span.open().byte_range().end;
-                        walker.before(start, format!(" __mlprof_lines.at({point});"));
-                    }
-                    _ => walker.braces(body, line),
-                }
-                walker.expression(body);
-            });
-        }
-    }
-
-    /// Makes a block of an expression that was as good as one before.
-    fn braces(&mut self, expression: &Expr, line: u32) {
-        let point = self.mark(line);
-        self.around(expression.span(), format!("{{ __mlprof_lines.at({point}); "), " }");
-    }
-
-    fn repeated(&mut self, label: Option<&Label>, header: Option<u32>, body: &Block) {
-        let label = label.map(|label| label.name.ident.to_string());
-        self.loops.push(Loop { label, header });
-        self.alternative(|walker| walker.block(body));
-        self.loops.pop();
-        let Some(header) = header else { return };
-        self.current = Some(header);
-        let has_tail = match body.stmts.last() {
-            Some(Stmt::Expr(_, semicolon)) => semicolon.is_none(),
-            Some(Stmt::Macro(call)) => call.semi_token.is_none(),
-            _ => false,
-        };
-        let separator = if has_tail { ";" } else { "" };
-        let end = body.brace_token.span.close().byte_range().start;
-        self.before(end, format!("{separator} __mlprof_lines.at({header}); "));
-    }
-
-    /// The header of the loop that a `continue` goes to.
-    fn header(&self, label: Option<String>) -> Option<u32> {
-        let mut loops = self.loops.iter().rev();
-        let target = match label {
-            None => loops.next(),
-            Some(_) => loops.find(|one| one.label == label),
-        };
-        target?.header
     }
 
     fn closure(&mut self, of: &ExprClosure) {

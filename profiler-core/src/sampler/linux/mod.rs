@@ -1,6 +1,7 @@
 //! The sampler on Linux.
 
 mod collector;
+mod found;
 mod handler;
 mod member;
 mod registers;

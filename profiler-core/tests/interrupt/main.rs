@@ -1,0 +1,26 @@
+//! Signals to child processes: this test binary, started again as one of the `programs`.
+
+#![cfg(unix)]
+
+mod process;
+mod programs;
+mod sessions;
+mod watches;
+
+use std::time::Duration;
+
+const PROGRAM: &str = "MLPROF_TEST_PROGRAM";
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
+const SIGHUP: i32 = 1;
+/// All that ask a process to end.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+#[ignore = "the child process of the other tests"]
+fn child() {
+    if let Ok(program) = std::env::var(PROGRAM) {
+        programs::run(&program);
+    }
+}
