@@ -99,6 +99,9 @@ pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimiz
 pub use profiler_core::tracing_layer::{self, ProfilerLayer};
 pub use transfer::ToDevice;
 
+/// The training loop.
+pub use profiler_train as train;
+
 #[cfg(doc)]
 use profiler_train::TrainModule;
 

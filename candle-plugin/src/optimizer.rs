@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, DeviceLocation, Tensor, Var};
 use candle_nn::Optimizer;
-use profiler_train::{self, TrainOptimizer};
+use profiler_train::{self as train, TrainOptimizer};
 
 use crate::Error;
 use crate::gradients::{norm, scale_to_norm};

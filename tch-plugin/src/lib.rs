@@ -129,6 +129,9 @@ pub use module::{ModulePath, ProfileModule, ProfileModuleT, ProfileRnn, Profiled
 pub use optimizer::TchOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
 
+/// The training loop.
+pub use profiler_train as train;
+
 /// What a program that profiles its tch code usually needs; [`profiler_core::prelude`] is part of
 /// it.
 pub mod prelude {
