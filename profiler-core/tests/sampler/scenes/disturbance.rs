@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, mpsc};
+use std::sync::{Barrier, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use profiler_core::sampler::Sampler;
@@ -155,11 +155,21 @@ pub fn alternate_stacks() {
     assert!(samples.notes.iter().any(|note| note.contains("a stack that is not")), "leaves only");
 }
 
+/// How many threads the sampler has given timers to, this one among them.
+fn known_threads(profiler: &AdvancedProfiler) -> u64 {
+    let samples = profiler.snapshot().samples.expect("it is sampled");
+    samples.threads.iter().map(|thread| thread.threads).sum()
+}
+
 pub fn many_threads() {
     let profiler = AdvancedProfiler::new().sampled(1000);
+    let all_are_known = Barrier::new(65);
     std::thread::scope(|threads| {
         for _ in 0..64 {
             threads.spawn(|| {
+                // What a thread did before the sampler looked for new ones is in no sample; and that
+                // may be all of it, where the sampler waits for a processor itself.
+                all_are_known.wait();
                 let _action = profiler.profile("of_64");
                 let start = processor_time();
                 while processor_time() - start < Duration::from_millis(60) {
@@ -167,6 +177,10 @@ pub fn many_threads() {
                 }
             });
         }
+        while known_threads(&profiler) < 65 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        all_are_known.wait();
     });
     let samples = profiler.snapshot().samples.expect("it is sampled");
     let all = action(&samples, "of_64");
