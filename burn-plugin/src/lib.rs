@@ -114,7 +114,6 @@ mod module;
 pub mod ops;
 mod processor;
 mod progress;
-mod registration;
 mod renderer;
 #[cfg(feature = "rl")]
 pub mod rl;
@@ -131,15 +130,16 @@ pub use evaluation::{
     ModelUnderTest, ProfileEvaluation, ProfileEvaluator, ProfiledEvaluator,
     ProfiledEvaluatorBuilder,
 };
+pub use evaluation::{TestMetricTuple, TestTextMetricTuple};
 pub use loader::profiled_loader;
 pub use metric::ProfiledMetric;
 pub use module::ProfileModule;
 pub use progress::ProfiledProgressLogger;
-pub use registration::{MetricTuple, TestMetricTuple, TestTextMetricTuple, TextMetricTuple};
 pub use renderer::ProfiledRenderer;
 pub use stop::INTERRUPTED;
 pub use strategy::ProfileStrategy;
 pub use test_model::TestModel;
+pub use training::{MetricTuple, TextMetricTuple};
 pub use training::{ProfileTraining, ProfiledTraining};
 
 /// What a program that profiles its burn code usually needs; [`profiler_core::prelude`] is part of

@@ -3,7 +3,6 @@
 mod outputs;
 mod speedscope;
 mod stacks;
-pub(crate) mod trace;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,10 +14,10 @@ use profiler_core::{Report, Stage};
 
 use self::outputs::{Output, Stem};
 use self::stacks::{Stacks, Unit};
-use self::trace::Trace;
 pub use crate::report::Error;
 use crate::report::read::{self, Content};
 use crate::report::unpack;
+use crate::trace::Trace;
 
 /// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
 /// other tools.

@@ -5,10 +5,12 @@
 
 pub mod command;
 pub mod convert;
+mod exit_code;
 mod fingerprint;
 pub mod report;
 pub mod run;
 pub mod runtime;
 pub mod splice;
+mod trace;
 mod voice;
 pub mod wrapper;

@@ -31,7 +31,10 @@ pub fn run() -> Result<(), String> {
     let libtorch = Libtorch::of_workspace()?.variables();
     let newest_libtorch = Libtorch::named_or_made(version::newest())?.variables();
     let mut steps = vec![
-        Step::cargo("core and macros", "test -p profiler-core -p profiler-macros"),
+        Step::cargo(
+            "core, macros and the training loop",
+            "test -p profiler-core -p profiler-macros -p profiler-train",
+        ),
         Step::cargo(
             "core and macros, all features",
             "test -p profiler-core -p profiler-macros --all-features",

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::stacks::{Stacks, ThreadStacks, Unit};
-use super::trace::{Edge, Trace, Track};
+use crate::trace::{Edge, Trace, Track};
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 

@@ -9,7 +9,7 @@ use profiler_core::report::memory::{MemoryTree, PathMemory};
 use profiler_core::report::samples::{Samples, StackNode};
 use profiler_core::trace::flame::{self, Extent, Room, frame_name};
 
-use super::trace::{Edge, Trace, Track};
+use crate::trace::{Edge, Trace, Track};
 
 /// A function, an action or an op.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Error;
 use super::unpack::{self, Limit};
-use crate::convert::trace::{Trace, TraceBuilder};
+use crate::trace::{Trace, TraceBuilder};
 
 /// What is in a file.
 #[derive(Debug)]

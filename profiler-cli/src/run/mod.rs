@@ -25,10 +25,10 @@ use child::Ended;
 use plan::{PLAN_VARIABLE, Plan};
 use record::CrateRecord;
 
+use crate::exit_code::exit_code;
 use crate::runtime;
 use crate::splice::SelectError;
 use crate::voice::say;
-use crate::wrapper;
 
 /// Why a command was not run.
 #[derive(Debug, thiserror::Error)]
@@ -159,7 +159,7 @@ fn call(
 /// Ends as the command has ended: with its exit code, or by the signal that told it to end.
 pub fn end_as(status: ExitStatus) -> ExitCode {
     child::die_of(status);
-    wrapper::exit_code(status)
+    exit_code(status)
 }
 
 /// What is set for cargo, in the order of the values in [`call`].

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 
 use super::allocator::{self, Allocators};
+use super::context::Context;
 use super::edit::Edits;
 use super::files::{self, Folder};
 use super::macros;
@@ -15,22 +16,15 @@ use super::places::Places;
 use super::result::{SplicedCrate, SplicedFile, Unread};
 use super::root;
 use super::selection::Selection;
+use super::source::Source;
 use super::unseen::Unseen;
-use super::walk::{Context, Walk};
+use super::walk::Walk;
 
 /// A file that is a module.
 struct Module {
     file: PathBuf,
     folder: Folder,
     context: Context,
-}
-
-/// A file that was read, and what is to be put into it.
-pub(super) struct Source {
-    pub path: PathBuf,
-    pub text: String,
-    pub edits: Edits,
-    places: Places,
 }
 
 /// What is done about the allocator of a crate.

@@ -5,7 +5,7 @@ use syn::{Attribute, Block, Expr, FnArg, Ident, Pat, ReturnType, Signature, Type
 
 use super::path::FunctionPath;
 use super::result::FunctionKind;
-use super::rules::without_blanks;
+use super::text::without_blanks;
 
 /// What decides whether a function is selected.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{AttrStyle, Block, Type};
 
-use super::crawl::Source;
 use super::function::{Body, Function};
 use super::hook::{self, Hook};
 use super::lines::{LineFunction, splice_lines};
 use super::path::FunctionPath;
+use super::source::Source;
 use super::tail;
 
 /// Puts the hooks into a function. Nothing is inserted if it cannot be. If it can, what there is to say

@@ -8,6 +8,8 @@ pub mod allocator;
 pub mod edit;
 
 mod attributes;
+mod conditional;
+mod context;
 mod crawl;
 mod error;
 mod files;
@@ -26,8 +28,10 @@ mod result;
 mod root;
 mod rules;
 mod selection;
+mod source;
 mod tail;
 mod template;
+mod text;
 mod unseen;
 mod walk;
 

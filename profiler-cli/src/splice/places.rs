@@ -12,7 +12,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Expr, File, ItemMacro, Macro};
 
-use super::macros::conditional_items;
+use super::conditional::conditional_items;
 
 /// The tokens of a text, and where a panic can happen.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::function::Found;
 use super::pattern::{Pattern, glob};
 use super::result::{FunctionKind, HookKind};
+use super::text::without_blanks;
 
 /// The rules about one framework. Read from TOML; the presets show every field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -245,11 +246,6 @@ impl FunctionRule {
                 .is_none_or(|types| types.iter().any(|one| without_blanks(one) == found.returns))
             && self.functions.iter().any(|pattern| pattern.matches(found.path))
     }
-}
-
-/// How types are compared: as they are written, but for blanks.
-pub(super) fn without_blanks(text: &str) -> String {
-    text.split_whitespace().collect()
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ impl<'a> Search<'a, '_> {
             .path
             .segments
             .iter()
-            .map(|segment| super::walk::plain(&segment.ident.to_string()))
+            .map(|segment| super::text::plain(&segment.ident.to_string()))
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         match (names.as_slice(), self.owner) {
@@ -163,7 +163,7 @@ impl<'a> Search<'a, '_> {
 
     fn is_own_method(&self, call: &ExprMethodCall) -> bool {
         let is_self = matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident("self"));
-        is_self && self.owner.is_some() && super::walk::plain(&call.method.to_string()) == self.name
+        is_self && self.owner.is_some() && super::text::plain(&call.method.to_string()) == self.name
     }
 }
 

@@ -10,33 +10,17 @@ use syn::{
 };
 
 use super::attributes;
-use super::crawl::Source;
+use super::conditional::conditional_items;
+use super::context::Context;
 use super::files::Folder;
 use super::function::{Body, Found, Function};
 use super::insert;
 use super::macros;
-use super::path::FunctionPath;
 use super::result::{FunctionKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
+use super::source::Source;
+use super::text::{owned, plain};
 use super::unseen::Unseen;
-
-/// What is around the items of a file.
-#[derive(Debug, Clone)]
-pub(super) struct Context {
-    pub path: FunctionPath,
-    /// Whether they are in a function.
-    is_inner: bool,
-    /// Whether they are in a trait, or in an implementation of one.
-    is_of_trait: bool,
-    /// Why nothing in here can have a hook.
-    pub obstacle: Option<String>,
-}
-
-impl Context {
-    pub fn of(path: FunctionPath) -> Self {
-        Self { path, is_inner: false, is_of_trait: false, obstacle: None }
-    }
-}
 
 /// The way through one file.
 pub(super) struct Walk<'w> {
@@ -280,7 +264,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
             }
             // Items under conditions, as they are written outside of it.
             (Some(name), None) if name.starts_with("cfg_") => {
-                for items in macros::conditional_items(&item.mac.tokens) {
+                for items in conditional_items(&item.mac.tokens) {
                     items.iter().for_each(|item: &Item| self.visit_item(item));
                 }
             }
@@ -302,11 +286,6 @@ impl<'ast> Visit<'ast> for Walk<'_> {
 
 const NAKED: &str = "a naked function is nothing but its assembly";
 
-/// Why nothing below an attribute can have a hook.
-pub(super) fn owned(attribute: &str) -> String {
-    format!("`#[{attribute}]` may do with its body what it likes")
-}
-
 /// Without parentheses and references around it.
 fn unwrapped(expression: &Expr) -> &Expr {
     match expression {
@@ -315,11 +294,6 @@ fn unwrapped(expression: &Expr) -> &Expr {
         Expr::Reference(inner) => unwrapped(&inner.expr),
         other => other,
     }
-}
-
-/// Without `r#`.
-pub(super) fn plain(name: &str) -> String {
-    name.strip_prefix("r#").unwrap_or(name).to_owned()
 }
 
 /// `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`; `dyn Module` for a trait object; other types

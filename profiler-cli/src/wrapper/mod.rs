@@ -15,6 +15,7 @@ use invocation::Invocation;
 use messages::Messages;
 use overlay::Overlay;
 
+use crate::exit_code::exit_code;
 use crate::run::plan::{PLAN_VARIABLE, Plan};
 use crate::run::record::CrateRecord;
 use crate::splice::{self, AllocatorHooks, LeftOut, SplicedCrate};
@@ -42,16 +43,6 @@ pub fn compile(arguments: Vec<OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The program's own exit code, or 128 and its signal as shells give it.
-pub fn exit_code(status: ExitStatus) -> ExitCode {
-    #[cfg(unix)]
-    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
-    #[cfg(not(unix))]
-    let signal: Option<i32> = None;
-    let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
-    ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
 }
 
 struct Wrapper {

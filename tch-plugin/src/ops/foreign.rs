@@ -8,7 +8,7 @@ use profiler_core::hook::{self, MemoryChange, MemoryDevice};
 use tch::Tensor;
 
 use super::Recorded;
-use super::labels::{self, Storage};
+use super::step_memory::{self, Storage};
 use super::thread::{self, OpCall};
 
 /// `MlprofTchOp` of record.h.
@@ -143,7 +143,7 @@ extern "C" fn memory(address: u64, bytes: i64, allocated: u64, reserved: u64, nu
             total_reserved: reserved,
             device: device(number),
         };
-        labels::see(&change);
+        step_memory::see(&change);
         hook::memory(&change);
     });
 }
@@ -154,5 +154,5 @@ extern "C" fn memory(address: u64, bytes: i64, allocated: u64, reserved: u64, nu
 unsafe extern "C" fn read(storage: *const ForeignStorage) {
     // SAFETY: what the caller promises.
     let storage = Storage::from(unsafe { &*storage });
-    keeping_panics(|| labels::see_read(storage));
+    keeping_panics(|| step_memory::see_read(storage));
 }

@@ -1,29 +1,14 @@
 //! What memory is for.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use profiler_core::Interest;
-use profiler_core::hook::{self, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
+use profiler_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 use tch::Tensor;
 use tch::nn::Variables;
 
 use super::foreign;
-
-/// The memory behind a tensor, which several may share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Storage {
-    pub(super) address: u64,
-    pub(super) bytes: u64,
-    pub(super) device: MemoryDevice,
-}
-
-impl Storage {
-    fn place(&self) -> (u64, MemoryDevice) {
-        (self.address, self.device)
-    }
-}
+use super::step_memory::{self, Step, Storage};
 
 /// The variables of stores that are trained.
 static KNOWN: Mutex<Vec<Weak<Mutex<Variables>>>> = Mutex::new(Vec::new());
@@ -100,22 +85,6 @@ fn tell(storage: Storage, category: MemoryCategory) {
     hook::label_memory(&MemoryLabel { address, bytes, device, category });
 }
 
-thread_local! {
-    /// The optimizer's step that the thread is in.
-    static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
-}
-
-/// What memory a step of an optimizer has to do with.
-#[derive(Default)]
-struct Step {
-    /// Variables and gradients.
-    trained: HashSet<(u64, MemoryDevice)>,
-    /// Allocated since the step began, and not freed yet.
-    allocated: Vec<Storage>,
-    /// Read by an op and not freed yet, with its bytes.
-    read: HashMap<(u64, MemoryDevice), u64>,
-}
-
 /// While an optimizer steps. What is allocated meanwhile and lives on, the optimizer keeps; and what
 /// its ops read that is neither a variable, nor a gradient, nor gone by the end, it has kept from
 /// earlier steps, be they recorded or not.
@@ -139,7 +108,7 @@ impl StepFollowed {
                     }
                 }
             }
-            let _ = STEP.try_with(|current| *current.borrow_mut() = Some(step));
+            step_memory::begin(step);
             foreign::follow_reads(true);
         }
         Self { is_followed }
@@ -152,8 +121,7 @@ impl Drop for StepFollowed {
             return;
         }
         foreign::follow_reads(false);
-        let step = STEP.try_with(|current| current.borrow_mut().take());
-        let Step { trained, allocated, read } = step.ok().flatten().unwrap_or_default();
+        let Step { trained, allocated, read } = step_memory::end();
         let known = |(place, bytes): ((u64, MemoryDevice), u64)| {
             (!trained.contains(&place)).then_some(Storage {
                 address: place.0,
@@ -166,41 +134,4 @@ impl Drop for StepFollowed {
             tell(storage, MemoryCategory::OptimizerState);
         });
     }
-}
-
-fn with_step(work: impl FnOnce(&mut Step)) {
-    let _ = STEP.try_with(|current| {
-        if let Ok(mut current) = current.try_borrow_mut()
-            && let Some(step) = current.as_mut()
-        {
-            work(step);
-        }
-    });
-}
-
-/// Memory was allocated or freed on the calling thread.
-#[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
-pub(super) fn see(change: &MemoryChange) {
-    with_step(|step| {
-        let MemoryChange { address, device, .. } = *change;
-        match u64::try_from(change.bytes) {
-            Ok(bytes) => step.allocated.push(Storage { address, bytes, device }),
-            Err(_) => {
-                step.read.remove(&(address, device));
-                // Nearly always one of the last.
-                let place = |other: &Storage| other.place() == (address, device);
-                if let Some(freed) = step.allocated.iter().rposition(place) {
-                    step.allocated.swap_remove(freed);
-                }
-            }
-        }
-    });
-}
-
-/// An op on the calling thread reads this memory.
-#[cfg_attr(not(records_ops), expect(dead_code, reason = "nobody calls"))]
-pub(super) fn see_read(storage: Storage) {
-    with_step(|step| {
-        step.read.insert(storage.place(), storage.bytes);
-    });
 }

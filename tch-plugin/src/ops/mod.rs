@@ -63,6 +63,7 @@ mod labels;
 mod names;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod registration;
+mod step_memory;
 #[cfg(records_ops)]
 mod thread;
 

@@ -9,16 +9,16 @@ mod scan;
 
 use std::collections::{HashMap, HashSet};
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
-use syn::{File, Item};
+use proc_macro2::{Ident, TokenStream};
 
-use super::crawl::Source;
+use super::context::Context;
 use super::function;
 use super::hook::{Hook, Inputs, Made};
 use super::path::FunctionPath;
 use super::result::{FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
-use super::walk::{Context, owned, plain};
+use super::source::Source;
+use super::text::{owned, plain};
 use scan::{MadeFunction, Part};
 
 /// Where the compiler's own macros are found.
@@ -77,18 +77,6 @@ impl Found {
             self.calls.entry(plain(&name.ident.to_string())).or_default().push(call);
         }
     }
-}
-
-/// The items in a macro that leaves out those whose condition does not hold: `cfg_if!` and its like.
-pub(super) fn conditional_items(tokens: &TokenStream) -> Vec<Vec<Item>> {
-    if let Ok(file) = syn::parse2::<File>(tokens.clone()) {
-        return vec![file.items];
-    }
-    let groups = tokens.clone().into_iter().filter_map(|token| match token {
-        TokenTree::Group(group) => syn::parse2::<File>(group.stream()).ok(),
-        _ => None,
-    });
-    groups.map(|file| file.items).filter(|items| !items.is_empty()).collect()
 }
 
 /// One function as one call makes it.

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
 
-use crate::splice::walk::plain;
+use crate::splice::text::plain;
 
 /// One rule of a macro.
 pub(super) struct Rule {
@@ -305,7 +305,7 @@ fn returns(tokens: &[TokenTree]) -> String {
     let end =
         tokens.iter().position(|token| matches!(token, TokenTree::Ident(word) if word == "where"));
     let of: TokenStream = tokens[..end.unwrap_or(tokens.len())].iter().cloned().collect();
-    super::super::rules::without_blanks(&of.to_string())
+    super::super::text::without_blanks(&of.to_string())
 }
 
 /// The names of the arguments, as far as they have one.

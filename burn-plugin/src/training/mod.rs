@@ -1,5 +1,9 @@
 //! `.profiler(…)` for a training.
 
+mod metrics;
+
+pub use metrics::{MetricTuple, TextMetricTuple};
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,7 +22,6 @@ use profiler_core::{Interrupt, IntoProfiler, Profiler, RunContext, Stage, Unknow
 
 use crate::metric::ProfiledMetric;
 use crate::progress::ProfiledProgressLogger;
-use crate::registration::{MetricTuple, TextMetricTuple};
 use crate::renderer::ProfiledRenderer;
 use crate::session::begin_session;
 use crate::stop::StopSignal;

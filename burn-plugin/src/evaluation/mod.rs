@@ -1,5 +1,9 @@
 //! `.profiler(…)` for an evaluation.
 
+mod metrics;
+
+pub use metrics::{TestMetricTuple, TestTextMetricTuple};
+
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,11 +25,13 @@ use crate::actions;
 use crate::loader::LoaderHooks;
 use crate::metric::ProfiledMetric;
 use crate::progress::ProfiledProgressLogger;
-use crate::registration::{TestBuilder, TestMetricTuple, TestTextMetricTuple};
 use crate::renderer::ProfiledRenderer;
 use crate::session::{OpenAction, begin_session};
 use crate::stop::StopSignal;
 use crate::test_model::TestModel;
+
+/// burn's builder, with a model that is measured.
+type TestBuilder<M> = EvaluatorBuilder<EvaluatorComponentTypesMarker<TestModel<M>>>;
 
 /// What burn asks of a model that it evaluates.
 pub trait ModelUnderTest: Module + InferenceStep + Display + 'static {}

@@ -1,0 +1,68 @@
+//! Tuples of metrics for an evaluation, as burn takes them, as measured ones.
+
+use burn::train::metric::{Adaptor, Metric, Numeric};
+use burn::train::{
+    EvalMetricRegistration, EvalTextMetricRegistration, EvaluatorComponentTypesMarker,
+    InferenceStep,
+};
+
+use super::ModelUnderTest;
+use crate::metric::ProfiledMetric;
+use crate::test_model::TestModel;
+
+/// A tuple of one to six metrics for an evaluation.
+pub trait TestMetricTuple<M: ModelUnderTest> {
+    /// The same metrics, measured.
+    type Measured: EvalMetricRegistration<EvaluatorComponentTypesMarker<TestModel<M>>>;
+
+    /// Measures all of them.
+    fn measured(self) -> Self::Measured;
+}
+
+/// A tuple of one to six text metrics for an evaluation.
+pub trait TestTextMetricTuple<M: ModelUnderTest> {
+    /// The same metrics, measured.
+    type Measured: EvalTextMetricRegistration<EvaluatorComponentTypesMarker<TestModel<M>>>;
+
+    /// Measures all of them.
+    fn measured(self) -> Self::Measured;
+}
+
+macro_rules! tuples {
+    ($($metric:ident)+) => {
+        impl<M: ModelUnderTest, $($metric),+> TestMetricTuple<M> for ($($metric,)+)
+        where
+            $($metric: Metric + Numeric + 'static,
+              <M as InferenceStep>::Output: Adaptor<$metric::Input>,)+
+        {
+            type Measured = ($(ProfiledMetric<$metric>,)+);
+
+            #[allow(non_snake_case)]
+            fn measured(self) -> Self::Measured {
+                let ($($metric,)+) = self;
+                ($(ProfiledMetric::new($metric),)+)
+            }
+        }
+
+        impl<M: ModelUnderTest, $($metric),+> TestTextMetricTuple<M> for ($($metric,)+)
+        where
+            $($metric: Metric + 'static,
+              <M as InferenceStep>::Output: Adaptor<$metric::Input>,)+
+        {
+            type Measured = ($(ProfiledMetric<$metric>,)+);
+
+            #[allow(non_snake_case)]
+            fn measured(self) -> Self::Measured {
+                let ($($metric,)+) = self;
+                ($(ProfiledMetric::new($metric),)+)
+            }
+        }
+    };
+}
+
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+tuples!(A B C D E);
+tuples!(A B C D E F);

@@ -1,0 +1,61 @@
+//! Tuples of metrics for a training, as burn takes them, registered as measured ones.
+
+use burn::train::metric::{Adaptor, Metric, Numeric};
+use burn::train::{InferenceStep, LearnerModel, TrainStep};
+
+use super::ProfiledTraining;
+
+/// A tuple of one to six numeric metrics for a training.
+pub trait MetricTuple<M: LearnerModel> {
+    /// Registers all of them, measured, for training and validation.
+    fn register(self, training: ProfiledTraining<M>) -> ProfiledTraining<M>;
+}
+
+/// A tuple of one to six text metrics for a training.
+pub trait TextMetricTuple<M: LearnerModel> {
+    /// Registers all of them, measured, for training and validation.
+    fn register(self, training: ProfiledTraining<M>) -> ProfiledTraining<M>;
+}
+
+macro_rules! tuples {
+    ($($metric:ident)+) => {
+        impl<M: LearnerModel, $($metric),+> MetricTuple<M> for ($($metric,)+)
+        where
+            $($metric: Metric + Numeric + 'static,
+              <M as TrainStep>::Output: Adaptor<$metric::Input>,
+              <M as InferenceStep>::Output: Adaptor<$metric::Input>,)+
+        {
+            #[allow(non_snake_case)]
+            fn register(self, training: ProfiledTraining<M>) -> ProfiledTraining<M> {
+                let ($($metric,)+) = self;
+                $(let training = training
+                    .metric_train_numeric($metric.clone())
+                    .metric_valid_numeric($metric);)+
+                training
+            }
+        }
+
+        impl<M: LearnerModel, $($metric),+> TextMetricTuple<M> for ($($metric,)+)
+        where
+            $($metric: Metric + 'static,
+              <M as TrainStep>::Output: Adaptor<$metric::Input>,
+              <M as InferenceStep>::Output: Adaptor<$metric::Input>,)+
+        {
+            #[allow(non_snake_case)]
+            fn register(self, training: ProfiledTraining<M>) -> ProfiledTraining<M> {
+                let ($($metric,)+) = self;
+                $(let training = training
+                    .metric_train($metric.clone())
+                    .metric_valid($metric);)+
+                training
+            }
+        }
+    };
+}
+
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+tuples!(A B C D E);
+tuples!(A B C D E F);
