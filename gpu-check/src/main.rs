@@ -7,6 +7,7 @@
 #![cfg_attr(not(feature = "burn"), allow(dead_code, reason = "for the checks of burn"))]
 
 mod checks;
+mod command_line;
 mod gpu;
 mod machine;
 #[cfg(feature = "burn")]
@@ -23,21 +24,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use checks::{CHECKS, Check, Shared};
-use options::{Asked, Options};
+use command_line::Asked;
+use options::Options;
 use outcome::Row;
 
 /// There is nothing here to check, or the command line makes no sense.
 const NOTHING_TO_CHECK: u8 = 2;
 
 fn main() -> ExitCode {
-    let options = match options::parse() {
+    let options = match command_line::parse() {
         Ok(Asked::Checks(options)) => options,
         Ok(Asked::Help) => {
-            print!("{}", options::usage());
+            print!("{}", command_line::usage());
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            eprintln!("error: {error}\n\n{}", options::usage());
+            eprintln!("error: {error}\n\n{}", command_line::usage());
             return ExitCode::from(NOTHING_TO_CHECK);
         }
     };

@@ -36,9 +36,12 @@ impl Terminal {
         let mut command = shop.command("sh", &["-i"]);
         command.stdin(own()).stdout(own()).stderr(own()).env_remove("ENV").env("PS1", "> ");
         // SAFETY: system calls that may be made between `fork` and `exec`: a session of its own,
-        // whose terminal this is.
+        // whose terminal this is, and in which keys mean what they do, whoever runs the tests.
         unsafe {
             command.pre_exec(|| {
+                for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 libc::setsid();
                 libc::ioctl(0, libc::TIOCSCTTY, 0);
                 Ok(())

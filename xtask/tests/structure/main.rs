@@ -1,0 +1,70 @@
+//! Imports go one way: no circle among the files of a crate, nor among its rooms.
+//!
+//! Cargo sees to that between crates. Inside of one this reads all files, and follows every path that
+//! they name, through re-exports, to the file that it leads to. A file and what lies in its own folder may
+//! name each other; everything else has an order.
+
+mod graph;
+mod modules;
+
+use std::path::{Path, PathBuf};
+
+use graph::{circles, room_circles};
+use modules::Crate;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder in the workspace").to_owned()
+}
+
+/// The libraries and programs of the workspace, by the folders of their sources.
+fn sources() -> Vec<PathBuf> {
+    let folders = |folder: PathBuf| std::fs::read_dir(folder).expect("a folder").flatten();
+    let root = workspace();
+    let all = folders(root.clone()).chain(folders(root.join("examples")));
+    let sources = all.map(|entry| entry.path().join("src"));
+    sources.filter(|source| root_file(source).is_some()).collect()
+}
+
+fn root_file(source: &Path) -> Option<PathBuf> {
+    ["lib.rs", "main.rs"].map(|name| source.join(name)).into_iter().find(|file| file.exists())
+}
+
+#[test]
+fn no_crate_has_a_circle() {
+    let sources = sources();
+    assert!(sources.len() > 10, "the crates of the workspace: {sources:?}");
+    let mut found = Vec::new();
+    for source in sources {
+        let root = root_file(&source).expect("seen above");
+        let imports = Crate::read(&root).imports();
+        let circles = circles(&imports).into_iter().chain(room_circles(&imports));
+        found.extend(circles.map(|circle| format!("{}: {circle}", source.display())));
+    }
+    assert!(found.is_empty(), "these import each other:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_crate_is_read_whole() {
+    let core = Crate::read(&workspace().join("profiler-core/src/lib.rs")).imports();
+    let has = |from: &str, to: &str| core.contains(&(from.to_owned(), to.to_owned()));
+    // Through a re-export of a module, and of the root.
+    assert!(has("hook", "active") && has("hook/op", "active"), "{core:?}");
+    assert!(has("select", "nvtx") && has("select", "profiler"), "{core:?}");
+    assert!(core.len() > 500, "{}", core.len());
+}
+
+#[test]
+fn circles_of_files_and_of_rooms_are_found() {
+    let imports = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect()
+    };
+    let parent_and_child = imports(&[("a", "a/b"), ("a/b", "a"), ("c", "a")]);
+    assert!(circles(&parent_and_child).is_empty() && room_circles(&parent_and_child).is_empty());
+    let files = imports(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]);
+    assert_eq!(circles(&files), ["a, b, c"]);
+    let rooms = imports(&[("a/x", "b"), ("b", "a/y")]);
+    assert!(circles(&rooms).is_empty());
+    assert_eq!(room_circles(&rooms), ["a, b"]);
+    let inner = imports(&[("r/a/x", "r/b/x"), ("r/b/y", "r/a/y")]);
+    assert_eq!(room_circles(&inner), ["r/a, r/b"]);
+}
