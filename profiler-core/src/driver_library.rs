@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use crate::events::forking::made_once;
+use profiler_events::forking::made_once;
 
 /// Where the library is, if not where the system looks.
 const OVERRIDE: &str = "MLPROF_CUDA_DRIVER";

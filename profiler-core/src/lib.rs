@@ -48,7 +48,6 @@ pub mod allocation;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod driver_library;
-mod events;
 pub mod future;
 pub mod hook;
 pub mod interrupt;
@@ -79,13 +78,13 @@ pub use activate::activate;
 pub use active::let_go;
 pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
-pub use events::{
-    Action, ActionKind, Callsite, Interest, RunContext, Stage, Unbound, action, names, startup,
-};
 pub use interrupt::Interrupt;
 pub use output::Output;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
+pub use profiler_events::{
+    Action, ActionKind, Callsite, Interest, RunContext, Stage, Unbound, action, names, startup,
+};
 pub use report::Report;
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;

@@ -3,12 +3,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::events::{
+use crate::output::Output;
+use crate::report::Report;
+use profiler_events::{
     Action, CounterSample, DeviceEvent, DriverCall, Interest, MemoryChange, MemoryLabel, OpStart,
     PastMemoryChange, RegionSink, RunContext, Stage, Unbound,
 };
-use crate::output::Output;
-use crate::report::Report;
 
 /// Receives what hooks measure: the one door between hooks and reports.
 ///

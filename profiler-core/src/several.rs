@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::events::{
-    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
-    RegionSink,
-};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
+};
+use profiler_events::{
+    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    RegionSink,
 };
 
 /// Hands everything on to several profilers, to each what it is interested in. The first one is who

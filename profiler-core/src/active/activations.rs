@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use super::owner::Owner;
-use crate::events::Unbound;
-use crate::events::forking::{Mutex, MutexGuard};
 use crate::{Interest, Profiler};
+use profiler_events::Unbound;
+use profiler_events::forking::{Mutex, MutexGuard};
 
 const INTEREST_BITS: u32 = u8::BITS;
 

@@ -24,10 +24,10 @@ use self::owner::Owner;
 use self::thread::Teller;
 pub(crate) use self::thread::is_in_profiler;
 pub use self::thread::let_go;
-use crate::events::{Action, Callsite, Interest, OpStart, Unbound, uncounted};
 use crate::profiler::Profiler;
 use crate::several::Several;
 use crate::source;
+use profiler_events::{Action, Callsite, Interest, OpStart, Unbound, uncounted};
 
 /// See [`crate::activate`].
 pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {

@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 
 use super::activations::{Activation, Activations, Key, Told};
 use super::owner::Place;
-use crate::events::WorkCounts;
-use crate::events::forking;
-use crate::events::{Action, Interest, uncounted};
 use crate::profiler::Profiler;
+use profiler_events::WorkCounts;
+use profiler_events::forking;
+use profiler_events::{Action, Interest, uncounted};
 
 /// A thread's own reference to a profiler, so that threads share no reference count.
 struct Reference {

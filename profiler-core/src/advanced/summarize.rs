@@ -4,9 +4,6 @@ use std::collections::HashMap;
 
 use super::AdvancedProfiler;
 use super::snapshot::{Counts, Place, TreeSnapshot};
-use crate::events::Action;
-use crate::events::clock::Rate;
-use crate::events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
@@ -16,6 +13,9 @@ use crate::report::advanced::{
     FunctionStatistics, OUTSIDE, ThreadCallTree,
 };
 use crate::{RunContext, Stage};
+use profiler_events::Action;
+use profiler_events::clock::Rate;
+use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) -> AdvancedReport {
     let rate = collected.rate;

@@ -7,15 +7,15 @@ use rustc_hash::FxHashMap;
 
 use super::snapshot::{Counts, TreeSnapshot};
 use crate::NeverStarted;
-use crate::events::clock::{Clock, counter};
-use crate::events::sync::{AtomicPtr, Mutex, Ordering, Tally};
-use crate::events::{Action, Callsite};
 use crate::recorder::Table;
 use crate::recorder::arena::Arena;
 use crate::recorder::index::{ActionIndex, Named};
 #[cfg(test)]
 use crate::recorder::stack::looks;
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
+use profiler_events::clock::{Clock, counter};
+use profiler_events::sync::{AtomicPtr, Mutex, Ordering, Tally};
+use profiler_events::{Action, Callsite};
 
 /// More places in one thread's tree than any program needs; what comes after is counted at one
 /// place, `(call tree is full)`, so that memory stays bounded.

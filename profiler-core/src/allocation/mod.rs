@@ -15,11 +15,11 @@ mod switch;
 mod thread;
 mod tracker;
 
-pub use crate::events::Tallies;
 pub use allocator::TrackingAllocator;
 pub use count::{LARGE_COPY, allocated, copied, freed, kept};
 pub use process::{FLUSH_BLOCKS, FLUSH_BYTES};
 pub use profiler::AllocationProfiler;
+pub use profiler_events::Tallies;
 pub use survivors::{KeptBlock, kept_by};
 pub use switch::Counting;
 pub(crate) use switch::listen;

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::{process, thread};
-use crate::events::forking::{Mutex, made_once};
-use crate::events::{Interest, uncounted};
 use crate::source::{self, Source};
+use profiler_events::forking::{Mutex, made_once};
+use profiler_events::{Interest, uncounted};
 
 /// No tracking allocator has allocated yet: the first one that does takes the slow path and says so.
 const UNSEEN: u32 = 1;

@@ -9,8 +9,8 @@ use super::blocks::{Block, Blocks};
 use super::paths::{Alive, Paths};
 use super::{Counting, process, switch, thread};
 use crate::Action;
-use crate::events::forking::made_once;
-use crate::events::uncounted;
+use profiler_events::forking::made_once;
+use profiler_events::uncounted;
 
 /// Smaller blocks are not followed unless a profiler asks for it: they are many and matter little.
 pub const LEAST_BYTES: usize = 1024;

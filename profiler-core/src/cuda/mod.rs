@@ -19,11 +19,11 @@ mod wait;
 
 use std::sync::atomic::Ordering;
 
-pub use counters::{DeviceCounters, InvalidRate};
-pub use events::{
+pub use self::events::{
     ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Stream, max_pending_regions, profile_device,
     set_max_pending_regions,
 };
+pub use counters::{DeviceCounters, InvalidRate};
 
 /// Whether CUPTI is taken out of the process whenever a recording ends, so that nothing of it is left
 /// to slow the program down; it is not by default, since getting it in again takes some 100 ms.

@@ -23,16 +23,16 @@
 mod op;
 mod without_ops;
 
-pub use crate::events::{
+#[doc(hidden)]
+pub use crate::source::set_region_delivery;
+pub use crate::source::{Source, SourceHandle};
+pub use op::OpScope;
+pub use profiler_events::{
     Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription, DeviceEvent,
     Direction, DriverCall, InputsBuilder, KernelConfiguration, KernelLaunch, MemoryCategory,
     MemoryChange, MemoryDevice, MemoryLabel, OpStart, PastMemoryChange, RegionSink, ShapeList,
     TensorShape, Timestamp, TimingMethod, describe_device,
 };
-#[doc(hidden)]
-pub use crate::source::set_region_delivery;
-pub use crate::source::{Source, SourceHandle};
-pub use op::OpScope;
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
 pub(crate) use crate::source::deliver_regions;
@@ -41,8 +41,8 @@ pub(crate) use without_ops::frameworks_without_ops;
 use std::sync::Arc;
 
 use crate::active::{self, with_active, with_active_or_all, with_all};
-use crate::events::Interest;
 use crate::{Profiler, source};
+use profiler_events::Interest;
 
 /// From here on `source` is told what the active profiler wants, beginning with what it wants now.
 pub fn register(source: Arc<dyn Source>) -> SourceHandle {

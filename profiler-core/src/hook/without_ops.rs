@@ -3,9 +3,9 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{Source, register};
-use crate::events::Interest;
-use crate::events::forking::{Mutex, MutexGuard};
 use crate::report::missing::Missing;
+use profiler_events::Interest;
+use profiler_events::forking::{Mutex, MutexGuard};
 
 /// Says in the report of a profiler that wants ops why there are none.
 struct WithoutOps(&'static str);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Terminating;
 use crate::Profiler;
-use crate::events::forking::apart_from_forks;
+use profiler_events::forking::apart_from_forks;
 
 /// In the order in which their stages began.
 static PENDING: Mutex<Vec<Arc<PendingReport>>> = Mutex::new(Vec::new());

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::end::end_by;
 use super::{REQUESTS, announce, reports, say};
-use crate::events::own_thread;
+use profiler_events::own_thread;
 
 /// A report that is not delivered by then keeps nobody any longer.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::end::end_by;
 use super::service::{self, Task};
 use super::{REQUESTS, WATCHES, say};
-use crate::events::forking::apart_from_forks;
+use profiler_events::forking::apart_from_forks;
 
 /// What asks a process to end.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];

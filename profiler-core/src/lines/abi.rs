@@ -27,7 +27,7 @@ use super::DeclaredFunction;
 use super::block::{Block, NOWHERE};
 use super::registry::Function;
 use super::thread;
-use crate::events::Text;
+use profiler_events::Text;
 
 // The text in spliced crates has no other way of knowing.
 #[cfg(target_pointer_width = "64")]

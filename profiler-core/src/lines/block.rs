@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use super::memory;
-use crate::events::clock::Clock;
-use crate::events::forking::made_once;
-use crate::events::sync::Tally;
+use profiler_events::clock::Clock;
+use profiler_events::forking::made_once;
+use profiler_events::sync::Tally;
 
 /// No point: nothing of the function is running.
 pub(super) const NOWHERE: u32 = u32::MAX;

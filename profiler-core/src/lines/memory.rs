@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allocation;
-use crate::events::sync::Tally;
 use crate::report::lines::LineMemory;
+use profiler_events::sync::Tally;
 
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::DeclaredFunction;
 use super::block::Block;
-use crate::events::forking::{Mutex, MutexGuard};
-use crate::events::uncounted;
+use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::uncounted;
 
 /// A function as this crate knows it; lives for ever, as its site does.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use super::block::{Block, LineSnapshot, now};
 use super::{DeclaredFunction, registry, source_hash};
-use crate::events::clock::Rate;
 use crate::report::lines::{FunctionLines, LineStatistics};
 use crate::report::missing::{self, Missing};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{RunContext, allocation};
+use profiler_events::clock::Rate;
 
 /// What makes two functions one: a generic one may have been built several times.
 type Key = (String, u32, String);

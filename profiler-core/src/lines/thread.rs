@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::block::Block;
 use super::registry::Function;
-use crate::events::uncounted;
+use profiler_events::uncounted;
 
 /// The blocks of one thread, by the number of their function.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::LineProfiler;
-use crate::events::own_thread;
 use crate::output::{say, write_whole};
 use crate::report::Report;
+use profiler_events::own_thread;
 
 /// Writes the report of a [`LineProfiler`] until it is dropped. A reader of the file finds the last
 /// whole report, also after the process was killed.

@@ -35,10 +35,10 @@ pub use tool::NotAttached;
 
 use self::names::range_of;
 use self::tool::Tool;
-use crate::events::forking::{Mutex, MutexGuard};
 use crate::hook::{self, OpStart};
 use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
 use crate::{Action, ActionKind, Interest, NeverStarted, Profiler, RunContext, Stage};
+use profiler_events::forking::{Mutex, MutexGuard};
 
 /// Hands ranges to a tool that listens to NVTX; see the [module](self).
 ///
@@ -124,7 +124,7 @@ impl NvtxProfiler {
     pub fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         static ARE_NAMED: AtomicBool = AtomicBool::new(false);
-        crate::events::forking::watch();
+        profiler_events::forking::watch();
         let tool = Tool::get();
         if let Ok(tool) = &tool
             && !ARE_NAMED.swap(true, Ordering::Relaxed)

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::tool::{Name, Range, Tool};
-use crate::events::forking::made_once;
 use crate::{Action, ActionKind};
+use profiler_events::forking::made_once;
 
 const CHUNK: usize = 4096;
 const CHUNKS: usize = 1024;

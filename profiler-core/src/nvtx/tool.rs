@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::events::forking::made_once;
+use profiler_events::forking::made_once;
 
 /// Where a tool names its library.
 pub(super) const INJECTION_VARIABLE: &str = if cfg!(target_pointer_width = "64") {

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use crate::events::forking::apart_from_forks;
+use profiler_events::forking::apart_from_forks;
 
 /// Where a program's output goes; in tests, into memory.
 pub(super) struct Console<'streams> {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use super::{Output, say};
-use crate::events::forking::Mutex;
-use crate::events::uncounted;
 use crate::report::missing::Missing;
+use profiler_events::forking::Mutex;
+use profiler_events::uncounted;
 
 /// Says on standard error what is missing in a report that is delivered now. Each reason once in a
 /// process, and of several processes of a run only the first one says it.

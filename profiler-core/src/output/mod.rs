@@ -16,7 +16,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use crate::events::forking::{Mutex, MutexGuard};
 use crate::report::label;
 use crate::{Report, RunContext, Stage};
 pub(crate) use claim::ClaimedName;
@@ -25,6 +24,7 @@ pub use console::say;
 pub(crate) use file::write_whole;
 pub use file::write_whole_at;
 pub(crate) use missing::tell_missing;
+use profiler_events::forking::{Mutex, MutexGuard};
 pub use temporary::{TemporaryFolder, is_temporary};
 
 /// Where the reports of one profiler go.

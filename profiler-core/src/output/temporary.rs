@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use crate::events::forking::made_once;
+use profiler_events::forking::made_once;
 
 const PREFIX: &str = ".mlprof-";
 const ENDING: &str = ".tmp";

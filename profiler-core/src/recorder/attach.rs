@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::events::ThreadName;
+use profiler_events::ThreadName;
 
 /// Numbers of sessions and recorders; never used twice in a process, so a number that a thread
 /// remembers cannot come to mean something else.
@@ -68,7 +68,7 @@ impl Drop for Attachments {
     fn drop(&mut self) {
         CURRENT.set(Current::NONE);
         #[cfg(feature = "sampling")]
-        crate::events::open_scopes::withdraw_thread();
+        profiler_events::open_scopes::withdraw_thread();
         for attachment in self.0.get_mut() {
             attachment.table.end();
         }
@@ -149,7 +149,7 @@ pub(super) fn attach<T: super::Table>(
             let mut attachments = attachments.0.try_borrow_mut().ok()?;
             let last = CURRENT.replace(Current::NONE).session;
             #[cfg(feature = "sampling")]
-            crate::events::open_scopes::withdraw_table();
+            profiler_events::open_scopes::withdraw_table();
             let inner = find(&attachments, |entry| {
                 entry.session == last && entry.session > session && entry.recorder == recorder
             });
@@ -168,7 +168,11 @@ pub(super) fn attach<T: super::Table>(
             #[cfg(feature = "sampling")]
             // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
             unsafe {
-                crate::events::open_scopes::publish_table(session, pointer.cast(), tell_open::<T>);
+                profiler_events::open_scopes::publish_table(
+                    session,
+                    pointer.cast(),
+                    tell_open::<T>,
+                );
             }
             Some(Attached { table, inner })
         })

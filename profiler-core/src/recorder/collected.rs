@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::regions::{self, Regions};
 use super::stack::Open;
-use crate::events::clock::Rate;
-use crate::events::startup::ProcessStartup;
 use crate::report::regions::DeviceRegion;
 use crate::{Stage, Unbound};
+use profiler_events::clock::Rate;
+use profiler_events::startup::ProcessStartup;
 
 /// One thread of one session, or the ended threads of one name.
 pub(crate) struct Part<S> {

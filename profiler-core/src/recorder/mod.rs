@@ -28,11 +28,11 @@ use self::attach::{Attached, Closed, ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
-use crate::events::ThreadName;
-use crate::events::clock::{Clock, Rate};
-use crate::events::forking::{self, Mutex, MutexGuard, apart_from_forks};
-use crate::events::startup;
 use crate::{Action, NeverStarted, Stage, Unbound};
+use profiler_events::ThreadName;
+use profiler_events::clock::{Clock, Rate};
+use profiler_events::forking::{self, Mutex, MutexGuard, apart_from_forks};
+use profiler_events::startup;
 
 /// No thread's table is of this session.
 const NO_SESSION: u64 = u64::MAX;

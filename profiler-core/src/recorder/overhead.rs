@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use crate::events::forking::Mutex;
 use crate::{Action, Profiler, ProfilerExt};
+use profiler_events::forking::Mutex;
 
 const ROUNDS: usize = 8;
 const SCOPES: u32 = 250;

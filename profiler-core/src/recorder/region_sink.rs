@@ -6,21 +6,24 @@ use super::attach::Closed;
 use super::regions::Regions;
 use super::{Recorder, Session, Sessions, Table};
 use crate::Stage;
-use crate::events::forking::{Mutex, apart_from_forks};
 use crate::hook::{DeviceEvent, RegionSink};
+use profiler_events::forking::{Mutex, apart_from_forks};
 
 impl<T: Table> Recorder<T> {
     /// Where regions go that are opened now, or later.
     pub(crate) fn region_sink(&self) -> Arc<dyn RegionSink> {
-        self.sessions.clone()
+        Arc::new(SessionsSink(self.sessions.clone()))
     }
 }
 
-impl<T: Table> RegionSink for Mutex<Sessions<T>> {
+/// The sessions of a recorder, as those see them who bring regions.
+struct SessionsSink<T: Table>(Arc<Mutex<Sessions<T>>>);
+
+impl<T: Table> RegionSink for SessionsSink<T> {
     fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
         apart_from_forks(|| {
             let _closed = Closed::begin();
-            let mut sessions = self.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(session) = sessions.at(event.start.ticks()) {
                 session.regions.add(event.action, nanoseconds);
             }
@@ -30,7 +33,7 @@ impl<T: Table> RegionSink for Mutex<Sessions<T>> {
     fn lost(&self, why: &str) {
         apart_from_forks(|| {
             let _closed = Closed::begin();
-            let mut sessions = self.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(session) = sessions.running.last_mut() {
                 session.regions.add_lost(why, 1);
             }

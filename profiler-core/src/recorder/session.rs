@@ -7,8 +7,8 @@ use super::Table;
 use super::attach::{ThreadTable, next_number};
 use super::collected::Part;
 use super::regions::Regions;
-use crate::events::startup::ProcessStartup;
 use crate::{Stage, Unbound};
+use profiler_events::startup::ProcessStartup;
 
 /// Ended threads are kept apart by name up to this many names, so that memory does not grow with
 /// the number of threads.

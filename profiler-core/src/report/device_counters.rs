@@ -8,7 +8,7 @@ use super::label;
 use super::number::{bytes, duration, grouped, time_cell};
 use super::table::Table;
 use crate::ActionKind;
-use crate::events::DeviceCounter;
+use profiler_events::DeviceCounter;
 
 /// So many actions are shown per device, those that took longest; JSON has them all.
 const ACTIONS_SHOWN: usize = 20;

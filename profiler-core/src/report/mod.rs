@@ -219,7 +219,7 @@ pub struct ReportHeader {
     pub notes: Vec<String>,
 }
 
-/// From the start of the process to its first action; see [`startup`](crate::events::startup).
+/// From the start of the process to its first action; see [`startup`](profiler_events::startup).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StartupDurations {
     /// All of it, in seconds; from `main` where `before_main_seconds` is `None`.

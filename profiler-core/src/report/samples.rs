@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::RunContext;
-use crate::events::clock::Rate;
 use crate::report::missing::Missing;
+use profiler_events::clock::Rate;
 
 /// The report of a `sampler::Sampler` that runs on its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

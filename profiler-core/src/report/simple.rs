@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::regions::DeviceRegion;
 use super::{OpenAction, ReportHeader};
-use crate::events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
+use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 /// The numbers of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub struct SimpleReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
     /// All threads together, one row per action, the longest total first. In the first report of a
-    /// process also the rows of its [start-up](crate::events::startup), which are no thread's.
+    /// process also the rows of its [start-up](profiler_events::startup), which are no thread's.
     pub actions: Vec<ActionStatistics>,
     /// The same per thread.
     pub threads: Vec<ThreadStatistics>,
@@ -29,7 +29,7 @@ pub struct SimpleReport {
 }
 
 impl SimpleReport {
-    /// Whether `row` is one of the [start-up](crate::events::startup), which came before the stage and is
+    /// Whether `row` is one of the [start-up](profiler_events::startup), which came before the stage and is
     /// no part of its wall time.
     pub fn is_startup(&self, row: &ActionStatistics) -> bool {
         self.header.startup.is_some()

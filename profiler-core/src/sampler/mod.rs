@@ -161,7 +161,7 @@ impl Sampler {
         if !(1..=HIGHEST_RATE).contains(&settings.hz) {
             return Err(SamplerError::Rate { hz: settings.hz });
         }
-        let started = crate::events::clock::ticks();
+        let started = profiler_events::clock::ticks();
         Ok(Self { engine: linux::Engine::start(settings)?, started })
     }
 

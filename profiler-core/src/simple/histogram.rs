@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::ptr;
 
-use crate::events::sync::{AtomicPtr, Ordering, Tally, fence};
+use profiler_events::sync::{AtomicPtr, Ordering, Tally, fence};
 
 /// Buckets per power of two, as a power of two: durations in one bucket differ by at most 1/8.
 #[cfg(not(loom))]

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use super::SimpleProfiler;
 use super::table::RowSnapshot;
 use super::waiting::data_waiting;
-use crate::events::clock::Rate;
-use crate::events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
 use crate::report::StartupDurations;
 use crate::report::simple::{ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics};
 use crate::{Action, RunContext, Stage};
+use profiler_events::clock::Rate;
+use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 /// Rows by name: two actions of one name (a function and a span, say) are one row.
 type Rows = HashMap<(Option<Stage>, &'static str), RowSnapshot>;

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use super::histogram::{Distribution, Histogram};
 use crate::NeverStarted;
-use crate::events::Action;
-use crate::events::clock::{Clock, counter};
-use crate::events::sync::{Ordering, Tally, fence};
 use crate::recorder::Table;
 use crate::recorder::arena::Arena;
 use crate::recorder::index::{ActionIndex, Named};
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
+use profiler_events::Action;
+use profiler_events::clock::{Clock, counter};
+use profiler_events::sync::{Ordering, Tally, fence};
 
 /// The calls of one action on one thread. Times in ticks.
 ///

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::table::RowSnapshot;
 use crate::Action;
-use crate::events::names::RUN_TRAINING_EPOCH;
 use crate::recorder::Collected;
 use crate::report::simple::DataWaiting;
+use profiler_events::names::RUN_TRAINING_EPOCH;
 
 const NEXT: &str = "train_dataloader_next";
 

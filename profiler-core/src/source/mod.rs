@@ -10,8 +10,8 @@ pub use regions::set_region_delivery;
 
 pub(crate) use regions::deliver_regions;
 
-use crate::events::forking::{Mutex, MutexGuard};
-use crate::events::{Context, Interest};
+use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::{Context, Interest};
 
 /// A hook that can be turned on and off, and may have work under way.
 ///

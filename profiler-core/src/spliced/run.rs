@@ -14,7 +14,6 @@ use super::wanted_word::{want, wanted};
 use super::{nothing, process_record, signals};
 use crate::active::{activate_beside, hands_on};
 use crate::allocation::AllocationProfiler;
-use crate::events::forking::{Mutex, MutexGuard};
 use crate::output::ClaimedName;
 use crate::report::LineCountRestriction;
 use crate::several::Several;
@@ -22,6 +21,7 @@ use crate::tensor::InvalidSchedule;
 use crate::{
     Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, allocation, hook, output,
 };
+use profiler_events::forking::{Mutex, MutexGuard};
 
 /// What is measured in this process because `mlprof run` said so.
 struct Run {

@@ -30,10 +30,10 @@ mod linux {
     use signal_hook::low_level;
 
     use super::FIRST_SPILL;
-    use crate::events::own_thread;
     use crate::interrupt::{self, AtTheEnd};
     use crate::output;
     use crate::spliced::crash;
+    use profiler_events::own_thread;
 
     /// How often it is looked whether std handles faults, a millisecond apart.
     const LOOKS: u32 = 200;

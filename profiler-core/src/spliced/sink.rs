@@ -223,7 +223,7 @@ unsafe fn open_named_op(site: &Site, words: *const i64, count: usize) -> Option<
     // SAFETY: as above.
     let name = unsafe { std::slice::from_raw_parts(*address as *const u8, *length as usize) };
     // What is put together here is none of the program's memory.
-    crate::events::uncounted(|| {
+    profiler_events::uncounted(|| {
         let action = site.op_named(&String::from_utf8_lossy(name));
         let inputs_start = if inputs.is_empty() { std::ptr::null() } else { inputs.as_ptr() };
         // SAFETY: as above.

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, PoisonError};
 
-use crate::events::SourceLocation;
-use crate::events::Text;
-use crate::events::forking::{Mutex, apart_from_forks};
 use crate::{Action, ActionKind};
+use profiler_events::SourceLocation;
+use profiler_events::Text;
+use profiler_events::forking::{Mutex, apart_from_forks};
 
 /// What a spliced function is to a profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

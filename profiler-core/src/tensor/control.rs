@@ -7,9 +7,9 @@ use super::fallback::Fallback;
 use super::profile::Profile;
 use super::recording::Recording;
 use super::settings::Settings;
-use crate::events::StepPhase;
 use crate::recorder::regions::Regions;
 use crate::{RunContext, Stage, Unbound};
+use profiler_events::StepPhase;
 
 /// All stages that run.
 pub(super) struct Control {

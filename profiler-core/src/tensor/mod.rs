@@ -25,23 +25,25 @@ mod writer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use crate::events::clock::Clock;
-use crate::events::forking::{Mutex, MutexGuard};
-use crate::events::uncounted;
-use crate::events::{
-    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
-    RegionSink, Timestamp,
-};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
 };
+use profiler_events::clock::Clock;
+use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::uncounted;
+use profiler_events::{
+    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
+    RegionSink, Timestamp,
+};
 
-pub use crate::events::{GroupBy, InvalidSchedule, ParseScheduleError, Phase, Schedule, StepPhase};
 pub use crate::trace::cycle::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track};
 use control::Control;
 pub use export_settings::trace_handler;
 pub use flops::flops;
+pub use profiler_events::{
+    GroupBy, InvalidSchedule, ParseScheduleError, Phase, Schedule, StepPhase,
+};
 use recording::{Memory, Recording};
 pub use settings::DeviceTiming;
 use settings::Settings;
@@ -115,7 +117,7 @@ impl Default for TensorProfiler {
 impl TensorProfiler {
     /// Shapes but no memory, the [default schedule](Schedule::default), a report on the console.
     pub fn new() -> Self {
-        crate::events::forking::watch();
+        profiler_events::forking::watch();
         Self {
             recording: AtomicU64::new(NOT_BEGUN),
             step: AtomicU64::new(0),

@@ -4,10 +4,10 @@ use super::TensorProfiler;
 use super::control::StageRun;
 use super::profile::Profile;
 use crate::ActionKind;
-use crate::events::Schedule;
 use crate::report::missing::{self, Missing};
 use crate::report::number::grouped;
 use crate::{Stage, allocation, hook};
+use profiler_events::Schedule;
 
 /// What is known of the process beside the recording. Asked for while no lock is held: hooks leave
 /// notes while they hold theirs.
@@ -33,7 +33,7 @@ impl TensorProfiler {
             sources: crate::source::sources_of_ops(),
             without_ops: hook::frameworks_without_ops(),
             has_allocator: allocation::is_installed(),
-            platform: crate::events::platform(),
+            platform: profiler_events::platform(),
         }
     }
 

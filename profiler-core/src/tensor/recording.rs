@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use crate::events::forking::{Mutex, MutexGuard, apart_from_forks};
-use crate::events::sync::Tally;
-use crate::events::{
-    ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange,
-    RegionSink, ThreadName, Timestamp, TimingMethod,
-};
 use crate::recorder::regions::Regions;
 use crate::trace::cycle::event_log::{Budget, Log, Pool};
 use crate::trace::cycle::{
     Cycle, Dropped, EVENT_WORDS, MEMORY_WORDS, RecordedCycle, RecordedThread,
+};
+use profiler_events::forking::{Mutex, MutexGuard, apart_from_forks};
+use profiler_events::sync::Tally;
+use profiler_events::{
+    ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange,
+    RegionSink, ThreadName, Timestamp, TimingMethod,
 };
 
 /// The memory that recordings of one profiler take turns to use.

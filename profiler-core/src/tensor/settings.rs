@@ -4,7 +4,7 @@ use super::export_settings::ExportSettings;
 use super::report_settings::ReportSettings;
 use super::{Cycle, TensorProfiler};
 use crate::Interest;
-use crate::events::Schedule;
+use profiler_events::Schedule;
 
 /// Whether kernels are timed on devices whose framework can (burn's CubeCL devices).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

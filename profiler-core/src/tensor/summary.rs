@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use super::control::StageRun;
 use super::{GroupBy, TensorProfiler, writer};
-use crate::events::clock::{Clock, Rate};
-use crate::events::forking::made_once;
 use crate::hook::OpStart;
 use crate::recorder::regions;
 use crate::report::missing::Missing;
 use crate::report::tensor::{KeyAverages, TensorReport};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
 use crate::{Action, RunContext};
+use profiler_events::clock::{Clock, Rate};
+use profiler_events::forking::made_once;
 
 impl TensorProfiler {
     /// The numbers of all cycles of the stage that are over: of the innermost stage that runs, or of

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::recording::{Recording, TrackLog};
 use crate::Action;
-use crate::events::ThreadName;
-use crate::events::clock::{Clock, counter};
-use crate::events::{
-    Context, MemoryChange, OpStart, OpenActions, ShapeCache, ShapeList, Timestamp,
-};
 use crate::trace::cycle::event_log::LogWriter;
 use crate::trace::cycle::{EVENT_WORDS, MEMORY_WORDS, MemoryEvent, OpenEvent};
+use profiler_events::ThreadName;
+use profiler_events::clock::{Clock, counter};
+use profiler_events::{
+    Context, MemoryChange, OpStart, OpenActions, ShapeCache, ShapeList, Timestamp,
+};
 
 /// What a thread has of one recording.
 struct Seat {

@@ -49,9 +49,9 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::active::{ActiveScope, interest};
-use crate::events::SourceLocation;
-use crate::events::{Action, ActionKind, Interest};
 use modules::Modules;
+use profiler_events::SourceLocation;
+use profiler_events::{Action, ActionKind, Interest};
 
 /// A layer that measures spans with the active profiler, as actions of kind
 /// [`Span`](ActionKind::Span) under the span's own name and `file:line`.

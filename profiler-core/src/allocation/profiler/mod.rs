@@ -8,12 +8,12 @@ use std::sync::{Arc, PoisonError};
 use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies};
-use crate::events::forking::{Mutex, MutexGuard};
-use crate::events::uncounted;
 use crate::recorder::Recorder;
 use crate::report::missing::{self, Missing};
 use crate::report::{MemoryReport, Report, memory};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
+use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::uncounted;
 
 /// Counts what every action and function allocates and frees, says who allocated what was alive when
 /// the process had most, and what is left over at the end.

@@ -8,13 +8,13 @@ use rustc_hash::FxHashMap;
 use crate::NeverStarted;
 use crate::allocation::thread::{self, Opened};
 use crate::allocation::tracker::tracker;
-use crate::events::Action;
-use crate::events::clock::Clock;
-use crate::events::forking::{Mutex, MutexGuard};
-use crate::events::{Tallies, uncounted};
 use crate::recorder::Table;
 use crate::recorder::nesting::Nesting;
 use crate::recorder::stack::{Overtaken, Stack};
+use profiler_events::Action;
+use profiler_events::clock::Clock;
+use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::{Tallies, uncounted};
 
 pub(super) struct MemoryTable {
     /// Which scopes are open. Frames hold, instead of a time, the number of their scope.

@@ -17,8 +17,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use settings::InvalidRate;
 
 use crate::Interest;
-use crate::events::forking::apart_from_forks;
-use crate::events::uncounted;
+use profiler_events::forking::apart_from_forks;
+use profiler_events::uncounted;
 use settings::Settings;
 
 /// Samples the counters of NVIDIA's devices from here on: utilization, memory, power, temperature and

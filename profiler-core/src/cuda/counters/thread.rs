@@ -10,9 +10,9 @@ use super::settings::Settings;
 use super::{State, Wish};
 use crate::Interest;
 use crate::cuda::ending;
-use crate::events::forking::apart_from_forks;
-use crate::events::own_thread;
 use crate::hook::{self, CounterSample};
+use profiler_events::forking::apart_from_forks;
+use profiler_events::own_thread;
 
 /// How often samples began to be wanted, or were wanted otherwise. A new turn begins with a sample.
 static TURN: AtomicU64 = AtomicU64::new(0);

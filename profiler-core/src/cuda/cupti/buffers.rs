@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use crate::events::sync::{Condvar, CondvarMutex as Mutex, CondvarMutexGuard as MutexGuard};
+use profiler_events::sync::{Condvar, CondvarMutex as Mutex, CondvarMutexGuard as MutexGuard};
 
 /// How much room one buffer has, in bytes: some 20,000 kernels.
 #[cfg(not(loom))]

@@ -15,8 +15,8 @@ use super::unavailable::Unavailable;
 use crate::Interest;
 use crate::cuda::ending;
 use crate::cuda::events::set_numbering;
-use crate::events::own_thread;
-use crate::events::uncounted;
+use profiler_events::own_thread;
+use profiler_events::uncounted;
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(Buffers::new);
 

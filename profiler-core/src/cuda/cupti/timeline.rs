@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use super::functions::{Functions, code};
-use crate::events::clock::{self, Rate};
 use crate::hook::Timestamp;
+use profiler_events::clock::{self, Rate};
 
 /// A moment that both clocks know, and how fast the counter runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -1,7 +1,7 @@
 //! What the host's and the device's time lines have in common.
 
 use crate::cuda::driver::{Driver, Failure, Handle};
-use crate::events::clock::{self, Rate};
+use profiler_events::clock::{self, Rate};
 
 /// So often is an anchor taken again if it took the device long to come to it.
 const ATTEMPTS: usize = 3;

@@ -7,9 +7,9 @@ use super::anchor::Anchor;
 use super::delivery::{self, Delivery};
 use super::opened::{NotTimed, Opened};
 use crate::cuda::driver::{Driver, Failure, Handle};
-use crate::events::clock::Rate;
-use crate::events::uncounted;
 use crate::hook::{DeviceActivity, DeviceEvent, Timestamp};
+use profiler_events::clock::Rate;
+use profiler_events::uncounted;
 
 /// So many regions are read, if they are over, when another one of their stream begins.
 const READ_AT_ONCE: usize = 4;

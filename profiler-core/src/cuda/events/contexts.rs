@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::context::Context;
 use super::delivery::deliver;
 use crate::cuda::driver::{Driver, Failure, Handle};
-use crate::events::uncounted;
 use crate::hook;
+use profiler_events::uncounted;
 
 static CONTEXTS: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
 /// The process that the contexts are of: a forked child can use none of them.

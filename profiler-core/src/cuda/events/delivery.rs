@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cuda::driver::Failure;
-use crate::events::uncounted;
 use crate::hook::{DeviceEvent, RegionSink};
+use profiler_events::uncounted;
 
 static MAX_PENDING: AtomicUsize = AtomicUsize::new(4096);
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::Action;
 use crate::cuda::driver::{Failure, NoDriver};
-use crate::events::uncounted;
 use crate::hook::RegionSink;
+use profiler_events::uncounted;
 
 /// Why a region has no device time.
 #[derive(Debug, Clone, thiserror::Error)]

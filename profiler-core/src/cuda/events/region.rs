@@ -9,8 +9,8 @@ use super::opened::{NotTimed, Opened};
 use super::stream::Stream;
 use crate::Action;
 use crate::cuda::driver::{Capture, Driver};
-use crate::events::clock;
 use crate::hook::RegionSink;
+use profiler_events::clock;
 
 /// A region whose first event is in its stream; the second one follows when this is dropped.
 pub(super) struct Region<'stream> {

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use super::frames::{Chunk, Frame};
 use super::{Closed, Open};
-use crate::events::Action;
-use crate::events::sync::Ordering;
+use profiler_events::Action;
+use profiler_events::sync::Ordering;
 
 /// Chunks that are kept above the one in use, for the next time.
 const SPARE: usize = 1;

@@ -2,8 +2,8 @@
 
 use std::ptr::{self, NonNull};
 
-use crate::events::Action;
-use crate::events::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
+use profiler_events::Action;
+use profiler_events::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
 
 /// How many scopes a chunk has frames for.
 #[cfg(not(loom))]

@@ -15,8 +15,8 @@ pub(crate) use self::deep::Overtaken;
 #[cfg(feature = "sampling")]
 use self::frames::CHUNK;
 use self::frames::{Chunk, Frame, RECURSIVE};
-use crate::events::Action;
-use crate::events::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, fence};
+use profiler_events::Action;
+use profiler_events::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, fence};
 
 /// A scope that has ended. Times in ticks. Where the counters of two cores differ by a few ticks,
 /// a span can wrap below 0; sums come out right all the same, and [`span`] makes it 0.

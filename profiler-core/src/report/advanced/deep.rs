@@ -277,8 +277,8 @@ impl Drop for ThreadCallTree {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::events::ActionKind;
     use crate::report::advanced::{CallStatistics, FunctionKey};
+    use profiler_events::ActionKind;
 
     fn node(name: usize, children: Vec<CallTreeNode>) -> CallTreeNode {
         let function = FunctionKey { file: "a.rs".into(), line: 1, name: format!("f{name}") };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::regions::DeviceRegion;
 use super::samples::Samples;
 use super::{OpenAction, ReportHeader};
-use crate::events::ActionKind;
+use profiler_events::ActionKind;
 
 /// Stands for the top of a thread where something ran outside of any action.
 pub(crate) const OUTSIDE: &str = "(outside of any action)";
@@ -18,7 +18,7 @@ pub struct AdvancedReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
     /// One profile per action, all threads together, the longest total first. In the first report
-    /// of a process also its [start-up](crate::events::startup), which is no thread's.
+    /// of a process also its [start-up](profiler_events::startup), which is no thread's.
     pub actions: Vec<ActionProfile>,
     /// The call tree of every thread; threads of one name are one entry.
     pub threads: Vec<ThreadCallTree>,

@@ -12,8 +12,8 @@ pub use super::device_counters::{
 };
 use super::regions::DeviceRegion;
 use crate::ActionKind;
-use crate::events::{GroupBy, Phase, Schedule};
-use crate::events::{MemoryDevice, TensorShape};
+use profiler_events::{GroupBy, Phase, Schedule};
+use profiler_events::{MemoryDevice, TensorShape};
 
 /// The numbers of one stage: of all its cycles, not of the last one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

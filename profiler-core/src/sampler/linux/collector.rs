@@ -11,9 +11,9 @@ use super::slot::{Slot, Slots};
 use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
 use super::world::{Libraries, World};
-use crate::events::open_scopes;
-use crate::events::own_thread::NAME_PREFIX;
 use crate::sampler::{SamplerError, SamplerSettings};
+use profiler_events::open_scopes;
+use profiler_events::own_thread::NAME_PREFIX;
 
 /// A thread that has used no more processor time than this since it became idle still waits: that
 /// much goes to the end of the handler and to waiting again.

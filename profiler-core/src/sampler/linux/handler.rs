@@ -13,7 +13,7 @@ use super::ring::Writing;
 use super::slot::{Slot, UnwindCache};
 use super::timer;
 use super::world::World;
-use crate::events::clock::counter;
+use profiler_events::clock::counter;
 
 /// What handlers work with; null: they do nothing.
 ///

@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use self::collector::Collector;
 use super::{ReportedSessions, SamplerError, SamplerSettings};
-use crate::events::forking::{Mutex, MutexGuard};
-use crate::events::open_scopes;
-use crate::events::own_thread;
 use crate::report::samples::Samples;
+use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::open_scopes;
+use profiler_events::own_thread;
 
 /// How often threads are looked for and samples taken.
 const ROUND: Duration = Duration::from_millis(10);
@@ -63,7 +63,7 @@ impl Shared {
 
 impl Engine {
     pub(super) fn start(settings: SamplerSettings) -> Result<Self, SamplerError> {
-        crate::events::forking::watch();
+        profiler_events::forking::watch();
         let process = std::process::id();
         let other = RUNNING.load(Ordering::Relaxed);
         // The sampler of a parent does not run here.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use framehop::{CacheNative, MustNotAllocateDuringUnwind};
 
 use super::ring::Ring;
-use crate::events::open_scopes::OpenScopes;
+use profiler_events::open_scopes::OpenScopes;
 
 /// So many threads can be sampled at the same time.
 pub(super) const MOST_SLOTS: usize = 4096;

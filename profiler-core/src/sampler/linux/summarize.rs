@@ -6,12 +6,12 @@ use super::found::{Found, Totals};
 use super::symbols::{Frame, Function, Symbols};
 use super::tree::{Key, NodeId, Tree, Weights};
 use crate::Stage;
-use crate::events::clock::Rate;
 use crate::report::advanced::OUTSIDE;
 use crate::report::samples::{
     ActionSamples, SampleCounts, SampledCode, SampledFunction, Samples, StackNode, ThreadSamples,
 };
 use crate::sampler::ReportedSessions;
+use profiler_events::clock::Rate;
 
 /// Stands for callers that are not known.
 const CUT: &str = "(callers not known)";

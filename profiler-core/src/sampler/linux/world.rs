@@ -10,8 +10,8 @@ use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
 };
 
-use crate::events::forking::apart_from_forks;
 use crate::sampler::SamplerSettings;
+use profiler_events::forking::apart_from_forks;
 
 /// A thread is idle after waiting for so many ticks in a row, and for 20 ms.
 const IDLE_AFTER: u32 = 20;

@@ -6,12 +6,12 @@ use std::sync::PoisonError;
 
 use super::reading::Reading;
 use crate::NeverStarted;
-use crate::events::Action;
-use crate::events::clock::Clock;
-use crate::events::forking::{Mutex, MutexGuard};
 use crate::recorder::Table;
 use crate::recorder::nesting::Nesting;
 use crate::recorder::stack::{Overtaken, Stack};
+use profiler_events::Action;
+use profiler_events::clock::Clock;
+use profiler_events::forking::{Mutex, MutexGuard};
 
 /// Next to the system calls that it records, a lock that only reports contend for costs nothing.
 pub(super) struct CountersTable<const IO: bool, const CPU: bool> {

@@ -6,13 +6,13 @@ use super::Profile;
 use super::fold::Bytes;
 use super::modules::ModuleId;
 use super::tree::{Calls, NOWHERE, Node, NodeId, PathTree};
-use crate::events::GroupBy;
-use crate::events::clock::Rate;
 use crate::hook::{MemoryDevice, ShapeList, TensorShape};
 use crate::report::tensor::{KeyAverage, KeyAverages, MemoryUse, RestDurations};
 use crate::tensor::Phase;
 use crate::tensor::flops::flops;
 use crate::{Action, ActionKind};
+use profiler_events::GroupBy;
+use profiler_events::clock::Rate;
 
 /// What is known of every path beside its own calls, by [`NodeId`].
 pub(super) struct Costs {

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::kinds::Kinds;
-use crate::events::clock::Rate;
 use crate::hook::{CounterSample, DeviceCounter};
 use crate::report::device_counters::{
     ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
 };
 use crate::tensor::Cycle;
 use crate::{Action, ActionKind};
+use profiler_events::clock::Rate;
 
 /// A device, and one of its counters.
 type Key = (u32, DeviceCounter);

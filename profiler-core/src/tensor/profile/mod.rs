@@ -16,12 +16,12 @@ use self::counters::CounterSums;
 use self::fold::{Bytes, Fold, Links, ModuleFinder};
 use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use super::Cycle;
-use crate::events::clock::Rate;
-use crate::events::{GroupBy, clock};
 use crate::hook::{DeviceActivity, DeviceEvent, MemoryDevice, ShapeList, TimingMethod};
 use crate::report::device_counters::DeviceCounterStatistics;
 use crate::report::tensor::{CycleSummary, DroppedEvents, KeyAverages, TuningSummary};
 use crate::{Action, ActionKind};
+use profiler_events::clock::Rate;
+use profiler_events::{GroupBy, clock};
 
 /// So many cycles are listed one by one; the others are only counted.
 const CYCLES_LISTED: usize = 100;

@@ -9,9 +9,9 @@ use super::Profile;
 use super::averages::Costs;
 use super::modules::{ChainId, Module, ModuleId};
 use crate::ActionKind;
-use crate::events::clock::Rate;
 use crate::report::tensor::{ModuleCost, ModuleStatistics};
 use crate::tensor::Phase;
+use profiler_events::clock::Rate;
 
 /// A place in the tree: the root of its model, as far as it is recorded, and its path there.
 type Place = (Option<ModuleId>, &'static str);

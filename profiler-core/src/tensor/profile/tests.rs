@@ -8,9 +8,9 @@ use super::fold::{Fold, Links};
 use super::tree::{NOWHERE, PathTree};
 use super::{GroupBy, Profile};
 use crate::Action;
-use crate::events::clock::Rate;
 use crate::hook::{Direction, MemoryChange, MemoryDevice, ShapeList, Timestamp};
 use crate::trace::cycle::{Event, MemoryEvent};
+use profiler_events::clock::Rate;
 
 const NAMES: [&str; 4] = ["aten::a", "aten::b", "aten::c", "aten::d"];
 

@@ -16,8 +16,8 @@ pub use self::event::{Event, MemoryEvent};
 use self::event_log::LogSnapshot;
 use self::kernels_told_twice::pair;
 use self::time_order::InTimeOrder;
-use crate::events::clock::Rate;
-use crate::events::{
+use profiler_events::clock::Rate;
+use profiler_events::{
     Action, Context, CounterSample, DeviceEvent, DriverCall, MemoryLabel, OpenActions,
     PastMemoryChange, RunContext, Stage, ThreadName, Timestamp,
 };

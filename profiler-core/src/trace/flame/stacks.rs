@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::{FlameGraph, NOWHERE, NodeId};
-use crate::events::{Context, TimingMethod};
 use crate::trace::cycle::{Cycle, Event, MemoryEvent, Track};
 use crate::trace::nest::Nest;
 use crate::trace::walk::{Recorded, backwards};
 use crate::{Action, ActionKind};
+use profiler_events::{Context, TimingMethod};
 
 /// Memory that was allocated where nothing was open.
 const UNCLAIMED_MEMORY: &str = "[memory]";

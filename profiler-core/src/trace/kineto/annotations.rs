@@ -4,9 +4,9 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::events::DeviceEvent;
 use crate::trace::cycle::Event;
 use crate::{Action, ActionKind};
+use profiler_events::DeviceEvent;
 
 /// An action of a thread.
 #[derive(Debug, Clone, Copy)]

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use super::annotations::Span;
 use super::{ArrowEnd, Writer};
-use crate::events::{DeviceActivity, DeviceEvent, KernelLaunch, TimingMethod};
 use crate::trace::nest::Lanes;
+use profiler_events::{DeviceActivity, DeviceEvent, KernelLaunch, TimingMethod};
 
 /// A stream of a device, or what a device's host code tunes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

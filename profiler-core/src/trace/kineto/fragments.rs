@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::events::{Context, ShapeList, TensorShape};
 use crate::trace::cycle::Cycle;
 use crate::trace::json::{push_escaped, push_integer};
 use crate::{Action, ActionKind};
+use profiler_events::{Context, ShapeList, TensorShape};
 
 /// The names of actions, escaped.
 pub(super) struct Names {
@@ -178,7 +178,7 @@ impl Contexts {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::events::{DType, InputsBuilder};
+    use profiler_events::{DType, InputsBuilder};
 
     #[test]
     fn shapes_are_written_as_kineto_writes_them() {

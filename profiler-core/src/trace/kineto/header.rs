@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
 use super::Writer;
-use crate::events::DeviceDescription;
 use crate::trace::host;
+use profiler_events::DeviceDescription;
 
 impl<W: Write> Writer<'_, W> {
     /// All up to the first event. HolisticTraceAnalysis looks for `"rank": 3` in the first lines as
@@ -18,7 +18,7 @@ impl<W: Write> Writer<'_, W> {
             self.json.integer(*device);
             self.json.raw(",\"clock_shift_ns\":");
             self.json.integer(self.index.shifts.get(device).copied().unwrap_or(0));
-            if let Some(description) = crate::events::description(*device) {
+            if let Some(description) = profiler_events::description(*device) {
                 self.device_properties(&description);
             }
             self.json.raw("}");

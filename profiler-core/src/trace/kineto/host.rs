@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use super::index::LinkEnd;
 use super::{ArrowEnd, Writer};
-use crate::events::{DeviceActivity, Direction, MemoryDevice, TimingMethod};
 use crate::trace::cycle::{Event, MemoryEvent, Track};
 use crate::trace::nest::Lanes;
 use crate::{Action, ActionKind};
+use profiler_events::{DeviceActivity, Direction, MemoryDevice, TimingMethod};
 
 /// What analyses take for launches.
 const KNOWN_LAUNCHES: [&str; 4] =

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use super::fragments::Names;
 use crate::ActionKind;
-use crate::events::{DeviceActivity, DeviceEvent, Direction, ShapeList, TimingMethod};
 use crate::trace::cycle::{Cycle, Event};
+use profiler_events::{DeviceActivity, DeviceEvent, Direction, ShapeList, TimingMethod};
 
 /// The arrows of a trace, and what is in it. Its memory depends on the number of backward ops and
 /// launches, not on that of all events.

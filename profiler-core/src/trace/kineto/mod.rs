@@ -51,13 +51,13 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::events::Timestamp;
 use crate::output::write_whole;
 use crate::trace::cycle::Cycle;
 use crate::trace::json::JsonWriter;
 use annotations::Annotations;
 use fragments::{Contexts, Names, Shapes};
 use index::Index;
+use profiler_events::Timestamp;
 use tracks::Tracks;
 
 /// Writes the trace of `cycle`. `name` is what it is called in itself, usually its file name.

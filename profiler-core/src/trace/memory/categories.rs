@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::changes::{Change, Recorded};
-use crate::events::Phase;
-use crate::events::{MemoryCategory, MemoryDevice};
 use crate::trace::cycle::Cycle;
+use profiler_events::Phase;
+use profiler_events::{MemoryCategory, MemoryDevice};
 
 /// Memory from its allocation to its free.
 #[derive(Debug, Clone, Copy)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{StepSpan, microseconds};
-use crate::events::Phase;
-use crate::events::{Direction, MemoryChange, MemoryDevice};
 use crate::trace::cycle::{Cycle, Event, Track};
 use crate::trace::nest::Nest;
 use crate::trace::walk::{Recorded as Item, backwards};
 use crate::{Action, ActionKind};
+use profiler_events::Phase;
+use profiler_events::{Direction, MemoryChange, MemoryDevice};
 
 /// The ends of the names of actions that fetch or move batches.
 const INPUT: [&str; 6] = [

@@ -7,8 +7,8 @@ use super::categories::{Allocation, Before, allocations, apply_labels};
 use super::changes::Recorded;
 use super::{Alive, CATEGORIES, DeviceTimeline, Levels, MOST_SAMPLES, Peak, microseconds, place};
 use crate::Action;
-use crate::events::{MemoryCategory, MemoryDevice};
 use crate::trace::cycle::Cycle;
+use profiler_events::{MemoryCategory, MemoryDevice};
 
 /// Bytes by category, in the order of [`CATEGORIES`].
 type Bytes = [u64; CATEGORIES.len()];

@@ -34,9 +34,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::events::{MemoryCategory, MemoryDevice};
 use crate::output::write_whole;
 use crate::trace::cycle::Cycle;
+use profiler_events::{MemoryCategory, MemoryDevice};
 
 /// The most moments that a timeline has per device.
 pub const MOST_SAMPLES: usize = 4096;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{CATEGORIES, DeviceTimeline, MemoryTimeline, name_of};
-use crate::events::{MemoryCategory, MemoryDevice};
+use profiler_events::{MemoryCategory, MemoryDevice};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 420.0;

@@ -15,8 +15,8 @@ use std::fmt::Write;
 use self::number::{mean, memory, microseconds, scaled, share, time, unit};
 pub use self::options::{SortKey, TableOptions, UnknownSortKey};
 use super::{KeyAverage, KeyAverages};
-use crate::events::TensorShape;
 use crate::report::label;
+use profiler_events::TensorShape;
 
 /// The width of all columns that have no other.
 const WIDTH: usize = 12;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::events::forking::apart_from_forks;
-use crate::events::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Tally};
+use profiler_events::forking::apart_from_forks;
+use profiler_events::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Tally};
 
 /// How many events a chunk has room for.
 #[cfg(not(loom))]

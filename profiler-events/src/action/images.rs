@@ -1,0 +1,106 @@
+//! What of memory is part of a file: the program's own, or one of its libraries.
+
+/// Whether a text stands in such a file, where it stays what it is. Libraries that were loaded a moment
+/// ago may not be known yet.
+pub(super) fn hold(text: &'static str) -> bool {
+    segments::hold(text.as_ptr() as usize)
+}
+
+#[cfg(all(unix, any(miri, not(any(target_os = "linux", target_os = "android")))))]
+mod segments {
+    pub(super) fn hold(address: usize) -> bool {
+        let mut found = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+        // SAFETY: room for the answer; the address is only compared.
+        !cfg!(miri) && unsafe { libc::dladdr(address as *const _, found.as_mut_ptr()) } != 0
+    }
+}
+
+#[cfg(not(unix))]
+mod segments {
+    /// Nothing is known of it: a text that is leaked has to stay so.
+    pub(super) fn hold(_address: usize) -> bool {
+        true
+    }
+}
+
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+mod segments {
+    use std::ops::Range;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{PoisonError, RwLock};
+
+    use crate::action::interning;
+    use crate::forking::apart_from_forks;
+
+    /// The parts of files that nobody may write to, as they were when somebody last looked.
+    static KNOWN: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
+
+    pub(super) fn hold(address: usize) -> bool {
+        static MISSES: AtomicU64 = AtomicU64::new(0);
+        let is_known = interning(|| {
+            let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+            known.iter().any(|segment| segment.contains(&address))
+        });
+        if is_known != Some(false) {
+            return is_known == Some(true);
+        }
+        // Ever less often: looking takes a lock of the system's, and most that is not known is leaked.
+        if (MISSES.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
+            // A forked child would find the system's lock taken.
+            let mut found = crate::uncounted(|| apart_from_forks(look));
+            let is_new = found.iter().any(|segment| segment.contains(&address));
+            interning(|| {
+                std::mem::swap(
+                    &mut found,
+                    &mut *KNOWN.write().unwrap_or_else(PoisonError::into_inner),
+                );
+            });
+            return is_new; // the earlier list goes outside of the lock
+        }
+        false
+    }
+
+    fn look() -> Vec<Range<usize>> {
+        let mut segments: Vec<Range<usize>> = Vec::new();
+        // SAFETY: the function is as the system wants it, and its data is the list.
+        unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut segments).cast()) };
+        segments
+    }
+
+    /// Adds the segments of one file.
+    unsafe extern "C" fn add(
+        file: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        segments: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the system's description of the file, and the list that `look` gave.
+        let (file, segments) = unsafe { (&*file, &mut *segments.cast::<Vec<Range<usize>>>()) };
+        if file.dlpi_phdr.is_null() {
+            return 0;
+        }
+        // SAFETY: that many headers stand there while the system describes the file.
+        let headers =
+            unsafe { std::slice::from_raw_parts(file.dlpi_phdr, usize::from(file.dlpi_phnum)) };
+        for header in headers {
+            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0 {
+                let start = (file.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+                segments.push(start..start.saturating_add(header.p_memsz as usize));
+            }
+        }
+        0
+    }
+}
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_in_files_and_what_is_leaked_is_not() {
+        assert!(hold("a literal"));
+        assert!(hold(crate::names::BACKWARD));
+        let leaked: &'static str = Box::leak(String::from("leaked").into_boxed_str());
+        assert!(!hold(leaked));
+        assert!(hold("another literal"), "after that, too");
+    }
+}

@@ -1,0 +1,73 @@
+//! What a profiler wants to hear of.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+/// What a profiler wants to hear of. Combine with `|`.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interest(u8);
+
+impl Interest {
+    /// Nothing: hooks stay off.
+    pub const NONE: Self = Self(0);
+    /// Actions of training loops and of users (`profile!`, `profiler.profile(…)`).
+    pub const ACTIONS: Self = Self(1);
+    /// The code below actions: functions with `#[profile]` and `tracing` spans.
+    pub const FUNCTIONS: Self = Self(1 << 1);
+    /// Tensor ops.
+    pub const OPS: Self = Self(1 << 2);
+    /// The shapes and types of ops' inputs.
+    pub const SHAPES: Self = Self(1 << 3);
+    /// Allocations of devices' memory.
+    pub const MEMORY: Self = Self(1 << 4);
+    /// When kernels and copies ran, by the device's clock, and what the device's counters show.
+    pub const DEVICE: Self = Self(1 << 5);
+
+    /// Whatever there is.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Whether all of `other` is wanted.
+    #[inline(always)]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// All of it as a number, which [`from_bits`](Self::from_bits) reads.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// What [`bits`](Self::bits) gave.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+}
+
+impl BitOr for Interest {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Interest {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
+    }
+}
+
+impl fmt::Debug for Interest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::ACTIONS, "ACTIONS"),
+            (Self::FUNCTIONS, "FUNCTIONS"),
+            (Self::OPS, "OPS"),
+            (Self::SHAPES, "SHAPES"),
+            (Self::MEMORY, "MEMORY"),
+            (Self::DEVICE, "DEVICE"),
+        ];
+        let wanted: Vec<_> =
+            names.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| *name).collect();
+        write!(formatter, "Interest({})", wanted.join(" | "))
+    }
+}

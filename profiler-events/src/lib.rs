@@ -1,0 +1,72 @@
+//! The vocabulary that hooks, profilers, reports and traces have in common: what an action, an op and an
+//! event is, and what of time, threads and forks all of them need. It knows nobody who uses it.
+
+pub mod action;
+#[doc(hidden)]
+pub mod clock;
+mod context;
+mod counter;
+mod description;
+mod device;
+#[doc(hidden)]
+pub mod forking;
+mod group_by;
+mod interest;
+mod kernel;
+mod memory;
+pub mod names;
+mod op;
+#[doc(hidden)]
+pub mod open_scopes;
+#[doc(hidden)]
+pub mod own_thread;
+mod phase;
+mod region;
+mod run_context;
+mod schedule;
+mod shapes;
+mod stage;
+pub mod startup;
+#[doc(hidden)]
+pub mod sync;
+mod tallies;
+mod text;
+mod thread_name;
+mod timestamp;
+mod unbound;
+mod uncounted;
+
+pub use action::{Action, ActionKind, Callsite, SourceLocation};
+pub use context::Context;
+pub use counter::{CounterSample, DeviceCounter};
+pub use description::{DeviceDescription, describe_device};
+pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
+pub use group_by::GroupBy;
+pub use interest::Interest;
+pub use kernel::{KernelConfiguration, KernelLaunch};
+pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
+pub use op::{Direction, OpStart};
+pub use phase::Phase;
+pub use region::RegionSink;
+pub use run_context::RunContext;
+pub use schedule::{InvalidSchedule, ParseScheduleError, Schedule, StepPhase};
+pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
+pub use stage::Stage;
+pub use tallies::Tallies;
+pub use timestamp::Timestamp;
+pub use unbound::Unbound;
+
+#[doc(hidden)]
+pub use context::{ContextTable, OpenActions};
+#[doc(hidden)]
+pub use description::{description, platform};
+#[doc(hidden)]
+pub use shapes::ShapeCache;
+#[doc(hidden)]
+pub use text::Text;
+#[doc(hidden)]
+pub use thread_name::ThreadName;
+#[doc(hidden)]
+pub use unbound::WorkCounts;
+#[doc(hidden)]
+pub use uncounted::{is_uncounted, uncounted};

@@ -1,0 +1,99 @@
+//! Which part of a training step something belongs to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Direction;
+use crate::{Action, ActionKind};
+
+/// The part of a training step that an op belongs to.
+///
+/// Told by the innermost thing around an op, itself included, that says so:
+///
+/// | what | is |
+/// |---|---|
+/// | an op that its framework calls [backward](Direction::Backward) | backward |
+/// | a layer of a model ([`ActionKind::Module`]) | forward |
+/// | `…backward` | backward |
+/// | `…training_step`, `…validation_step`, `…test_step`, `…predict_step`, `…forward` | forward |
+/// | `…optimizer_step`, `…optimizer step` | optimizer |
+///
+/// where the last three are the ends of the names of actions, functions and spans. What has nothing
+/// of the kind around it is [`Other`](Self::Other).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// From the batch to the loss or the prediction.
+    Forward,
+    /// From the loss back to the gradients.
+    Backward,
+    /// From the gradients to new parameters.
+    Optimizer,
+    /// Everything else: fetching and moving batches, callbacks, logging.
+    Other,
+}
+
+const FORWARD: [&str; 5] =
+    ["training_step", "validation_step", "test_step", "predict_step", "forward"];
+const OPTIMIZER: [&str; 2] = ["optimizer_step", "optimizer step"];
+
+impl Phase {
+    /// The name in tables and in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::Other => "other",
+        }
+    }
+
+    /// The phase that this action says, whatever is around it.
+    pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
+        if direction == Direction::Backward {
+            return Some(Self::Backward);
+        }
+        match action.kind() {
+            ActionKind::Module => Some(Self::Forward),
+            ActionKind::Action | ActionKind::Function | ActionKind::Span => {
+                Self::told_by_name(action.name())
+            }
+            _ => None,
+        }
+    }
+
+    fn told_by_name(name: &str) -> Option<Self> {
+        let ends_with = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+        if ends_with(&["backward"]) {
+            Some(Self::Backward)
+        } else if ends_with(&FORWARD) {
+            Some(Self::Forward)
+        } else if ends_with(&OPTIMIZER) {
+            Some(Self::Optimizer)
+        } else {
+            None
+        }
+    }
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_trainers_tell_the_phase() {
+        let told = |name: &str| Phase::told_by(Action::new(name), Direction::Forward);
+        assert_eq!(told("[Strategy]SingleDevice.training_step"), Some(Phase::Forward));
+        assert_eq!(told("[Strategy]SingleDevice.backward"), Some(Phase::Backward));
+        assert_eq!(told("[LightningModule]Net.optimizer_step"), Some(Phase::Optimizer));
+        assert_eq!(told("run_training_batch"), None);
+        let op = Action::op("aten::_log_softmax_backward");
+        assert_eq!(Phase::told_by(op, Direction::Forward), None, "an op's name says nothing");
+        assert_eq!(Phase::told_by(op, Direction::Backward), Some(Phase::Backward));
+    }
+}

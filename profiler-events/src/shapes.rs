@@ -1,0 +1,373 @@
+//! The shapes and types of an op's inputs.
+//!
+//! A list of shapes is stored once, however many ops have it: an event carries a 4-byte
+//! [`ShapeList`].
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+use serde::{Deserialize, Serialize};
+
+use crate::forking::apart_from_forks;
+
+/// The type of a tensor's elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum DType {
+    Float64 = 1,
+    Float32,
+    Float16,
+    BFloat16,
+    Float8,
+    Int64,
+    Int32,
+    Int16,
+    Int8,
+    UInt64,
+    UInt32,
+    UInt16,
+    UInt8,
+    Bool,
+    Complex64,
+    Complex128,
+    Quantized,
+    /// Any other one.
+    Other,
+}
+
+impl DType {
+    const ALL: [Self; 18] = [
+        Self::Float64,
+        Self::Float32,
+        Self::Float16,
+        Self::BFloat16,
+        Self::Float8,
+        Self::Int64,
+        Self::Int32,
+        Self::Int16,
+        Self::Int8,
+        Self::UInt64,
+        Self::UInt32,
+        Self::UInt16,
+        Self::UInt8,
+        Self::Bool,
+        Self::Complex64,
+        Self::Complex128,
+        Self::Quantized,
+        Self::Other,
+    ];
+
+    fn from_code(code: i64) -> Self {
+        let index = usize::try_from(code - 1).unwrap_or(usize::MAX);
+        Self::ALL.get(index).copied().unwrap_or(Self::Other)
+    }
+
+    /// The name in C++, which traces of PyTorch have as `Input type`.
+    pub const fn cpp_name(self) -> &'static str {
+        match self {
+            Self::Float64 => "double",
+            Self::Float32 => "float",
+            Self::Float16 => "c10::Half",
+            Self::BFloat16 => "c10::BFloat16",
+            Self::Float8 => "c10::Float8",
+            Self::Int64 => "long int",
+            Self::Int32 => "int",
+            Self::Int16 => "short int",
+            Self::Int8 => "signed char",
+            Self::UInt64 => "unsigned long",
+            Self::UInt32 => "unsigned int",
+            Self::UInt16 => "unsigned short",
+            Self::UInt8 => "unsigned char",
+            Self::Bool => "bool",
+            Self::Complex64 => "c10::complex<float>",
+            Self::Complex128 => "c10::complex<double>",
+            Self::Quantized => "quantized",
+            Self::Other => "",
+        }
+    }
+}
+
+/// Shape and type of one input.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TensorShape {
+    /// A tensor with these dimensions; none for a scalar.
+    Tensor(DType, Vec<i64>),
+    /// A list of tensors, one by one.
+    List(Vec<TensorShape>),
+    /// Whole numbers that an op's work depends on, such as a convolution's stride.
+    Integers(Vec<i64>),
+    /// Something that is no tensor.
+    NotATensor,
+}
+
+/// One word per input, (code << 32) | rank, then its dimensions. Code 0 is no tensor; code
+/// [`LIST`] is a list, whose rank is how many of the inputs that follow belong to it; code
+/// [`INTEGERS`] whole numbers, whose rank is how many words follow.
+const LIST: i64 = 0xff;
+const INTEGERS: i64 = 0xfe;
+
+/// Collects the shapes and types of one op's inputs. Reuse it: then it allocates only for lists
+/// longer than any before.
+#[derive(Debug, Default, Clone)]
+pub struct InputsBuilder {
+    words: Vec<i64>,
+}
+
+impl InputsBuilder {
+    /// No inputs yet.
+    pub const fn new() -> Self {
+        Self { words: Vec::new() }
+    }
+
+    /// Forgets the inputs.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// The next input is a tensor.
+    #[inline]
+    pub fn tensor(&mut self, dtype: DType, dimensions: &[i64]) {
+        self.words.push(((dtype as i64) << 32) | dimensions.len() as i64);
+        self.words.extend_from_slice(dimensions);
+    }
+
+    /// The next input is no tensor: a number, an option that is not given, …
+    #[inline]
+    pub fn not_a_tensor(&mut self) {
+        self.words.push(0);
+    }
+
+    /// The next input is one or more whole numbers. Only for ops whose number of operations depends
+    /// on them.
+    #[inline]
+    pub fn integers(&mut self, values: &[i64]) {
+        self.words.push((INTEGERS << 32) | values.len() as i64);
+        self.words.extend_from_slice(values);
+    }
+
+    /// The next input is a list: so many of the inputs that follow belong to it.
+    #[inline]
+    pub fn list(&mut self, length: usize) {
+        self.words.push((LIST << 32) | length as i64);
+    }
+
+    /// Takes inputs in the form that this type keeps them in, from a foreign language: for each one
+    /// word `(code << 32) | rank`, then its dimensions. The codes are those of [`DType`], 0 for
+    /// what is no tensor, 255 for a list, whose rank is its length, 254 for whole numbers.
+    #[inline]
+    pub fn set_words(&mut self, words: &[i64]) {
+        self.words.clear();
+        self.words.extend_from_slice(words);
+    }
+
+    /// The inputs in that form.
+    #[inline(always)]
+    pub fn words(&self) -> &[i64] {
+        &self.words
+    }
+}
+
+/// An interned list of shapes, as a 4-byte handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShapeList(u32);
+
+/// Past this many different lists further ones are not told apart, so that shapes that never
+/// repeat cannot fill the memory.
+const MOST_LISTS: usize = 1 << 20;
+
+#[derive(Default)]
+struct Lists {
+    entries: Vec<&'static [i64]>,
+    numbers: HashMap<&'static [i64], u32>,
+}
+
+static LISTS: LazyLock<RwLock<Lists>> = LazyLock::new(RwLock::default);
+
+impl ShapeList {
+    /// No shapes are known.
+    pub const NONE: Self = Self(0);
+
+    /// The list of these inputs. *Cost*: a hash look-up under a read lock.
+    pub fn intern(inputs: &InputsBuilder) -> Self {
+        intern(inputs.words())
+    }
+
+    /// The inputs; `None` if shapes were not recorded.
+    pub fn inputs(self) -> Option<Vec<TensorShape>> {
+        let index = (self.0 as usize).checked_sub(1)?;
+        let words = *LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.get(index)?;
+        let mut rest = words;
+        let mut inputs = Vec::new();
+        while let Some(input) = decode(&mut rest) {
+            inputs.push(input);
+        }
+        Some(inputs)
+    }
+
+    /// Whether there were so many lists that further ones are [`NONE`](Self::NONE).
+    pub fn are_full() -> bool {
+        LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.len() >= MOST_LISTS
+    }
+
+    /// The handle as a number; 0 for [`NONE`](Self::NONE).
+    #[inline(always)]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// What has this [`number`](Self::number).
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+fn decode(rest: &mut &[i64]) -> Option<TensorShape> {
+    let (head, tail) = rest.split_first()?;
+    *rest = tail;
+    let (code, count) = (head >> 32, (head & 0xffff_ffff) as usize);
+    Some(match code {
+        0 => TensorShape::NotATensor,
+        LIST => TensorShape::List((0..count).map_while(|_| decode(rest)).collect()),
+        code => {
+            let (values, tail) = rest.split_at(count.min(rest.len()));
+            *rest = tail;
+            match code {
+                INTEGERS => TensorShape::Integers(values.to_vec()),
+                code => TensorShape::Tensor(DType::from_code(code), values.to_vec()),
+            }
+        }
+    })
+}
+
+fn intern(words: &[i64]) -> ShapeList {
+    apart_from_forks(|| intern_now(words))
+}
+
+fn intern_now(words: &[i64]) -> ShapeList {
+    let known = LISTS.read().unwrap_or_else(PoisonError::into_inner).numbers.get(words).copied();
+    if let Some(number) = known {
+        return ShapeList(number);
+    }
+    let mut lists = LISTS.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(number) = lists.numbers.get(words) {
+        return ShapeList(*number);
+    }
+    if lists.entries.len() >= MOST_LISTS {
+        return ShapeList::NONE;
+    }
+    let words: &'static [i64] = Box::leak(words.into());
+    lists.entries.push(words);
+    let number = lists.entries.len() as u32; // below MOST_LISTS
+    lists.numbers.insert(words, number);
+    ShapeList(number)
+}
+
+/// A thread's own short cut to the lists that it used last.
+#[derive(Debug)]
+pub struct ShapeCache {
+    /// A list and its number at the place that its hash says; the latest one wins.
+    slots: Box<[(&'static [i64], u32); SLOTS]>,
+}
+
+const SLOTS: usize = 256;
+
+impl ShapeCache {
+    /// With nothing in it.
+    pub fn new() -> Self {
+        Self { slots: Box::new([(&[][..], 0); SLOTS]) }
+    }
+
+    /// The list of these words, if it is one of the latest.
+    #[inline(always)]
+    pub fn known(&self, words: &[i64]) -> Option<ShapeList> {
+        let (known, number) = self.slots[place(words)];
+        // An empty slot has no words, and the number 0 that stands for no list.
+        (number != 0 && is_same(known, words)).then_some(ShapeList(number))
+    }
+
+    /// The list of these words.
+    pub fn intern(&mut self, words: &[i64]) -> ShapeList {
+        self.known(words).unwrap_or_else(|| Self::look_up(&mut self.slots[place(words)], words))
+    }
+
+    fn look_up(slot: &mut (&'static [i64], u32), words: &[i64]) -> ShapeList {
+        let list = intern(words);
+        let index = (list.0 as usize).checked_sub(1);
+        apart_from_forks(|| {
+            let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(words) = index.and_then(|index| lists.entries.get(index)) {
+                *slot = (words, list.0);
+            }
+        });
+        list
+    }
+}
+
+/// Whether two lists are the same. Without a way out in the middle, so that it becomes a few vector
+/// instructions in line; a comparison of slices is a call.
+#[inline(always)]
+fn is_same(one: &[i64], other: &[i64]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+}
+
+/// The slot of a list: a sum of products, none of which has to wait for another; good enough for a
+/// table of 256.
+#[inline(always)]
+fn place(words: &[i64]) -> usize {
+    let mut factor = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut hash = 0_u64;
+    for word in words {
+        hash = hash.wrapping_add(word.cast_unsigned().wrapping_mul(factor));
+        factor = factor.wrapping_add(0x3C6E_F372_FE94_F82A);
+    }
+    (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 56
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_of_all_kinds_are_read_as_they_were_given() {
+        let mut inputs = InputsBuilder::new();
+        inputs.tensor(DType::Float32, &[]);
+        inputs.tensor(DType::BFloat16, &[2; 12]);
+        inputs.not_a_tensor();
+        inputs.list(2);
+        inputs.tensor(DType::Int64, &[0]);
+        inputs.tensor(DType::Other, &[i64::MAX, -1]);
+        inputs.integers(&[1, -2]);
+        let list = ShapeList::intern(&inputs);
+        let expected = vec![
+            TensorShape::Tensor(DType::Float32, vec![]),
+            TensorShape::Tensor(DType::BFloat16, vec![2; 12]),
+            TensorShape::NotATensor,
+            TensorShape::List(vec![
+                TensorShape::Tensor(DType::Int64, vec![0]),
+                TensorShape::Tensor(DType::Other, vec![i64::MAX, -1]),
+            ]),
+            TensorShape::Integers(vec![1, -2]),
+        ];
+        assert_eq!(list.inputs(), Some(expected));
+        assert_eq!(ShapeList::NONE.inputs(), None);
+        let mut cache = ShapeCache::new();
+        assert_eq!([cache.intern(inputs.words()), cache.intern(inputs.words())], [list; 2]);
+        assert_eq!(ShapeList::intern(&InputsBuilder::new()).inputs(), Some(vec![]));
+    }
+
+    #[test]
+    fn words_that_make_no_sense_do_no_harm() {
+        let mut inputs = InputsBuilder::new();
+        inputs.set_words(&[(2 << 32) | 9, 1, 2]);
+        let cut = vec![TensorShape::Tensor(DType::Float32, vec![1, 2])];
+        assert_eq!(ShapeList::intern(&inputs).inputs(), Some(cut));
+        inputs.set_words(&[(255 << 32) | 0xffff_ffff]);
+        assert_eq!(ShapeList::intern(&inputs).inputs(), Some(vec![TensorShape::List(vec![])]));
+        inputs.set_words(&[77 << 32, -1, 5]);
+        assert_eq!(ShapeList::intern(&inputs).inputs().map(|inputs| inputs.len()), Some(2));
+    }
+}
