@@ -153,7 +153,13 @@ pub mod prelude {
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
+    #[cfg(feature = "cuda")]
+    pub use profiler_cuda::DeviceProfilerExt;
 }
+
+/// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
+#[cfg(feature = "cuda")]
+pub use profiler_cuda as cuda;
 
 /// The examples of the front page, run as tests; that for candle in candle-plugin.
 #[cfg(doctest)]

@@ -99,6 +99,9 @@ pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimiz
 pub use profiler_core::tracing_layer::{self, ProfilerLayer};
 pub use transfer::ToDevice;
 
+/// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
+#[cfg(feature = "cuda")]
+pub use profiler_cuda as cuda;
 /// The training loop.
 pub use profiler_train as train;
 
@@ -116,6 +119,8 @@ pub mod prelude {
         seed_device, seeded_var_builder, vars_by_name,
     };
     pub use profiler_core::prelude::*;
+    #[cfg(feature = "cuda")]
+    pub use profiler_cuda::DeviceProfilerExt;
     pub use profiler_train::Result as TrainResult;
     pub use profiler_train::{
         Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,

@@ -14,7 +14,7 @@ const NAME: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 /// The library, or why it cannot be loaded. Asked once per process: later answers are the same.
 ///
 /// *Cost*: one atomic load after the first call, which takes some milliseconds.
-pub(crate) fn library() -> Result<&'static Library, &'static str> {
+pub fn library() -> Result<&'static Library, &'static str> {
     static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     let load = || {
         let path = std::env::var_os(OVERRIDE).filter(|path| !path.is_empty());
@@ -31,7 +31,7 @@ pub(crate) fn library() -> Result<&'static Library, &'static str> {
 /// # Safety
 ///
 /// `F` is the type of a pointer to that function.
-pub(crate) unsafe fn function<F: Copy>(library: &'static Library, name: &CStr) -> Option<F> {
+pub unsafe fn function<F: Copy>(library: &'static Library, name: &CStr) -> Option<F> {
     // SAFETY: the caller knows the type; the library is never closed.
     unsafe { library.get::<F>(name.to_bytes_with_nul()) }.ok().map(|function| *function)
 }

@@ -45,9 +45,8 @@ mod activate;
 mod active;
 pub mod advanced;
 pub mod allocation;
-#[cfg(feature = "cuda")]
-pub mod cuda;
-mod driver_library;
+#[doc(hidden)]
+pub mod driver_library;
 pub mod future;
 pub mod hook;
 pub mod interrupt;

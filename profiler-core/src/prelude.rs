@@ -55,8 +55,6 @@ macro_rules! profile_scope {
 }
 pub use profile_scope;
 
-#[cfg(feature = "cuda")]
-pub use crate::cuda::DeviceProfilerExt;
 pub use crate::nvtx::EmitNvtx;
 pub use crate::tensor::Schedule;
 pub use crate::{

@@ -129,6 +129,9 @@ pub use module::{ModulePath, ProfileModule, ProfileModuleT, ProfileRnn, Profiled
 pub use optimizer::TchOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
 
+/// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
+#[cfg(feature = "cuda")]
+pub use profiler_cuda as cuda;
 /// The training loop.
 pub use profiler_train as train;
 
@@ -140,6 +143,8 @@ pub mod prelude {
         ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader,
     };
     pub use profiler_core::prelude::*;
+    #[cfg(feature = "cuda")]
+    pub use profiler_cuda::DeviceProfilerExt;
     pub use profiler_train::Result as TrainResult;
     pub use profiler_train::{
         Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,

@@ -33,17 +33,17 @@ pub fn run() -> Result<(), String> {
     let mut steps = vec![
         Step::cargo(
             "core, macros and the training loop",
-            "test -p profiler-core -p profiler-macros -p profiler-train",
+            "test -p profiler-core -p profiler-events -p profiler-macros -p profiler-train",
         ),
         Step::cargo(
-            "core and macros, all features",
-            "test -p profiler-core -p profiler-macros --all-features",
+            "core and devices, all features",
+            "test -p profiler-core -p profiler-cuda -p profiler-macros --all-features",
         )
         .variables(&cupti_of(&libtorch)),
         // Loom replaces the atomics everywhere, hence a build folder of its own.
         Step::cargo(
             "core under loom",
-            "test --release -p profiler-core --features cuda --lib loom --target-dir",
+            "test --release -p profiler-events -p profiler-core -p profiler-cuda --lib --target-dir",
         )
         .argument(target_directory().join("loom"))
         .env("RUSTFLAGS", "--cfg loom")

@@ -1,7 +1,7 @@
 //! Regions of a stream against the kernels inside of them.
 
-use profiler_core::cuda::profile_device;
 use profiler_core::hook::DeviceActivity;
+use profiler_cuda::profile_device;
 
 use super::Shared;
 use crate::gpu::Kernel;
