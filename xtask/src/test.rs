@@ -43,7 +43,7 @@ pub fn run() -> Result<(), String> {
         // Loom replaces the atomics everywhere, hence a build folder of its own.
         Step::cargo(
             "core under loom",
-            "test --release -p profiler-events -p profiler-core -p profiler-cuda --lib --target-dir",
+            "test --release -p profiler-events -p profiler-core -p profiler-cuda --lib loom --target-dir",
         )
         .argument(target_directory().join("loom"))
         .env("RUSTFLAGS", "--cfg loom")
