@@ -7,6 +7,8 @@ mod context;
 mod counter;
 mod description;
 mod device;
+#[cfg(unix)]
+pub(crate) mod errno;
 pub(crate) mod forking;
 mod group_by;
 mod interest;

@@ -11,6 +11,7 @@ mod attach;
 mod collected;
 pub(crate) mod header;
 pub(crate) mod index;
+pub(crate) mod mapped;
 pub(crate) mod nesting;
 pub(crate) mod overhead;
 mod region_sink;
