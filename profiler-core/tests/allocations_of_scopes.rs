@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use profiler_core::{
-    Action, ActiveScope, AdvancedProfiler, Interest, Profiler, SimpleProfiler, activate, profile,
+    Action, ActiveScope, AdvancedProfiler, Interest, Profiler, RunContext, SimpleProfiler, Stage,
+    activate, profile,
 };
 
 /// The system's allocator, with a count of how often this thread calls it.
@@ -120,6 +121,23 @@ fn deeper_nesting_takes_nothing_from_the_allocator() {
         for depth in [100, 200, 3000, 150, 3000] {
             let calls = calls_of(|| scopes_inside_each_other(&names, depth));
             assert_eq!(calls, 0, "{name}: {depth} scopes deep");
+        }
+    }
+}
+
+/// So is what was started while nothing could be recorded: its end is looked for everywhere.
+#[test]
+fn the_end_of_a_scope_that_was_lost_takes_nothing_from_the_allocator() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (known, lost) = (Action::new("known"), Action::new("lost"));
+    for (name, profiler) in profilers() {
+        for stage in [Stage::Fit, Stage::Validate] {
+            profiler.setup(stage, &RunContext::default());
+            profiler.start(known);
+        }
+        assert_eq!(calls_of(|| assert!(profiler.stop(lost).is_err())), 0, "{name}");
+        for _stage in 0..2 {
+            assert_eq!(calls_of(|| profiler.stop(known).expect("it was started")), 0, "{name}");
         }
     }
 }
