@@ -36,6 +36,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Without the 80 bytes of a duration that is far from the others, which a busy machine makes: those are
+/// not the allocator's.
 const MOST: i64 = 400;
 
 fn bytes_per_name(profiler: &dyn Profiler, names: &[Action], are_nested: bool) -> i64 {
@@ -69,8 +71,7 @@ fn a_name_takes_a_few_hundred_bytes_however_many_there_are() {
             let advanced = bytes_per_name(&AdvancedProfiler::new(), names, are_nested);
             let case = format!("{count} names, nested: {are_nested}");
             assert!((1..=MOST).contains(&advanced), "Advanced, {case}: {advanced} bytes");
-            // A duration that is far from the others takes 80 more, and a busy machine makes those.
-            assert!((1..=MOST + 160).contains(&simple), "Simple, {case}: {simple} bytes");
+            assert!((1..=MOST).contains(&simple), "Simple, {case}: {simple} bytes");
         }
     }
 }

@@ -8,6 +8,9 @@ mod context;
 mod counter;
 mod description;
 mod device;
+#[cfg(unix)]
+#[doc(hidden)]
+pub mod errno;
 #[doc(hidden)]
 pub mod forking;
 mod group_by;

@@ -313,10 +313,15 @@ pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Optio
 /// *Where*: anywhere. In a destructor of a thread's own data, when the thread ends, it is measured or
 /// counted as lost, which the report says. It may stand in the program's allocator and in signal
 /// handlers: while the thread is inside of the profiler itself it is not measured, or stands in the row
-/// `(inside of the profiler)`, and never waits for a lock of the thread's own. For a signal handler the
-/// same scope must have been opened on that thread before: the first time allocates memory, which
-/// handlers may not do. Nor may they under the Simple profiler if they may interrupt an allocation: it
-/// takes 80 bytes more for a duration in another power of two than those before.
+/// `(inside of the profiler)`, and never waits for a lock of the thread's own.
+///
+/// A signal handler that may interrupt an allocation may not allocate, so its scopes need a first time
+/// outside of it. On Unix, under the Simple and the Advanced profiler, a scope takes nothing from the
+/// program's allocator, however long it is, if the same one has been opened on that thread before: since a
+/// profiler was activated or let go of last, since the stage began, and under the Advanced profiler also
+/// inside the same scopes, as every place of its call tree takes memory once. It must end before the scopes
+/// around it do, and be one of at most four thousand inside each other. The other profilers may allocate
+/// for any scope.
 ///
 /// Where both `profiler_core::*` and [`profiler_core::prelude::*`](crate::prelude) are imported write
 /// [`profile_scope!`](crate::profile_scope!).

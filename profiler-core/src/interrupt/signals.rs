@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::end::end_by;
 use super::service::{self, Task};
 use super::{REQUESTS, WATCHES, say};
+use profiler_events::errno::keeping_errno;
 use profiler_events::forking::apart_from_forks;
 
 /// What asks a process to end.
@@ -218,17 +219,14 @@ pub(crate) fn handler(signal: c_int) -> usize {
 
 /// What the system calls. Does nothing but what may be done in a handler.
 extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
-    let errno = errno();
-    // SAFETY: every thread has an `errno`.
-    let error = unsafe { *errno };
-    if let Some(slot) = Slot::of(signal) {
-        // SAFETY: this is our handler, and these are its arguments.
-        let program_decides = unsafe { slot.call_program(information, context) };
-        // A handler that came after ours has handed on to it, and decides, too.
-        answer(signal, program_decides || !is_ours(&disposition(signal)));
-    }
-    // SAFETY: as above.
-    unsafe { *errno = error };
+    keeping_errno(|| {
+        if let Some(slot) = Slot::of(signal) {
+            // SAFETY: this is our handler, and these are its arguments.
+            let program_decides = unsafe { slot.call_program(information, context) };
+            // A handler that came after ours has handed on to it, and decides, too.
+            answer(signal, program_decides || !is_ours(&disposition(signal)));
+        }
+    });
 }
 
 fn answer(signal: c_int, program_decides: bool) {
@@ -265,16 +263,4 @@ fn now() -> u64 {
     // SAFETY: fills the time. May be called in a handler.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     (time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000).max(1)
-}
-
-#[cfg(any(target_os = "macos", target_os = "ios", target_os = "freebsd"))]
-fn errno() -> *mut c_int {
-    // SAFETY: every thread has one.
-    unsafe { libc::__error() }
-}
-
-#[cfg(not(any(target_os = "macos", target_os = "ios", target_os = "freebsd")))]
-fn errno() -> *mut c_int {
-    // SAFETY: every thread has one.
-    unsafe { libc::__errno_location() }
 }

@@ -191,15 +191,23 @@ unsafe fn tell_open<T: super::Table>(table: *const (), tell: &mut dyn FnMut(u32)
     unsafe { &*table.cast::<T>() }.stack().tell_open(tell);
 }
 
-/// This thread's tables of `recorder` in all sessions, the latest first.
-pub(super) fn tables_of<T: super::Table>(recorder: u64) -> Vec<Arc<ThreadTable<T>>> {
-    ATTACHMENTS
-        .try_with(|attachments| {
-            let Ok(attachments) = attachments.0.try_borrow() else { return Vec::new() };
-            let own = attachments.iter().rev().filter(|entry| entry.recorder == recorder);
-            own.filter_map(|entry| downcast(&entry.table)).collect()
-        })
-        .unwrap_or_default()
+/// This thread's tables of `recorder` in all sessions, the latest first. Takes no memory: a scope that was
+/// lost, in a signal handler, is looked for, too.
+pub(super) fn tables_of<T: super::Table>(
+    recorder: u64,
+) -> impl Iterator<Item = Arc<ThreadTable<T>>> {
+    let mut seen = 0;
+    std::iter::from_fn(move || {
+        let next = |attachments: &Attachments| {
+            let attachments = attachments.0.try_borrow().ok()?;
+            let mut left = attachments.iter().rev().skip(seen);
+            left.find_map(|entry| {
+                seen += 1;
+                if entry.recorder == recorder { downcast(&entry.table) } else { None }
+            })
+        };
+        ATTACHMENTS.try_with(next).ok().flatten()
+    })
 }
 
 fn find<T: super::Table>(

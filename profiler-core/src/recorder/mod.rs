@@ -11,6 +11,7 @@ mod attach;
 mod collected;
 pub(crate) mod header;
 pub(crate) mod index;
+pub(crate) mod mapped;
 pub(crate) mod nesting;
 pub(crate) mod overhead;
 mod region_sink;
@@ -191,7 +192,7 @@ impl<T: Table> Recorder<T> {
             |attached: &Arc<ThreadTable<T>>| attached.table.stop_slow(action, &self.clock);
         // Without a table of the running session nothing is open in it, and none is made for that.
         if self.attach_known().as_ref().is_some_and(is_stopped)
-            || attach::tables_of(self.number).iter().any(is_stopped)
+            || attach::tables_of(self.number).any(|attached| is_stopped(&attached))
         {
             return Ok(());
         }
@@ -201,7 +202,7 @@ impl<T: Table> Recorder<T> {
     /// Whether the calling thread has `action` open, in whichever session. *Cost*: some 100 ns.
     pub(crate) fn is_open(&self, action: Action) -> bool {
         let tables = attach::tables_of::<T>(self.number);
-        let mut open = tables.iter().flat_map(|attached| attached.table.stack().open());
+        let mut open = tables.flat_map(|attached| attached.table.stack().open());
         open.any(|open| open.action == action)
     }
 

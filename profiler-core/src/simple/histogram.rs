@@ -3,7 +3,9 @@
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::ptr;
+use std::sync::Arc;
 
+use crate::recorder::mapped::MappedArena;
 use profiler_events::sync::{AtomicPtr, Ordering, Tally, fence};
 
 /// Buckets per power of two, as a power of two: durations in one bucket differ by at most 1/8.
@@ -51,7 +53,7 @@ fn width_of(bucket: usize) -> u64 {
 /// Counts per bucket, written by one thread.
 ///
 /// *Invariant*: `base` is set before anything is counted, and stays. Octaves are complete before they
-/// are linked in, at the head, and freed only with the histogram.
+/// are linked in, at the head, and live as long as `octaves`.
 #[repr(C)]
 pub(super) struct Histogram {
     /// Where the count of bucket 0 would be, and [further](Histogram::record_near) back.
@@ -60,27 +62,35 @@ pub(super) struct Histogram {
     base: Tally,
     near: [Tally; NEAR],
     far: AtomicPtr<Octave>,
+    /// Where those of `far` are made.
+    octaves: Arc<Octaves>,
 }
+
+/// The octaves of all histograms of a thread. They do not come from the program's allocator: a scope
+/// that ends in a signal handler may have interrupted that.
+pub(super) type Octaves = MappedArena<Octave>;
 
 /// No bucket.
 const UNKNOWN: u64 = u64::MAX;
 
 /// The buckets of a power of two that are not near.
-struct Octave {
+pub(super) struct Octave {
     first_bucket: usize,
     counts: [Tally; SUB_BUCKETS],
     next: *const Octave,
 }
 
-// SAFETY: octaves are owned by the histogram and freed with it; what is written after they are linked
-// in is atomic.
-unsafe impl Send for Histogram {}
+// SAFETY: `next` leads to an octave that is freed together with this one, and what is written after they
+// are linked in is atomic.
+unsafe impl Send for Octave {}
 // SAFETY: as above; that only one thread records is the duty of the caller.
-unsafe impl Sync for Histogram {}
+unsafe impl Sync for Octave {}
 
 impl Histogram {
-    pub(super) fn new() -> Self {
+    /// One that is written by the owner of these octaves.
+    pub(super) fn new(octaves: &Arc<Octaves>) -> Self {
         Self {
+            octaves: octaves.clone(),
             far: AtomicPtr::new(ptr::null_mut()),
             base: Tally::new(UNKNOWN),
             near: std::array::from_fn(|_| Tally::new(0)),
@@ -133,20 +143,19 @@ impl Histogram {
             // SAFETY: just compared; `self` is where it was when `origin` was set, or has just been.
             return unsafe { self.record_near(ticks) };
         }
-        let octave = self.octaves().find(|octave| octave.first_bucket == first_bucket);
+        let octave = self.far().find(|octave| octave.first_bucket == first_bucket);
         let octave = octave.unwrap_or_else(|| {
             let counts = std::array::from_fn(|_| Tally::new(0));
             let next = self.far.load(Ordering::Relaxed);
-            let octave = Box::into_raw(Box::new(Octave { first_bucket, counts, next }));
-            self.far.store(octave, Ordering::Release);
-            // SAFETY: just made; lives as long as the histogram.
-            unsafe { &*octave }
+            let octave = self.octaves.add(Octave { first_bucket, counts, next });
+            self.far.store(ptr::from_ref(octave).cast_mut(), Ordering::Release);
+            octave
         });
         octave.counts[bucket - first_bucket].add(1);
     }
 
-    fn octaves(&self) -> impl Iterator<Item = &Octave> {
-        // SAFETY: octaves are complete before they are linked in and live as long as the histogram.
+    fn far(&self) -> impl Iterator<Item = &Octave> {
+        // SAFETY: octaves are complete before they are linked in and live as long as `octaves`.
         let octave = |pointer: *const Octave| unsafe { pointer.as_ref() };
         let first = self.far.load(Ordering::Acquire).cast_const();
         std::iter::successors(octave(first), move |last| octave(last.next))
@@ -157,7 +166,7 @@ impl Histogram {
     pub(super) fn distribution(&self) -> Distribution {
         let near: [u64; NEAR] = std::array::from_fn(|bucket| self.near[bucket].get());
         let mut counts: Vec<(u16, u64)> = Vec::new();
-        for octave in self.octaves() {
+        for octave in self.far() {
             let buckets = octave.counts.iter().enumerate();
             counts
                 .extend(buckets.map(|(n, count)| ((octave.first_bucket + n) as u16, count.get())));
@@ -169,16 +178,6 @@ impl Histogram {
         counts.retain(|(_, count)| *count > 0);
         counts.sort_unstable_by_key(|(bucket, _)| *bucket);
         Distribution(counts)
-    }
-}
-
-impl Drop for Histogram {
-    fn drop(&mut self) {
-        let mut octave = self.far.load(Ordering::Relaxed);
-        while !octave.is_null() {
-            // SAFETY: made by `Box::into_raw`, linked once, and nobody else holds the histogram.
-            octave = unsafe { Box::from_raw(octave) }.next.cast_mut();
-        }
     }
 }
 
@@ -232,6 +231,10 @@ impl Distribution {
 mod tests {
     use super::*;
 
+    fn histogram() -> Histogram {
+        Histogram::new(&Arc::default())
+    }
+
     #[test]
     fn buckets_are_contiguous_and_narrow() {
         assert_eq!(bucket_of(0), 0);
@@ -248,7 +251,7 @@ mod tests {
     #[test]
     fn every_duration_is_counted_in_its_bucket_near_or_far() {
         for first in [0, 1, 9, 1000, 1 << 40, u64::MAX] {
-            let (histogram, mut expected) = (Histogram::new(), Distribution::default());
+            let (histogram, mut expected) = (histogram(), Distribution::default());
             let powers = (0..64).map(|power| 1_u64 << power);
             for ticks in [first, 0, u64::MAX].into_iter().chain(powers.clone()).chain(powers) {
                 histogram.record(ticks);
@@ -259,9 +262,36 @@ mod tests {
         }
     }
 
+    /// As many as a thread with hundreds of names has, read while there come more.
+    #[test]
+    fn octaves_of_many_histograms_are_read_while_more_are_made() {
+        let (octaves, count) = (Arc::default(), if cfg!(miri) { 3 } else { 50 });
+        let histograms: Vec<Histogram> = (0..count).map(|_| Histogram::new(&octaves)).collect();
+        let counted = || histograms.iter().map(|one| one.distribution().total()).sum::<u64>();
+        std::thread::scope(|threads| {
+            let reader = threads.spawn(|| {
+                let mut last = 0;
+                while last < count * 60 {
+                    let now = counted();
+                    assert!(now >= last, "{now} after {last}");
+                    last = now;
+                    std::thread::yield_now();
+                }
+            });
+            for power in 4..64 {
+                histograms.iter().for_each(|one| one.record(1 << power));
+            }
+            reader.join().expect("no panic");
+        });
+        assert_eq!(counted(), count * 60);
+        // Whoever lives longest keeps them.
+        drop(octaves);
+        assert!(histograms.iter().all(|one| one.distribution().total() == 60));
+    }
+
     #[test]
     fn merging_adds_bucket_by_bucket() {
-        let (one, other, both) = (Histogram::new(), Histogram::new(), Histogram::new());
+        let (one, other, both) = (histogram(), histogram(), histogram());
         for n in 0..200_u64 {
             let ticks = n * n * n;
             if n % 3 == 0 { &one } else { &other }.record(ticks);
@@ -275,7 +305,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "ten thousand durations")]
     fn quantiles_are_within_an_eighth_of_the_exact_ones() {
-        let histogram = Histogram::new();
+        let histogram = histogram();
         let durations: Vec<u64> = (0..10_000_u64).map(|n| 50 + n * n / 7).collect();
         for ticks in &durations {
             histogram.record(*ticks);
@@ -290,7 +320,7 @@ mod tests {
 
     #[test]
     fn one_duration_is_every_quantile() {
-        let histogram = Histogram::new();
+        let histogram = histogram();
         histogram.record(1000);
         for share in [0.0, 0.5, 1.0] {
             let found = histogram.distribution().quantile(share);

@@ -1,8 +1,9 @@
 //! What one thread records for the Simple profiler: one row per action, aggregated in place.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::histogram::{Distribution, Histogram};
+use super::histogram::{Distribution, Histogram, Octaves};
 use crate::NeverStarted;
 use crate::recorder::Table;
 use crate::recorder::arena::Arena;
@@ -54,7 +55,7 @@ impl Named for Row {
 }
 
 impl Row {
-    fn new(action: Action) -> Self {
+    fn new(action: Action, octaves: &Arc<Octaves>) -> Self {
         let zero = || Tally::new(0);
         Self {
             count: zero(),
@@ -63,7 +64,7 @@ impl Row {
             usual: Tally::new(u64::MAX),
             range: zero(),
             state: Tally::new(action.number().into()),
-            distribution: Histogram::new(),
+            distribution: Histogram::new(octaves),
             min: Tally::new(u64::MAX),
             max: zero(),
             first: zero(),
@@ -204,6 +205,8 @@ const NEAR: usize = 256;
 pub(crate) struct SimpleTable {
     stack: Stack<Row>,
     rows: Arena<Row>,
+    /// Those of all rows.
+    octaves: Arc<Octaves>,
     index: ActionIndex<Row>,
 }
 
@@ -211,7 +214,7 @@ impl SimpleTable {
     /// The row of an action, made on its first use.
     fn row(&self, action: Action) -> &Row {
         self.index.get(action).unwrap_or_else(|| {
-            let row = self.rows.add(Row::new(action));
+            let row = self.rows.add(Row::new(action, &self.octaves));
             // SAFETY: rows live as long as the table, whose index is dropped with them.
             unsafe { self.index.insert(row) };
             row
@@ -225,7 +228,7 @@ impl Table for SimpleTable {
 
     fn new() -> Self {
         let index = ActionIndex::with_slots(NEAR);
-        Self { stack: Stack::new(), rows: Arena::new(), index }
+        Self { stack: Stack::new(), rows: Arena::new(), octaves: Arc::default(), index }
     }
 
     #[inline(always)]
@@ -316,7 +319,7 @@ mod loom_tests {
         let action = Action::new("loom-row");
         loom::model(move || {
             counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let row = Arc::new(Row::new(action));
+            let row = Arc::new(Row::new(action, &std::sync::Arc::default()));
             // The reader is spawned, not the writer: see the tests of the stack.
             let reader = {
                 let row = row.clone();

@@ -7,6 +7,9 @@ use super::{Closed, Open};
 use profiler_events::Action;
 use profiler_events::sync::Ordering;
 
+/// So many chunks are listed without memory for the list: some four thousand scopes inside each other.
+const LISTED: usize = 32;
+
 /// Chunks that are kept above the one in use, for the next time.
 const SPARE: usize = 1;
 
@@ -33,8 +36,10 @@ pub(super) struct Deep<R> {
 
 impl<R> Deep<R> {
     pub(super) fn new(first: Chunk<R>) -> Self {
+        let mut chunks = Vec::with_capacity(LISTED);
+        chunks.push(first);
         Self {
-            chunks: vec![first],
+            chunks,
             current: 0,
             detached: FxHashMap::default(),
             counts: FxHashMap::default(),
@@ -50,7 +55,7 @@ impl<R> Deep<R> {
     pub(super) fn go_up(&mut self) -> &Chunk<R> {
         self.current += 1;
         if self.current == self.chunks.len() {
-            self.chunks.push(Chunk::new());
+            self.chunks.push(Chunk::further());
         }
         // SAFETY: a chunk's own base.
         unsafe { &*self.chunk().base() }.children.set(0);

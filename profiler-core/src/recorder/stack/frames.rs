@@ -2,6 +2,7 @@
 
 use std::ptr::{self, NonNull};
 
+use crate::recorder::mapped::Mapped;
 use profiler_events::Action;
 use profiler_events::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
 
@@ -60,19 +61,44 @@ struct Frames<R>([Frame<R>; CHUNK + 1]);
 
 /// Owns [`CHUNK`] frames and the one before them.
 ///
-/// *Invariant*: made by `Box::into_raw`, and freed only with the chunk. All pointers to its frames
+/// *Invariant*: `frames` are what `owner` owns; they are freed only with the chunk. All pointers to frames
 /// are derived from this one, which is good for all of them.
-pub(super) struct Chunk<R>(NonNull<Frames<R>>);
+pub(super) struct Chunk<R> {
+    frames: NonNull<Frames<R>>,
+    owner: FramesOwner<R>,
+}
+
+enum FramesOwner<R> {
+    /// As a box has them.
+    Allocator,
+    #[expect(dead_code, reason = "is dropped")]
+    Pages(Mapped<Frames<R>>),
+}
 
 impl<R> Chunk<R> {
-    pub(super) fn new() -> Self {
+    /// The first one of a stack, whose owner comes from the program's allocator, too.
+    pub(super) fn first() -> Self {
         let frames = Box::new(Frames(std::array::from_fn(|_| Frame::unused())));
-        Self(NonNull::from(Box::leak(frames)))
+        Self { frames: NonNull::from(Box::leak(frames)), owner: FramesOwner::Allocator }
+    }
+
+    /// One for scopes that are deeper, which the program's allocator has no part in: they may be opened in
+    /// a signal handler that has interrupted it.
+    pub(super) fn further() -> Self {
+        let write = |frames: NonNull<Frames<R>>| {
+            for number in 0..=CHUNK {
+                // SAFETY: one of the frames of the new ones, which are nothing else.
+                unsafe { frames.cast::<Frame<R>>().add(number).write(Frame::unused()) };
+            }
+        };
+        // SAFETY: each of the frames is written.
+        let mapped = unsafe { Mapped::written_by(write) };
+        Self { frames: mapped.place(), owner: FramesOwner::Pages(mapped) }
     }
 
     /// The frame before those of scopes.
     pub(super) fn base(&self) -> *mut Frame<R> {
-        self.0.as_ptr().cast()
+        self.frames.as_ptr().cast()
     }
 
     /// The last frame.
@@ -83,7 +109,7 @@ impl<R> Chunk<R> {
     /// The frames of scopes.
     pub(super) fn scopes(&self) -> &[Frame<R>] {
         // SAFETY: by the invariant; frames are only shared, what is written in them is atomic.
-        &unsafe { self.0.as_ref() }.0[1..]
+        &unsafe { self.frames.as_ref() }.0[1..]
     }
 
     /// How many of [`scopes`](Self::scopes) are open if `top` is the innermost.
@@ -95,7 +121,9 @@ impl<R> Chunk<R> {
 
 impl<R> Drop for Chunk<R> {
     fn drop(&mut self) {
-        // SAFETY: made from a box in `new`, and nobody else frees it.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        if let FramesOwner::Allocator = self.owner {
+            // SAFETY: made from a box in `first`, and nobody else frees it.
+            drop(unsafe { Box::from_raw(self.frames.as_ptr()) });
+        }
     }
 }

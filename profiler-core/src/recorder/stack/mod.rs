@@ -12,9 +12,7 @@ use std::sync::PoisonError;
 
 use self::deep::Deep;
 pub(crate) use self::deep::Overtaken;
-#[cfg(feature = "sampling")]
-use self::frames::CHUNK;
-use self::frames::{Chunk, Frame, RECURSIVE};
+use self::frames::{CHUNK, Chunk, Frame, RECURSIVE};
 use profiler_events::Action;
 use profiler_events::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, fence};
 
@@ -67,7 +65,7 @@ unsafe impl<R: Sync> Sync for Stack<R> {}
 
 impl<R> Stack<R> {
     pub(crate) fn new() -> Self {
-        let first = Chunk::new();
+        let first = Chunk::first();
         Self {
             top: AtomicPtr::new(first.base()),
             last: AtomicPtr::new(first.last()),
@@ -197,14 +195,24 @@ impl<R> Stack<R> {
     /// What is open now, outermost first, and then what is detached. Any thread may call this; a
     /// scope that is being opened or closed at this moment may be missing.
     pub(crate) fn open(&self) -> Vec<Open> {
-        let deep = self.deep();
-        let full = deep.chunks[..deep.current].iter().flat_map(Chunk::scopes);
-        let mut open: Vec<Open> = full.filter_map(Self::as_open).collect();
-        // While the chunk in use is locked, too, its owner opens and closes scopes in it.
-        let taken = deep.chunk().open_below(self.top.load(Ordering::Acquire));
-        open.extend(deep.chunk().scopes()[..taken].iter().filter_map(|frame| self.read(frame)));
-        open.extend(deep.detached());
-        open
+        let mut open = Vec::new();
+        loop {
+            let deep = self.deep();
+            // While the chunk in use is locked, too, its owner opens and closes scopes in it.
+            let taken = deep.chunk().open_below(self.top.load(Ordering::Acquire));
+            let most = deep.current * CHUNK + taken + deep.detached().count();
+            if most > open.capacity() {
+                // Memory is taken without the lock: who waits for it may have interrupted the allocator.
+                drop(deep);
+                open.reserve(most);
+                continue;
+            }
+            let full = deep.chunks[..deep.current].iter().flat_map(Chunk::scopes);
+            open.extend(full.filter_map(Self::as_open));
+            open.extend(deep.chunk().scopes()[..taken].iter().filter_map(|frame| self.read(frame)));
+            open.extend(deep.detached());
+            return open;
+        }
     }
 
     /// Tells the [numbers](Action::number) of the actions that are open, outermost first. For a
