@@ -89,3 +89,22 @@ pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use tensor::TensorProfiler;
+
+/// The examples of the guide, run as tests.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../docs/src/ops.md")]
+    struct Ops;
+    #[doc = include_str!("../../docs/src/nvidia.md")]
+    struct Nvidia;
+    #[doc = include_str!("../../docs/src/mlprof-run.md")]
+    struct MlprofRun;
+    #[doc = include_str!("../../docs/src/nsight-systems.md")]
+    struct NsightSystems;
+    #[doc = include_str!("../../docs/src/reports.md")]
+    struct Reports;
+    #[doc = include_str!("../../docs/src/own-code.md")]
+    struct OwnCode;
+    #[doc = include_str!("../../docs/src/costs.md")]
+    struct Costs;
+}
