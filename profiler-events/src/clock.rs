@@ -91,6 +91,12 @@ pub struct Clock {
     quanta: quanta::Clock,
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Clock {
     /// One to be read by whoever has it.
     pub fn new() -> Self {

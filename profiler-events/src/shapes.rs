@@ -274,6 +274,12 @@ pub struct ShapeCache {
 
 const SLOTS: usize = 256;
 
+impl Default for ShapeCache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl ShapeCache {
     /// With nothing in it.
     pub fn new() -> Self {
