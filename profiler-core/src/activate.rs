@@ -9,7 +9,7 @@ use crate::{Activated, Profiler, active, allocation, spliced};
 ///
 /// While no other thread has activated a profiler it is active for all threads. When several threads
 /// have (two trainings at once in one process), each is told what its own thread does, and what
-/// threads do that are [bound](Binding) to it; what others do is counted, and said in the reports
+/// threads do that are [bound](crate::Binding) to it; what others do is counted, and said in the reports
 /// of all.
 pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     spliced::keep_registration();

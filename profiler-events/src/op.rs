@@ -13,12 +13,12 @@ pub enum Direction {
     Backward = 1,
 }
 
-/// An op that begins: see [`OpScope::open`].
+/// An op that begins: see `OpScope::open`.
 #[derive(Debug, Clone, Copy)]
 pub struct OpStart<'op> {
     /// Its name, an [`Action::op`].
     pub action: Action,
-    /// Its inputs' shapes and types, if the profiler wants them ([`Interest::SHAPES`]).
+    /// Its inputs' shapes and types, if the profiler wants them ([`Interest::SHAPES`](crate::Interest::SHAPES)).
     pub inputs: Option<&'op InputsBuilder>,
     /// The number that ties a backward op to its forward op; the
     /// [correlation](super::DeviceEvent::correlation) if it is a launch. 0: none.

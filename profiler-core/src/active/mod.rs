@@ -178,7 +178,7 @@ pub fn active() -> Option<Arc<dyn Profiler>> {
     }
 }
 
-/// Keeps a profiler active; see [`activate`].
+/// Keeps a profiler active; see [`activate`](crate::activate()).
 #[derive(Debug)]
 #[must_use = "the profiler is active only until this is dropped"]
 pub struct Activated {

@@ -1,5 +1,5 @@
 //! For those who write hooks: tensor ops, their shapes, memory and device work on their way into a
-//! [`Profiler`](crate::Profiler).
+//! [`Profiler`].
 //!
 //! A hook of a framework is called by the framework, on whatever thread, and tells the active
 //! profiler what happens:

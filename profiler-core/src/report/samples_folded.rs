@@ -12,7 +12,7 @@ impl Samples {
     ///
     /// Every frame stands in the lines of all stacks below it. They have the
     /// [limits](crate::trace::flame) of flame graphs: what is further inside is one frame,
-    /// [`CUT`](crate::trace::flame::CUT), with all ticks of what it stands for.
+    /// [`CUT`], with all ticks of what it stands for.
     pub fn folded_stacks(&self) -> Vec<String> {
         self.folded(|node| node.working_ticks)
     }

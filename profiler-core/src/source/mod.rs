@@ -16,10 +16,10 @@ use profiler_events::{Context, Interest};
 /// A hook that can be turned on and off, and may have work under way.
 ///
 /// Its methods are called with no lock of ours held but the one that keeps calls in order: they may
-/// use the framework and open scopes, but not [`register`] sources or change the active profiler.
+/// use the framework and open scopes, but not [`register`](crate::hook::register) sources or change the active profiler.
 pub trait Source: Send + Sync {
     /// The wishes of active profilers have changed to this, all together; [`Interest::NONE`] where
-    /// there is none. Also called once by [`register`]. Called on the thread that begins or ends a step, or
+    /// there is none. Also called once by [`register`](crate::hook::register). Called on the thread that begins or ends a step, or
     /// activates a profiler.
     fn interest_changed(&self, interest: Interest);
 

@@ -22,7 +22,7 @@ pub const SINK_VERSION: u32 = 4;
 pub struct Sink {
     /// [`SINK_VERSION`].
     pub version: u32,
-    /// This sink is the one from here on. The word tells spliced code what is [`wanted`].
+    /// This sink is the one from here on. The word tells spliced code what is [wanted](mod@super::wanted).
     pub begin: extern "C" fn(wanted: &'static AtomicU32),
     /// Another one is.
     pub end: extern "C" fn(),
