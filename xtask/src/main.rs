@@ -17,7 +17,11 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  test                  run every test there is; a first run builds burn and tch, which takes minutes
+  test [PART]...        run every test there is, or those of these parts; a first run builds burn and
+                        tch, which takes minutes
+  test --changed [SINCE]
+                        run the parts that a change since SINCE (a commit or branch, by default the
+                        last commit) can reach
   miri                  what test does last: the core's unsafe code under Miri, where there is a
                         nightly toolchain with the components miri and rust-src
   check                 formatting, lints and documentation
@@ -51,11 +55,15 @@ a CPU-only one that is made of PyPI's torch, once (Linux; up to 0.9 GB to downlo
 It is kept in $MLPROF_CACHE, by default the folder mlprof of $XDG_CACHE_HOME or ~/.cache.
 ";
 
+fn usage() -> String {
+    format!("{USAGE}\nParts of the tests:\n{}", test::usage())
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments.as_slice() {
-        ["test"] => test::run(),
+        ["test", parts @ ..] => test::run(parts),
         ["check"] => check::run(),
         ["miri"] => miri::run(),
         ["libtorch"] => libtorch::print(None),
@@ -64,11 +72,11 @@ fn main() -> ExitCode {
         ["bench", name, rest @ ..] if bench::PROGRAMS.contains(name) => bench::run(name, rest),
         ["gpu-check", rest @ ..] => return gpu_check::run(rest),
         ["help" | "--help" | "-h"] => {
-            print!("{USAGE}");
+            print!("{}", usage());
             return ExitCode::SUCCESS;
         }
         _ => {
-            eprint!("{USAGE}");
+            eprint!("{}", usage());
             return ExitCode::from(2);
         }
     };

@@ -1,89 +1,95 @@
-//! `cargo xtask test`: every test there is.
+//! `cargo xtask test`: every test there is, or those of some parts.
 //!
 //! The core is tested with debug assertions; whatever stands on burn is tested optimised, since
 //! burn unoptimised would be a second long build, and its training far too slow; but what a GPU computes
 //! is as fast either way.
 
-use std::path::Path;
+mod changed;
+mod parts;
 
-use crate::libtorch::{Libtorch, Variables, version};
-use crate::steps::{Step, run_all, target_directory};
+use self::changed::changed_files;
+use self::parts::{PARTS, Part};
+use crate::steps::{self, run_all};
 use crate::system::{CPP_COMPILER, PYTHON, SOFTWARE_GPU};
-use crate::{miri, newest, steps};
 
-/// Names the libcupti that came with libtorch to the tests that see what a real one does without a
-/// driver.
-fn cupti_of(libtorch: &Variables) -> Variables {
-    let folder = libtorch.iter().find(|(name, _)| *name == "LIBTORCH");
-    let path = folder.and_then(|(_, folder)| {
-        let path = Path::new(folder.as_deref()?).join("lib/libcupti.so.12");
-        path.exists().then(|| path.into_os_string())
-    });
-    path.map(|path| vec![("MLPROF_TEST_CUPTI", Some(path))]).unwrap_or_default()
-}
-
-/// Runs them.
-pub fn run() -> Result<(), String> {
+/// Runs the tests of these parts, all if none is named; `--changed`: of those that a change since the
+/// last commit, or since the branch that is named behind it, can reach.
+pub fn run(arguments: &[&str]) -> Result<(), String> {
+    let parts = chosen(arguments)?;
     for requirement in [PYTHON, CPP_COMPILER, SOFTWARE_GPU] {
         requirement.require()?;
     }
     println!("build output in {}", steps::target_directory().display());
-    let libtorch = Libtorch::of_workspace()?.variables();
-    let newest_libtorch = Libtorch::named_or_made(version::newest())?.variables();
-    let mut steps = vec![
-        Step::cargo(
-            "core, macros and the training loop",
-            "test -p profiler-core -p profiler-events -p profiler-macros -p profiler-train",
-        ),
-        Step::cargo(
-            "core and devices, all features",
-            "test -p profiler-core -p profiler-cuda -p profiler-macros --all-features",
-        )
-        .variables(&cupti_of(&libtorch)),
-        // Loom replaces the atomics everywhere, hence a build folder of its own.
-        Step::cargo(
-            "core under loom",
-            "test --release -p profiler-events -p profiler-core -p profiler-cuda --lib loom --target-dir",
-        )
-        .argument(target_directory().join("loom"))
-        .env("RUSTFLAGS", "--cfg loom")
-        .must_run_tests(),
-        Step::cargo("this tool", "test -p xtask"),
-        // Optimised, as the end-to-end tests build it: it reads whole frameworks.
-        Step::cargo("the command mlprof", "test --release -p profiler-cli"),
-        Step::cargo("benchmarks", "test --release -p benches"),
-        Step::cargo("candle plugin", "test --release -p candle-plugin --all-features"),
-        Step::cargo(
-            "candle examples",
-            "test --release -p command-line -p digits -p candle-digits -p candle-workers",
-        ),
-        // Alone, as the end-to-end tests build it: candle-transformers takes minutes.
-        Step::cargo("candle text example", "test --release -p candle-text --features spans"),
-        Step::cargo(
-            "burn plugin and example",
-            "test --release -p burn-plugin -p burn-digits --features burn-plugin/rl",
-        ),
-        // Unoptimised, in a build folder of its own: the work is done by the driver. One test after
-        // the other, since cubecl tells one observer of the process what is launched.
-        Step::cargo(
-            "burn on a GPU, or a software one",
-            "test --profile wgpu -p burn-digits --features wgpu --test wgpu -- --test-threads 1",
-        ),
-        Step::cargo("tch plugin", "test --release -p tch-plugin --features kineto-oracle")
-            .variables(&libtorch),
-        Step::cargo("tch example", "test --release -p tch-digits").variables(&libtorch),
-        Step::cargo(
-            "tch plugin and example, newest tch",
-            "test --release -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle \
-             --manifest-path",
-        )
-        .argument(newest::source().join("Cargo.toml"))
-        .argument("--target-dir")
-        .argument(newest::folder().join("build"))
-        .variables(&newest_libtorch)
-        .after(newest::prepare),
-        Step::cargo("end to end", "test --release -p tests").variables(&libtorch),
-    ];
-    steps.extend(miri::steps());
-    run_all(&steps)
+    let mut all = Vec::new();
+    for part in parts {
+        all.extend((part.steps)()?);
+    }
+    run_all(&all)
+}
+
+/// What parts there are, for the usage.
+pub fn usage() -> String {
+    PARTS.iter().map(|part| format!("    {:<8}{}\n", part.name, part.about)).collect()
+}
+
+fn chosen(arguments: &[&str]) -> Result<Vec<&'static Part>, String> {
+    match arguments {
+        [] => Ok(PARTS.iter().collect()),
+        ["--changed"] => reached(&changed_files("HEAD")?),
+        ["--changed", since] => reached(&changed_files(since)?),
+        names => names.iter().map(|name| named(name)).collect(),
+    }
+}
+
+fn named(name: &str) -> Result<&'static Part, String> {
+    PARTS.iter().find(|part| part.name == name).ok_or_else(|| {
+        let names: Vec<_> = PARTS.iter().map(|part| part.name).collect();
+        format!("there is no part {name} of the tests; there are {}", names.join(", "))
+    })
+}
+
+/// Says what a change can reach, and what it cannot.
+fn reached(files: &[String]) -> Result<Vec<&'static Part>, String> {
+    let is_reached = |part: &&Part| files.iter().any(|file| part.is_reached_by(file));
+    let (reached, others): (Vec<_>, Vec<_>) = PARTS.iter().partition(is_reached);
+    let names = |parts: &[&Part]| parts.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
+    println!("{} files have changed: {}", files.len(), names(&reached));
+    println!("not reached: {}", names(&others));
+    Ok(reached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reached_by(file: &str) -> Vec<&'static str> {
+        let parts = PARTS.iter().filter(|part| part.is_reached_by(file));
+        parts.map(|part| part.name).collect()
+    }
+
+    #[test]
+    fn parts_are_chosen_by_name() {
+        let names = |arguments: &[&str]| {
+            chosen(arguments).map(|parts| parts.iter().map(|part| part.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["tch", "core"]), Ok(vec!["tch", "core"]));
+        assert_eq!(names(&[]).map(|all| all.len()), Ok(PARTS.len()));
+        assert!(names(&["tcl"]).expect_err("a typo").contains("there are core, "));
+    }
+
+    #[test]
+    fn a_change_reaches_what_stands_on_it() {
+        assert_eq!(reached_by("profiler-core/src/lib.rs").len(), PARTS.len());
+        assert_eq!(reached_by("tch-plugin/src/lib.rs"), ["tool", "tch", "newest", "e2e"]);
+        let of_devices = reached_by("profiler-cuda/tests/cupti/main.rs");
+        assert_eq!(of_devices, ["all", "loom", "tool", "candle"]);
+        assert_eq!(reached_by("docs/src/ops.md"), ["core"]);
+        assert_eq!(reached_by("xtask/src/main.rs"), ["tool"]);
+        assert_eq!(reached_by("Cargo.lock").len(), PARTS.len());
+    }
+
+    #[test]
+    fn what_nobody_knows_reaches_everything() {
+        assert_eq!(reached_by("a-new-folder/src/lib.rs").len(), PARTS.len());
+    }
 }

@@ -1,0 +1,253 @@
+//! The parts of the tests, and what each of them stands on.
+
+use std::path::Path;
+
+use crate::libtorch::{Libtorch, Variables, version};
+use crate::steps::{Step, target_directory};
+use crate::{miri, newest};
+
+/// Tests that can be run by themselves.
+pub struct Part {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The folders and files in which a change can reach it, besides [`EVERYWHERE`].
+    stands_on: &'static [&'static str],
+    pub steps: fn() -> Result<Vec<Step>, String>,
+}
+
+/// What reaches every part.
+const EVERYWHERE: [&str; 4] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".ci"];
+
+impl Part {
+    /// Whether a change of this file can reach it.
+    pub fn is_reached_by(&self, file: &str) -> bool {
+        let is_in = |places: &[&str]| {
+            let rest = |place: &&str| file.strip_prefix(*place);
+            let mut rests = places.iter().filter_map(rest);
+            rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_known = PARTS.iter().any(|part| is_in(part.stands_on)) || is_in(&UNTESTED);
+        is_in(self.stands_on) || is_in(&EVERYWHERE) || !is_known
+    }
+}
+
+/// What no test reads.
+const UNTESTED: [&str; 5] =
+    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+macro_rules! core_and {
+    ($($place:literal),*) => { &["profiler-events", "profiler-core", "profiler-macros", $($place),*] };
+}
+
+/// In the order in which they are run.
+pub const PARTS: [Part; 13] = [
+    Part {
+        name: "core",
+        about: "events, core, macros, the training loop; the guide's examples",
+        stands_on: core_and!("profiler-train", "docs"),
+        steps: core,
+    },
+    Part {
+        name: "all",
+        about: "core and NVIDIA's devices with all features",
+        stands_on: core_and!("profiler-cuda"),
+        steps: all_features,
+    },
+    Part {
+        name: "loom",
+        about: "what threads share, in every order that they can run in",
+        stands_on: core_and!("profiler-cuda"),
+        steps: loom,
+    },
+    Part {
+        name: "tool",
+        about: "cargo xtask, and the structure of the workspace",
+        // One test reads all files of all crates.
+        stands_on: core_and!(
+            "xtask",
+            "profiler-train",
+            "profiler-cuda",
+            "profiler-cli",
+            "profiler-runtime",
+            "burn-plugin",
+            "candle-plugin",
+            "tch-plugin",
+            "examples",
+            "benches",
+            "tests",
+            "gpu-check"
+        ),
+        steps: || Ok(vec![Step::cargo("this tool", "test -p xtask")]),
+    },
+    Part {
+        name: "cli",
+        about: "the command mlprof",
+        stands_on: core_and!("profiler-cli", "profiler-runtime"),
+        // Optimised, as the end-to-end tests build it: it reads whole frameworks.
+        steps: || Ok(vec![Step::cargo("the command mlprof", "test --release -p profiler-cli")]),
+    },
+    Part {
+        name: "benches",
+        about: "the programs that measure costs",
+        stands_on: core_and!("benches"),
+        steps: || Ok(vec![Step::cargo("benchmarks", "test --release -p benches")]),
+    },
+    Part {
+        name: "candle",
+        about: "candle-plugin and the examples that use it",
+        stands_on: core_and!(
+            "profiler-train",
+            "profiler-cuda",
+            "candle-plugin",
+            "examples/candle-digits",
+            "examples/candle-text",
+            "examples/candle-workers",
+            "examples/digits",
+            "examples/command-line",
+            "README.md"
+        ),
+        steps: candle,
+    },
+    Part {
+        name: "burn",
+        about: "burn-plugin and its example",
+        stands_on: core_and!(
+            "burn-plugin",
+            "examples/burn-digits",
+            "examples/command-line",
+            "README.md"
+        ),
+        steps: burn,
+    },
+    Part {
+        name: "wgpu",
+        about: "burn on a GPU, or a software one",
+        stands_on: core_and!("burn-plugin", "examples/burn-digits", "examples/command-line"),
+        steps: wgpu,
+    },
+    Part {
+        name: "tch",
+        about: "tch-plugin and its example",
+        stands_on: core_and!(
+            "profiler-train",
+            "tch-plugin",
+            "examples/tch-digits",
+            "examples/digits",
+            "examples/command-line"
+        ),
+        steps: tch,
+    },
+    Part {
+        name: "newest",
+        about: "the same with the newest tch",
+        stands_on: core_and!(
+            "profiler-train",
+            "tch-plugin",
+            "examples/tch-digits",
+            "examples/digits"
+        ),
+        steps: newest_tch,
+    },
+    Part {
+        name: "e2e",
+        about: "whole programs, and what Python reads of theirs",
+        stands_on: core_and!(
+            "profiler-train",
+            "profiler-cli",
+            "profiler-runtime",
+            "burn-plugin",
+            "candle-plugin",
+            "tch-plugin",
+            "examples",
+            "tests"
+        ),
+        steps: end_to_end,
+    },
+    Part {
+        name: "miri",
+        about: "the core's unsafe code under Miri, where that is",
+        stands_on: core_and!(),
+        steps: || Ok(miri::steps()),
+    },
+];
+
+fn core() -> Result<Vec<Step>, String> {
+    let packages = "test -p profiler-core -p profiler-events -p profiler-macros -p profiler-train";
+    Ok(vec![Step::cargo("core, macros and the training loop", packages)])
+}
+
+fn all_features() -> Result<Vec<Step>, String> {
+    let packages = "test -p profiler-core -p profiler-cuda -p profiler-macros --all-features";
+    let libtorch = Libtorch::of_workspace()?.variables();
+    let step = Step::cargo("core and devices, all features", packages);
+    Ok(vec![step.variables(&cupti_of(&libtorch))])
+}
+
+/// Names the libcupti that came with libtorch to the tests that see what a real one does without a
+/// driver.
+fn cupti_of(libtorch: &Variables) -> Variables {
+    let folder = libtorch.iter().find(|(name, _)| *name == "LIBTORCH");
+    let path = folder.and_then(|(_, folder)| {
+        let path = Path::new(folder.as_deref()?).join("lib/libcupti.so.12");
+        path.exists().then(|| path.into_os_string())
+    });
+    path.map(|path| vec![("MLPROF_TEST_CUPTI", Some(path))]).unwrap_or_default()
+}
+
+/// Loom replaces the atomics everywhere, hence a build folder of its own.
+fn loom() -> Result<Vec<Step>, String> {
+    let packages = "test --release -p profiler-events -p profiler-core -p profiler-cuda --lib loom";
+    let step = Step::cargo("core under loom", packages).argument("--target-dir");
+    let step = step.argument(target_directory().join("loom")).env("RUSTFLAGS", "--cfg loom");
+    Ok(vec![step.must_run_tests()])
+}
+
+fn candle() -> Result<Vec<Step>, String> {
+    let examples = "test --release -p command-line -p digits -p candle-digits -p candle-workers";
+    Ok(vec![
+        Step::cargo("candle plugin", "test --release -p candle-plugin --all-features"),
+        Step::cargo("candle examples", examples),
+        // Alone, as the end-to-end tests build it: candle-transformers takes minutes.
+        Step::cargo("candle text example", "test --release -p candle-text --features spans"),
+    ])
+}
+
+fn burn() -> Result<Vec<Step>, String> {
+    let packages = "test --release -p burn-plugin -p burn-digits --features burn-plugin/rl";
+    Ok(vec![Step::cargo("burn plugin and example", packages)])
+}
+
+/// Unoptimised, in a build folder of its own: the work is done by the driver. One test after the other,
+/// since cubecl tells one observer of the process what is launched.
+fn wgpu() -> Result<Vec<Step>, String> {
+    Ok(vec![Step::cargo(
+        "burn on a GPU, or a software one",
+        "test --profile wgpu -p burn-digits --features wgpu --test wgpu -- --test-threads 1",
+    )])
+}
+
+fn tch() -> Result<Vec<Step>, String> {
+    let libtorch = Libtorch::of_workspace()?.variables();
+    Ok(vec![
+        Step::cargo("tch plugin", "test --release -p tch-plugin --features kineto-oracle")
+            .variables(&libtorch),
+        Step::cargo("tch example", "test --release -p tch-digits").variables(&libtorch),
+    ])
+}
+
+fn newest_tch() -> Result<Vec<Step>, String> {
+    let libtorch = Libtorch::named_or_made(version::newest())?.variables();
+    let step = Step::cargo(
+        "tch plugin and example, newest tch",
+        "test --release -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle \
+         --manifest-path",
+    );
+    let step = step.argument(newest::source().join("Cargo.toml")).argument("--target-dir");
+    let step = step.argument(newest::folder().join("build")).variables(&libtorch);
+    Ok(vec![step.after(newest::prepare)])
+}
+
+fn end_to_end() -> Result<Vec<Step>, String> {
+    let libtorch = Libtorch::of_workspace()?.variables();
+    Ok(vec![Step::cargo("end to end", "test --release -p tests").variables(&libtorch)])
+}
