@@ -7,9 +7,14 @@ use std::process::Command;
 fn main() {
     let variable = |name: &str| env::var_os(name).map(PathBuf::from).unwrap_or_default();
     let workspace = variable("CARGO_MANIFEST_DIR").join("..");
-    for watched in
-        ["profiler-core/src", "profiler-core/Cargo.toml", "profiler-runtime", "Cargo.lock"]
-    {
+    for watched in [
+        "profiler-events/src",
+        "profiler-events/Cargo.toml",
+        "profiler-core/src",
+        "profiler-core/Cargo.toml",
+        "profiler-runtime",
+        "Cargo.lock",
+    ] {
         println!("cargo::rerun-if-changed={}", workspace.join(watched).display());
     }
     // <target>/<profile>/build/<package>/out: once for all profiles.

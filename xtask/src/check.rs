@@ -1,6 +1,7 @@
 //! `cargo xtask check`: formatting, lints and documentation.
 
 use crate::libtorch::Libtorch;
+use crate::platforms;
 use crate::steps::{Step, run_all};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
@@ -9,7 +10,7 @@ use crate::steps::{Step, run_all};
 pub fn run() -> Result<(), String> {
     // The build scripts of tch's parts run for lints and documentation too.
     let libtorch = Libtorch::of_workspace()?.variables();
-    run_all(&[
+    let mut steps = vec![
         Step::cargo("formatting", "fmt --all --check"),
         Step::cargo(
             "lints",
@@ -40,5 +41,7 @@ pub fn run() -> Result<(), String> {
             "doc --release -p profiler-core -p profiler-cuda --all-features --no-deps",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
-    ])
+    ];
+    steps.extend(platforms::steps());
+    run_all(&steps)
 }

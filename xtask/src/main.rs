@@ -6,6 +6,8 @@ mod gpu_check;
 mod libtorch;
 mod miri;
 mod newest;
+mod nightly;
+mod platforms;
 mod python;
 mod run;
 mod steps;
@@ -24,7 +26,8 @@ Usage: cargo xtask <command>
                         last commit) can reach
   miri                  what test does last: the core's unsafe code under Miri, where there is a
                         nightly toolchain with the components miri and rust-src
-  check                 formatting, lints and documentation
+  check                 formatting, lints, documentation, and whether other platforms compile, where
+                        there is a nightly toolchain with the component rust-src
   run <package> [cargo's options] [-- arguments]
                         build and run a program, optimised, such as tch-digits, with libtorch if
                         it needs that

@@ -1,8 +1,6 @@
 //! `cargo xtask miri`: the core's `unsafe` code, looked at by Miri, where a nightly toolchain has it.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-
+use crate::nightly;
 use crate::steps::{Step, run_all};
 
 /// Tests of what has pointers of its own and is read by other threads. Others ask the system for what
@@ -37,17 +35,7 @@ pub fn steps() -> Vec<Step> {
 }
 
 fn is_there() -> bool {
-    let output = |arguments: &[&str]| {
-        let mut command = Command::new("rustup");
-        command.args(["run", "nightly"]).args(arguments);
-        let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let has_source = |sysroot: String| {
-        Path::new(&sysroot).join("lib/rustlib/src/rust/library/std/Cargo.toml").exists()
-    };
-    output(&["cargo", "miri", "--version"]).is_some()
-        && output(&["rustc", "--print", "sysroot"]).is_some_and(has_source)
+    nightly::has_source() && nightly::answer(&["cargo", "miri", "--version"]).is_some()
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@
 //! *Elsewhere than on Unix* there are only watches, for Ctrl-C, and [`Interrupt::Return`]; otherwise
 //! the process ends without a report.
 
+#[cfg(unix)]
 mod end;
 #[cfg(not(unix))]
 mod other;

@@ -105,6 +105,7 @@ impl TemporaryFolder {
     pub fn within(parent: &Path) -> io::Result<Self> {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         fs::create_dir_all(parent)?;
+        #[cfg_attr(not(unix), expect(unused_mut, reason = "folders have modes on Unix"))]
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -21,10 +21,13 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Keeps work and forks apart: the number of the thread that forks (0: none) above the number of
 /// threads that are at work.
+#[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
 struct Gate(AtomicU64);
 
+#[cfg_attr(not(unix), expect(dead_code, reason = "as above"))]
 const FORKING: u32 = 32;
 
+#[cfg_attr(not(unix), expect(dead_code, reason = "as above"))]
 impl Gate {
     /// Whether `thread` may work from here on, until it [`leave`](Self::leave)s.
     fn enter(&self, thread: u32) -> bool {

@@ -121,6 +121,7 @@ fn is_main_thread() -> bool {
     false
 }
 
+/// What the system calls the calling thread: not known here.
 #[cfg(not(target_os = "linux"))]
 pub fn name_of_system_thread() -> Option<String> {
     None

@@ -52,7 +52,7 @@ impl Registers {
 
     pub(super) fn for_unwinding(&self) -> UnwindRegsNative {
         // Return addresses may be signed; addresses of programs have 48 bits at most.
-        let mask = framehop::aarch64::PtrAuthMask::new(CODE_BITS);
+        let mask = framehop::aarch64::PtrAuthMask(CODE_BITS);
         UnwindRegsNative::new_with_ptr_auth_mask(
             mask,
             self.link as u64,

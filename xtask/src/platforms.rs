@@ -1,0 +1,61 @@
+//! Whether other platforms compile, as far as types go. The standard library is compiled for them from its
+//! source, so that nothing is downloaded.
+
+use crate::nightly;
+use crate::steps::{Step, target_directory};
+
+/// Platforms, and a program that compiling the standard library for them takes.
+const TARGETS: [(&str, Option<&str>); 3] = [
+    ("aarch64-unknown-linux-gnu", None),
+    ("aarch64-apple-darwin", None),
+    // Of Debian's package binutils-mingw-w64-x86-64.
+    ("x86_64-pc-windows-gnu", Some("x86_64-w64-mingw32-dlltool")),
+];
+
+const PACKAGES: &str = "-p profiler-core -p profiler-train -p profiler-cuda";
+
+/// A step for each platform that can be looked at here; why not, for the others.
+pub fn steps() -> Vec<Step> {
+    if !nightly::has_source() {
+        println!("other platforms: skipped: no nightly with rust-src");
+        return Vec::new();
+    }
+    let can_be = |(target, needs): &(&str, Option<&'static str>)| {
+        let missing = needs.filter(|program| !is_there(program));
+        if let Some(program) = missing {
+            println!("{target}: skipped: there is no {program}");
+        }
+        missing.is_none()
+    };
+    TARGETS.into_iter().filter(can_be).map(|(target, _)| step(target)).collect()
+}
+
+fn step(target: &'static str) -> Step {
+    let arguments =
+        format!("run nightly cargo check -Zbuild-std --target {target} {PACKAGES} --target-dir");
+    Step::rustup(target, &arguments)
+        .argument(target_directory().join("platforms"))
+        .env("RUSTFLAGS", "-D warnings")
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_where_the_system_looks() {
+        assert!(is_there("cargo") && !is_there("no-such-program-anywhere"));
+    }
+
+    #[test]
+    fn each_platform_is_looked_at_where_a_nightly_can() {
+        let steps = steps();
+        assert_eq!(steps.is_empty(), !nightly::has_source());
+        assert!(steps.len() <= TARGETS.len());
+    }
+}
