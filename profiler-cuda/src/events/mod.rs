@@ -31,8 +31,8 @@ pub trait DeviceProfilerExt: Profiler {
     /// handed to it from here on until it has done all of that. Bind it to a name.
     ///
     /// ```
-    /// use profiler_cuda::Stream;
     /// use profiler_core::prelude::*;
+    /// use profiler_cuda::{DeviceProfilerExt, Stream};
     ///
     /// let profiler = SimpleProfiler::new();
     /// {
