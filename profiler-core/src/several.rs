@@ -230,9 +230,9 @@ mod tests {
         let both = Several::both(Arc::new(SimpleProfiler::new()), tensor.clone());
         both.setup(Stage::Fit, &RunContext::default());
         both.device_counter(&CounterSample {
-            time: crate::hook::Timestamp::now(),
+            time: profiler_events::Timestamp::now(),
             device: 1,
-            counter: crate::hook::DeviceCounter::Power,
+            counter: profiler_events::DeviceCounter::Power,
             value: 250.0,
         });
         tensor.teardown(None);

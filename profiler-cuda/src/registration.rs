@@ -1,6 +1,6 @@
 //! How this becomes a hook by itself, before `main`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::{counters, cupti};
 use profiler_core::Interest;
@@ -16,18 +16,10 @@ impl Source for Counters {
     }
 }
 
-/// Has CUPTI collect, and counters be asked for, whenever a profiler wants to know what devices do. Once
-/// in a process.
-fn install() {
-    static INSTALLED: OnceLock<()> = OnceLock::new();
-    INSTALLED.get_or_init(|| {
-        hook::register(Arc::new(Counters)).forever();
-        hook::register(Arc::new(cupti::Activity::new())).forever();
-    });
-}
-
+/// Has CUPTI collect, and counters be asked for, whenever a profiler wants to know what devices do.
 extern "C" fn register() {
-    install();
+    hook::register(Arc::new(Counters)).forever();
+    hook::register(Arc::new(cupti::Activity::new())).forever();
 }
 
 // SAFETY: all three sections are lists of addresses of functions of the C calling convention, which are

@@ -40,17 +40,10 @@ pub(crate) use without_ops::frameworks_without_ops;
 
 use std::sync::Arc;
 
+pub use crate::active::with_active;
 use crate::active::{self, with_active_or_all, with_all};
 use crate::{Profiler, source};
 use profiler_events::Interest;
-
-/// Calls `tell` with the profiler that the calling thread reports to, if it wants `interest`; outside
-/// of the profiler's own work. For hooks that keep something of it: the others have functions here.
-/// *Cost*: one relaxed load if nobody wants it.
-#[inline(always)]
-pub fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) {
-    active::with_active(interest, tell);
-}
 
 /// From here on `source` is told what the active profiler wants, beginning with what it wants now.
 pub fn register(source: Arc<dyn Source>) -> SourceHandle {

@@ -27,7 +27,8 @@ use profiler_events::forking::{Mutex, MutexGuard};
 struct Run {
     /// Not that of a forked child, which has its parent's memory.
     process: u32,
-    frameworks: Vec<String>,
+    /// Hooks were put into ops.
+    has_ops: bool,
     parts: Vec<Arc<dyn Profiler>>,
     /// The first of them is the Tensor profiler.
     has_tensor: bool,
@@ -90,7 +91,7 @@ pub(super) fn start() {
     }
     *lock() = Some(Run {
         process: std::process::id(),
-        frameworks: settings.frameworks,
+        has_ops: !settings.frameworks.is_empty(),
         has_tensor: settings.tensor.is_some(),
         parts,
         profiler,
@@ -209,7 +210,7 @@ pub fn profiler_of_run() -> Option<Arc<dyn Profiler>> {
 
 /// Whether `mlprof run` has put hooks into the ops of any framework.
 pub(super) fn has_ops() -> bool {
-    lock().as_ref().is_some_and(|run| !run.frameworks.is_empty())
+    lock().as_ref().is_some_and(|run| run.has_ops)
 }
 
 /// A profiler that the program has chosen, and the one of the run besides.
