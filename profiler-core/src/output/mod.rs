@@ -9,6 +9,7 @@ mod file;
 mod missing;
 mod name;
 mod patient;
+mod rendered;
 mod temporary;
 
 use std::collections::HashMap;
@@ -24,7 +25,9 @@ pub use console::say;
 pub(crate) use file::write_whole;
 pub use file::write_whole_at;
 pub(crate) use missing::tell_missing;
+use profiler_events::Stages;
 use profiler_events::forking::{Mutex, MutexGuard};
+pub use rendered::RenderedReport;
 pub use temporary::{TemporaryFolder, is_temporary};
 
 /// Where the reports of one profiler go.
@@ -49,8 +52,7 @@ pub struct Output {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Stages that run, the innermost last.
-    running: Vec<Stage>,
+    running: Stages<Stage>,
     /// The stage of the last report, for one that comes later.
     reported: Option<Stage>,
     run: Option<RunContext>,
@@ -63,8 +65,7 @@ struct State {
 
 impl State {
     fn running_with_report(&self) -> Option<Stage> {
-        let has_report = |stage: &&Stage| **stage != Stage::SanityCheck;
-        self.running.iter().rfind(has_report).or(self.running.last()).copied()
+        self.running.reported().map(|position| self.running[position])
     }
 }
 
@@ -130,10 +131,7 @@ impl Output {
     /// another runs is inside it; the same one again starts anew.
     pub fn setup(&self, stage: Stage, run: &RunContext) {
         let mut state = self.state();
-        if let Some(again) = state.running.iter().position(|running| *running == stage) {
-            state.running.truncate(again);
-        }
-        state.running.push(stage);
+        state.running.begin(stage);
         state.run = Some(run.clone());
     }
 
@@ -142,16 +140,11 @@ impl Output {
     /// rank stay known for a report that comes later.
     pub fn teardown(&self, stage: Option<Stage>) {
         let mut state = self.state();
-        let ended = stage.or_else(|| state.running_with_report());
-        let Some(position) =
-            ended.and_then(|ended| state.running.iter().rposition(|running| *running == ended))
-        else {
-            return;
-        };
-        if ended != Some(Stage::SanityCheck) {
-            state.reported = ended;
+        if let Some(ended) = state.running.end(stage)
+            && ended.own != Stage::SanityCheck
+        {
+            state.reported = Some(ended.own);
         }
-        state.running.truncate(position);
     }
 
     /// The stage that a report made now belongs to: the innermost that runs and has a report of
