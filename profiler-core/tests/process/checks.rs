@@ -15,7 +15,7 @@ pub fn all() {
     the_advanced_report_has_it_as_an_action();
     a_worker_may_be_first();
     a_forked_child_has_no_start_up();
-    no_forked_child_hangs();
+    no_forked_child_is_lost();
     counters_that_cannot_be_read_are_a_note();
     ranks_that_make_no_sense_are_said_once();
     containers::check();
@@ -146,10 +146,10 @@ fn a_forked_child_has_no_start_up() {
     assert_eq!(report.header.startup, None);
 }
 
-fn no_forked_child_hangs() {
+fn no_forked_child_is_lost() {
     // On standard error each child says what its reports are without.
     let output = output(command("forks while others work"));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 children hung\n", "{output:#?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 children lost\n", "{output:#?}");
 }
 
 fn counters_that_cannot_be_read_are_a_note() {
