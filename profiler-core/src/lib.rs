@@ -53,12 +53,11 @@ pub mod interrupt;
 mod layer_wrappers;
 pub mod lines;
 pub mod nvtx;
-pub mod output;
+mod output_settings;
 mod pass_through;
 pub mod prelude;
 mod profiler;
 mod recorder;
-pub mod report;
 #[cfg(feature = "sampling")]
 pub mod sampler;
 mod select;
@@ -78,13 +77,14 @@ pub use active::let_go;
 pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
 pub use interrupt::Interrupt;
-pub use output::Output;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 pub use profiler_events::{
     Action, ActionKind, Callsite, Interest, RunContext, Stage, Unbound, action, names, startup,
 };
-pub use report::Report;
+#[doc(inline)]
+pub use profiler_report as report;
+pub use profiler_report::{Output, Report, output};
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};

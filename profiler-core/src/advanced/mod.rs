@@ -79,7 +79,7 @@ impl AdvancedProfiler {
         }
     }
 
-    crate::output::output_settings!(", and `.prof` files in any case");
+    crate::output_settings::output_settings!(", and `.prof` files in any case");
 
     /// Shows only the first lines of every table.
     #[must_use]
@@ -169,7 +169,7 @@ impl Profiler for AdvancedProfiler {
 
     fn describe(&self) {
         let report = self.snapshot();
-        crate::output::tell_missing(&self.output, &missing::of(&report));
+        crate::report::internals::tell_missing(&self.output, &missing::of(&report));
         if self.dump_stats {
             for action in &report.actions {
                 let content = prof::encode(action);

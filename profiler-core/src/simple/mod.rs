@@ -74,7 +74,7 @@ impl SimpleProfiler {
         Self { recorder, output: Output::new(), layout: Layout::Lightning { extended: true } }
     }
 
-    crate::output::output_settings!("");
+    crate::output_settings::output_settings!("");
 
     /// With `false`, Lightning's short table: mean and total only, sorted by mean.
     #[must_use]

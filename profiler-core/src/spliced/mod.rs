@@ -23,7 +23,6 @@
 mod beside;
 #[cfg(target_os = "linux")]
 mod crash;
-mod nothing;
 mod process_record;
 mod results;
 mod run;
@@ -36,7 +35,7 @@ mod wanted_word;
 #[cfg(target_os = "linux")]
 mod registration;
 
-pub use nothing::has_numbers;
+pub use crate::report::internals::has_numbers;
 pub use process_record::{ProcessRecord, ProgramRecord};
 pub use run::profiler_of_run;
 pub(crate) use run::with_run;

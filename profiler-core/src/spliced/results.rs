@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::settings::RunSettings;
-use crate::output::ClaimedName;
+use crate::report::internals::ClaimedName;
 use crate::{Output, Stage};
 
 /// What the files of this process begin with behind their stage: its program and its number; and one

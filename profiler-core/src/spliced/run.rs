@@ -11,11 +11,11 @@ use super::beside::Beside;
 use super::results::{claim_name, output_of};
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
 use super::wanted_word::{want, wanted};
-use super::{nothing, process_record, signals};
+use super::{process_record, signals};
 use crate::active::{activate_beside, hands_on};
 use crate::allocation::AllocationProfiler;
-use crate::output::ClaimedName;
 use crate::report::LineCountRestriction;
+use crate::report::internals::{ClaimedName, has_numbers, reason_for_nothing};
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{
@@ -310,7 +310,7 @@ fn spill_part(profiler: &dyn Profiler) {
 }
 
 fn spill_report(output: &Output, mut report: Report) {
-    if !nothing::has_numbers(&report) {
+    if !has_numbers(&report) {
         return;
     }
     let note = "written while the process still ran: it may have ended in a way that leaves no time \
@@ -347,15 +347,16 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
         return; // it came at the end of its stage
     }
     let is_after_a_stage = output.is_some_and(|output| output.stage().is_some());
-    let has_numbers = nothing::has_numbers(&report);
-    if is_after_a_stage && !is_of_a_stage && !has_numbers && !matches!(report, Report::Tensor(_)) {
+    let shows_numbers = has_numbers(&report);
+    if is_after_a_stage && !is_of_a_stage && !shows_numbers && !matches!(report, Report::Tensor(_))
+    {
         return; // there was something before
     }
     if let Some(output) = output {
         notes.iter().for_each(|note| output.note(note));
-        if !has_numbers
+        if !shows_numbers
             && !is_after_a_stage
-            && let Some(reason) = nothing::reason(&report)
+            && let Some(reason) = reason_for_nothing(&report)
         {
             output.note(reason);
         }
@@ -370,12 +371,7 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
 
 /// Calls that did not come to their end are in no row.
 fn note_open(output: &Output, report: &Report) {
-    let open = match report {
-        Report::Simple(report) => &report.open,
-        Report::Advanced(report) => &report.open,
-        Report::Memory(report) => &report.open,
-        Report::Tensor(_) | Report::Lines(_) | Report::Samples(_) => return,
-    };
+    let open = report.open();
     if !open.is_empty() {
         output.note(format!(
             "{} calls were still open when the process ended; they are not counted in the rows",

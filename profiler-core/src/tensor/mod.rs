@@ -131,7 +131,7 @@ impl TensorProfiler {
         }
     }
 
-    crate::output::output_settings!(", and traces in any case");
+    crate::output_settings::output_settings!(", and traces in any case");
 
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
@@ -314,7 +314,7 @@ impl Profiler for TensorProfiler {
             self.finish_stage();
             self.snapshot_and_missing()
         });
-        crate::output::tell_missing(&self.output, &missing);
+        crate::report::internals::tell_missing(&self.output, &missing);
         crate::output::deliver(Some(&self.output), &uncounted(|| self.paint_report(&report)));
         crate::output::deliver_json(Some(&self.output), || Some(Report::Tensor(report)));
         self.teardown(None);

@@ -4,7 +4,7 @@ use super::TensorProfiler;
 use super::control::StageRun;
 use super::profile::Profile;
 use crate::ActionKind;
-use crate::report::missing::{self, Missing};
+use crate::report::internals::{Missing, note_missing};
 use crate::report::number::grouped;
 use crate::{Stage, allocation, hook};
 use profiler_events::Schedule;
@@ -121,7 +121,7 @@ impl TensorProfiler {
     /// All notes of a report.
     pub(super) fn notes(&self, run: &StageRun, missing: &[Missing]) -> Vec<String> {
         let mut notes: Vec<String> = self.note_on_progress(run).into_iter().collect();
-        missing::note(missing, &mut notes);
+        note_missing(missing, &mut notes);
         note_on_losses(&run.profile, &mut notes);
         note_on_devices(&run.profile, &mut notes);
         notes.extend(run.regions.notes());

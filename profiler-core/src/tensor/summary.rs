@@ -7,7 +7,7 @@ use super::control::StageRun;
 use super::{GroupBy, TensorProfiler, writer};
 use crate::hook::OpStart;
 use crate::recorder::regions;
-use crate::report::missing::Missing;
+use crate::report::internals::Missing;
 use crate::report::tensor::{KeyAverages, TensorReport};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
 use crate::{Action, RunContext};

@@ -9,7 +9,7 @@ use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies};
 use crate::recorder::Recorder;
-use crate::report::missing::{self, Missing};
+use crate::report::internals::{Missing, note_missing};
 use crate::report::{MemoryReport, Report, memory};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 use profiler_events::forking::{Mutex, MutexGuard};
@@ -112,7 +112,7 @@ impl AllocationProfiler {
         })
     }
 
-    crate::output::output_settings!("");
+    crate::output_settings::output_settings!("");
 
     /// Counts the ops of frameworks, too.
     #[must_use]
@@ -142,7 +142,7 @@ impl AllocationProfiler {
             let collected = self.recorder.collect();
             let mut report = summarize::summarize(&collected, &self.output.run(), &picture);
             report.process = summarize::process(&start, &end);
-            missing::note(&missing_in(&report), &mut report.header.notes);
+            note_missing(&missing_in(&report), &mut report.header.notes);
             let notes = &mut report.header.notes;
             if self.lease.is_none() {
                 notes.push(
@@ -249,7 +249,7 @@ impl Profiler for AllocationProfiler {
 
     fn describe(&self) {
         let report = self.snapshot();
-        crate::output::tell_missing(&self.output, &uncounted(|| missing_in(&report)));
+        crate::report::internals::tell_missing(&self.output, &uncounted(|| missing_in(&report)));
         crate::output::deliver(Some(&self.output), &uncounted(|| memory::paint(&report)));
         crate::output::deliver_json(Some(&self.output), || Some(Report::Memory(report)));
         self.teardown(None);
