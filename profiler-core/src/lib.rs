@@ -30,6 +30,7 @@
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
 //! | run several trainings at once, each with its profiler | [`Binding`], [`bound`] |
 //! | let a user choose by name | [`IntoProfiler`] |
+//! | measure with several profilers at once | [`Several`], `"simple+tensor"` |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
@@ -57,6 +58,7 @@ pub mod output;
 mod pass_through;
 pub mod prelude;
 mod profiler;
+mod profiler_names;
 mod recorder;
 pub mod report;
 #[cfg(feature = "sampling")]
@@ -87,6 +89,7 @@ pub use profiler_events::{
 pub use report::Report;
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
+pub use several::Several;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use tensor::TensorProfiler;
 

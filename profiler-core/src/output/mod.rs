@@ -5,6 +5,7 @@
 
 mod claim;
 mod console;
+mod destination;
 mod file;
 mod missing;
 mod name;
@@ -21,6 +22,8 @@ use crate::{Report, RunContext, Stage};
 pub(crate) use claim::ClaimedName;
 use console::Console;
 pub use console::say;
+#[doc(hidden)]
+pub use destination::tell_apart;
 pub(crate) use file::write_whole;
 pub use file::write_whole_at;
 pub(crate) use missing::tell_missing;
@@ -44,6 +47,8 @@ pub struct Output {
     writes_json: bool,
     always_prints: bool,
     prints_to_stderr: bool,
+    /// Of which kind of profiler, in one word.
+    kind: Option<&'static str>,
     state: Mutex<State>,
 }
 
@@ -54,6 +59,8 @@ struct State {
     /// The stage of the last report, for one that comes later.
     reported: Option<Stage>,
     run: Option<RunContext>,
+    /// What tells its files from those of another profiler.
+    word: Option<String>,
     has_warned: bool,
     /// What has to be said besides the report's own notes.
     notes: Vec<String>,
@@ -72,6 +79,14 @@ impl Output {
     /// To the console.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Says in one word what kind of profiler this is of: see [`Several`](crate::Several).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
     }
 
     /// Sets the directory of report files; it is created when the first report is written.
@@ -212,64 +227,9 @@ impl Output {
         }
     }
 
-    /// The file of something that is known of a part of a stage: `{stage}-{filename}[-{rank}].{ending}`
-    /// in the directory of this output, else the trainer's; `None` where there is neither.
-    pub(crate) fn part_path(
-        &self,
-        stage: Option<Stage>,
-        run: &RunContext,
-        ending: &str,
-    ) -> Option<PathBuf> {
-        let stem = self.stem_of(stage, run, None);
-        Some(self.directory()?.join(name::file_name(&stem, 1, ending)))
-    }
-
-    /// The file of this output that ends so, if it has a directory.
-    pub(crate) fn own_path(&self, extension: &str) -> Option<PathBuf> {
-        Some(self.directory()?.join(self.own_file_name(None, extension)))
-    }
-
     /// Tells standard error that a file could not be written, unless it has heard of one before.
     pub(crate) fn warn_of_missing(&self, path: &Path, error: &io::Error) {
         self.warn_once(path, error, "The file is missing", &mut Console::standard());
-    }
-
-    /// The report's file, if it goes to one.
-    fn report_path(&self) -> Option<PathBuf> {
-        self.filename.as_ref().filter(|name| !name.is_empty())?;
-        let directory = self.directory()?;
-        Some(directory.join(name::file_name(&self.stem(None), 1, "txt")))
-    }
-
-    fn directory(&self) -> Option<PathBuf> {
-        let own = self.dirpath.as_ref().filter(|path| !path.as_os_str().is_empty());
-        own.cloned().or_else(|| self.run().log_dir)
-    }
-
-    fn stem(&self, action: Option<&str>) -> String {
-        self.stem_of(self.stage(), &self.run(), action)
-    }
-
-    fn stem_of(&self, stage: Option<Stage>, run: &RunContext, action: Option<&str>) -> String {
-        let rank = (run.world_size > 1).then(|| run.rank.to_string());
-        let stage = stage.map(Stage::as_str);
-        let filename = self.filename.as_deref().filter(|name| !name.is_empty());
-        name::stem([stage, filename, rank.as_deref(), action].into_iter().flatten())
-    }
-
-    /// A file name that no other action of this output has.
-    fn own_file_name(&self, action: Option<&str>, extension: &str) -> String {
-        let stem = self.stem(action);
-        let owners = &mut self.state().owners;
-        let mut is_free = |name: &String| {
-            // File systems of macOS and Windows take `A` and `a` for the same file.
-            let folds_case = cfg!(any(windows, target_os = "macos"));
-            let key = if folds_case { name.to_lowercase() } else { name.clone() };
-            let owner = owners.entry(key).or_insert_with(|| action.map(str::to_owned));
-            owner.as_deref() == action
-        };
-        let mut names = (1..).map(|copy| name::file_name(&stem, copy, extension));
-        names.find(&mut is_free).unwrap_or(stem) // there are fewer actions than numbers
     }
 
     fn warn_once(
@@ -359,10 +319,10 @@ pub(crate) fn deliver_json(output: Option<&Output>, report: impl FnOnce() -> Opt
     }
 }
 
-/// The settings of a profiler's field `output`, among its own. `$beside`: what else goes to the
-/// directory.
+/// The settings of a profiler's field `output`, among its own. `$kind`: the profiler in one word.
+/// `$beside`: what else goes to the directory.
 macro_rules! output_settings {
-    ($beside:literal) => {
+    ($kind:literal, $beside:literal) => {
         #[doc = concat!(
             "Writes reports to files in this directory, if there is a [`filename`](Self::filename) too",
             $beside,
@@ -384,7 +344,7 @@ macro_rules! output_settings {
         /// Says all about where reports go.
         #[must_use]
         pub fn output_to(mut self, output: crate::Output) -> Self {
-            self.output = output;
+            self.output = output.of_kind($kind);
             self
         }
     };
