@@ -48,6 +48,7 @@ pub mod advanced;
 pub mod allocation;
 #[doc(hidden)]
 pub mod driver_library;
+mod environment;
 pub mod future;
 pub mod hook;
 pub mod interrupt;

@@ -103,11 +103,17 @@ impl Named {
     }
 }
 
+/// Says what is wrong with a name, or with several.
+pub(crate) fn check(text: &str) -> Result<(), UnknownProfiler> {
+    match find_wrong(text) {
+        Some(_) => Err(UnknownProfiler { name: text.to_owned() }),
+        None => Ok(()),
+    }
+}
+
 /// The profiler of a name, or of several that are joined by `+`.
 pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-    if find_wrong(text).is_some() {
-        return Err(UnknownProfiler { name: text.to_owned() });
-    }
+    check(text)?;
     let named = || parts(text).filter_map(Named::of);
     let measuring = named().filter(|one| !matches!(one, Named::Nvtx | Named::None));
     let profiler = Several::of(measuring.map(Named::make).collect());

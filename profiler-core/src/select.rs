@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::environment;
 use crate::profiler_names::by_name;
 pub use crate::profiler_names::{PROFILER_NAMES, UnknownProfiler};
 use crate::several::Several;
@@ -11,6 +12,14 @@ use crate::{PassThroughProfiler, Profiler};
 /// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler (owned
 /// or in an `Arc`), an `Option` of any of these, of which `None` measures nothing, or several of them:
 /// names joined by `+`, an array, a `Vec`, or a tuple. [`Several`] says how they go together.
+///
+/// What is chosen is also where the environment is asked: with `MLPROF_PROFILER=simple`, or any other name
+/// or names, that measures in place of whatever is passed, `None` included; `MLPROF_PROFILER=none` turns
+/// measuring off. `MLPROF_DIRPATH`, `MLPROF_FILENAME` and `MLPROF_SCHEDULE`
+/// (`wait=1,warmup=1,active=3,repeat=2,skip_first=10`) take the place of what any profiler was told by
+/// the methods of these names. A line on standard error says so, once in a process. What cannot be read is
+/// said, too, and the program's own choice then holds. A profiler that the program
+/// [activates](crate::activate) itself is left alone.
 ///
 /// In a process of [`mlprof run`](crate::spliced) the profiler of that run measures, too.
 ///
@@ -45,27 +54,33 @@ pub trait IntoProfiler {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler>;
 }
 
+/// What measures where the program has chosen `own`: what the environment says in its place, and what
+/// `mlprof run` has given this process, besides.
+fn measured(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+    with_run(environment::over(own))
+}
+
 impl<P: Profiler + 'static> IntoProfiler for P {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(with_run(Arc::new(self)))
+        Ok(measured(Arc::new(self)))
     }
 }
 
 impl<P: Profiler + 'static> IntoProfiler for Arc<P> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(with_run(self))
+        Ok(measured(self))
     }
 }
 
 impl IntoProfiler for Arc<dyn Profiler> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(with_run(self))
+        Ok(measured(self))
     }
 }
 
 impl IntoProfiler for &str {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        by_name(self).map(with_run)
+        by_name(self).map(measured)
     }
 }
 

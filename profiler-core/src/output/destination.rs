@@ -4,13 +4,17 @@ use std::path::PathBuf;
 
 use super::{Output, name};
 use crate::{RunContext, Stage};
+use profiler_events::environment::Environment;
 
 /// Has the names of files differ that would be the same: those of profilers with one directory and one
 /// file name get a word each.
 #[doc(hidden)]
 pub fn tell_apart<'all>(outputs: impl IntoIterator<Item = &'all Output>) {
     let outputs: Vec<&Output> = outputs.into_iter().collect();
-    let destination = |output: &Output| (output.directory(), output.filename.clone());
+    let destination = |output: &Output| {
+        let environment = output.environment();
+        (output.directory_by(environment), output.filename_by(environment))
+    };
     for (index, output) in outputs.iter().enumerate() {
         let is_same = |other: &&Output| destination(other) == destination(output);
         if outputs.iter().filter(|other| is_same(other)).count() == 1 {
@@ -47,14 +51,27 @@ impl Output {
 
     /// The report's file, if it goes to one.
     pub(super) fn report_path(&self) -> Option<PathBuf> {
-        self.filename.as_ref().filter(|name| !name.is_empty())?;
+        self.filename_by(self.state().environment)?;
         let directory = self.directory()?;
         Some(directory.join(name::file_name(&self.stem(None), 1, "txt")))
     }
 
     pub(super) fn directory(&self) -> Option<PathBuf> {
+        let environment = self.state().environment;
+        self.directory_by(environment)
+    }
+
+    fn directory_by(&self, environment: Option<&Environment>) -> Option<PathBuf> {
+        if let Some(said) = environment.and_then(|said| said.dirpath.clone()) {
+            return Some(said);
+        }
         let own = self.dirpath.as_ref().filter(|path| !path.as_os_str().is_empty());
         own.cloned().or_else(|| self.run().log_dir)
+    }
+
+    fn filename_by(&self, environment: Option<&Environment>) -> Option<String> {
+        let said = environment.and_then(|said| said.filename.as_ref());
+        said.or(self.filename.as_ref()).filter(|name| !name.is_empty()).cloned()
     }
 
     fn stem(&self, action: Option<&str>) -> String {
@@ -64,9 +81,12 @@ impl Output {
     fn stem_of(&self, stage: Option<Stage>, run: &RunContext, action: Option<&str>) -> String {
         let rank = (run.world_size > 1).then(|| run.rank.to_string());
         let stage = stage.map(Stage::as_str);
-        let filename = self.filename.as_deref().filter(|name| !name.is_empty());
-        let word = self.state().word.clone();
-        let parts = [stage, filename, word.as_deref(), rank.as_deref(), action];
+        let (environment, word) = {
+            let state = self.state();
+            (state.environment, state.word.clone())
+        };
+        let filename = self.filename_by(environment);
+        let parts = [stage, filename.as_deref(), word.as_deref(), rank.as_deref(), action];
         name::stem(parts.into_iter().flatten())
     }
 

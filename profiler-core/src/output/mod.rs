@@ -27,6 +27,7 @@ pub use destination::tell_apart;
 pub(crate) use file::write_whole;
 pub use file::write_whole_at;
 pub(crate) use missing::tell_missing;
+use profiler_events::environment::Environment;
 use profiler_events::forking::{Mutex, MutexGuard};
 pub use temporary::{TemporaryFolder, is_temporary};
 
@@ -39,7 +40,8 @@ pub use temporary::{TemporaryFolder, is_temporary};
 ///
 /// Characters that file systems refuse become `_`, and names are cut to 255 bytes. Before a trainer
 /// says otherwise, rank and world size are those of the environment
-/// ([`RunContext::from_environment`]).
+/// ([`RunContext::from_environment`]). In stages, `MLPROF_DIRPATH` and `MLPROF_FILENAME` take the place of
+/// directory and file name.
 #[derive(Debug, Default)]
 pub struct Output {
     dirpath: Option<PathBuf>,
@@ -49,6 +51,7 @@ pub struct Output {
     prints_to_stderr: bool,
     /// Of which kind of profiler, in one word.
     kind: Option<&'static str>,
+    ignores_environment: bool,
     state: Mutex<State>,
 }
 
@@ -59,6 +62,8 @@ struct State {
     /// The stage of the last report, for one that comes later.
     reported: Option<Stage>,
     run: Option<RunContext>,
+    /// What is said over its own directory and file name, from the first stage on.
+    environment: Option<&'static Environment>,
     /// What tells its files from those of another profiler.
     word: Option<String>,
     has_warned: bool,
@@ -87,6 +92,20 @@ impl Output {
     pub fn of_kind(mut self, kind: &'static str) -> Self {
         self.kind = Some(kind);
         self
+    }
+
+    /// Has no variable of the environment say where its files go: for those of `mlprof run`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn ignore_environment(mut self) -> Self {
+        self.ignores_environment = true;
+        self
+    }
+
+    /// What the environment says, if it is asked.
+    #[doc(hidden)]
+    pub fn environment(&self) -> Option<&'static Environment> {
+        (!self.ignores_environment).then(Environment::get)
     }
 
     /// Sets the directory of report files; it is created when the first report is written.
@@ -144,7 +163,9 @@ impl Output {
     /// Remembers the stage, which is part of file names, and the rank. A stage that begins while
     /// another runs is inside it; the same one again starts anew.
     pub fn setup(&self, stage: Stage, run: &RunContext) {
+        let environment = self.environment();
         let mut state = self.state();
+        state.environment = environment;
         if let Some(again) = state.running.iter().position(|running| *running == stage) {
             state.running.truncate(again);
         }
