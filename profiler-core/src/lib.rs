@@ -30,6 +30,7 @@
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
 //! | run several trainings at once, each with its profiler | [`Binding`], [`bound`] |
 //! | let a user choose by name | [`IntoProfiler`] |
+//! | measure with several profilers at once | [`Several`], `"simple+tensor"` |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
@@ -47,6 +48,7 @@ pub mod advanced;
 pub mod allocation;
 #[doc(hidden)]
 pub mod driver_library;
+mod environment;
 pub mod future;
 pub mod hook;
 pub mod interrupt;
@@ -57,6 +59,7 @@ mod output_settings;
 mod pass_through;
 pub mod prelude;
 mod profiler;
+mod profiler_names;
 mod recorder;
 #[cfg(feature = "sampling")]
 pub mod sampler;
@@ -87,6 +90,7 @@ pub use profiler_report as report;
 pub use profiler_report::{Output, Report, output};
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
+pub use several::Several;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use tensor::TensorProfiler;
 

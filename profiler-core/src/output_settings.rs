@@ -1,9 +1,9 @@
 //! Where a profiler's reports go: the settings that all profilers have.
 
-/// The settings of a profiler's field `output`, among its own. `$beside`: what else goes to the
-/// directory.
+/// The settings of a profiler's field `output`, among its own. `$kind`: the profiler in one word.
+/// `$beside`: what else goes to the directory.
 macro_rules! output_settings {
-    ($beside:literal) => {
+    ($kind:literal, $beside:literal) => {
         #[doc = concat!(
             "Writes reports to files in this directory, if there is a [`filename`](Self::filename) too",
             $beside,
@@ -25,7 +25,7 @@ macro_rules! output_settings {
         /// Says all about where reports go.
         #[must_use]
         pub fn output_to(mut self, output: crate::Output) -> Self {
-            self.output = output;
+            self.output = output.of_kind($kind);
             self
         }
     };

@@ -2,5 +2,5 @@
 
 pub use crate::missing::{Missing, note_missing};
 pub use crate::nothing::{has_numbers, reason_for_nothing};
-pub use crate::output::{ClaimedName, tell_missing};
+pub use crate::output::{ClaimedName, tell_apart, tell_missing};
 pub use crate::tensor::table::shapes_text;

@@ -32,6 +32,7 @@ const KINDS: [&str; 5] = ["ops", "functions", "memory", "lines", "samples"];
 /// `{directory}/[{stage}-]{program}-{process}-{what}.…`
 pub(super) fn output_of(settings: &RunSettings, name: &str, what: &str) -> Output {
     Output::new()
+        .ignore_environment()
         .dirpath(&settings.directory)
         .filename(format!("{name}-{what}"))
         .json(true)

@@ -51,7 +51,7 @@ impl TensorProfiler {
 
     /// Steps that were to be recorded and were not.
     fn missing_steps(&self, run: &StageRun) -> Option<Missing> {
-        let schedule = self.settings.schedule?;
+        let schedule = self.settings.schedule()?;
         let totals = &run.profile.totals;
         let (had, first_active) = (run.step, schedule.first_active());
         if had == 0 {
@@ -136,7 +136,7 @@ impl TensorProfiler {
 
     /// More comes.
     fn note_on_progress(&self, run: &StageRun) -> Option<String> {
-        let schedule = self.settings.schedule.filter(|_| run.profile.totals.cycles == 0)?;
+        let schedule = self.settings.schedule().filter(|_| run.profile.totals.cycles == 0)?;
         if run.fallback.is_pending() {
             let (first, stage, step) = (schedule.first_active(), name_of(run), run.step);
             return (step > 0).then(|| {

@@ -49,7 +49,7 @@ impl TensorProfiler {
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
                 notes: self.notes(run, &missing),
             },
-            schedule: settings.schedule,
+            schedule: settings.schedule(),
             steps: run.step,
             recorded_steps: totals.steps,
             cycle_count: totals.cycles,

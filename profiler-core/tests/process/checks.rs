@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use profiler_core::report::{AdvancedReport, SimpleReport};
 use serde_json::from_str;
 
-use crate::containers;
+use crate::{containers, environment};
 
 pub fn all() {
     start_up_is_in_the_first_report_alone();
@@ -19,10 +19,11 @@ pub fn all() {
     counters_that_cannot_be_read_are_a_note();
     ranks_that_make_no_sense_are_said_once();
     containers::check();
+    environment::check();
     println!("process: all scenes went as they should");
 }
 
-fn command(scene: &str) -> Command {
+pub fn command(scene: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("its own path"));
     command.env("MLPROF_TEST_SCENE", scene);
     for (name, _) in std::env::vars() {
@@ -34,7 +35,7 @@ fn command(scene: &str) -> Command {
     command
 }
 
-fn output(mut command: Command) -> Output {
+pub fn output(mut command: Command) -> Output {
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{output:#?}");
     output

@@ -8,6 +8,8 @@ mod checks;
 #[cfg(target_os = "linux")]
 mod containers;
 #[cfg(target_os = "linux")]
+mod environment;
+#[cfg(target_os = "linux")]
 mod forks;
 #[cfg(target_os = "linux")]
 mod scenes;

@@ -11,6 +11,8 @@ use profiler_core::{
     profile_dynamic,
 };
 
+use crate::environment;
+
 /// As a slow shared library: runs before this crate's constructor, and before `main`.
 extern "C" fn slow_start() {
     // SAFETY: the name ends in a zero; libc may be used in constructors.
@@ -36,6 +38,14 @@ pub fn play(scene: &str) {
         "too many files" => too_many_files(),
         "ranks" => ranks(),
         "of a run" => of_a_run(),
+        "environment" => environment::stages(),
+        "environment of a run" => {
+            static WANTED: AtomicU32 = AtomicU32::new(0);
+            (sink().begin)(&WANTED);
+            environment::stages();
+        }
+        "environment steps" => environment::steps(),
+        "environment passed on" => environment::passed_on(),
         other => panic!("no scene {other:?}"),
     }
 }

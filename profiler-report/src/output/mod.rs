@@ -5,6 +5,7 @@
 
 mod claim;
 mod console;
+mod destination;
 mod file;
 mod missing;
 mod name;
@@ -20,9 +21,11 @@ use crate::{Report, label};
 pub use claim::ClaimedName;
 use console::Console;
 pub use console::say;
+pub use destination::tell_apart;
 use file::write_whole;
 pub use file::write_whole_at;
 pub use missing::tell_missing;
+use profiler_events::environment::Environment;
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::{RunContext, Stage};
 pub use temporary::{TemporaryFolder, is_temporary};
@@ -36,7 +39,8 @@ pub use temporary::{TemporaryFolder, is_temporary};
 ///
 /// Characters that file systems refuse become `_`, and names are cut to 255 bytes. Before a trainer
 /// says otherwise, rank and world size are those of the environment
-/// ([`RunContext::from_environment`]).
+/// ([`RunContext::from_environment`]). In stages, `MLPROF_DIRPATH` and `MLPROF_FILENAME` take the place of
+/// directory and file name.
 #[derive(Debug, Default)]
 pub struct Output {
     dirpath: Option<PathBuf>,
@@ -44,6 +48,9 @@ pub struct Output {
     writes_json: bool,
     always_prints: bool,
     prints_to_stderr: bool,
+    /// Of which kind of profiler, in one word.
+    kind: Option<&'static str>,
+    ignores_environment: bool,
     state: Mutex<State>,
 }
 
@@ -54,6 +61,10 @@ struct State {
     /// The stage of the last report, for one that comes later.
     reported: Option<Stage>,
     run: Option<RunContext>,
+    /// What is said over its own directory and file name, from the first stage on.
+    environment: Option<&'static Environment>,
+    /// What tells its files from those of another profiler.
+    word: Option<String>,
     has_warned: bool,
     /// What has to be said besides the report's own notes.
     notes: Vec<String>,
@@ -72,6 +83,28 @@ impl Output {
     /// To the console.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Says in one word what kind of profiler this is of: see [`Several`](crate::Several).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Has no variable of the environment say where its files go: for those of `mlprof run`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn ignore_environment(mut self) -> Self {
+        self.ignores_environment = true;
+        self
+    }
+
+    /// What the environment says, if it is asked.
+    #[doc(hidden)]
+    pub fn environment(&self) -> Option<&'static Environment> {
+        (!self.ignores_environment).then(Environment::get)
     }
 
     /// Sets the directory of report files; it is created when the first report is written.
@@ -129,7 +162,9 @@ impl Output {
     /// Remembers the stage, which is part of file names, and the rank. A stage that begins while
     /// another runs is inside it; the same one again starts anew.
     pub fn setup(&self, stage: Stage, run: &RunContext) {
+        let environment = self.environment();
         let mut state = self.state();
+        state.environment = environment;
         if let Some(again) = state.running.iter().position(|running| *running == stage) {
             state.running.truncate(again);
         }
@@ -212,64 +247,9 @@ impl Output {
         }
     }
 
-    /// The file of something that is known of a part of a stage: `{stage}-{filename}[-{rank}].{ending}`
-    /// in the directory of this output, else the trainer's; `None` where there is neither.
-    pub fn part_path(
-        &self,
-        stage: Option<Stage>,
-        run: &RunContext,
-        ending: &str,
-    ) -> Option<PathBuf> {
-        let stem = self.stem_of(stage, run, None);
-        Some(self.directory()?.join(name::file_name(&stem, 1, ending)))
-    }
-
-    /// The file of this output that ends so, if it has a directory.
-    pub fn own_path(&self, extension: &str) -> Option<PathBuf> {
-        Some(self.directory()?.join(self.own_file_name(None, extension)))
-    }
-
     /// Tells standard error that a file could not be written, unless it has heard of one before.
     pub fn warn_of_missing(&self, path: &Path, error: &io::Error) {
         self.warn_once(path, error, "The file is missing", &mut Console::standard());
-    }
-
-    /// The report's file, if it goes to one.
-    fn report_path(&self) -> Option<PathBuf> {
-        self.filename.as_ref().filter(|name| !name.is_empty())?;
-        let directory = self.directory()?;
-        Some(directory.join(name::file_name(&self.stem(None), 1, "txt")))
-    }
-
-    fn directory(&self) -> Option<PathBuf> {
-        let own = self.dirpath.as_ref().filter(|path| !path.as_os_str().is_empty());
-        own.cloned().or_else(|| self.run().log_dir)
-    }
-
-    fn stem(&self, action: Option<&str>) -> String {
-        self.stem_of(self.stage(), &self.run(), action)
-    }
-
-    fn stem_of(&self, stage: Option<Stage>, run: &RunContext, action: Option<&str>) -> String {
-        let rank = (run.world_size > 1).then(|| run.rank.to_string());
-        let stage = stage.map(Stage::as_str);
-        let filename = self.filename.as_deref().filter(|name| !name.is_empty());
-        name::stem([stage, filename, rank.as_deref(), action].into_iter().flatten())
-    }
-
-    /// A file name that no other action of this output has.
-    fn own_file_name(&self, action: Option<&str>, extension: &str) -> String {
-        let stem = self.stem(action);
-        let owners = &mut self.state().owners;
-        let mut is_free = |name: &String| {
-            // File systems of macOS and Windows take `A` and `a` for the same file.
-            let folds_case = cfg!(any(windows, target_os = "macos"));
-            let key = if folds_case { name.to_lowercase() } else { name.clone() };
-            let owner = owners.entry(key).or_insert_with(|| action.map(str::to_owned));
-            owner.as_deref() == action
-        };
-        let mut names = (1..).map(|copy| name::file_name(&stem, copy, extension));
-        names.find(&mut is_free).unwrap_or(stem) // there are fewer actions than numbers
     }
 
     fn warn_once(

@@ -104,7 +104,7 @@ impl AllocationProfiler {
             let lease = Lease::take();
             Self {
                 recorder: Recorder::new(),
-                output: Output::new(),
+                output: Output::new().of_kind("memory"),
                 interest: Interest::ACTIONS | Interest::FUNCTIONS,
                 stages: Mutex::new(Stages { at_start: Process::now(), ..Stages::default() }),
                 lease,
@@ -112,7 +112,7 @@ impl AllocationProfiler {
         })
     }
 
-    crate::output_settings::output_settings!("");
+    crate::output_settings::output_settings!("memory", "");
 
     /// Counts the ops of frameworks, too.
     #[must_use]
