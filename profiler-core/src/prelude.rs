@@ -58,7 +58,7 @@ pub use profile_scope;
 pub use crate::nvtx::EmitNvtx;
 pub use crate::tensor::Schedule;
 pub use crate::{
-    AdvancedProfiler, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt,
+    AdvancedProfiler, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt, Several,
     SimpleProfiler, TensorProfiler, UnknownProfiler, activate,
 };
 /// ```

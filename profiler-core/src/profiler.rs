@@ -120,6 +120,11 @@ pub trait Profiler: Send + Sync {
     /// [say](Unbound::note). Ignored by default.
     fn unbound(&self, _work: &Arc<Unbound>) {}
 
+    /// The profilers that it consists of: those of [`Several`](crate::Several). None by default.
+    fn parts(&self) -> &[Arc<dyn Profiler>] {
+        &[]
+    }
+
     /// Whether it tells the profiler at this address of all that it is told of.
     #[doc(hidden)]
     fn hands_on_to(&self, _profiler: *const ()) -> bool {

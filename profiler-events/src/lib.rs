@@ -9,6 +9,8 @@ mod context;
 mod counter;
 mod description;
 mod device;
+#[doc(hidden)]
+pub mod environment;
 #[cfg(unix)]
 #[doc(hidden)]
 pub mod errno;

@@ -72,7 +72,7 @@ impl AdvancedProfiler {
     fn with_recorder(recorder: Recorder<CallTree>) -> Self {
         Self {
             recorder,
-            output: Output::new(),
+            output: Output::new().of_kind("advanced"),
             line_count_restriction: LineCountRestriction::default(),
             dump_stats: false,
             #[cfg(feature = "sampling")]
@@ -80,7 +80,7 @@ impl AdvancedProfiler {
         }
     }
 
-    crate::output::output_settings!(", and `.prof` files in any case");
+    crate::output_settings::output_settings!("advanced", ", and `.prof` files in any case");
 
     /// Shows only the first lines of every table.
     #[must_use]

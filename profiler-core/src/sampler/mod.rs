@@ -181,7 +181,7 @@ impl Sampler {
         self.engine.stop();
         let report = self.report();
         let missing: Vec<_> = report.samples.missing().into_iter().collect();
-        crate::output::tell_missing(&Output::new(), &missing);
+        crate::report::internals::tell_missing(&Output::new(), &missing);
         report
     }
 

@@ -81,10 +81,14 @@ impl SimpleProfiler {
     }
 
     fn with_recorder(recorder: Recorder<SimpleTable>) -> Self {
-        Self { recorder, output: Output::new(), layout: Layout::Lightning { extended: true } }
+        Self {
+            recorder,
+            output: Output::new().of_kind("simple"),
+            layout: Layout::Lightning { extended: true },
+        }
     }
 
-    crate::output::output_settings!("");
+    crate::output_settings::output_settings!("simple", "");
 
     /// With `false`, Lightning's short table: mean and total only, sorted by mean.
     #[must_use]

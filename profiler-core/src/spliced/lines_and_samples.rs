@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::no_numbers;
 #[cfg(feature = "sampling")]
 use super::settings::SamplesSettings;
 use super::settings::{LinesSettings, RunSettings};
 use super::wanted_word::{want, wanted};
 use crate::lines::{LineProfiler, PeriodicWriter};
+use crate::report::internals::{has_numbers, reason_for_nothing};
 use crate::report::{lines_memory, lines_text};
 use crate::{Output, Report, output};
 
@@ -150,8 +150,8 @@ impl Samples {
 
 fn deliver(to: &Output, report: Report, text: &str, notes: &[String]) {
     notes.iter().for_each(|note| to.note(note));
-    if !no_numbers::has_numbers(&report)
-        && let Some(reason) = no_numbers::reason(&report)
+    if !has_numbers(&report)
+        && let Some(reason) = reason_for_nothing(&report)
     {
         to.note(reason);
     }

@@ -23,7 +23,6 @@
 #[cfg(target_os = "linux")]
 mod crash;
 mod lines_and_samples;
-mod no_numbers;
 mod process_record;
 mod results;
 mod run;
@@ -36,7 +35,7 @@ mod wanted_word;
 #[cfg(target_os = "linux")]
 mod registration;
 
-pub use no_numbers::has_numbers;
+pub use crate::report::internals::has_numbers;
 pub use process_record::{ProcessRecord, ProgramRecord};
 pub use run::profiler_of_run;
 pub(crate) use run::with_run;

@@ -11,11 +11,11 @@ use super::lines_and_samples::LinesAndSamples;
 use super::results::{claim_name, output_of};
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
 use super::wanted_word::{want, wanted};
-use super::{no_numbers, process_record, signals};
+use super::{process_record, signals};
 use crate::active::{activate_beside, hands_on};
 use crate::allocation::AllocationProfiler;
-use crate::output::ClaimedName;
 use crate::report::LineCountRestriction;
+use crate::report::internals::{ClaimedName, has_numbers, reason_for_nothing};
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{
@@ -311,7 +311,7 @@ fn spill_part(profiler: &dyn Profiler) {
 }
 
 fn spill_report(output: &Output, mut report: Report) {
-    if !no_numbers::has_numbers(&report) {
+    if !has_numbers(&report) {
         return;
     }
     let note = "written while the process still ran: it may have ended in a way that leaves no time \
@@ -351,7 +351,7 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
     let is_after_a_stage = output.is_some_and(|output| output.stage().is_some());
     if is_after_a_stage
         && !is_of_a_stage
-        && !no_numbers::has_numbers(&report)
+        && !has_numbers(&report)
         && !matches!(report, Report::Tensor(_))
     {
         return; // there was something before
@@ -360,9 +360,9 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
     let rendered = profiler.render();
     if let (Some(output), Some(report)) = (output, rendered.report()) {
         notes.iter().for_each(|note| output.note(note));
-        if !no_numbers::has_numbers(report)
+        if !has_numbers(report)
             && !is_after_a_stage
-            && let Some(reason) = no_numbers::reason(report)
+            && let Some(reason) = reason_for_nothing(report)
         {
             output.note(reason);
         }
@@ -378,12 +378,7 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
 
 /// Calls that did not come to their end are in no row.
 fn note_open(output: &Output, report: &Report) {
-    let open = match report {
-        Report::Simple(report) => &report.open,
-        Report::Advanced(report) => &report.open,
-        Report::Memory(report) => &report.open,
-        Report::Tensor(_) | Report::Lines(_) | Report::Samples(_) => return,
-    };
+    let open = report.open();
     if !open.is_empty() {
         output.note(format!(
             "{} calls were still open when the process ended; they are not counted in the rows",

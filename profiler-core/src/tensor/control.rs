@@ -69,7 +69,7 @@ impl StageRun {
             first_step: 0,
             cycles: 0,
             pauses: 0,
-            fallback: Fallback::new(stage, settings.schedule),
+            fallback: Fallback::new(stage, settings.schedule()),
             profile: Profile::default(),
             regions: Regions::default(),
             files: Vec::new(),
@@ -90,7 +90,7 @@ impl StageRun {
 
     /// What is done with the step that runs.
     pub(super) fn phase_of_step(&self, settings: &Settings) -> StepPhase {
-        match (self.stage, settings.schedule) {
+        match (self.stage, settings.schedule()) {
             // A sanity check is no training: its batches would be taken for the first steps.
             (Some(Stage::SanityCheck), _) => StepPhase::Skip,
             (_, Some(schedule)) => schedule.phase(self.step),

@@ -128,11 +128,11 @@ impl TensorProfiler {
             control: Mutex::new(Control::new()),
             memory: Arc::new(Memory::new()),
             settings: Settings::default(),
-            output: Output::new(),
+            output: Output::new().of_kind("tensor"),
         }
     }
 
-    crate::output::output_settings!(", and traces in any case");
+    crate::output_settings::output_settings!("tensor", ", and traces in any case");
 
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)

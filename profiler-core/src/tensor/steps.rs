@@ -53,7 +53,7 @@ impl TensorProfiler {
             return;
         }
         self.stop_step();
-        if self.settings.schedule.is_none() {
+        if self.settings.schedule().is_none() {
             return;
         }
         let (before, after) = {
@@ -81,7 +81,7 @@ impl TensorProfiler {
 
     /// Opens the span of the running step, if it is recorded.
     fn start_step(&self) {
-        if self.settings.schedule.is_some()
+        if self.settings.schedule().is_some()
             && let Some(number) = self.number()
         {
             let step = self.step.load(Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl TensorProfiler {
         match phase {
             StepPhase::Warmup if !is_fallback => self.discard_recording(),
             // Without a schedule the whole stage is the cycle.
-            _ => self.finish_cycle(self.settings.schedule.is_none()),
+            _ => self.finish_cycle(self.settings.schedule().is_none()),
         }
     }
 
@@ -206,6 +206,8 @@ impl TensorProfiler {
         if self.recording.load(Ordering::Relaxed) == NOT_BEGUN {
             self.recording.store(NOT_RECORDING, Ordering::Relaxed);
         }
+        let said = self.output.environment().and_then(|environment| environment.schedule);
+        self.settings.take_schedule(said);
         self.interrupt_step();
         let again = self.control().depth_of(Some(stage));
         self.throw_away_inside(again);

@@ -8,6 +8,10 @@ mod checks;
 #[cfg(target_os = "linux")]
 mod containers;
 #[cfg(target_os = "linux")]
+mod environment;
+#[cfg(target_os = "linux")]
+mod forks;
+#[cfg(target_os = "linux")]
 #[path = "../own_numbers/mod.rs"]
 mod own_numbers;
 #[cfg(target_os = "linux")]

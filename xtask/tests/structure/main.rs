@@ -14,7 +14,7 @@ mod purity;
 
 use std::path::{Path, PathBuf};
 
-use graph::{circles, room_circles};
+use graph::{Imports, circles, room_circles};
 use modules::Crate;
 
 fn workspace() -> PathBuf {
@@ -124,12 +124,19 @@ fn the_architecture_names_every_crate() {
 
 #[test]
 fn every_crate_is_read_whole() {
-    let core = Crate::read(&workspace().join("profiler-core/src/lib.rs")).imports();
-    let has = |from: &str, to: &str| core.contains(&(from.to_owned(), to.to_owned()));
+    let imports = |name: &str| Crate::read(&workspace().join(name).join("src/lib.rs")).imports();
+    let has = |of: &Imports, from: &str, to: &str| of.contains(&(from.to_owned(), to.to_owned()));
+    let core = imports("profiler-core");
     // Through a re-export of a module, and of the root.
-    assert!(has("hook", "active") && has("hook/op", "active"), "{core:?}");
-    assert!(has("select", "nvtx") && has("select", "profiler"), "{core:?}");
-    assert!(core.len() > 500, "{}", core.len());
+    assert!(has(&core, "hook", "active") && has(&core, "hook/op", "active"), "{core:?}");
+    assert!(has(&core, "select", "nvtx") && has(&core, "select", "profiler"), "{core:?}");
+    assert!(core.len() > 300, "{}", core.len());
+    let report = imports("profiler-report");
+    assert!(
+        has(&report, "pstats", "label") && has(&report, "output", "output/claim"),
+        "{report:?}"
+    );
+    assert!(report.len() > 80, "{}", report.len());
 }
 
 #[test]

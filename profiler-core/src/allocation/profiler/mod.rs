@@ -10,7 +10,7 @@ use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies};
 use crate::output::RenderedReport;
 use crate::recorder::Recorder;
-use crate::report::missing::{self, Missing};
+use crate::report::internals::{Missing, note_missing};
 use crate::report::{MemoryReport, Report, memory};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 use profiler_events::forking::{Mutex, MutexGuard};
@@ -105,7 +105,7 @@ impl AllocationProfiler {
             let lease = Lease::take();
             Self {
                 recorder: Recorder::new(),
-                output: Output::new(),
+                output: Output::new().of_kind("memory"),
                 interest: Interest::ACTIONS | Interest::FUNCTIONS,
                 span: Mutex::new(Span { at_start: Process::now(), ..Span::default() }),
                 lease,
@@ -113,7 +113,7 @@ impl AllocationProfiler {
         })
     }
 
-    crate::output::output_settings!("");
+    crate::output_settings::output_settings!("memory", "");
 
     /// Counts the ops of frameworks, too.
     #[must_use]
@@ -143,7 +143,7 @@ impl AllocationProfiler {
             let collected = self.recorder.collect();
             let mut report = summarize::summarize(&collected, &self.output.run(), &picture);
             report.process = summarize::process(&start, &end);
-            missing::note(&missing_in(&report), &mut report.header.notes);
+            note_missing(&missing_in(&report), &mut report.header.notes);
             let notes = &mut report.header.notes;
             if self.lease.is_none() {
                 notes.push(
