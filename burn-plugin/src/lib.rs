@@ -123,6 +123,7 @@ mod stop;
 mod strategy;
 mod test_model;
 mod training;
+mod tuples;
 
 pub use backward::ProfiledBackward;
 pub use batcher::ProfiledBatcher;

@@ -82,6 +82,8 @@ pub use advanced::AdvancedProfiler;
 pub use interrupt::Interrupt;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
+#[doc(hidden)]
+pub use profiler_events::before_main;
 pub use profiler_events::{
     Action, ActionKind, Callsite, Interest, RunContext, Stage, Unbound, action, names, startup,
 };

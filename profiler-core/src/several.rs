@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::output::RenderedReport;
 use crate::report::internals::tell_apart;
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
@@ -234,6 +235,11 @@ impl Profiler for Several {
         self.parts.iter().find_map(|part| part.output())
     }
 
+    fn render(&self) -> RenderedReport {
+        RenderedReport::joined(self.parts.iter().map(|part| part.render()))
+    }
+
+    /// Each to an output of its own.
     fn describe(&self) {
         self.parts.iter().for_each(|part| part.describe());
     }

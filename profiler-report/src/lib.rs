@@ -82,7 +82,7 @@ pub mod lines_text;
 pub mod memory;
 mod missing;
 pub mod modules;
-mod nothing;
+mod no_numbers;
 pub mod number;
 pub mod output;
 pub mod prof;

@@ -1,11 +1,11 @@
 //! What sampling found: per action, how its time is shared among all functions, estimated.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::missing::Missing;
 use profiler_events::RunContext;
-use profiler_events::clock::Rate;
 
 /// The report of a `sampler::Sampler` that runs on its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,15 +17,15 @@ pub struct SamplesReport {
 }
 
 impl SamplesReport {
-    /// Of a sampler that started when the clock showed so many ticks.
-    pub fn new(samples: Samples, started: u64, run: &RunContext) -> Self {
+    /// Of a sampler that started at this time.
+    pub fn new(samples: Samples, started_at: DateTime<Utc>, run: &RunContext) -> Self {
         let header = ReportHeader {
             schema_version: SCHEMA_VERSION,
             units: Units::default(),
             stage: None,
             rank: run.rank,
             world_size: run.world_size,
-            started_at: Rate::now().wall_time(started),
+            started_at,
             wall_seconds: samples.seconds,
             startup: None,
             overhead: Overhead::default(),

@@ -1,5 +1,6 @@
 //! `cargo xtask check`: formatting, lints and documentation.
 
+use crate::features;
 use crate::libtorch::Libtorch;
 use crate::platforms;
 use crate::steps::{Step, run_all};
@@ -42,6 +43,7 @@ pub fn run() -> Result<(), String> {
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];
+    steps.extend(features::steps(&libtorch)?);
     steps.extend(platforms::steps());
     run_all(&steps)
 }

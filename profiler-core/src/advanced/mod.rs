@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use self::tree::CallTree;
 use crate::hook::{self, RegionSink};
+use crate::output::RenderedReport;
 use crate::recorder::Recorder;
 pub use crate::report::LineCountRestriction;
 use crate::report::{AdvancedReport, Report, prof, pstats};
@@ -167,19 +168,19 @@ impl Profiler for AdvancedProfiler {
         Some(&self.output)
     }
 
-    fn describe(&self) {
+    fn render(&self) -> RenderedReport {
         let report = self.snapshot();
-        crate::report::internals::tell_missing(&self.output, &missing::of(&report));
-        if self.dump_stats {
-            for action in &report.actions {
-                let content = prof::encode(action);
-                self.output.write_file(Some(&action.label()), "prof", &content);
-            }
-        }
-        let text = pstats::paint(&report, self.line_count_restriction);
-        crate::output::deliver(Some(&self.output), &text);
-        crate::output::deliver_json(Some(&self.output), || Some(Report::Advanced(report)));
-        self.teardown(None);
+        let (text, missing) =
+            (pstats::paint(&report, self.line_count_restriction), missing::of(&report));
+        let files: Vec<_> = if self.dump_stats {
+            report.actions.iter().map(|action| (action.label(), prof::encode(action))).collect()
+        } else {
+            Vec::new()
+        };
+        let rendered = RenderedReport::new(text, Some(Report::Advanced(report)));
+        files.into_iter().fold(rendered.with_missing(missing), |rendered, (action, content)| {
+            rendered.with_file(action, "prof", content)
+        })
     }
 }
 

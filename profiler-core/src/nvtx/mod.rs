@@ -40,6 +40,7 @@ use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
 use crate::{Action, ActionKind, Interest, NeverStarted, Profiler, RunContext, Stage};
 use profiler_events::environment::Environment;
 use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::{Ended, OfStage, Stages};
 
 /// Hands ranges to a tool that listens to NVTX; see the [module](self).
 ///
@@ -72,7 +73,7 @@ pub struct NvtxProfiler {
 /// Where the training is.
 #[derive(Default)]
 struct State {
-    stages: Vec<Steps>,
+    stages: Stages<Steps>,
     /// Of what runs outside of any stage.
     outside: Steps,
     is_capturing: bool,
@@ -85,6 +86,12 @@ struct Steps {
     step: u64,
     range: Option<u64>,
     pauses: u32,
+}
+
+impl OfStage for Steps {
+    fn stage(&self) -> Option<Stage> {
+        self.stage
+    }
 }
 
 impl State {
@@ -342,7 +349,10 @@ impl Profiler for NvtxProfiler {
         }
         {
             let mut state = self.state();
-            state.stages.push(Steps { stage: Some(stage), ..Steps::default() });
+            let begun = Steps { stage: Some(stage), ..Steps::default() };
+            for mut steps in state.stages.begin(begun) {
+                self.end_step(&mut steps);
+            }
             self.update(&mut state);
             self.begin_step(state.steps());
         }
@@ -352,12 +362,8 @@ impl Profiler for NvtxProfiler {
     fn teardown(&self, stage: Option<Stage>) {
         {
             let mut state = self.state();
-            let found = state
-                .stages
-                .iter()
-                .rposition(|steps| stage.is_none_or(|stage| steps.stage == Some(stage)));
-            let Some(found) = found else { return };
-            for mut steps in state.stages.split_off(found) {
+            let Some(Ended { own, inside }) = state.stages.end(stage) else { return };
+            for mut steps in std::iter::once(own).chain(inside) {
                 self.end_step(&mut steps);
             }
             self.update(&mut state);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 pub use self::counters::{SimpleCountersProfiler, SimpleIoProfiler};
 use self::table::SimpleTable;
 use crate::hook::{self, RegionSink};
+use crate::output::RenderedReport;
 use crate::recorder::Recorder;
 use crate::report::{Report, SimpleReport, detailed, lightning};
 use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
@@ -51,6 +52,15 @@ pub struct SimpleProfiler {
 enum Layout {
     Lightning { extended: bool },
     Detailed,
+}
+
+impl Layout {
+    fn paint(self, report: &SimpleReport) -> String {
+        match self {
+            Self::Lightning { extended } => lightning::paint(report, extended),
+            Self::Detailed => detailed::paint(report),
+        }
+    }
 }
 
 impl Default for SimpleProfiler {
@@ -137,15 +147,16 @@ impl Profiler for SimpleProfiler {
     }
 
     fn summary(&self) -> String {
-        let report = self.snapshot();
-        match self.layout {
-            Layout::Lightning { extended } => lightning::paint(&report, extended),
-            Layout::Detailed => detailed::paint(&report),
-        }
+        self.layout.paint(&self.snapshot())
     }
 
     fn report(&self) -> Option<Report> {
         Some(Report::Simple(self.snapshot()))
+    }
+
+    fn render(&self) -> RenderedReport {
+        let report = self.snapshot();
+        RenderedReport::new(self.layout.paint(&report), Some(Report::Simple(report)))
     }
 
     fn output(&self) -> Option<&Output> {

@@ -20,9 +20,9 @@
 //! *Cost* of a spliced function while nobody wants to know: one relaxed load. Linux only so far: on
 //! other systems nothing registers.
 
-mod beside;
 #[cfg(target_os = "linux")]
 mod crash;
+mod lines_and_samples;
 mod process_record;
 mod results;
 mod run;
@@ -48,13 +48,6 @@ pub use settings::{
 pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink};
 pub use site::{Site, SiteKind};
 pub use wanted_word::wanted;
-
-/// Makes sure that a program which uses a profiler is known to the runtime.
-#[inline]
-pub(crate) fn keep_registration() {
-    #[cfg(target_os = "linux")]
-    registration::keep();
-}
 
 /// Whether this program was built by `mlprof run`: whether there is a runtime that hands calls of
 /// spliced code to this copy of the crate.

@@ -179,7 +179,8 @@ impl TensorProfiler {
         if !self.has_begun() {
             return;
         }
-        self.control().unwind_to_reported();
+        let depth = self.control().depth_of(None);
+        self.throw_away_inside(depth);
         let (phase, steps, is_fallback) = {
             let mut control = self.control();
             let run = control.top();
@@ -208,25 +209,37 @@ impl TensorProfiler {
         let said = self.output.environment().and_then(|environment| environment.schedule);
         self.settings.take_schedule(said);
         self.interrupt_step();
-        if self.control().top().is_replaced_by_a_stage() {
+        let again = self.control().depth_of(Some(stage));
+        self.throw_away_inside(again);
+        if again.is_some() || self.control().top().is_nothing() {
             self.discard_recording();
         }
         {
             let mut control = self.control();
-            control.push(StageRun::new(Some(stage), run.clone(), &self.settings));
+            control.begin(StageRun::new(Some(stage), run.clone(), &self.settings));
         }
         self.go_on();
+    }
+
+    /// Those that run inside the stage of this depth are over before it is, and what they have recorded
+    /// is in no report.
+    fn throw_away_inside(&self, depth: Option<usize>) {
+        while depth.is_some_and(|depth| self.control().is_deeper_than(depth)) {
+            self.discard_recording();
+            self.control().throw_away_innermost();
+        }
     }
 
     pub(super) fn end_stage(&self, stage: Option<Stage>) {
         if !self.has_begun() {
             return;
         }
-        let is_reported = stage != Some(Stage::SanityCheck);
-        if is_reported && (stage.is_none() || self.control().top().stage == stage) {
+        let Some(depth) = self.control().depth_of(stage) else { return };
+        self.throw_away_inside(Some(depth));
+        if stage != Some(Stage::SanityCheck) {
             self.finish_stage();
         }
-        self.control().pop(stage);
+        self.control().end(stage);
         self.go_on();
     }
 

@@ -12,6 +12,9 @@ mod environment;
 #[cfg(target_os = "linux")]
 mod forks;
 #[cfg(target_os = "linux")]
+#[path = "../own_numbers/mod.rs"]
+mod own_numbers;
+#[cfg(target_os = "linux")]
 mod scenes;
 
 #[cfg(not(target_os = "linux"))]

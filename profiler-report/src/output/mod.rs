@@ -10,6 +10,7 @@ mod file;
 mod missing;
 mod name;
 mod patient;
+mod rendered;
 mod temporary;
 
 use std::collections::HashMap;
@@ -27,7 +28,8 @@ pub use file::write_whole_at;
 pub use missing::tell_missing;
 use profiler_events::environment::Environment;
 use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{RunContext, Stage};
+use profiler_events::{RunContext, Stage, Stages};
+pub use rendered::RenderedReport;
 pub use temporary::{TemporaryFolder, is_temporary};
 
 /// Where the reports of one profiler go.
@@ -56,8 +58,7 @@ pub struct Output {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Stages that run, the innermost last.
-    running: Vec<Stage>,
+    running: Stages<Stage>,
     /// The stage of the last report, for one that comes later.
     reported: Option<Stage>,
     run: Option<RunContext>,
@@ -74,8 +75,7 @@ struct State {
 
 impl State {
     fn running_with_report(&self) -> Option<Stage> {
-        let has_report = |stage: &&Stage| **stage != Stage::SanityCheck;
-        self.running.iter().rfind(has_report).or(self.running.last()).copied()
+        self.running.reported().map(|position| self.running[position])
     }
 }
 
@@ -165,10 +165,7 @@ impl Output {
         let environment = self.environment();
         let mut state = self.state();
         state.environment = environment;
-        if let Some(again) = state.running.iter().position(|running| *running == stage) {
-            state.running.truncate(again);
-        }
-        state.running.push(stage);
+        state.running.begin(stage);
         state.run = Some(run.clone());
     }
 
@@ -177,16 +174,11 @@ impl Output {
     /// rank stay known for a report that comes later.
     pub fn teardown(&self, stage: Option<Stage>) {
         let mut state = self.state();
-        let ended = stage.or_else(|| state.running_with_report());
-        let Some(position) =
-            ended.and_then(|ended| state.running.iter().rposition(|running| *running == ended))
-        else {
-            return;
-        };
-        if ended != Some(Stage::SanityCheck) {
-            state.reported = ended;
+        if let Some(ended) = state.running.end(stage)
+            && ended.own != Stage::SanityCheck
+        {
+            state.reported = Some(ended.own);
         }
-        state.running.truncate(position);
     }
 
     /// The stage that a report made now belongs to: the innermost that runs and has a report of

@@ -18,7 +18,7 @@ const PLAIN: [&str; 3] = ["compile_error", "global_asm", "thread_local"];
 
 /// What was found, by how it is written.
 #[derive(Debug, Default)]
-pub(super) struct Unseen {
+pub(super) struct GeneratedItems {
     places: BTreeMap<String, Places>,
 }
 
@@ -30,7 +30,7 @@ struct Places {
     first: (PathBuf, u32),
 }
 
-impl Unseen {
+impl GeneratedItems {
     /// An attribute of an item.
     pub fn attribute(&mut self, attribute: &Attribute, file: &Path) {
         if !attribute.path().is_ident("derive") {

@@ -27,7 +27,7 @@ pub(super) enum TailCall<'a> {
 }
 
 /// The calls of `function` of itself in tail position.
-pub(super) fn tail_calls<'a>(function: &Function<'a>, path: &FunctionPath) -> Vec<TailCall<'a>> {
+pub(super) fn find<'a>(function: &Function<'a>, path: &FunctionPath) -> Vec<TailCall<'a>> {
     let Body::Block(block) = function.body else { return Vec::new() };
     if function.is_async || function.signature.is_none() {
         return Vec::new();

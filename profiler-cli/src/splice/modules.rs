@@ -10,6 +10,8 @@ use super::allocator::{self, Allocators};
 use super::context::Context;
 use super::edit::Edits;
 use super::files::{self, Folder};
+use super::generated::GeneratedItems;
+use super::items::ItemWalk;
 use super::macros;
 use super::path::FunctionPath;
 use super::places::Places;
@@ -17,8 +19,6 @@ use super::result::{SplicedCrate, SplicedFile, Unread};
 use super::root;
 use super::selection::Selection;
 use super::source::Source;
-use super::unseen::Unseen;
-use super::walk::Walk;
 
 /// A file that is a module.
 struct Module {
@@ -60,7 +60,7 @@ pub(super) fn splice(
     }];
     let mut known = HashSet::new();
     let (mut sources, mut found) = (Vec::new(), macros::Found::default());
-    let mut unseen = Unseen::default();
+    let mut unseen = GeneratedItems::default();
     let mut root_place = None;
     while let Some(module) = modules.pop() {
         // Several modules may be one file; its functions then have the first one's path.
@@ -103,7 +103,7 @@ pub(super) fn splice(
             allocators.add(allocator::wrap(&parsed, &[], &mut source.edits));
         }
         let number = sources.len();
-        let mut walk = Walk::new(
+        let mut walk = ItemWalk::new(
             selection,
             &mut source,
             number,

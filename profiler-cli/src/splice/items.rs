@@ -14,16 +14,16 @@ use super::conditional::conditional_items;
 use super::context::Context;
 use super::files::Folder;
 use super::function::{Body, Found, Function};
+use super::generated::GeneratedItems;
 use super::insert;
 use super::macros;
 use super::result::{FunctionKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
 use super::source::Source;
 use super::text::{owned, plain};
-use super::unseen::Unseen;
 
 /// The way through one file.
-pub(super) struct Walk<'w> {
+pub(super) struct ItemWalk<'w> {
     selection: &'w Selection,
     source: &'w mut Source,
     number: usize,
@@ -31,11 +31,11 @@ pub(super) struct Walk<'w> {
     context: Context,
     result: &'w mut SplicedCrate,
     macros: &'w mut macros::Found,
-    unseen: &'w mut Unseen,
+    unseen: &'w mut GeneratedItems,
     modules: Vec<(PathBuf, Folder, Context)>,
 }
 
-impl<'w> Walk<'w> {
+impl<'w> ItemWalk<'w> {
     pub fn new(
         selection: &'w Selection,
         source: &'w mut Source,
@@ -43,7 +43,7 @@ impl<'w> Walk<'w> {
         folder: Folder,
         context: Context,
         result: &'w mut SplicedCrate,
-        (macros, unseen): (&'w mut macros::Found, &'w mut Unseen),
+        (macros, unseen): (&'w mut macros::Found, &'w mut GeneratedItems),
     ) -> Self {
         let modules = Vec::new();
         Self { selection, source, number, folder, context, result, macros, unseen, modules }
@@ -163,7 +163,7 @@ impl<'w> Walk<'w> {
     }
 }
 
-impl<'ast> Visit<'ast> for Walk<'_> {
+impl<'ast> Visit<'ast> for ItemWalk<'_> {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         let is_inner = self.context.is_inner;
         self.function(&Function {

@@ -31,7 +31,7 @@ use syn::{Block, Signature};
 use super::edit::Edits;
 
 /// The part of the root's module that frames are made of. It uses `wanted` of that module.
-pub const TEMPLATE: &str = include_str!("lines/template.rs");
+pub const TEMPLATE: &str = include_str!("template.rs");
 
 /// Calls `LineSite::declare` when the program, or the library that the function is in, is loaded. It
 /// stands in the function and so is there under the same conditions; a static is compiled also where

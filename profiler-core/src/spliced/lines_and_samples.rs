@@ -16,7 +16,7 @@ use crate::{Output, Report, output};
 const MEMORY_PRECISION: usize = 1;
 
 /// Measurements under way.
-pub(super) struct Beside {
+pub(super) struct LinesAndSamples {
     lines: Option<Lines>,
     #[cfg(feature = "sampling")]
     samples: Option<Samples>,
@@ -35,7 +35,7 @@ struct Samples {
     output: Output,
 }
 
-impl Beside {
+impl LinesAndSamples {
     /// Begins what the settings ask for. `output` makes the output of what is called so.
     pub(super) fn start(settings: &RunSettings, output: impl Fn(&str) -> Output) -> Self {
         let lines = settings.lines.as_ref().map(|lines| Lines::start(lines, output("lines")));

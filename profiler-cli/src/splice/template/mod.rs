@@ -5,11 +5,11 @@ use super::rules::{CrateRules, RuleFile};
 /// All files of it.
 pub(super) const TEXTS: [&str; 6] = [HOOKS, TENSORS, TYPES, TYPE, BOUND, super::lines::TEMPLATE];
 
-const HOOKS: &str = include_str!("template/hooks.rs");
-const TENSORS: &str = include_str!("template/tensors.rs");
-const TYPES: &str = include_str!("template/types.rs");
-const TYPE: &str = include_str!("template/type.rs");
-const BOUND: &str = include_str!("template/bound.rs");
+const HOOKS: &str = include_str!("hooks.rs");
+const TENSORS: &str = include_str!("tensors.rs");
+const TYPES: &str = include_str!("types.rs");
+const TYPE: &str = include_str!("type.rs");
+const BOUND: &str = include_str!("bound.rs");
 
 /// The text for a crate with these rules, on one line; `has_lines` if lines of it are marked.
 pub(super) fn root_text(rules: &[(&RuleFile, &CrateRules)], has_lines: bool) -> String {
