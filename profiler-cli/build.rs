@@ -10,6 +10,8 @@ fn main() {
     for watched in [
         "profiler-events/src",
         "profiler-events/Cargo.toml",
+        "profiler-report/src",
+        "profiler-report/Cargo.toml",
         "profiler-core/src",
         "profiler-core/Cargo.toml",
         "profiler-runtime",

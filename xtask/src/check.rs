@@ -1,5 +1,6 @@
 //! `cargo xtask check`: formatting, lints and documentation.
 
+use crate::features;
 use crate::libtorch::Libtorch;
 use crate::platforms;
 use crate::steps::{Step, run_all};
@@ -19,8 +20,8 @@ pub fn run() -> Result<(), String> {
         .variables(&libtorch),
         Step::cargo(
             "lints of the core, all features",
-            "clippy --release -p profiler-core -p profiler-cuda -p profiler-macros --all-features --all-targets \
-             -- -D warnings",
+            "clippy --release -p profiler-core -p profiler-report -p profiler-cuda -p profiler-macros \
+             --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
             "lints of what compares with torch's profiler",
@@ -38,10 +39,11 @@ pub fn run() -> Result<(), String> {
             .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of the core, all features",
-            "doc --release -p profiler-core -p profiler-cuda --all-features --no-deps",
+            "doc --release -p profiler-core -p profiler-report -p profiler-cuda --all-features --no-deps",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];
+    steps.extend(features::steps(&libtorch)?);
     steps.extend(platforms::steps());
     run_all(&steps)
 }
