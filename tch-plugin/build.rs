@@ -4,7 +4,13 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    for file in ["build.rs", "src/ops/record.cpp", "src/ops/record.h", "oracle/kineto.cpp"] {
+    for file in [
+        "build.rs",
+        "src/ops/record.cpp",
+        "src/ops/record.h",
+        "oracle/floor.cpp",
+        "oracle/kineto.cpp",
+    ] {
         println!("cargo::rerun-if-changed={file}");
     }
     for variable in ["LIBTORCH_INCLUDE", "LIBTORCH_CXX11_ABI"] {
@@ -21,6 +27,7 @@ fn main() {
     compile("mlprof_tch_record", "src/ops/record.cpp", &root, &library);
     println!("cargo::rustc-cfg=records_ops");
     if env::var_os("CARGO_FEATURE_KINETO_ORACLE").is_some() {
+        compile("mlprof_tch_floor", "oracle/floor.cpp", &root, &library);
         compile("mlprof_tch_kineto", "oracle/kineto.cpp", &root, &library);
     }
 }

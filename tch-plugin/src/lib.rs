@@ -116,6 +116,9 @@ pub mod actions;
 mod device;
 #[cfg(all(feature = "kineto-oracle", records_ops))]
 #[doc(hidden)]
+pub mod floor;
+#[cfg(all(feature = "kineto-oracle", records_ops))]
+#[doc(hidden)]
 pub mod kineto;
 mod loader;
 mod module;

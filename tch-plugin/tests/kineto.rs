@@ -11,6 +11,8 @@ use profiler_core::hook::TensorShape;
 use profiler_core::tensor::TensorProfiler;
 use profiler_core::{Profiler, activate};
 use recorded::{Op, Recorded, collecting, record, turn};
+use tch::{Tensor, kind::FLOAT_CPU};
+use tch_plugin::floor::Floor;
 use tch_plugin::kineto::{Kineto, KinetoEvent};
 
 const STEPS: usize = 5;
@@ -255,4 +257,18 @@ fn kineto_keeps_its_place_and_ops_go_on() {
     let running = Kineto::default().start().expect("the place is free again");
     training.step();
     assert!(running.stop().expect("Kineto stops").events().len() > 100);
+}
+
+#[test]
+fn callbacks_that_do_nothing_leave_nothing_behind() {
+    let _turn = turn();
+    for (shapes, memory) in [(false, false), (true, false), (true, true)] {
+        let called = Floor { shapes, memory }.start().expect("libtorch takes callbacks");
+        assert!(!memory || Kineto::is_refused(), "the place is taken while memory is told");
+        drop(called);
+        let running = Kineto { shapes, memory, all_threads: false }.start().expect("it is free");
+        let _ = Tensor::ones([2, 2], FLOAT_CPU);
+        let events = running.stop().expect("Kineto stops").events();
+        assert!(events.iter().any(|event| event.name == "aten::ones"), "{events:?}");
+    }
 }

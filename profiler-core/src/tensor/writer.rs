@@ -173,8 +173,25 @@ pub(crate) fn memory(
     change: &MemoryChange,
     clock: &Clock,
 ) {
+    let event = MemoryEvent { time: Timestamp::from_ticks(clock.now()), change: *change };
+    let current = CURRENT.get();
+    // SAFETY: as in `start`.
+    if current.number == number
+        && unsafe { &mut *current.seat }.memory.push_to_current(event.to_words())
+    {
+        return;
+    }
+    memory_slow(number, recording, event);
+}
+
+#[cold]
+#[inline(never)]
+fn memory_slow(
+    number: u64,
+    recording: impl FnOnce() -> Option<Arc<Recording>>,
+    event: MemoryEvent,
+) {
     with_seat(number, recording, |seat, _| {
-        let event = MemoryEvent { time: Timestamp::from_ticks(clock.now()), change: *change };
         seat.memory.push(&seat.track.memory, &seat.recording.budget, event.to_words());
     });
 }

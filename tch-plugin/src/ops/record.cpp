@@ -122,20 +122,28 @@ void add_integers(const c10::IValue& value, Words& words) {
 void add_inputs(const at::RecordFunction& op, const char* name, Words& words) {
   // Asked only of ops that have whole numbers or switches at all.
   enum { UNKNOWN, NO, YES } counts_integers = UNKNOWN;
+  const auto add_if_counted = [&](const c10::IValue& input) {
+    if (counts_integers == UNKNOWN) {
+      counts_integers = is_convolution(name) ? YES : NO;
+    }
+    if (counts_integers == YES) {
+      add_integers(input, words);
+    } else {
+      words.push_back(NOT_A_TENSOR);
+    }
+  };
   for (const c10::IValue& input : op.inputs()) {
     if (input.isTensor()) {
       add_tensor(input, words);
+    } else if (input.isInt() || input.isBool()) {
+      add_if_counted(input);
+    } else if (!input.isList()) {
+      // Most of the rest. What a list is of takes calls to find out.
+      words.push_back(NOT_A_TENSOR);
     } else if (input.isTensorList()) {
       add_list(input, words);
-    } else if (input.isInt() || input.isIntList() || input.isBool() || input.isBoolList()) {
-      if (counts_integers == UNKNOWN) {
-        counts_integers = is_convolution(name) ? YES : NO;
-      }
-      if (counts_integers == YES) {
-        add_integers(input, words);
-      } else {
-        words.push_back(NOT_A_TENSOR);
-      }
+    } else if (input.isIntList() || input.isBoolList()) {
+      add_if_counted(input);
     } else {
       words.push_back(NOT_A_TENSOR);
     }

@@ -1,9 +1,9 @@
 //! What memory the step of an optimizer has to do with, as libtorch tells of it.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 
 use profiler_core::hook::{MemoryChange, MemoryDevice};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The memory behind a tensor, which several may share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +28,11 @@ thread_local! {
 #[derive(Default)]
 pub(super) struct Step {
     /// Variables and gradients.
-    pub(super) trained: HashSet<(u64, MemoryDevice)>,
+    pub(super) trained: FxHashSet<(u64, MemoryDevice)>,
     /// Allocated since the step began, and not freed yet.
     pub(super) allocated: Vec<Storage>,
     /// Read by an op and not freed yet, with its bytes.
-    pub(super) read: HashMap<(u64, MemoryDevice), u64>,
+    pub(super) read: FxHashMap<(u64, MemoryDevice), u64>,
 }
 
 /// A step begins on the calling thread.

@@ -4,31 +4,77 @@ use std::fmt;
 use std::time::Duration;
 
 use profiler_core::{Profiler, activate};
+use tch_plugin::floor::Floor;
 use tch_plugin::prelude::TrainResult;
 
 use crate::tiny::Tiny;
 use crate::{Ops, Options, median, profiler, start_kineto};
 
+/// Who is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Nobody,
+    /// Callbacks that do nothing: libtorch's own price, which the others' figures contain.
+    Floor,
+    Ours,
+    Kineto,
+}
+
+/// Of what.
+#[derive(Clone, Copy)]
+struct What {
+    name: &'static str,
+    shapes: bool,
+    memory: bool,
+}
+
+const WHAT: [What; 3] = [
+    What { name: "", shapes: false, memory: false },
+    What { name: ", shapes", shapes: true, memory: false },
+    What { name: ", shapes, memory", shapes: true, memory: true },
+];
+
 /// A way to record.
 #[derive(Clone, Copy)]
-enum Way {
-    Nothing,
-    Ours { shapes: bool, memory: bool },
-    Kineto { shapes: bool, memory: bool },
+struct Way {
+    who: Who,
+    what: What,
 }
 
 /// The first is what the others are compared with.
-const WAYS: [(&str, Way); 7] = [
-    ("nothing", Way::Nothing),
-    ("mlprof", Way::Ours { shapes: false, memory: false }),
-    ("mlprof, shapes", Way::Ours { shapes: true, memory: false }),
-    ("mlprof, shapes, memory", Way::Ours { shapes: true, memory: true }),
-    ("Kineto", Way::Kineto { shapes: false, memory: false }),
-    ("Kineto, shapes", Way::Kineto { shapes: true, memory: false }),
-    ("Kineto, shapes, memory", Way::Kineto { shapes: true, memory: true }),
-];
-/// From one of our ways to Kineto's.
-const TO_KINETO: usize = 3;
+const WAYS: [Way; 1 + 3 * WHAT.len()] = {
+    let mut ways = [Way { who: Who::Nobody, what: WHAT[0] }; 1 + 3 * WHAT.len()];
+    let mut index = 0;
+    while index < WHAT.len() {
+        ways[1 + index] = Way { who: Who::Floor, what: WHAT[index] };
+        ways[1 + WHAT.len() + index] = Way { who: Who::Ours, what: WHAT[index] };
+        ways[1 + 2 * WHAT.len() + index] = Way { who: Who::Kineto, what: WHAT[index] };
+        index += 1;
+    }
+    ways
+};
+
+impl Way {
+    fn name(self) -> String {
+        let who = match self.who {
+            Who::Nobody => "nothing",
+            Who::Floor => "empty callback",
+            Who::Ours => "mlprof",
+            Who::Kineto => "Kineto",
+        };
+        format!("{who}{}", self.what.name)
+    }
+
+    /// The place of Kineto's way to record the same.
+    const fn of_kineto(way: usize) -> usize {
+        1 + 2 * WHAT.len() + (way - 1) % WHAT.len()
+    }
+
+    /// Whether it is compared with Kineto's.
+    fn is_compared(self) -> bool {
+        matches!(self.who, Who::Floor | Who::Ours)
+    }
+}
 
 /// Medians over all rounds.
 pub struct Costs {
@@ -36,7 +82,7 @@ pub struct Costs {
     step_us: f64,
     /// Nanoseconds per op, in the order of [`WAYS`].
     per_op: Vec<f64>,
-    /// Our cost by Kineto's of the same round, in the order of [`WAYS`]; 0 for those not ours.
+    /// The cost by Kineto's of the same round, in the order of [`WAYS`]; 0 for its own.
     ratios: Vec<f64>,
 }
 
@@ -51,7 +97,7 @@ pub fn measure(options: &Options) -> TrainResult<Costs> {
         // Who comes first changes from round to round.
         for place in 0..WAYS.len() {
             let way = (round + place) % WAYS.len();
-            taken[way] = turn(WAYS[way].1, &mut net, options)?.as_secs_f64() * 1e9;
+            taken[way] = turn(WAYS[way], &mut net, options)?.as_secs_f64() * 1e9;
         }
         rounds.push(taken);
         eprint!("\rround {}/{}", round + 1, options.rounds);
@@ -61,11 +107,12 @@ pub fn measure(options: &Options) -> TrainResult<Costs> {
         median(&mut rounds.iter().map(figure).collect::<Vec<_>>())
     };
     let per_op = (0..WAYS.len()).map(|way| over_rounds(&|taken| (taken[way] - taken[0]) / ops));
-    let ratios = (0..WAYS.len()).map(|way| match WAYS[way].1 {
-        Way::Ours { .. } => {
-            over_rounds(&|taken| (taken[way] - taken[0]) / (taken[way + TO_KINETO] - taken[0]))
+    let ratios = (0..WAYS.len()).map(|way| {
+        if !WAYS[way].is_compared() {
+            return 0.0;
         }
-        _ => 0.0,
+        let kineto = Way::of_kineto(way);
+        over_rounds(&|taken| (taken[way] - taken[0]) / (taken[kineto] - taken[0]))
     });
     Ok(Costs {
         ops_per_step,
@@ -82,9 +129,15 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
         net.steps(options.steps)?;
         TrainResult::Ok(options.clock.now() - start)
     };
-    match way {
-        Way::Nothing => timed(net),
-        Way::Ours { shapes, memory } => {
+    let What { shapes, memory, .. } = way.what;
+    match way.who {
+        Who::Nobody => timed(net),
+        Who::Floor => {
+            let _called = Floor { shapes, memory }.start().ok_or("libtorch refuses a callback")?;
+            net.steps(1)?;
+            timed(net)
+        }
+        Who::Ours => {
             let profiler = profiler(shapes, memory, &Ops::default());
             let _active = activate(profiler.clone());
             // The thread takes its place in the recording, as it does in a first step.
@@ -93,7 +146,7 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
             profiler.teardown(None);
             taken
         }
-        Way::Kineto { shapes, memory } => {
+        Who::Kineto => {
             let running = start_kineto(shapes, memory)?;
             net.steps(1)?;
             let taken = timed(net);
@@ -101,6 +154,20 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
             taken
         }
     }
+}
+
+/// Has one way record the steps of one turn, as often as there are rounds: for tools that count
+/// instructions.
+pub fn repeat(name: &str, options: &Options) -> TrainResult<()> {
+    let way = WAYS.iter().find(|way| way.name() == name).ok_or_else(|| {
+        let names: Vec<_> = WAYS.iter().map(|way| format!("{:?}", way.name())).collect();
+        format!("there is no {name:?}, but {}", names.join(", "))
+    })?;
+    let mut net = Tiny::warm()?;
+    for _ in 0..options.rounds {
+        turn(*way, &mut net, options)?;
+    }
+    Ok(())
 }
 
 fn ops_per_step(net: &mut Tiny) -> TrainResult<f64> {
@@ -118,7 +185,7 @@ impl Costs {
     /// For other programs.
     pub fn figures(&self) -> serde_json::Value {
         let ways = WAYS.iter().zip(&self.per_op).skip(1);
-        ways.map(|((name, _), cost)| ((*name).to_owned(), (*cost).into()))
+        ways.map(|(way, cost)| (way.name(), (*cost).into()))
             .collect::<serde_json::Map<_, _>>()
             .into()
     }
@@ -128,13 +195,13 @@ impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ops_per_step, step_us, .. } = self;
         writeln!(f, "a step of {ops_per_step:.1} ops takes {step_us:.1} µs unrecorded")?;
-        writeln!(f, "{:<24} {:>10} {:>12}", "recorded by", "ns per op", "of Kineto's")?;
-        for (way, (name, kind)) in WAYS.iter().enumerate().skip(1) {
-            write!(f, "{name:<24} {:>10.0}", self.per_op[way])?;
-            match kind {
-                Way::Ours { .. } => writeln!(f, " {:>12.2}", self.ratios[way])?,
-                _ => writeln!(f)?,
+        writeln!(f, "{:<30} {:>10} {:>12}", "recorded by", "ns per op", "of Kineto's")?;
+        for (index, way) in WAYS.iter().enumerate().skip(1) {
+            write!(f, "{:<30} {:>10.0}", way.name(), self.per_op[index])?;
+            if way.is_compared() {
+                write!(f, " {:>12.2}", self.ratios[index])?;
             }
+            writeln!(f)?;
         }
         Ok(())
     }

@@ -4,7 +4,8 @@
 //!
 //! 1. **Cost per op**: on a network so small that there are many ops and little work in them. Ways
 //!    to record take turns; each turn's cost is what it took longer than the turn of the same round
-//!    without any. Kineto does much of its work after the end, which is not in it.
+//!    without any. Kineto does much of its work after the end, which is not in it. Callbacks that do
+//!    nothing show what libtorch itself takes, which is part of all other figures.
 //! 2. **From the end to the written trace**: of as many events.
 //! 3. **Agreement**: the time that both say of each op of the digits network, in the same steps.
 
@@ -38,6 +39,9 @@ struct Options {
     /// "cpu" is the processor time of all threads, for busy machines.
     #[arg(long, value_enum, default_value_t)]
     clock: Clock,
+    /// Only record, and in this way alone ("mlprof, shapes"), for tools that count instructions.
+    #[arg(long, value_name = "WAY")]
+    only: Option<String>,
     /// Write the figures as JSON, too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -89,6 +93,9 @@ fn main() -> TrainResult<()> {
     let options = Options::parse();
     // As the example itself does it.
     tch::set_num_threads(1);
+    if let Some(way) = &options.only {
+        return costs::repeat(way, &options);
+    }
     let costs = costs::measure(&options)?;
     print!("{costs}");
     let traces = traces::measure(&options)?;

@@ -3,6 +3,10 @@
 //! A list of shapes is stored once, however many ops have it: an event carries a 4-byte
 //! [`ShapeList`].
 
+mod cache;
+
+pub use cache::ShapeCache;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
@@ -268,94 +272,33 @@ fn decode(rest: &mut &[i64]) -> Option<TensorShape> {
 }
 
 fn intern(words: &[i64]) -> ShapeList {
-    apart_from_forks(|| intern_now(words))
+    stored(words).map_or(ShapeList::NONE, |(_, number)| ShapeList(number))
 }
 
-fn intern_now(words: &[i64]) -> ShapeList {
-    let known = LISTS.read().unwrap_or_else(PoisonError::into_inner).numbers.get(words).copied();
-    if let Some(number) = known {
-        return ShapeList(number);
+/// The list of these words as it is stored, and its number; `None` if there are too many.
+fn stored(words: &[i64]) -> Option<(&'static [i64], u32)> {
+    apart_from_forks(|| stored_now(words))
+}
+
+fn stored_now(words: &[i64]) -> Option<(&'static [i64], u32)> {
+    let find =
+        |lists: &Lists| lists.numbers.get_key_value(words).map(|(words, number)| (*words, *number));
+    let known = find(&LISTS.read().unwrap_or_else(PoisonError::into_inner));
+    if known.is_some() {
+        return known;
     }
     let mut lists = LISTS.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(number) = lists.numbers.get(words) {
-        return ShapeList(*number);
+    if let Some(known) = find(&lists) {
+        return Some(known);
     }
     if lists.entries.len() >= MOST_LISTS {
-        return ShapeList::NONE;
+        return None;
     }
     let words: &'static [i64] = Box::leak(words.into());
     lists.entries.push(words);
     let number = lists.entries.len() as u32; // below MOST_LISTS
     lists.numbers.insert(words, number);
-    ShapeList(number)
-}
-
-/// A thread's own short cut to the lists that it used last.
-#[derive(Debug)]
-pub struct ShapeCache {
-    /// A list and its number at the place that its hash says; the latest one wins.
-    slots: Box<[(&'static [i64], u32); SLOTS]>,
-}
-
-const SLOTS: usize = 256;
-
-impl Default for ShapeCache {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl ShapeCache {
-    /// With nothing in it.
-    pub fn new() -> Self {
-        Self { slots: Box::new([(&[][..], 0); SLOTS]) }
-    }
-
-    /// The list of these words, if it is one of the latest.
-    #[inline(always)]
-    pub fn known(&self, words: &[i64]) -> Option<ShapeList> {
-        let (known, number) = self.slots[place(words)];
-        // An empty slot has no words, and the number 0 that stands for no list.
-        (number != 0 && is_same(known, words)).then_some(ShapeList(number))
-    }
-
-    /// The list of these words.
-    pub fn intern(&mut self, words: &[i64]) -> ShapeList {
-        self.known(words).unwrap_or_else(|| Self::look_up(&mut self.slots[place(words)], words))
-    }
-
-    fn look_up(slot: &mut (&'static [i64], u32), words: &[i64]) -> ShapeList {
-        let list = intern(words);
-        let index = (list.0 as usize).checked_sub(1);
-        apart_from_forks(|| {
-            let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(words) = index.and_then(|index| lists.entries.get(index)) {
-                *slot = (words, list.0);
-            }
-        });
-        list
-    }
-}
-
-/// Whether two lists are the same. Without a way out in the middle, so that it becomes a few vector
-/// instructions in line; a comparison of slices is a call.
-#[inline(always)]
-fn is_same(one: &[i64], other: &[i64]) -> bool {
-    one.len() == other.len()
-        && one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
-}
-
-/// The slot of a list: a sum of products, none of which has to wait for another; good enough for a
-/// table of 256.
-#[inline(always)]
-fn place(words: &[i64]) -> usize {
-    let mut factor = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut hash = 0_u64;
-    for word in words {
-        hash = hash.wrapping_add(word.cast_unsigned().wrapping_mul(factor));
-        factor = factor.wrapping_add(0x3C6E_F372_FE94_F82A);
-    }
-    (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 56
+    Some((words, number))
 }
 
 #[cfg(all(test, not(loom)))]
