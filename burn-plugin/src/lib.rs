@@ -123,6 +123,7 @@ mod stop;
 mod strategy;
 mod test_model;
 mod training;
+mod tuples;
 
 pub use backward::ProfiledBackward;
 pub use batcher::ProfiledBatcher;
@@ -156,6 +157,11 @@ pub mod prelude {
     #[cfg(feature = "cuda")]
     pub use profiler_cuda::DeviceProfilerExt;
 }
+
+/// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
+/// settings, reports as values.
+pub use profiler_core;
+pub use profiler_core::{profile, profile_dynamic};
 
 /// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
 #[cfg(feature = "cuda")]

@@ -59,35 +59,14 @@ use profiler_core::{
 use crate::actions;
 use crate::ops;
 use crate::session::{OpenAction, Pause, begin_session};
+use crate::strategy::ProfileStrategy;
 
-/// Adds [`profiler`](Self::profiler) to burn's [`RLStrategies`].
-pub trait ProfileRLStrategy: Sized {
-    /// Profiles the training that gets this strategy: with `"simple"`, `"advanced"`, a profiler of
-    /// your own, or not at all (`"none"`, `None`). See [the module](self).
-    ///
-    /// The loop is burn's, step by step the same, with every part measured.
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
-    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler>;
+/// What adds `.profiler(…)` to burn's [`RLStrategies`], as to the strategies of a supervised training.
+///
+/// The loop is burn's, step by step the same, with every part measured. See [the module](self).
+pub use crate::strategy::ProfileStrategy as ProfileRLStrategy;
 
-    /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`.
-    ///
-    /// # Panics
-    ///
-    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is trained.
-    #[must_use]
-    #[track_caller]
-    fn profiled(self, profiler: impl IntoProfiler) -> Self {
-        match self.profiler(profiler) {
-            Ok(strategy) => strategy,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
-impl<RLC> ProfileRLStrategy for RLStrategies<RLC>
+impl<RLC> ProfileStrategy for RLStrategies<RLC>
 where
     RLC: RLComponentsTypes + 'static,
     RLC::PolicyObs: SliceAccess,

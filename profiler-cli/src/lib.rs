@@ -10,7 +10,7 @@ mod fingerprint;
 pub mod report;
 pub mod run;
 pub mod runtime;
+mod say;
 pub mod splice;
 mod trace;
-mod voice;
 pub mod wrapper;

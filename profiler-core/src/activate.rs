@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Activated, Profiler, active, allocation, spliced};
+use crate::{Activated, Profiler, active, allocation};
 
 /// Makes `profiler` the active one until the guard is dropped; then the one that was active before
 /// is active again. Trainers do this for the length of a stage.
@@ -12,7 +12,6 @@ use crate::{Activated, Profiler, active, allocation, spliced};
 /// threads do that are [bound](crate::Binding) to it; what others do is counted, and said in the reports
 /// of all.
 pub fn activate(profiler: Arc<dyn Profiler>) -> Activated {
-    spliced::keep_registration();
     allocation::listen();
     active::activate(profiler)
 }

@@ -30,6 +30,7 @@
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
 //! | run several trainings at once, each with its profiler | [`Binding`], [`bound`] |
 //! | let a user choose by name | [`IntoProfiler`] |
+//! | measure with several profilers at once | [`Several`], `"simple+tensor"` |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
@@ -47,18 +48,19 @@ pub mod advanced;
 pub mod allocation;
 #[doc(hidden)]
 pub mod driver_library;
+mod environment;
 pub mod future;
 pub mod hook;
 pub mod interrupt;
 mod layer_wrappers;
 pub mod lines;
 pub mod nvtx;
-pub mod output;
+mod output_settings;
 mod pass_through;
 pub mod prelude;
 mod profiler;
+mod profiler_names;
 mod recorder;
-pub mod report;
 #[cfg(feature = "sampling")]
 pub mod sampler;
 mod select;
@@ -78,15 +80,19 @@ pub use active::let_go;
 pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
 pub use interrupt::Interrupt;
-pub use output::Output;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
+#[doc(hidden)]
+pub use profiler_events::before_main;
 pub use profiler_events::{
     Action, ActionKind, Callsite, Interest, RunContext, Stage, Unbound, action, names, startup,
 };
-pub use report::Report;
+#[doc(inline)]
+pub use profiler_report as report;
+pub use profiler_report::{Output, Report, output};
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
+pub use several::Several;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use tensor::TensorProfiler;
 

@@ -21,6 +21,9 @@
 //! assert!(profiler.summary().contains("(forward)"));
 //! ```
 //!
+//! A program that depends on a plugin alone finds both there: the attribute in the plugin's prelude, the
+//! macro as `candle_plugin::profile!`, and all the rest in `candle_plugin::profiler_core`.
+//!
 //! In a module that has `use super::*;`, import the attribute by name,
 //! `use profiler_core::prelude::profile;`. Either can also be written with its path:
 //! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`. With both this `*` and
@@ -58,7 +61,7 @@ pub use profile_scope;
 pub use crate::nvtx::EmitNvtx;
 pub use crate::tensor::Schedule;
 pub use crate::{
-    AdvancedProfiler, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt,
+    AdvancedProfiler, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt, Several,
     SimpleProfiler, TensorProfiler, UnknownProfiler, activate,
 };
 /// ```

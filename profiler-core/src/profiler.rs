@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::output::Output;
+use crate::output::{Output, RenderedReport};
 use crate::report::Report;
 use profiler_events::{
     Action, CounterSample, DeviceEvent, DriverCall, Interest, MemoryChange, MemoryLabel, OpStart,
@@ -120,6 +120,11 @@ pub trait Profiler: Send + Sync {
     /// [say](Unbound::note). Ignored by default.
     fn unbound(&self, _work: &Arc<Unbound>) {}
 
+    /// The profilers that it consists of: those of [`Several`](crate::Several). None by default.
+    fn parts(&self) -> &[Arc<dyn Profiler>] {
+        &[]
+    }
+
     /// Whether it tells the profiler at this address of all that it is told of.
     #[doc(hidden)]
     fn hands_on_to(&self, _profiler: *const ()) -> bool {
@@ -168,14 +173,22 @@ pub trait Profiler: Send + Sync {
         None
     }
 
-    /// Delivers [`summary`](Self::summary) to the file of the [`output`](Self::output), or to the
-    /// console on rank 0, with [`report`](Self::report) as JSON if the output says so, and ends the stage by [`teardown`](Self::teardown).
+    /// The report of the running stage in all its forms, which say the same: made of one measurement,
+    /// after what is under way has ended. By default [`summary`](Self::summary) and
+    /// [`report`](Self::report), for a profiler that has one of them, or that nothing is told of
+    /// meanwhile; ours, and whoever has both, make them of one.
+    fn render(&self) -> RenderedReport {
+        RenderedReport::new(self.summary(), self.report())
+    }
+
+    /// Delivers what [`render`](Self::render) gives to the file of the [`output`](Self::output), or to
+    /// the console on rank 0, as JSON, too, if the output says so, and ends the stage by
+    /// [`teardown`](Self::teardown).
     ///
     /// Never fails: where a file cannot be written it says so once on standard error, and the
     /// report goes to the console.
     fn describe(&self) {
-        crate::output::deliver(self.output(), &self.summary());
-        crate::output::deliver_json(self.output(), || self.report());
+        self.render().deliver(self.output());
         self.teardown(None);
     }
 }

@@ -2,27 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::nvtx::NvtxProfiler;
+use crate::environment;
+use crate::profiler_names::by_name;
+pub use crate::profiler_names::{PROFILER_NAMES, UnknownProfiler};
+use crate::several::Several;
 use crate::spliced::with_run;
-use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler, TensorProfiler};
-
-/// The names that a profiler can be selected by, in any mixture of upper and lower case. `"pytorch"`
-/// is Lightning's name for what is `"tensor"` here.
-pub const PROFILER_NAMES: [&str; 6] = ["simple", "advanced", "tensor", "pytorch", "nvtx", "none"];
-
-/// No profiler has this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no profiler named {name:?}: use one of {choices}, None, or a profiler of your own",
-    choices = PROFILER_NAMES.map(|name| format!("{name:?}")).join(", ")
-)]
-pub struct UnknownProfiler {
-    /// The name that was asked for.
-    pub name: String,
-}
+use crate::{PassThroughProfiler, Profiler};
 
 /// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler (owned
-/// or in an `Arc`), or an `Option` of any of these, of which `None` measures nothing.
+/// or in an `Arc`), an `Option` of any of these, of which `None` measures nothing, or several of them:
+/// names joined by `+`, an array, a `Vec`, or a tuple. [`Several`] says how they go together.
+///
+/// What is chosen is also where the environment is asked: with `MLPROF_PROFILER=simple`, or any other name
+/// or names, that measures in place of whatever is passed, `None` included; `MLPROF_PROFILER=none` turns
+/// measuring off. `MLPROF_DIRPATH`, `MLPROF_FILENAME` and `MLPROF_SCHEDULE`
+/// (`wait=1,warmup=1,active=3,repeat=2,skip_first=10`) take the place of what any profiler was told by
+/// the methods of these names. A line on standard error says so, once in a process. What cannot be read is
+/// said, too, and the program's own choice then holds. A profiler that the program
+/// [activates](crate::activate) itself is left alone.
 ///
 /// In a process of [`mlprof run`](crate::spliced) the profiler of that run measures, too.
 ///
@@ -33,6 +30,9 @@ pub struct UnknownProfiler {
 /// SimpleProfiler::new().dirpath("logs").filename("run").into_profiler()?;
 /// let of_command_line: Option<String> = std::env::args().nth(1);
 /// of_command_line.into_profiler()?;
+/// "simple+nvtx".into_profiler()?;
+/// ["simple", "tensor"].into_profiler()?;
+/// (SimpleProfiler::new().detailed(), Some("advanced")).into_profiler()?;
 /// let error = "smiple".into_profiler().err().expect("a typo");
 /// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "nvtx", "none""#));
 /// # Ok::<(), profiler_core::UnknownProfiler>(())
@@ -42,8 +42,8 @@ pub struct UnknownProfiler {
 /// `"none"` says the same.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a profiler nor the name of one",
-    note = "pass a name (`&str`, `String`), a profiler (`P`, `Arc<P>`, `Arc<dyn Profiler>`), or an \
-            `Option` of one of these"
+    note = "pass a name (`&str`, `String`), a profiler (`P`, `Arc<P>`, `Arc<dyn Profiler>`), an \
+            `Option` of one of these, or several: an array, a `Vec` or a tuple"
 )]
 pub trait IntoProfiler {
     /// The profiler.
@@ -54,34 +54,33 @@ pub trait IntoProfiler {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler>;
 }
 
+/// What measures where the program has chosen `own`: what the environment says in its place, and what
+/// `mlprof run` has given this process, besides.
+fn measured(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+    with_run(environment::over(own))
+}
+
 impl<P: Profiler + 'static> IntoProfiler for P {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(with_run(Arc::new(self)))
+        Ok(measured(Arc::new(self)))
     }
 }
 
 impl<P: Profiler + 'static> IntoProfiler for Arc<P> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(with_run(self))
+        Ok(measured(self))
     }
 }
 
 impl IntoProfiler for Arc<dyn Profiler> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(with_run(self))
+        Ok(measured(self))
     }
 }
 
 impl IntoProfiler for &str {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        match self.trim().to_ascii_lowercase().as_str() {
-            "simple" => SimpleProfiler::new().into_profiler(),
-            "advanced" => AdvancedProfiler::new().into_profiler(),
-            "tensor" | "pytorch" => TensorProfiler::new().into_profiler(),
-            "nvtx" => NvtxProfiler::new().into_profiler(),
-            "none" => PassThroughProfiler::new().into_profiler(),
-            _ => Err(UnknownProfiler { name: self.to_owned() }),
-        }
+        by_name(self).map(measured)
     }
 }
 
@@ -107,21 +106,43 @@ impl<P: IntoProfiler> IntoProfiler for Option<P> {
     }
 }
 
+/// All of them; an empty one measures nothing.
+impl<P: IntoProfiler> IntoProfiler for Vec<P> {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+        let parts: Result<Vec<_>, _> = self.into_iter().map(P::into_profiler).collect();
+        Several::of(parts?).into_profiler()
+    }
+}
+
+/// All of them; an empty one measures nothing.
+impl<P: IntoProfiler, const N: usize> IntoProfiler for [P; N] {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+        Vec::from(self).into_profiler()
+    }
+}
+
+/// Profilers of several types.
+macro_rules! several_types {
+    ($($type:ident $part:ident),+) => {
+        /// All of them.
+        impl<$($type: IntoProfiler),+> IntoProfiler for ($($type,)+) {
+            fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+                let ($($part,)+) = self;
+                vec![$($part.into_profiler()?),+].into_profiler()
+            }
+        }
+    };
+}
+
+several_types!(A first, B second);
+several_types!(A first, B second, C third);
+several_types!(A first, B second, C third, D fourth);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::nvtx::EmitNvtx;
-    use crate::{Interest, ProfilerExt};
-
-    #[test]
-    fn every_listed_name_selects_in_any_case() {
-        for name in PROFILER_NAMES {
-            assert!(name.into_profiler().is_ok(), "{name}");
-            assert!(name.to_uppercase().into_profiler().is_ok(), "{name}");
-        }
-        let own: Arc<dyn Profiler> = Arc::new(PassThroughProfiler);
-        assert!(own.into_profiler().is_ok());
-    }
+    use crate::{AdvancedProfiler, Interest, ProfilerExt, SimpleProfiler};
 
     /// What was chosen, told by what it is interested in, or what keeps it from being a profiler.
     fn chosen(profiler: impl IntoProfiler) -> Result<Interest, UnknownProfiler> {
@@ -160,12 +181,20 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_lists_the_choices() {
-        let error = "smiple".into_profiler().err().expect("no such profiler");
-        assert_eq!(
-            error.to_string(),
-            "there is no profiler named \"smiple\": use one of \"simple\", \"advanced\", \
-             \"tensor\", \"pytorch\", \"nvtx\", \"none\", None, or a profiler of your own"
-        );
+    fn several_of_whatever_selects_select() {
+        let both = Ok(Interest::ACTIONS | Interest::FUNCTIONS);
+        assert_eq!(chosen(["simple", "advanced"]), both);
+        assert_eq!(chosen(vec!["simple", "advanced"]), both);
+        assert_eq!(chosen([Some("simple"), None]), Ok(Interest::ACTIONS));
+        assert_eq!(chosen((SimpleProfiler::new(), "none")), Ok(Interest::ACTIONS));
+        assert_eq!(chosen(Some((SimpleProfiler::new(), "advanced", None::<&str>))), both);
+        let shared = || -> Arc<dyn Profiler> { Arc::new(SimpleProfiler::new()) };
+        let own: Arc<dyn Profiler> = Arc::new(AdvancedProfiler::new());
+        assert_eq!(chosen((shared(), own, "none", [shared()])), both);
+        assert_eq!(chosen([""; 0]), Ok(Interest::NONE));
+        assert_eq!(chosen(["simple", "smiple"]), Err(UnknownProfiler { name: "smiple".into() }));
+        let one = shared();
+        let same = [one.clone()].into_profiler().expect("a profiler");
+        assert!(Arc::ptr_eq(&one, &same), "one is itself");
     }
 }

@@ -38,6 +38,7 @@ use crate::{Activated, IntoProfiler, Profiler, RunContext, Stage, UnknownProfile
 /// ```
 #[must_use = "the stage ends, and its report comes, when this is dropped"]
 pub struct Session {
+    profiler: Arc<dyn Profiler>,
     activated: Option<Activated>,
     report: Arc<PendingReport>,
     on_signal: OnSignal,
@@ -103,8 +104,14 @@ impl Session {
         } else {
             OnSignal::Nothing
         };
-        let activated = Some(activate(profiler));
-        Self { activated, report, on_signal, running }
+        let activated = Some(activate(profiler.clone()));
+        Self { profiler, activated, report, on_signal, running }
+    }
+
+    /// Who measures: the profiler that was chosen, or what the environment or `mlprof run` have put in
+    /// its place or beside it; see [`IntoProfiler`].
+    pub fn profiler(&self) -> &Arc<dyn Profiler> {
+        &self.profiler
     }
 
     /// What Ctrl-C and other requests to end do during this stage, also without a profiler.

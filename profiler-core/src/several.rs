@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::output::RenderedReport;
+use crate::report::internals::tell_apart;
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
@@ -11,28 +13,53 @@ use profiler_events::{
     RegionSink,
 };
 
-/// Hands everything on to several profilers, to each what it is interested in. The first one is who
-/// answers where only one can.
+/// Hands everything on to several profilers, to each what it is interested in. Each one's report comes
+/// once, and what is asked of all is answered by the first that can: [`report`](Profiler::report) and
+/// [`output`](Profiler::output) are its own, those of the others are had through
+/// [`parts`](Profiler::parts).
+///
+/// Whatever takes a profiler takes several: `"simple+nvtx"`, `["simple", "tensor"]`, a tuple of profilers
+/// of several types. By hand:
+///
+/// ```
+/// use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt, Several, SimpleProfiler};
+/// use std::sync::Arc;
+///
+/// let simple = Arc::new(SimpleProfiler::new());
+/// let both = Several::new([simple.clone(), Arc::new(AdvancedProfiler::new()) as Arc<dyn Profiler>]);
+/// drop(both.profile("load_data"));
+/// assert!(simple.summary().contains("load_data"));
+/// assert!(both.parts()[1].summary().contains("Profile stats for: load_data"));
+/// ```
+///
+/// *Files*: profilers that were given the same [`filename`](crate::Output::filename) and directory each
+/// have their word in the names of all their files, which would be the same otherwise:
+/// `fit-run-simple.txt`, `fit-run-advanced.txt`. Those of one kind are told apart by a number, too:
+/// `fit-run-simple-2.txt`.
 ///
 /// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (some 20 ns).
-pub(crate) struct Several {
+pub struct Several {
     parts: Vec<Arc<dyn Profiler>>,
     /// Whether the last part is told of everything, whoever else is active.
     last_is_beside: bool,
 }
 
 impl Several {
+    /// All of `parts`. What comes first hears first of starts and last of stops. Parts that are several
+    /// themselves are taken apart, and one that is there twice is told once.
+    pub fn new(parts: impl IntoIterator<Item = Arc<dyn Profiler>>) -> Self {
+        let mut all = Vec::new();
+        parts.into_iter().for_each(|part| add(part, &mut all));
+        tell_apart(all.iter().filter_map(|part| part.output()));
+        Self { parts: all, last_is_beside: false }
+    }
+
     /// `None` for no profiler, and the profiler itself if there is only one.
     pub(crate) fn of(mut parts: Vec<Arc<dyn Profiler>>) -> Option<Arc<dyn Profiler>> {
         match parts.len() {
             0 | 1 => parts.pop(),
-            _ => Some(Arc::new(Self { parts, last_is_beside: false })),
+            _ => Some(Arc::new(Self::new(parts))),
         }
-    }
-
-    /// What comes first hears first of starts and last of stops.
-    pub(crate) fn both(first: Arc<dyn Profiler>, second: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-        Arc::new(Self { parts: vec![first, second], last_is_beside: false })
     }
 
     /// A profiler, and one that is told of everything, whoever else is active.
@@ -40,11 +67,25 @@ impl Several {
         Arc::new(Self { parts: vec![own, beside], last_is_beside: true })
     }
 
+    /// Without the one that is told of everything.
+    fn own_parts(&self) -> &[Arc<dyn Profiler>] {
+        &self.parts[..self.parts.len() - usize::from(self.last_is_beside)]
+    }
+
     fn interested(
         &self,
         interest: Interest,
     ) -> impl DoubleEndedIterator<Item = &Arc<dyn Profiler>> {
         self.parts.iter().filter(move |part| part.interest().contains(interest))
+    }
+}
+
+/// Adds a profiler, or those that it consists of.
+fn add(part: Arc<dyn Profiler>, all: &mut Vec<Arc<dyn Profiler>>) {
+    if !part.parts().is_empty() {
+        part.parts().iter().for_each(|inner| add(inner.clone(), all));
+    } else if !all.iter().any(|known| Arc::ptr_eq(known, &part)) {
+        all.push(part);
     }
 }
 
@@ -147,8 +188,11 @@ impl Profiler for Several {
     }
 
     fn unbound(&self, work: &Arc<Unbound>) {
-        let all = self.parts.len() - usize::from(self.last_is_beside);
-        self.parts[..all].iter().for_each(|part| part.unbound(work));
+        self.own_parts().iter().for_each(|part| part.unbound(work));
+    }
+
+    fn parts(&self) -> &[Arc<dyn Profiler>] {
+        self.own_parts()
     }
 
     fn hands_on_to(&self, profiler: *const ()) -> bool {
@@ -191,6 +235,11 @@ impl Profiler for Several {
         self.parts.iter().find_map(|part| part.output())
     }
 
+    fn render(&self) -> RenderedReport {
+        RenderedReport::joined(self.parts.iter().map(|part| part.render()))
+    }
+
+    /// Each to an output of its own.
     fn describe(&self) {
         self.parts.iter().for_each(|part| part.describe());
     }
@@ -227,7 +276,8 @@ mod tests {
     #[test]
     fn samples_of_devices_go_to_those_who_want_them() {
         let tensor = Arc::new(crate::TensorProfiler::new().without_schedule());
-        let both = Several::both(Arc::new(SimpleProfiler::new()), tensor.clone());
+        let both =
+            Several::new([Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, tensor.clone()]);
         both.setup(Stage::Fit, &RunContext::default());
         both.device_counter(&CounterSample {
             time: profiler_events::Timestamp::now(),

@@ -2,6 +2,8 @@
 
 #![cfg(unix)]
 
+mod own_numbers;
+
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -11,6 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use profiler_core::Output;
 use profiler_core::output::write_file;
+
+use self::own_numbers::wrapped;
 
 /// What a process of its own does, named in the environment.
 const SCENE: &str = "MLPROF_TEST_SCENE";
@@ -25,14 +29,7 @@ fn folder() -> tempfile::TempDir {
 /// This program playing a scene; `around` is what is called with it as its arguments.
 fn player(scene: &str, folder: &Path, around: &[&str]) -> Command {
     let own = std::env::current_exe().expect("this program");
-    let mut command = match around.split_first() {
-        Some((program, arguments)) => {
-            let mut command = Command::new(program);
-            command.args(arguments).arg(own);
-            command
-        }
-        None => Command::new(own),
-    };
+    let mut command = wrapped(around, &own);
     command.args([PLAYER, "--exact", "--nocapture"]).env(SCENE, scene).env(FOLDER, folder);
     command
 }
@@ -91,16 +88,7 @@ fn names(folder: &Path) -> Vec<String> {
 #[cfg(target_os = "linux")]
 #[test]
 fn processes_of_one_number_keep_their_files() {
-    let around = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
-    let as_root = ["unshare", "--pid", "--fork", "--mount-proc"];
-    let works = |around: &[&str]| {
-        let tried = Command::new(around[0]).args(&around[1..]).arg("true").output();
-        tried.is_ok_and(|tried| tried.status.success())
-    };
-    let Some(around) = [&as_root[..], &around[..]].into_iter().find(|around| works(around)) else {
-        println!("left out: this system lets nobody make process numbers of their own (unshare)");
-        return;
-    };
+    let Some(around) = own_numbers::way() else { return };
     let folder = folder();
     for _round in 0..3 {
         let start = |who: &str| {

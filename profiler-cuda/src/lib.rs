@@ -9,13 +9,13 @@ mod counters;
 mod cupti;
 mod devices;
 mod driver;
-mod ending;
 mod events;
 mod library;
 mod occupancy;
+mod process_exit;
 mod properties;
 mod registration;
-mod wait;
+mod synchronize;
 
 use std::sync::atomic::Ordering;
 

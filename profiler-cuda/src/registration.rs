@@ -22,15 +22,6 @@ extern "C" fn register() {
     hook::register(Arc::new(cupti::Activity::new())).forever();
 }
 
-// SAFETY: all three sections are lists of addresses of functions of the C calling convention, which are
-// called one after the other before `main`; this adds one. Linux's passes it arguments that it does not
-// take, as C allows and the platform's convention makes harmless. It allocates and takes a lock, for
-// which neither the standard library nor an allocator needs `main`.
-//
-// rustc names what is `#[used]` in the link of every program and library that this crate is part of, so
-// that its object file is linked even if nothing else of it is.
-#[used]
-#[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
-#[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
-#[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
-static AT_LOAD: extern "C" fn() = register;
+// SAFETY: it allocates and takes a lock, for which neither the standard library nor an allocator needs
+// `main`.
+profiler_events::before_main!(unsafe register);

@@ -43,9 +43,9 @@ pub fn describe_device(device: u32, description: DeviceDescription) {
     });
 }
 
-/// What a hook has said of a device.
-pub fn description(device: u32) -> Option<DeviceDescription> {
-    apart_from_forks(|| KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&device).cloned())
+/// What hooks have said of devices, by their numbers.
+pub fn descriptions() -> BTreeMap<u32, DeviceDescription> {
+    apart_from_forks(|| KNOWN.read().unwrap_or_else(PoisonError::into_inner).clone())
 }
 
 /// What tables call the devices, if all that are known are of one platform.

@@ -2,12 +2,15 @@
 //! event is, and what of time, threads and forks all of them need. It knows nobody who uses it.
 
 pub mod action;
+mod before_main;
 #[doc(hidden)]
 pub mod clock;
 mod context;
 mod counter;
 mod description;
 mod device;
+#[doc(hidden)]
+pub mod environment;
 #[cfg(unix)]
 #[doc(hidden)]
 pub mod errno;
@@ -29,6 +32,7 @@ mod run_context;
 mod schedule;
 mod shapes;
 mod stage;
+mod stages;
 pub mod startup;
 #[doc(hidden)]
 pub mod sync;
@@ -62,9 +66,11 @@ pub use unbound::Unbound;
 #[doc(hidden)]
 pub use context::{ContextTable, OpenActions};
 #[doc(hidden)]
-pub use description::{description, platform};
+pub use description::{descriptions, platform};
 #[doc(hidden)]
 pub use shapes::ShapeCache;
+#[doc(hidden)]
+pub use stages::{Ended, OfStage, Stages};
 #[doc(hidden)]
 pub use text::Text;
 #[doc(hidden)]

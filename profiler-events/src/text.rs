@@ -11,12 +11,6 @@ pub struct Text {
 }
 
 impl Text {
-    /// For tests.
-    pub fn leaked(text: &str) -> Self {
-        let text = text.to_owned().leak();
-        Self { start: text.as_ptr(), length: text.len() }
-    }
-
     /// # Safety
     ///
     /// `start` must point to `length` bytes that do not change while the answer is used.

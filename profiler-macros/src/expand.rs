@@ -11,6 +11,7 @@ use syn::{
 };
 
 use crate::options::Options;
+use crate::recorder_path::recorder_path;
 
 pub fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     try_expand(options, item.clone()).unwrap_or_else(|error| {
@@ -28,7 +29,7 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
             "`skip` is for methods inside an impl block that carries #[profile]",
         ));
     }
-    let core = options.core_path.unwrap_or_else(|| parse_quote!(::profiler_core));
+    let core = options.core_path.unwrap_or_else(recorder_path);
     match syn::parse2(item)? {
         Item::Function(mut function) => {
             let name = options.name.unwrap_or_else(|| plain_name(&function.sig));

@@ -8,6 +8,7 @@
 
 mod expand;
 mod options;
+mod recorder_path;
 
 use proc_macro::TokenStream;
 
@@ -31,8 +32,8 @@ use proc_macro::TokenStream;
 /// - `#[profile(name = "…")]`: on a function, its whole name; on an `impl` block, what stands in
 ///   place of the type.
 /// - `#[profile(skip)]`: leaves a method of an `impl` block out.
-/// - `#[profile(crate = path)]`: where to find `profiler_core` when the program does not depend on
-///   it by that name, such as `crate = my_framework::profiler_core`.
+/// - `#[profile(crate = path)]`: where to find `profiler_core` when the program depends neither on it nor
+///   on a plugin of mlprof, by whatever name, such as `crate = my_framework::profiler_core`.
 ///
 /// Put the attribute above others that rewrite the function, such as `#[async_trait]`.
 ///

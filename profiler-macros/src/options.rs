@@ -10,7 +10,7 @@ use syn::{Attribute, Error, LitStr, Meta, Path, Result, Token};
 #[derive(Default)]
 pub struct Options {
     pub name: Option<String>,
-    /// Where `profiler_core` is, if not at `::profiler_core`.
+    /// Where `profiler_core` is, if that is said.
     pub core_path: Option<Path>,
     /// Where `skip` is written.
     pub skip: Option<Span>,

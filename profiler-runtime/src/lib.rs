@@ -221,10 +221,6 @@ extern "C" fn at_load() {
     mlprof_register(sink());
 }
 
-// SAFETY: the section is a list of addresses of functions of the C calling convention, which are
-// called one after the other when the library is loaded; this adds one. The runtime passes it
-// arguments that it does not take, as C allows and the platform's convention makes harmless.
+// SAFETY: it only stores an address.
 #[cfg(target_os = "linux")]
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AT_LOAD: extern "C" fn() = at_load;
+profiler_core::before_main!(unsafe at_load);

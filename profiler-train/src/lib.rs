@@ -122,6 +122,8 @@ pub use loader::{DataLoader, EpochContext, MakeEpoch, loader_fn};
 pub use module::TrainModule;
 pub use optimizer::{LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
+/// The core of mlprof: sessions, profilers and their settings, reports as values.
+pub use profiler_core;
 pub use progress::ProgressBar;
 pub use state::TrainerState;
 pub use trainer::Trainer;

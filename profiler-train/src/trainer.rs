@@ -68,7 +68,9 @@ impl Trainer {
         }
     }
 
-    /// Measures every stage: `"simple"`, `"advanced"`, a profiler of your own, or `None`.
+    /// Measures every stage: `"simple"`, `"advanced"`, a profiler of your own, several, or `None`. What
+    /// the environment says (`MLPROF_PROFILER`, see [`IntoProfiler`]) takes its place, and measures also
+    /// where this is not called.
     ///
     /// # Errors
     ///
@@ -283,16 +285,18 @@ impl Trainer {
         }
         let session = Session::begin(self.profiler.clone(), stage, &run)
             .on_interrupt(self.settings.interrupt);
+        // The environment may have one where the program has none.
+        let profiler = session.profiler();
         let progress = (self.settings.shows_progress && run.rank == 0)
             .then(|| Listener::own(Box::new(ProgressBar::new())));
         let lent = self.callbacks.iter_mut().map(|callback| Listener::lent(&mut **callback));
         let mut running = Run {
-            profiler: self.profiler.clone(),
+            profiler: profiler.clone(),
             module,
             listeners: progress.into_iter().chain(lent).collect(),
             actions: RunActions::new(short_type_name::<M>()),
             state: TrainerState::new(
-                self.profiler.clone(),
+                profiler.clone(),
                 run,
                 self.settings.seed,
                 self.settings.max_epochs,

@@ -2,7 +2,7 @@
 
 use crate::libtorch::Libtorch;
 use crate::steps::{Step, run_all};
-use crate::{msrv, packages, platforms, public_api};
+use crate::{features, msrv, packages, platforms, public_api};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
 /// and is of use only where there is a GPU. Lints and documentation use the release profile: they then
@@ -19,8 +19,8 @@ pub fn run() -> Result<(), String> {
         .variables(&libtorch),
         Step::cargo(
             "lints of the core, all features",
-            "clippy --release -p profiler-core -p profiler-cuda -p profiler-macros --all-features --all-targets \
-             -- -D warnings",
+            "clippy --release -p profiler-core -p profiler-report -p profiler-cuda -p profiler-macros \
+             --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
             "lints of what compares with torch's profiler",
@@ -38,13 +38,14 @@ pub fn run() -> Result<(), String> {
             .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of the core, all features",
-            "doc --release -p profiler-core -p profiler-cuda --all-features --no-deps",
+            "doc --release -p profiler-core -p profiler-report -p profiler-cuda --all-features --no-deps",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];
     steps.push(packages::step());
     steps.push(public_api::step(false)?);
     steps.extend(msrv::step()?);
+    steps.extend(features::steps(&libtorch)?);
     steps.extend(platforms::steps());
     run_all(&steps)
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod features;
 mod gpu_check;
 mod libtorch;
 mod miri;

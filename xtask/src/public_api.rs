@@ -22,3 +22,18 @@ pub fn step(writes: bool) -> Result<Step, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
     Ok(step.argument(workspace().join(LISTS)).variables(&libtorch))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::published;
+
+    /// The command has a library for its own tests alone.
+    #[test]
+    fn each_published_library_has_a_list() {
+        for name in published().into_iter().filter(|name| name != "profiler-cli") {
+            let list = workspace().join(LISTS).join(format!("{name}.txt"));
+            assert!(list.is_file(), "{} is not there", list.display());
+        }
+    }
+}

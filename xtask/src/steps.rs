@@ -10,7 +10,7 @@ use crate::libtorch::Variables;
 
 /// One command and what it is for.
 pub struct Step {
-    title: &'static str,
+    title: String,
     /// Another program than cargo.
     program: Option<&'static str>,
     arguments: Vec<OsString>,
@@ -22,7 +22,8 @@ pub struct Step {
 
 impl Step {
     /// A cargo command; `arguments` are separated by spaces.
-    pub fn cargo(title: &'static str, arguments: &str) -> Self {
+    pub fn cargo(title: impl Into<String>, arguments: &str) -> Self {
+        let title = title.into();
         let arguments = arguments.split_whitespace().map(OsString::from).collect();
         let environment = Variables::new();
         let (program, preparation, conclusion) = (None, None, None);
@@ -31,7 +32,7 @@ impl Step {
     }
 
     /// A rustup command, for another toolchain than the one that runs this.
-    pub fn rustup(title: &'static str, arguments: &str) -> Self {
+    pub fn rustup(title: impl Into<String>, arguments: &str) -> Self {
         Self { program: Some("rustup"), ..Self::cargo(title, arguments) }
     }
 
@@ -68,6 +69,12 @@ impl Step {
     pub fn must_run_tests(mut self) -> Self {
         self.must_run_tests = true;
         self
+    }
+
+    /// What it is for.
+    #[cfg(test)]
+    pub fn title(&self) -> &str {
+        &self.title
     }
 
     fn shown(&self) -> String {
@@ -125,7 +132,7 @@ pub fn run_all(steps: &[Step]) -> Result<(), String> {
         println!("$ {}", step.shown());
         let start = Instant::now();
         let result = step.run();
-        times.push((step.title, start.elapsed()));
+        times.push((&step.title, start.elapsed()));
         println!("=== {} after {:.1} s", step.title, start.elapsed().as_secs_f64());
         if let Err(message) = result {
             return Err(format!("step {} of {} failed: {message}", index + 1, steps.len()));

@@ -9,6 +9,7 @@ use burn::train::{
 use super::ModelUnderTest;
 use crate::metric::ProfiledMetric;
 use crate::test_model::TestModel;
+use crate::tuples::for_each_tuple;
 
 /// A tuple of one to six metrics for an evaluation.
 pub trait TestMetricTuple<M: ModelUnderTest> {
@@ -60,9 +61,4 @@ macro_rules! tuples {
     };
 }
 
-tuples!(A);
-tuples!(A B);
-tuples!(A B C);
-tuples!(A B C D);
-tuples!(A B C D E);
-tuples!(A B C D E F);
+for_each_tuple!(tuples);

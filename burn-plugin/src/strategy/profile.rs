@@ -8,10 +8,12 @@ use profiler_core::{Interrupt, IntoProfiler, UnknownProfiler};
 use super::ProfiledStrategy;
 use crate::stop::StopSignal;
 
-/// Adds [`profiler`](Self::profiler) to burn's [`TrainingStrategy`].
+/// Adds [`profiler`](Self::profiler) to burn's strategies: to [`TrainingStrategy`], and with the feature
+/// `rl` to that of reinforcement learning.
 pub trait ProfileStrategy: Sized {
-    /// Profiles the training that gets this strategy: the same loop on the same devices, measured, or
-    /// your own as a whole with its loaders. Nothing is lost, and no type is another:
+    /// Profiles the training that gets this strategy, with `"simple"`, `"advanced"`, a profiler of your
+    /// own, or not at all (`"none"`, `None`): the same loop on the same devices, measured, or your own as
+    /// a whole with its loaders. Nothing is lost, and no type is another:
     ///
     /// ```no_run
     /// # use burn::train::{Learner, LearnerModel, SupervisedTraining, TrainLoader, ValidLoader};

@@ -4,6 +4,7 @@ use burn::train::metric::{Adaptor, Metric, Numeric};
 use burn::train::{InferenceStep, LearnerModel, TrainStep};
 
 use super::ProfiledTraining;
+use crate::tuples::for_each_tuple;
 
 /// A tuple of one to six numeric metrics for a training.
 pub trait MetricTuple<M: LearnerModel> {
@@ -53,9 +54,4 @@ macro_rules! tuples {
     };
 }
 
-tuples!(A);
-tuples!(A B);
-tuples!(A B C);
-tuples!(A B C D);
-tuples!(A B C D E);
-tuples!(A B C D E F);
+for_each_tuple!(tuples);

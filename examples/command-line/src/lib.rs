@@ -15,7 +15,7 @@ use profiler_core::{IntoProfiler, Report, TensorProfiler};
 /// Which profiler, and where its reports go. Flatten it into a program's own options.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ProfilerOptions {
-    /// "simple", "advanced", "tensor", "nvtx" or "none".
+    /// "simple", "advanced", "tensor", "nvtx", "none", or several joined by +.
     #[arg(long, default_value = "none", value_name = "NAME")]
     pub profiler: String,
     /// Simple: self time, first call, quantiles and a row per thread.
@@ -63,7 +63,14 @@ impl ProfilerOptions {
     ///
     /// An unknown profiler, with those that there are.
     pub fn make_profiler(&self) -> Result<Arc<dyn Profiler>, Box<dyn Error>> {
-        let profiler = match self.profiler.trim().to_ascii_lowercase().as_str() {
+        // Says what is wrong with a name, or with several.
+        self.profiler.as_str().into_profiler()?;
+        let parts = self.profiler.split('+').map(|name| self.make_one(name));
+        Ok(parts.collect::<Result<Vec<_>, _>>()?.into_profiler()?)
+    }
+
+    fn make_one(&self, name: &str) -> Result<Arc<dyn Profiler>, Box<dyn Error>> {
+        let profiler = match name.trim().to_ascii_lowercase().as_str() {
             "simple" => match (self.measure_io, self.measure_cpu) {
                 (false, false) => self.simple().into_profiler(),
                 (true, false) => self.simple().measure_io().into_profiler(),
@@ -189,6 +196,9 @@ mod tests {
         }
         let options = parse(&["--profiler", "tensor", "--schedule", "wait=0, active=2"]);
         assert!(options.expect("valid").make_profiler().is_ok());
+        let options = parse(&["--profiler", "simple + tensor", "--schedule", "active=2"]);
+        let several = options.expect("valid").make_profiler().expect("two profilers");
+        assert_eq!(several.parts().len(), 2);
         let error = parse(&["--schedule", "active=0"]).expect_err("nothing would be recorded");
         assert!(error.to_string().contains("active = 0"), "{error}");
         let options = parse(&["--profiler", "simpel"]).expect("any text");

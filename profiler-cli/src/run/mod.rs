@@ -1,7 +1,7 @@
 //! `mlprof run`: builds a program with hooks in it, runs it, and says where the results are.
 
 mod arguments;
-mod chained;
+mod chained_wrapper;
 mod child;
 mod explain;
 pub mod plan;
@@ -27,8 +27,8 @@ use record::CrateRecord;
 
 use crate::exit_code::exit_code;
 use crate::runtime;
+use crate::say::say;
 use crate::splice::SelectError;
-use crate::voice::say;
 
 /// Why a command was not run.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
         frame_pointers: arguments.frame_pointers,
         runtime,
         folder: folder.clone(),
-        chained_wrapper: chained::wrapper(),
+        chained_wrapper: chained_wrapper::wrapper(),
     };
     std::fs::create_dir_all(&processes).map_err(in_target)?;
     let results = results::Results::begin(&settings.directory).map_err(|error| Error::Folder {

@@ -10,7 +10,7 @@ use super::hook::{self, Hook};
 use super::lines::{LineFunction, splice_lines};
 use super::path::FunctionPath;
 use super::source::Source;
-use super::tail;
+use super::tail_calls;
 
 /// Puts the hooks into a function. Nothing is inserted if it cannot be. If it can, what there is to say
 /// of it nevertheless.
@@ -37,10 +37,10 @@ pub(super) fn insert(
         return Err(CLOSURE.to_owned());
     }
     source.edits.insert(start, format!("{before} "));
-    let last_calls = tail::tail_calls(function, path);
+    let last_calls = tail_calls::find(function, path);
     if !last_calls.is_empty() && !hooks.is_empty() {
         let guards: Vec<_> = (0..hooks.len()).map(hook::guard).collect();
-        tail::end_before(&last_calls, &guards, &mut source.edits);
+        tail_calls::end_before(&last_calls, &guards, &mut source.edits);
     }
     if let Some(signature) = function.signature.filter(|_| !of_lines.is_empty()) {
         let file = std::path::absolute(&source.path).unwrap_or_else(|_| source.path.clone());

@@ -10,16 +10,17 @@ pub mod edit;
 mod attributes;
 mod conditional;
 mod context;
-mod crawl;
 mod error;
 mod files;
 mod function;
+mod generated;
 mod hook;
 mod insert;
+mod items;
 pub mod lines;
 mod macros;
+mod modules;
 mod names;
-mod near;
 mod path;
 mod pattern;
 mod places;
@@ -29,15 +30,13 @@ mod root;
 mod rules;
 mod selection;
 mod source;
-mod tail;
+mod suggestions;
+mod tail_calls;
 mod template;
 mod text;
-mod unseen;
-mod walk;
 
-pub use crawl::AllocatorHooks;
 pub use error::{PatternError, SelectError};
-pub use near::near_misses;
+pub use modules::AllocatorHooks;
 pub use pattern::Pattern;
 pub use presets::{PRESETS, Preset};
 pub use result::{
@@ -45,6 +44,7 @@ pub use result::{
 };
 pub use rules::{CrateRules, FunctionRule, RuleFile, TensorRule};
 pub use selection::{Selection, SelectionBuilder};
+pub use suggestions::near_misses;
 
 use std::io;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub fn splice_crate(
     crate_name: &str,
     selection: &Selection,
 ) -> io::Result<SplicedCrate> {
-    crawl::splice(root, crate_name, selection, AllocatorHooks::None)
+    modules::splice(root, crate_name, selection, AllocatorHooks::None)
 }
 
 /// The same, with hooks in its allocator.
@@ -78,5 +78,5 @@ pub fn splice_crate_and_allocator(
     selection: &Selection,
     allocator: AllocatorHooks,
 ) -> io::Result<SplicedCrate> {
-    crawl::splice(root, crate_name, selection, allocator)
+    modules::splice(root, crate_name, selection, allocator)
 }

@@ -18,8 +18,8 @@ use overlay::Overlay;
 use crate::exit_code::exit_code;
 use crate::run::plan::{PLAN_VARIABLE, Plan};
 use crate::run::record::CrateRecord;
+use crate::say::say;
 use crate::splice::{self, AllocatorHooks, LeftOut, SplicedCrate};
-use crate::voice::say;
 
 /// Whether this process was started by cargo in place of rustc: `arguments` are those after its own
 /// name.

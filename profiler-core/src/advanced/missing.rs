@@ -3,7 +3,7 @@
 use crate::ActionKind;
 use crate::report::AdvancedReport;
 use crate::report::advanced::CallTreeNode;
-use crate::report::missing::{self, Missing};
+use crate::report::internals::{Missing, note_missing};
 
 /// Functions are what this profiler is chosen for; samples stand in for them.
 pub(super) fn of(report: &AdvancedReport) -> Vec<Missing> {
@@ -27,6 +27,6 @@ pub(super) fn of(report: &AdvancedReport) -> Vec<Missing> {
 /// Says in the report's notes what is missing. Samples have notes of their own.
 pub(super) fn note(report: &mut AdvancedReport) {
     if report.samples.is_none() {
-        missing::note(&of(report), &mut report.header.notes);
+        note_missing(&of(report), &mut report.header.notes);
     }
 }

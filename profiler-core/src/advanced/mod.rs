@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use self::tree::CallTree;
 use crate::hook::{self, RegionSink};
+use crate::output::RenderedReport;
 use crate::recorder::Recorder;
 pub use crate::report::LineCountRestriction;
 use crate::report::{AdvancedReport, Report, prof, pstats};
@@ -71,7 +72,7 @@ impl AdvancedProfiler {
     fn with_recorder(recorder: Recorder<CallTree>) -> Self {
         Self {
             recorder,
-            output: Output::new(),
+            output: Output::new().of_kind("advanced"),
             line_count_restriction: LineCountRestriction::default(),
             dump_stats: false,
             #[cfg(feature = "sampling")]
@@ -79,7 +80,7 @@ impl AdvancedProfiler {
         }
     }
 
-    crate::output::output_settings!(", and `.prof` files in any case");
+    crate::output_settings::output_settings!("advanced", ", and `.prof` files in any case");
 
     /// Shows only the first lines of every table.
     #[must_use]
@@ -167,19 +168,19 @@ impl Profiler for AdvancedProfiler {
         Some(&self.output)
     }
 
-    fn describe(&self) {
+    fn render(&self) -> RenderedReport {
         let report = self.snapshot();
-        crate::output::tell_missing(&self.output, &missing::of(&report));
-        if self.dump_stats {
-            for action in &report.actions {
-                let content = prof::encode(action);
-                self.output.write_file(Some(&action.label()), "prof", &content);
-            }
-        }
-        let text = pstats::paint(&report, self.line_count_restriction);
-        crate::output::deliver(Some(&self.output), &text);
-        crate::output::deliver_json(Some(&self.output), || Some(Report::Advanced(report)));
-        self.teardown(None);
+        let (text, missing) =
+            (pstats::paint(&report, self.line_count_restriction), missing::of(&report));
+        let files: Vec<_> = if self.dump_stats {
+            report.actions.iter().map(|action| (action.label(), prof::encode(action))).collect()
+        } else {
+            Vec::new()
+        };
+        let rendered = RenderedReport::new(text, Some(Report::Advanced(report)));
+        files.into_iter().fold(rendered.with_missing(missing), |rendered, (action, content)| {
+            rendered.with_file(action, "prof", content)
+        })
     }
 }
 

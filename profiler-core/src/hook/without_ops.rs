@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{Source, register};
-use crate::report::missing::Missing;
+use crate::report::internals::Missing;
 use profiler_events::Interest;
 use profiler_events::forking::{Mutex, MutexGuard};
 

@@ -44,7 +44,7 @@
 #[cfg(unix)]
 mod end;
 #[cfg(not(unix))]
-mod other;
+mod not_unix;
 mod reports;
 #[cfg(unix)]
 mod service;
@@ -56,7 +56,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(not(unix))]
-use other as signals;
+use not_unix as signals;
 
 #[cfg(target_os = "linux")]
 pub(crate) use reports::AtTheEnd;

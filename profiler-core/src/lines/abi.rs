@@ -98,13 +98,17 @@ impl LineSite {
 impl LineSite {
     pub(super) fn for_tests(name: &str, file: &str, points: &[u32]) -> &'static Self {
         let points = points.to_vec().leak();
+        let leaked = |text: &str| {
+            let text = text.to_owned().leak();
+            Text { start: text.as_ptr(), length: text.len() }
+        };
         Box::leak(Box::new(Self {
             function: AtomicPtr::default(),
             first_line: points[0],
             last_line: points[points.len() - 1],
             source_hash: 0,
-            name: Text::leaked(name),
-            file: Text::leaked(file),
+            name: leaked(name),
+            file: leaked(file),
             points: points.as_ptr(),
             point_count: points.len(),
         }))

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::block::{Block, LineSnapshot, now};
 use super::{DeclaredFunction, registry, source_hash};
+use crate::report::internals::{Missing, note_missing};
 use crate::report::lines::{FunctionLines, LineStatistics};
-use crate::report::missing::{self, Missing};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{RunContext, allocation};
 use profiler_events::clock::Rate;
@@ -35,7 +35,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
         .collect::<Vec<_>>();
     notes.extend(sources.notes);
     if functions.is_empty() {
-        missing::note(&[Missing::Lines], &mut notes);
+        note_missing(&[Missing::Lines], &mut notes);
     }
     let run = RunContext::from_environment();
     LinesReport {

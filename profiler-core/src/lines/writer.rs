@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::LineProfiler;
-use crate::output::{say, write_whole};
+use crate::output::{say, write_file};
 use crate::report::Report;
 use profiler_events::own_thread;
 
@@ -58,7 +58,7 @@ impl PeriodicWriter {
 
 fn write(profiler: &LineProfiler, path: &Path) -> io::Result<()> {
     let json = Report::Lines(profiler.report()).to_json()?;
-    write_whole(path, |file| io::Write::write_all(file, json.as_bytes()))
+    write_file(path, |file| io::Write::write_all(file, json.as_bytes()))
 }
 
 impl Drop for PeriodicWriter {

@@ -47,5 +47,5 @@ impl EmitNvtx for Arc<dyn Profiler> {
 }
 
 fn with_ranges(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    Several::both(Arc::new(NvtxProfiler::new()), profiler)
+    Arc::new(Several::new([Arc::new(NvtxProfiler::new()), profiler]))
 }

@@ -27,8 +27,8 @@ mod names;
 mod tool;
 
 use std::cell::RefCell;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{OnceLock, PoisonError};
 
 pub use emit::EmitNvtx;
 pub use tool::NotAttached;
@@ -38,7 +38,9 @@ use self::tool::Tool;
 use crate::hook::{self, OpStart};
 use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
 use crate::{Action, ActionKind, Interest, NeverStarted, Profiler, RunContext, Stage};
+use profiler_events::environment::Environment;
 use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::{Ended, OfStage, Stages};
 
 /// Hands ranges to a tool that listens to NVTX; see the [module](self).
 ///
@@ -56,7 +58,9 @@ use profiler_events::forking::{Mutex, MutexGuard};
 pub struct NvtxProfiler {
     number: u64,
     tool: Result<&'static Tool, NotAttached>,
-    schedule: Option<Schedule>,
+    own_schedule: Option<Schedule>,
+    /// What the environment says of steps, from the first stage on.
+    said_schedule: OnceLock<Schedule>,
     captures: bool,
     /// Whether ranges begin now.
     is_active: AtomicBool,
@@ -69,7 +73,7 @@ pub struct NvtxProfiler {
 /// Where the training is.
 #[derive(Default)]
 struct State {
-    stages: Vec<Steps>,
+    stages: Stages<Steps>,
     /// Of what runs outside of any stage.
     outside: Steps,
     is_capturing: bool,
@@ -84,6 +88,12 @@ struct Steps {
     pauses: u32,
 }
 
+impl OfStage for Steps {
+    fn stage(&self) -> Option<Stage> {
+        self.stage
+    }
+}
+
 impl State {
     fn steps(&mut self) -> &mut Steps {
         self.stages.last_mut().unwrap_or(&mut self.outside)
@@ -96,6 +106,8 @@ struct Open {
     action: Action,
     /// Whether the tool was told.
     is_pushed: bool,
+    /// Whether it is one of those that are [counted](NvtxProfiler::open).
+    is_counted: bool,
     /// It has ended while others inside it had not: the tool is told when they have.
     is_over: bool,
 }
@@ -136,7 +148,8 @@ impl NvtxProfiler {
             is_active: AtomicBool::new(tool.is_ok()),
             open: AtomicU64::new(0),
             tool,
-            schedule: None,
+            own_schedule: None,
+            said_schedule: OnceLock::new(),
             captures: false,
             state: Mutex::default(),
         }
@@ -149,7 +162,7 @@ impl NvtxProfiler {
     /// [`InvalidSchedule`].
     pub fn schedule(mut self, schedule: Schedule) -> Result<Self, InvalidSchedule> {
         schedule.check()?;
-        self.schedule = Some(schedule);
+        self.own_schedule = Some(schedule);
         self.update(&mut self.state());
         Ok(self)
     }
@@ -169,6 +182,11 @@ impl NvtxProfiler {
         self.tool.as_ref().err().cloned()
     }
 
+    /// The schedule that holds.
+    fn steps_kept(&self) -> Option<&Schedule> {
+        self.said_schedule.get().or(self.own_schedule.as_ref())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,7 +194,7 @@ impl NvtxProfiler {
     /// Brings ranges and capturing in line with where the training is.
     fn update(&self, state: &mut State) {
         let steps = state.steps();
-        let are_ranges_wanted = match &self.schedule {
+        let are_ranges_wanted = match self.steps_kept() {
             Some(schedule) => steps.pauses == 0 && is_kept(schedule, steps.step),
             None => true,
         };
@@ -187,7 +205,7 @@ impl NvtxProfiler {
         let has_begun = outermost.stage.is_some() || outermost.step > 0;
         let captures = self.captures
             && has_begun
-            && self.schedule.as_ref().is_none_or(|schedule| is_kept(schedule, outermost.step));
+            && self.steps_kept().is_none_or(|schedule| is_kept(schedule, outermost.step));
         if captures != state.is_capturing {
             let done = if captures { capture::start() } else { capture::stop() };
             state.is_capturing = captures;
@@ -201,7 +219,7 @@ impl NvtxProfiler {
 
     /// The schedule may have turned ranges on or off.
     fn tell_hooks(&self) {
-        if self.schedule.is_some() {
+        if self.steps_kept().is_some() {
             hook::interest_changed();
         }
     }
@@ -226,23 +244,21 @@ impl NvtxProfiler {
         let Ok(tool) = self.tool else { return };
         // A thread that is being torn down has no ranges any more.
         let _ = OPEN.try_with(|open| {
+            let is_counted = is_pushed && self.steps_kept().is_some();
             open.borrow_mut().push(Open {
                 profiler: self.number,
                 action,
                 is_pushed,
+                is_counted,
                 is_over: false,
             });
+            if is_counted {
+                self.open.fetch_add(1, Ordering::Relaxed);
+            }
             if is_pushed {
-                self.count(1);
                 tool.push(range_of(action, tool), payload);
             }
         });
-    }
-
-    fn count(&self, change: i64) {
-        if self.schedule.is_some() {
-            self.open.fetch_add(change.cast_unsigned(), Ordering::Relaxed);
-        }
     }
 
     fn close(&self, open: &mut Vec<Open>, tool: &Tool, action: Action) -> Result<(), NeverStarted> {
@@ -253,8 +269,8 @@ impl NvtxProfiler {
         while let Some(last) = open.pop_if(|last| last.is_over) {
             if last.is_pushed {
                 tool.pop();
-                if last.profiler == self.number {
-                    self.count(-1);
+                if last.profiler == self.number && last.is_counted {
+                    self.open.fetch_sub(1, Ordering::Relaxed);
                 }
             }
         }
@@ -328,9 +344,15 @@ impl Profiler for NvtxProfiler {
     }
 
     fn setup(&self, stage: Stage, _run: &RunContext) {
+        if let Some(said) = Environment::get().schedule {
+            self.said_schedule.get_or_init(|| said);
+        }
         {
             let mut state = self.state();
-            state.stages.push(Steps { stage: Some(stage), ..Steps::default() });
+            let begun = Steps { stage: Some(stage), ..Steps::default() };
+            for mut steps in state.stages.begin(begun) {
+                self.end_step(&mut steps);
+            }
             self.update(&mut state);
             self.begin_step(state.steps());
         }
@@ -340,12 +362,8 @@ impl Profiler for NvtxProfiler {
     fn teardown(&self, stage: Option<Stage>) {
         {
             let mut state = self.state();
-            let found = state
-                .stages
-                .iter()
-                .rposition(|steps| stage.is_none_or(|stage| steps.stage == Some(stage)));
-            let Some(found) = found else { return };
-            for mut steps in state.stages.split_off(found) {
+            let Some(Ended { own, inside }) = state.stages.end(stage) else { return };
+            for mut steps in std::iter::once(own).chain(inside) {
                 self.end_step(&mut steps);
             }
             self.update(&mut state);

@@ -11,14 +11,15 @@ mod attach;
 mod collected;
 pub(crate) mod header;
 pub(crate) mod index;
+pub(crate) mod locked_table;
 pub(crate) mod mapped;
-pub(crate) mod nesting;
+mod nesting;
 pub(crate) mod overhead;
 mod region_sink;
 pub(crate) mod regions;
 mod session;
 #[cfg(feature = "sampling")]
-mod sessions;
+mod session_numbers;
 pub(crate) mod stack;
 
 use std::ops::{Deref, DerefMut};
@@ -30,10 +31,10 @@ pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
 use crate::{Action, NeverStarted, Stage, Unbound};
-use profiler_events::ThreadName;
 use profiler_events::clock::{Clock, Rate};
 use profiler_events::forking::{self, Mutex, MutexGuard, apart_from_forks};
 use profiler_events::startup;
+use profiler_events::{Ended, Stages, ThreadName};
 
 /// No thread's table is of this session.
 const NO_SESSION: u64 = u64::MAX;
@@ -121,8 +122,10 @@ impl<T: Table> Recorder<T> {
     fn with_role(is_the_users: bool) -> Self {
         forking::watch();
         let clock = Clock::new();
-        let sessions =
-            Sessions { running: vec![Session::new(None, clock.ticks())], finished: None };
+        let sessions = Sessions {
+            running: Stages::outside(Session::new(None, clock.ticks())),
+            finished: None,
+        };
         let recorder = Self {
             number: next_number(),
             clock,
@@ -252,33 +255,21 @@ impl<T: Table> Recorder<T> {
         Some(table)
     }
 
-    /// Begins a stage. One that begins while another runs is inside it; the same one again starts
-    /// anew. What was recorded before the first stage belongs to it.
+    /// Begins a stage, by the rule of [`Stages`]. What was recorded before the first one belongs to it.
     pub(crate) fn begin(&self, stage: Stage) {
         let now = self.clock.ticks();
         let mut sessions = self.sessions();
-        if let Some(again) = sessions.running.iter().position(|run| run.stage == Some(stage)) {
-            sessions.running.truncate(again);
-        }
-        let outer = sessions.running.last();
-        let unbound = outer.map(|outer| outer.unbound.clone()).unwrap_or_default();
-        let is_adopted = match sessions.running.last_mut() {
-            Some(outside) if outside.stage.is_none() => {
-                let has_records = !outside.is_idle();
-                if has_records {
-                    outside.stage = Some(stage);
-                } else {
-                    sessions.running.pop();
-                }
-                has_records
+        match sessions.running.last_mut() {
+            Some(outside) if outside.stage.is_none() && !outside.is_idle() => {
+                outside.stage = Some(stage);
             }
-            _ => false,
-        };
-        if !is_adopted {
-            let mut session = Session::new(Some(stage), now);
-            session.unbound = unbound;
-            session.unbound.retain(|unbound| !unbound.is_over());
-            sessions.running.push(session);
+            around => {
+                let mut session = Session::new(Some(stage), now);
+                session.unbound = around.map(|around| around.unbound.clone()).unwrap_or_default();
+                session.unbound.retain(|unbound| !unbound.is_over());
+                sessions.running.take_outside();
+                sessions.running.begin(session);
+            }
         }
         sessions.finished = None;
         self.publish(&sessions);
@@ -288,24 +279,15 @@ impl<T: Table> Recorder<T> {
     pub(crate) fn end(&self, stage: Option<Stage>) {
         let now = self.clock.ticks();
         let mut sessions = self.sessions();
-        let position = match stage {
-            None => Some(sessions.reported()),
-            Some(_) => sessions.running.iter().rposition(|session| session.stage == stage),
-        };
-        let Some(position) = position else { return };
-        if sessions.running[position].stage.is_none() {
-            return;
-        }
-        let inner = sessions.running.split_off(position + 1);
-        let Some(mut session) = sessions.running.pop() else { return };
+        let Some(Ended { own: mut session, inside }) = sessions.running.end(stage) else { return };
         session.ended = Some(now);
-        session.inner.extend(inner);
+        session.inner.extend(inside);
         match (session.stage, sessions.running.last_mut()) {
             (Some(Stage::SanityCheck), Some(outer)) => outer.inner.push(session),
             _ => sessions.finished = Some(session),
         }
         if sessions.running.is_empty() {
-            sessions.running.push(Session::new(None, now));
+            sessions.running = Stages::outside(Session::new(None, now));
         }
         self.publish(&sessions);
     }

@@ -9,14 +9,15 @@ use super::collected::Part;
 use super::regions::Regions;
 use crate::{Stage, Unbound};
 use profiler_events::startup::ProcessStartup;
+use profiler_events::{OfStage, Stages};
 
 /// Ended threads are kept apart by name up to this many names, so that memory does not grow with
 /// the number of threads.
 const ENDED_NAMES: usize = 256;
 
 pub(super) struct Sessions<T: Table> {
-    /// The running ones: a stage, then stages inside it. Never empty.
-    pub(super) running: Vec<Session<T>>,
+    /// The running ones. Never empty: where no stage runs, there is what is outside of any.
+    pub(super) running: Stages<Session<T>>,
     /// The stage that ended last, until another one has something to report.
     pub(super) finished: Option<Session<T>>,
 }
@@ -47,10 +48,15 @@ pub(super) struct EndedThreads<S> {
 }
 
 impl<T: Table> Sessions<T> {
-    /// The innermost running session that has a report of its own.
+    /// The running session that a report made now is about.
     pub(super) fn reported(&self) -> usize {
-        let has_report = |session: &Session<T>| session.stage != Some(Stage::SanityCheck);
-        self.running.iter().rposition(has_report).unwrap_or(0)
+        self.running.reported().unwrap_or(0)
+    }
+}
+
+impl<T: Table> OfStage for Session<T> {
+    fn stage(&self) -> Option<Stage> {
+        self.stage
     }
 }
 

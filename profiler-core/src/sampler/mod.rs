@@ -75,6 +75,7 @@ mod linux;
 use crate::report::SamplesReport;
 use crate::report::samples::Samples;
 use crate::{Output, RunContext, Stage};
+use profiler_events::clock::Rate;
 
 /// The most samples per second and thread that may be asked for.
 pub const HIGHEST_RATE: u32 = 20_000;
@@ -171,7 +172,8 @@ impl Sampler {
     /// of it.
     pub fn report(&self) -> SamplesReport {
         let samples = noted(self.engine.samples(None));
-        SamplesReport::new(samples, self.started, &RunContext::from_environment())
+        let started_at = Rate::now().wall_time(self.started);
+        SamplesReport::new(samples, started_at, &RunContext::from_environment())
     }
 
     /// Ends sampling. *Cost*: as [`report`](Self::report).
@@ -179,7 +181,7 @@ impl Sampler {
         self.engine.stop();
         let report = self.report();
         let missing: Vec<_> = report.samples.missing().into_iter().collect();
-        crate::output::tell_missing(&Output::new(), &missing);
+        crate::report::internals::tell_missing(&Output::new(), &missing);
         report
     }
 

@@ -11,17 +11,18 @@ use crate::recorder::index::{ActionIndex, Named};
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
 use profiler_events::Action;
 use profiler_events::clock::{Clock, counter};
-use profiler_events::sync::{Ordering, Tally, fence};
+use profiler_events::sync::{AtomicU32, Ordering, Tally, fence};
 
 /// The calls of one action on one thread. Times in ticks.
 ///
-/// *Invariant*: written by the owning thread only. `count` is published last, so a reader that
-/// reads it first finds at least that many calls in the other tallies; and a reader that reads the
-/// distribution first finds `min` and `max` around all that is in it.
+/// There is no count of calls: the first one is in `firsts`, the others are in the distribution.
+///
+/// *Invariant*: written by the owning thread only. A call is published last, so a reader that reads the
+/// distribution first, and then `firsts`, finds at least that many calls in the other tallies, and
+/// `min` and `max` around all that is in the distribution.
 #[repr(C, align(64))]
 pub(crate) struct Row {
-    // One cache line that every call touches, then the distribution.
-    count: Tally,
+    // One cache line, which is all that nearly every call touches; the distribution begins in it.
     /// Of calls that were not made inside a call of the same action.
     total: Tally,
     /// The part of all calls that was spent in scopes directly inside.
@@ -29,28 +30,35 @@ pub(crate) struct Row {
     /// Durations from this one up to `range` more are between `min` and `max`, and near in the
     /// distribution: one comparison tells.
     usual: Tally,
-    range: Tally,
+    range: AtomicU32,
     /// The [number](Action::number) of the action, and with [`OPEN`] while a call is open that others
     /// would be inside of; for the owning thread.
-    state: Tally,
+    state: AtomicU32,
     /// Of all calls but the first.
     distribution: Histogram,
     /// The shortest and the longest of all calls but the first.
     min: Tally,
     max: Tally,
+    /// 1 once there was a first call.
+    firsts: Tally,
     first: Tally,
     first_started: Tally,
     /// Of calls that were made inside a call of the same action.
     recursive: Tally,
 }
 
-/// In the state of a [`Row`].
-const OPEN: u64 = 1 << 32;
+const _: () = {
+    let end = std::mem::offset_of!(Row, distribution) + Histogram::BYTES_OF_NEAR;
+    assert!(end <= 64 || cfg!(loom), "more than one cache line for each name that is used in turn");
+};
+
+/// In the state of a [`Row`]; no action has a number that large.
+const OPEN: u32 = 1 << 31;
 
 impl Named for Row {
     #[inline(always)]
     fn number(&self) -> u32 {
-        self.state.get() as u32
+        self.state() & !OPEN
     }
 }
 
@@ -58,15 +66,15 @@ impl Row {
     fn new(action: Action, octaves: &Arc<Octaves>) -> Self {
         let zero = || Tally::new(0);
         Self {
-            count: zero(),
             total: zero(),
             children: zero(),
             usual: Tally::new(u64::MAX),
-            range: zero(),
-            state: Tally::new(action.number().into()),
+            range: AtomicU32::new(0),
+            state: AtomicU32::new(action.number()),
             distribution: Histogram::new(octaves),
             min: Tally::new(u64::MAX),
             max: zero(),
+            firsts: zero(),
             first: zero(),
             first_started: zero(),
             recursive: zero(),
@@ -77,24 +85,29 @@ impl Row {
         Action::from_number(self.number())
     }
 
+    #[inline(always)]
+    fn state(&self) -> u32 {
+        self.state.load(Ordering::Relaxed)
+    }
+
     /// Whether this is the row of `action`, and no call is open.
     #[inline(always)]
     fn is_closed(&self, action: Action) -> bool {
-        self.state.get() == u64::from(action.number())
+        self.state() == action.number()
     }
 
     fn is_open(&self) -> bool {
-        self.state.get() & OPEN != 0
+        self.state() & OPEN != 0
     }
 
     #[inline(always)]
     fn open(&self, action: Action) {
-        self.state.set(u64::from(action.number()) | OPEN);
+        self.state.store(action.number() | OPEN, Ordering::Relaxed);
     }
 
     #[inline(always)]
     fn close(&self, action: Action) {
-        self.state.set(action.number().into());
+        self.state.store(action.number(), Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -104,10 +117,9 @@ impl Row {
         self.children.add(closed.children);
         // Below `usual` the difference wraps to more than any range; so it does for the first two
         // calls, when `usual` still is the largest of all numbers, and for a span below 0.
-        if closed.elapsed.wrapping_sub(self.usual.get()) <= self.range.get() {
-            // SAFETY: `usual` and `range` are set to what is near, and rows do not move.
-            unsafe { self.distribution.record_near(closed.elapsed) };
-            self.count.publish(self.count.get() + 1);
+        let above = closed.elapsed.wrapping_sub(self.usual.get());
+        let is_usual = above <= u64::from(self.range.load(Ordering::Relaxed));
+        if is_usual && self.distribution.record_near(closed.elapsed) {
             Ok(())
         } else {
             self.record_unusual(closed.elapsed, closed.started)
@@ -115,14 +127,15 @@ impl Row {
     }
 
     /// Records the duration of the first call, or of one that is shorter or longer than all others,
-    /// or not near in the distribution.
+    /// or not near in the distribution, or has something to carry there.
     #[cold]
     #[inline(never)]
     fn record_unusual(&self, elapsed: u64, started: u64) -> Result<(), NeverStarted> {
-        let (count, elapsed) = (self.count.get(), span(elapsed));
-        if count == 0 {
+        let elapsed = span(elapsed);
+        if self.firsts.get() == 0 {
             self.first.set(elapsed);
             self.first_started.set(started);
+            self.firsts.publish(1);
         } else {
             self.min.set(self.min.get().min(elapsed));
             self.max.set(self.max.get().max(elapsed));
@@ -133,21 +146,21 @@ impl Row {
             let shortest = self.min.get().max(*near.start());
             let longest = self.max.get().min(*near.end());
             if shortest <= longest {
+                let range = u32::try_from(longest - shortest).unwrap_or(u32::MAX);
                 self.usual.set(shortest);
-                self.range.set(longest - shortest);
+                self.range.store(range, Ordering::Relaxed);
             }
         }
-        self.count.publish(count + 1);
         Ok(())
     }
 
     /// A copy for a report. Any thread may call this.
     fn snapshot(&self) -> Option<RowSnapshot> {
         let distribution = self.distribution.distribution();
+        let firsts = self.firsts.get_published();
         let (min, max) = (self.min.get(), self.max.get());
-        let count = self.count.get_published();
-        (count > 0).then(|| RowSnapshot {
-            count,
+        (firsts > 0).then(|| RowSnapshot {
+            count: firsts + distribution.total(),
             total: span(self.total.get()),
             own: span(
                 self.total
@@ -341,10 +354,10 @@ mod loom_tests {
     #[test]
     fn a_count_never_runs_ahead_of_what_it_counts() {
         let orders = race(&[10, 10], |row| {
-            let count = row.count.get_published();
-            assert!(row.total.get() >= 10 * count, "{count}");
-            assert!(count < 1 || row.first_started.get() == 1);
-            assert!(count < 2 || row.min.get() == 10);
+            let Some(seen) = row.snapshot() else { return };
+            assert!(seen.total >= 10 * seen.count, "{seen:?}");
+            assert!(seen.first_started == 1 && seen.first == 10, "{seen:?}");
+            assert!(seen.count < 2 || seen.min == 10, "{seen:?}");
         });
         assert!(orders > 20, "{orders} orders");
     }

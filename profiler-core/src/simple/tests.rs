@@ -31,7 +31,8 @@ fn self_times_add_up_to_the_outermost_total() {
     let report = profiler.snapshot();
     let (batch, step) = (row(&report, "run_training_batch"), row(&report, "training_step"));
     assert_eq!((batch.calls, step.calls), (3, 3));
-    assert!((0.003..1.0).contains(&batch.self_seconds), "{batch:?}");
+    let without_steps = batch.total_seconds - 0.006;
+    assert!((0.003..=without_steps).contains(&batch.self_seconds), "{batch:?}");
     assert!(step.self_seconds >= 0.006, "{step:?}");
     let difference = batch.total_seconds - batch.self_seconds - step.self_seconds;
     assert!(difference.abs() < 1e-6, "{difference}");

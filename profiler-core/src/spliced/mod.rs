@@ -20,10 +20,9 @@
 //! *Cost* of a spliced function while nobody wants to know: one relaxed load. Linux only so far: on
 //! other systems nothing registers.
 
-mod beside;
 #[cfg(target_os = "linux")]
 mod crash;
-mod nothing;
+mod lines_and_samples;
 mod process_record;
 mod results;
 mod run;
@@ -36,7 +35,7 @@ mod wanted_word;
 #[cfg(target_os = "linux")]
 mod registration;
 
-pub use nothing::has_numbers;
+pub use crate::report::internals::has_numbers;
 pub use process_record::{ProcessRecord, ProgramRecord};
 pub use run::profiler_of_run;
 pub(crate) use run::with_run;
@@ -49,13 +48,6 @@ pub use settings::{
 pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink};
 pub use site::{Site, SiteKind};
 pub use wanted_word::wanted;
-
-/// Makes sure that a program which uses a profiler is known to the runtime.
-#[inline]
-pub(crate) fn keep_registration() {
-    #[cfg(target_os = "linux")]
-    registration::keep();
-}
 
 /// Whether this program was built by `mlprof run`: whether there is a runtime that hands calls of
 /// spliced code to this copy of the crate.

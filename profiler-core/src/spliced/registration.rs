@@ -21,16 +21,6 @@ extern "C" fn register() {
     register(sink());
 }
 
-// SAFETY: the section is a list of addresses of functions of the C calling convention, which are
-// called one after the other before `main`; this adds one. The runtime passes it arguments that it
-// does not take, as C allows and the platform's convention makes harmless. Where there is no
-// runtime library it makes one call of libc; where there is one, it uses the standard library,
-// which on Linux needs no preparation for files, threads and locks.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AT_LOAD: extern "C" fn() = register;
-
-/// Names the entry, so that no linker leaves it out together with its object file.
-pub(crate) fn keep() {
-    std::hint::black_box(&AT_LOAD);
-}
+// SAFETY: where there is no runtime library it makes one call of libc; where there is one, it uses the
+// standard library, which on Linux needs no preparation for files, threads and locks.
+profiler_events::before_main!(unsafe register);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::settings::RunSettings;
-use crate::output::ClaimedName;
+use crate::report::internals::ClaimedName;
 use crate::{Output, Stage};
 
 /// What the files of this process begin with behind their stage: its program and its number; and one
@@ -32,6 +32,7 @@ const KINDS: [&str; 5] = ["ops", "functions", "memory", "lines", "samples"];
 /// `{directory}/[{stage}-]{program}-{process}-{what}.…`
 pub(super) fn output_of(settings: &RunSettings, name: &str, what: &str) -> Output {
     Output::new()
+        .ignore_environment()
         .dirpath(&settings.directory)
         .filename(format!("{name}-{what}"))
         .json(true)

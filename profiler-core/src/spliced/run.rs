@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::beside::Beside;
+use super::lines_and_samples::LinesAndSamples;
 use super::results::{claim_name, output_of};
 use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
 use super::wanted_word::{want, wanted};
-use super::{nothing, process_record, signals};
+use super::{process_record, signals};
 use crate::active::{activate_beside, hands_on};
 use crate::allocation::AllocationProfiler;
-use crate::output::ClaimedName;
 use crate::report::LineCountRestriction;
+use crate::report::internals::{ClaimedName, has_numbers, reason_for_nothing};
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{
@@ -36,7 +36,7 @@ struct Run {
     profiler: Option<Arc<dyn Profiler>>,
     activated: Option<Activated>,
     /// Also held, for a moment, by who writes what there is so far.
-    beside: Arc<Beside>,
+    lines_and_samples: Arc<LinesAndSamples>,
     began: Instant,
     /// What its files are called.
     name: ClaimedName,
@@ -85,8 +85,9 @@ pub(super) fn start() {
     want(wanted::ALLOCATIONS, settings.measures_memory());
     allocation::listen();
     let activated = profiler.clone().map(activate_beside);
-    let beside = Beside::start(&settings, |what| output_of(&settings, name.name(), what));
-    if profiler.is_none() && !beside.is_any() {
+    let lines_and_samples =
+        LinesAndSamples::start(&settings, |what| output_of(&settings, name.name(), what));
+    if profiler.is_none() && !lines_and_samples.is_any() {
         return process_record::reported();
     }
     *lock() = Some(Run {
@@ -96,7 +97,7 @@ pub(super) fn start() {
         parts,
         profiler,
         activated,
-        beside: Arc::new(beside),
+        lines_and_samples: Arc::new(lines_and_samples),
         began: Instant::now(),
         name,
     });
@@ -251,8 +252,8 @@ fn finish(signal: Option<i32>) {
     drop(run.activated);
     let notes = notes(signal);
     // Nobody else has it: that would be who spills.
-    if let Some(beside) = Arc::into_inner(run.beside) {
-        beside.finish(&notes);
+    if let Some(lines_and_samples) = Arc::into_inner(run.lines_and_samples) {
+        lines_and_samples.finish(&notes);
     }
     for part in &run.parts {
         let part = AssertUnwindSafe(part);
@@ -269,11 +270,11 @@ fn finish(signal: Option<i32>) {
 /// no time for a report; when to do so again. It takes a hundredth of the time at most.
 fn spill() -> Option<Duration> {
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (parts, beside, so_far) = match &*lock() {
+    let (parts, lines_and_samples, so_far) = match &*lock() {
         // Steps are written when their cycle is over.
         Some(run) if run.process == std::process::id() => {
             let parts = run.parts[usize::from(run.has_tensor)..].to_vec();
-            (parts, run.beside.clone(), run.began.elapsed())
+            (parts, run.lines_and_samples.clone(), run.began.elapsed())
         }
         _ => return None,
     };
@@ -283,9 +284,9 @@ fn spill() -> Option<Duration> {
         // It is said when the report is made in earnest.
         let _ = catch_unwind(|| spill_part(&***part));
     }
-    let beside = AssertUnwindSafe(beside);
+    let lines_and_samples = AssertUnwindSafe(lines_and_samples);
     let _ = catch_unwind(|| {
-        for (output, report) in beside.reports_so_far(so_far >= SPILL_INTERVAL) {
+        for (output, report) in lines_and_samples.reports_so_far(so_far >= SPILL_INTERVAL) {
             spill_report(output, report);
         }
     });
@@ -310,7 +311,7 @@ fn spill_part(profiler: &dyn Profiler) {
 }
 
 fn spill_report(output: &Output, mut report: Report) {
-    if !nothing::has_numbers(&report) {
+    if !has_numbers(&report) {
         return;
     }
     let note = "written while the process still ran: it may have ended in a way that leaves no time \
@@ -339,6 +340,7 @@ fn notes(signal: Option<i32>) -> Vec<String> {
 
 /// Has a profiler report what it has not reported.
 fn deliver(profiler: &dyn Profiler, notes: &[String]) {
+    // Only to see whether there is anything; what is delivered is measured once, below.
     let Some(report) = profiler.report() else { return };
     let output = profiler.output();
     let is_in_a_stage = output.is_some_and(Output::is_in_a_stage);
@@ -347,35 +349,36 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
         return; // it came at the end of its stage
     }
     let is_after_a_stage = output.is_some_and(|output| output.stage().is_some());
-    let has_numbers = nothing::has_numbers(&report);
-    if is_after_a_stage && !is_of_a_stage && !has_numbers && !matches!(report, Report::Tensor(_)) {
+    if is_after_a_stage
+        && !is_of_a_stage
+        && !has_numbers(&report)
+        && !matches!(report, Report::Tensor(_))
+    {
         return; // there was something before
     }
-    if let Some(output) = output {
+    // What is noted of the numbers is noted of those that are delivered: other threads go on.
+    let rendered = profiler.render();
+    if let (Some(output), Some(report)) = (output, rendered.report()) {
         notes.iter().for_each(|note| output.note(note));
-        if !has_numbers
+        if !has_numbers(report)
             && !is_after_a_stage
-            && let Some(reason) = nothing::reason(&report)
+            && let Some(reason) = reason_for_nothing(report)
         {
             output.note(reason);
         }
-        note_open(output, &report);
+        note_open(output, report);
         // After the last stage: its file is not that of what came later.
         if !is_of_a_stage {
             output.leave_stages();
         }
     }
-    profiler.describe();
+    rendered.deliver(output);
+    profiler.teardown(None);
 }
 
 /// Calls that did not come to their end are in no row.
 fn note_open(output: &Output, report: &Report) {
-    let open = match report {
-        Report::Simple(report) => &report.open,
-        Report::Advanced(report) => &report.open,
-        Report::Memory(report) => &report.open,
-        Report::Tensor(_) | Report::Lines(_) | Report::Samples(_) => return,
-    };
+    let open = report.open();
     if !open.is_empty() {
         output.note(format!(
             "{} calls were still open when the process ended; they are not counted in the rows",

@@ -9,12 +9,13 @@ use super::recording::Recording;
 use super::settings::Settings;
 use crate::recorder::regions::Regions;
 use crate::{RunContext, Stage, Unbound};
-use profiler_events::StepPhase;
+use profiler_events::{OfStage, Stages, StepPhase};
 
 /// All stages that run.
 pub(super) struct Control {
-    /// A stage, then stages inside it. Never empty.
-    running: Vec<StageRun>,
+    /// Never empty: before the first stage and after the last there is what is outside of any. That
+    /// stays around the stages if it has something to report.
+    running: Stages<StageRun>,
     /// The stage that ended last.
     finished: Option<StageRun>,
 }
@@ -51,6 +52,12 @@ pub(super) struct StageRun {
     pub(super) unbound: Vec<Arc<Unbound>>,
 }
 
+impl OfStage for StageRun {
+    fn stage(&self) -> Option<Stage> {
+        self.stage
+    }
+}
+
 impl StageRun {
     pub(super) fn new(stage: Option<Stage>, run: RunContext, settings: &Settings) -> Self {
         let mut begun = Self {
@@ -62,7 +69,7 @@ impl StageRun {
             first_step: 0,
             cycles: 0,
             pauses: 0,
-            fallback: Fallback::new(stage, settings.schedule),
+            fallback: Fallback::new(stage, settings.schedule()),
             profile: Profile::default(),
             regions: Regions::default(),
             files: Vec::new(),
@@ -83,7 +90,7 @@ impl StageRun {
 
     /// What is done with the step that runs.
     pub(super) fn phase_of_step(&self, settings: &Settings) -> StepPhase {
-        match (self.stage, settings.schedule) {
+        match (self.stage, settings.schedule()) {
             // A sanity check is no training: its batches would be taken for the first steps.
             (Some(Stage::SanityCheck), _) => StepPhase::Skip,
             (_, Some(schedule)) => schedule.phase(self.step),
@@ -106,8 +113,9 @@ impl StageRun {
         self.step == 0 && self.cycles == 0 && !is_recorded
     }
 
-    /// Whether nothing is left of it when a stage begins.
-    pub(super) fn is_replaced_by_a_stage(&self) -> bool {
+    /// What is outside of any stage, where nothing has happened: nothing is left of it when a stage
+    /// begins, and when it ends.
+    pub(super) fn is_nothing(&self) -> bool {
         self.stage.is_none() && self.is_idle()
     }
 
@@ -119,14 +127,11 @@ impl StageRun {
 
 impl Control {
     pub(super) fn new() -> Self {
-        Self { running: vec![StageRun::outside()], finished: None }
+        Self { running: Stages::outside(StageRun::outside()), finished: None }
     }
 
     /// The innermost running stage.
     pub(super) fn top(&mut self) -> &mut StageRun {
-        if self.running.is_empty() {
-            self.running = Self::new().running;
-        }
         let last = self.running.len() - 1;
         &mut self.running[last]
     }
@@ -134,45 +139,56 @@ impl Control {
     /// The stage that a report made now is about: the innermost one that runs, or the one that
     /// ended last.
     pub(super) fn reported(&self) -> Option<&StageRun> {
-        let running = self.running.iter().rfind(|run| run.has_report());
+        let running = self.running.reported().map(|position| &self.running[position]);
+        let running = running.filter(|run| run.has_report());
         match (running, &self.finished) {
-            (Some(running), Some(finished)) if running.stage.is_none() && running.is_idle() => {
-                Some(finished)
-            }
+            (Some(running), Some(finished)) if running.is_nothing() => Some(finished),
             (running, finished) => running.or(finished.as_ref()),
         }
     }
 
-    /// Begins a stage inside those that run; one that is outside of any stage and has nothing is
-    /// replaced.
-    pub(super) fn push(&mut self, mut run: StageRun) {
+    /// How many stages run, what is outside of any included, up to `stage` (`None`: the one that a
+    /// report is about), if that runs.
+    pub(super) fn depth_of(&self, stage: Option<Stage>) -> Option<usize> {
+        self.running.position(stage).map(|position| position + 1)
+    }
+
+    /// Whether more stages run than so many.
+    pub(super) fn is_deeper_than(&self, depth: usize) -> bool {
+        self.running.len() > depth
+    }
+
+    /// Begins a stage inside those that run; what is outside of any and has nothing is replaced.
+    pub(super) fn begin(&mut self, mut run: StageRun) {
         run.unbound.clone_from(&self.top().unbound);
         run.unbound.retain(|unbound| !unbound.is_over());
-        self.running.retain(|outer| !outer.is_replaced_by_a_stage());
-        self.running.push(run);
+        if self.running.first().is_some_and(StageRun::is_nothing) {
+            self.running.take_outside();
+        }
+        self.running.begin(run);
         self.finished = None;
     }
 
-    /// Ends `stage` and those inside it; `None`: the innermost that has a report.
-    pub(super) fn pop(&mut self, stage: Option<Stage>) {
-        let position = match stage {
-            None => self.running.iter().rposition(StageRun::has_report),
-            Some(_) => self.running.iter().rposition(|run| run.stage == stage),
-        };
-        let Some(position) = position else { return };
-        self.running.truncate(position + 1);
-        if let Some(mut ended) = self.running.pop()
-            && ended.has_report()
-        {
-            ended.profile.end();
-            self.finished = Some(ended);
-        }
+    /// Throws the innermost stage away, which runs inside another one.
+    pub(super) fn throw_away_innermost(&mut self) {
+        let innermost = self.top().stage;
+        self.running.end(innermost);
     }
 
-    /// Ends those that run inside a report's stage, so that it is on top.
-    pub(super) fn unwind_to_reported(&mut self) {
-        if let Some(position) = self.running.iter().rposition(StageRun::has_report) {
-            self.running.truncate(position + 1);
+    /// Ends `stage`; `None`: the one that a report is about, or what is outside of any.
+    pub(super) fn end(&mut self, stage: Option<Stage>) {
+        let ended = match self.running.end(stage) {
+            Some(ended) => Some(ended.own),
+            None if stage.is_none() => self.running.take_outside(),
+            None => return,
+        };
+        if self.running.is_empty() {
+            self.running = Self::new().running;
+        }
+        let is_reported = |ended: &StageRun| ended.has_report() && !ended.is_nothing();
+        if let Some(mut ended) = ended.filter(is_reported) {
+            ended.profile.end();
+            self.finished = Some(ended);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::export_settings::unix_nanoseconds;
 use super::{Cycle, TensorProfiler};
 use crate::Profiler;
-use crate::report::missing::Missing;
+use crate::report::internals::Missing;
 use crate::report::number::grouped;
 use crate::trace::flame::{self, FlameGraph, FlameMetric};
 
@@ -84,7 +84,7 @@ impl Export<'_> {
     /// Says in the report and on standard error that something has no file because it is empty.
     fn tell(&self, missing: Missing) {
         self.profiler.note(&missing.to_string());
-        crate::output::tell_missing(&self.profiler.output, &[missing]);
+        crate::report::internals::tell_missing(&self.profiler.output, &[missing]);
     }
 
     fn flame_graphs(&self) {

@@ -25,6 +25,7 @@ mod writer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
+use crate::output::RenderedReport;
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
@@ -127,11 +128,11 @@ impl TensorProfiler {
             control: Mutex::new(Control::new()),
             memory: Arc::new(Memory::new()),
             settings: Settings::default(),
-            output: Output::new(),
+            output: Output::new().of_kind("tensor"),
         }
     }
 
-    crate::output::output_settings!(", and traces in any case");
+    crate::output_settings::output_settings!("tensor", ", and traces in any case");
 
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
@@ -309,15 +310,14 @@ impl Profiler for TensorProfiler {
         Some(&self.output)
     }
 
-    fn describe(&self) {
-        let (report, missing) = uncounted(|| {
+    /// Ends the running cycle: what is recorded from here on to the next step is in no report.
+    fn render(&self) -> RenderedReport {
+        uncounted(|| {
             self.finish_stage();
-            self.snapshot_and_missing()
-        });
-        crate::output::tell_missing(&self.output, &missing);
-        crate::output::deliver(Some(&self.output), &uncounted(|| self.paint_report(&report)));
-        crate::output::deliver_json(Some(&self.output), || Some(Report::Tensor(report)));
-        self.teardown(None);
+            let (report, missing) = self.snapshot_and_missing();
+            let text = self.paint_report(&report);
+            RenderedReport::new(text, Some(Report::Tensor(report))).with_missing(missing)
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use super::TensorProfiler;
 use super::control::StageRun;
 use super::profile::Profile;
 use crate::ActionKind;
-use crate::report::missing::{self, Missing};
+use crate::report::internals::{Missing, note_missing};
 use crate::report::number::grouped;
 use crate::{Stage, allocation, hook};
 use profiler_events::Schedule;
@@ -51,7 +51,7 @@ impl TensorProfiler {
 
     /// Steps that were to be recorded and were not.
     fn missing_steps(&self, run: &StageRun) -> Option<Missing> {
-        let schedule = self.settings.schedule?;
+        let schedule = self.settings.schedule()?;
         let totals = &run.profile.totals;
         let (had, first_active) = (run.step, schedule.first_active());
         if had == 0 {
@@ -121,7 +121,7 @@ impl TensorProfiler {
     /// All notes of a report.
     pub(super) fn notes(&self, run: &StageRun, missing: &[Missing]) -> Vec<String> {
         let mut notes: Vec<String> = self.note_on_progress(run).into_iter().collect();
-        missing::note(missing, &mut notes);
+        note_missing(missing, &mut notes);
         note_on_losses(&run.profile, &mut notes);
         note_on_devices(&run.profile, &mut notes);
         notes.extend(run.regions.notes());
@@ -136,7 +136,7 @@ impl TensorProfiler {
 
     /// More comes.
     fn note_on_progress(&self, run: &StageRun) -> Option<String> {
-        let schedule = self.settings.schedule.filter(|_| run.profile.totals.cycles == 0)?;
+        let schedule = self.settings.schedule().filter(|_| run.profile.totals.cycles == 0)?;
         if run.fallback.is_pending() {
             let (first, stage, step) = (schedule.first_active(), name_of(run), run.step);
             return (step > 0).then(|| {

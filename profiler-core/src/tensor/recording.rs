@@ -8,6 +8,7 @@ use crate::trace::cycle::event_log::{Budget, Log, Pool};
 use crate::trace::cycle::{
     Cycle, Dropped, EVENT_WORDS, MEMORY_WORDS, RecordedCycle, RecordedThread,
 };
+use profiler_events::clock::Rate;
 use profiler_events::forking::{Mutex, MutexGuard, apart_from_forks};
 use profiler_events::sync::Tally;
 use profiler_events::{
@@ -199,6 +200,8 @@ impl Recording {
             memory_labels: take(&self.labels),
             dropped: self.dropped(),
             contexts: self.contexts.entries(),
+            devices: profiler_events::descriptions(),
+            rate: Rate::now(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What is recorded, and what is done with it.
 
+use std::sync::OnceLock;
+
 use super::export_settings::ExportSettings;
 use super::report_settings::ReportSettings;
 use super::{Cycle, TensorProfiler};
@@ -20,7 +22,10 @@ pub enum DeviceTiming {
 type TraceHandler = Box<dyn Fn(&Cycle) + Send + Sync>;
 
 pub(super) struct Settings {
-    pub(super) schedule: Option<Schedule>,
+    /// What the program says of steps; [`schedule`](Self::schedule) is what holds.
+    own_schedule: Option<Schedule>,
+    /// What the environment says of steps, from the first stage on.
+    said_schedule: OnceLock<Schedule>,
     /// Whether the program need not know of steps.
     pub(super) records_without_steps: bool,
     pub(super) record_shapes: bool,
@@ -39,7 +44,8 @@ const MAX_EVENTS: u64 = 1 << 24;
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            schedule: Some(Schedule::default()),
+            own_schedule: Some(Schedule::default()),
+            said_schedule: OnceLock::new(),
             records_without_steps: false,
             record_shapes: true,
             profile_memory: false,
@@ -54,6 +60,17 @@ impl Default for Settings {
 }
 
 impl Settings {
+    pub(super) fn schedule(&self) -> Option<Schedule> {
+        self.said_schedule.get().copied().or(self.own_schedule)
+    }
+
+    /// Another schedule holds from here on.
+    pub(super) fn take_schedule(&self, said: Option<Schedule>) {
+        if let Some(said) = said {
+            self.said_schedule.get_or_init(|| said);
+        }
+    }
+
     /// While something is recorded.
     pub(super) fn interest(&self) -> Interest {
         let mut interest = Interest::ACTIONS | Interest::FUNCTIONS | Interest::OPS;
@@ -78,14 +95,14 @@ impl TensorProfiler {
     /// [`InvalidSchedule`](super::InvalidSchedule) when it would never record anything.
     pub fn schedule(mut self, schedule: Schedule) -> Result<Self, super::InvalidSchedule> {
         schedule.check()?;
-        self.settings.schedule = Some(schedule);
+        self.settings.own_schedule = Some(schedule);
         Ok(self)
     }
 
     /// Records whole stages, without steps. Mind [`max_events`](Self::max_events).
     #[must_use]
     pub fn without_schedule(mut self) -> Self {
-        self.settings.schedule = None;
+        self.settings.own_schedule = None;
         self
     }
 

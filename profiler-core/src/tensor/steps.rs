@@ -53,7 +53,7 @@ impl TensorProfiler {
             return;
         }
         self.stop_step();
-        if self.settings.schedule.is_none() {
+        if self.settings.schedule().is_none() {
             return;
         }
         let (before, after) = {
@@ -81,7 +81,7 @@ impl TensorProfiler {
 
     /// Opens the span of the running step, if it is recorded.
     fn start_step(&self) {
-        if self.settings.schedule.is_some()
+        if self.settings.schedule().is_some()
             && let Some(number) = self.number()
         {
             let step = self.step.load(Ordering::Relaxed);
@@ -179,7 +179,8 @@ impl TensorProfiler {
         if !self.has_begun() {
             return;
         }
-        self.control().unwind_to_reported();
+        let depth = self.control().depth_of(None);
+        self.throw_away_inside(depth);
         let (phase, steps, is_fallback) = {
             let mut control = self.control();
             let run = control.top();
@@ -196,7 +197,7 @@ impl TensorProfiler {
         match phase {
             StepPhase::Warmup if !is_fallback => self.discard_recording(),
             // Without a schedule the whole stage is the cycle.
-            _ => self.finish_cycle(self.settings.schedule.is_none()),
+            _ => self.finish_cycle(self.settings.schedule().is_none()),
         }
     }
 
@@ -205,26 +206,40 @@ impl TensorProfiler {
         if self.recording.load(Ordering::Relaxed) == NOT_BEGUN {
             self.recording.store(NOT_RECORDING, Ordering::Relaxed);
         }
+        let said = self.output.environment().and_then(|environment| environment.schedule);
+        self.settings.take_schedule(said);
         self.interrupt_step();
-        if self.control().top().is_replaced_by_a_stage() {
+        let again = self.control().depth_of(Some(stage));
+        self.throw_away_inside(again);
+        if again.is_some() || self.control().top().is_nothing() {
             self.discard_recording();
         }
         {
             let mut control = self.control();
-            control.push(StageRun::new(Some(stage), run.clone(), &self.settings));
+            control.begin(StageRun::new(Some(stage), run.clone(), &self.settings));
         }
         self.go_on();
+    }
+
+    /// Those that run inside the stage of this depth are over before it is, and what they have recorded
+    /// is in no report.
+    fn throw_away_inside(&self, depth: Option<usize>) {
+        while depth.is_some_and(|depth| self.control().is_deeper_than(depth)) {
+            self.discard_recording();
+            self.control().throw_away_innermost();
+        }
     }
 
     pub(super) fn end_stage(&self, stage: Option<Stage>) {
         if !self.has_begun() {
             return;
         }
-        let is_reported = stage != Some(Stage::SanityCheck);
-        if is_reported && (stage.is_none() || self.control().top().stage == stage) {
+        let Some(depth) = self.control().depth_of(stage) else { return };
+        self.throw_away_inside(Some(depth));
+        if stage != Some(Stage::SanityCheck) {
             self.finish_stage();
         }
-        self.control().pop(stage);
+        self.control().end(stage);
         self.go_on();
     }
 

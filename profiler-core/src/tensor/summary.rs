@@ -7,7 +7,7 @@ use super::control::StageRun;
 use super::{GroupBy, TensorProfiler, writer};
 use crate::hook::OpStart;
 use crate::recorder::regions;
-use crate::report::missing::Missing;
+use crate::report::internals::Missing;
 use crate::report::tensor::{KeyAverages, TensorReport};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
 use crate::{Action, RunContext};
@@ -49,7 +49,7 @@ impl TensorProfiler {
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
                 notes: self.notes(run, &missing),
             },
-            schedule: settings.schedule,
+            schedule: settings.schedule(),
             steps: run.step,
             recorded_steps: totals.steps,
             cycle_count: totals.cycles,

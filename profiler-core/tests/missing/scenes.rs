@@ -121,6 +121,11 @@ fn scene(name: &'static str, play: fn(), says: &'static [&'static str]) -> Scene
     Scene { name, play, says, is_delivered: true }
 }
 
+/// As `mlprof run` makes it for programs that it knows nothing of.
+fn without_steps() -> TensorProfiler {
+    TensorProfiler::new().record_without_steps(true)
+}
+
 fn of_tensor() -> Vec<Scene> {
     vec![
         scene("all_is_there", || fit(TensorProfiler::new(), 6, op), &[]),
@@ -134,6 +139,8 @@ fn of_tensor() -> Vec<Scene> {
             || fit(TensorProfiler::new(), 0, op),
             &["step() was never called, and the first active step is 2 (counted from 0): call it"],
         ),
+        // Where nobody can be asked to call it, its report says it and standard error does not.
+        scene("no_step_of_a_program", || fit(without_steps(), 0, op), &[]),
         scene(
             "too_few_steps",
             || fit(TensorProfiler::new(), 2, op),

@@ -1,11 +1,12 @@
 //! What is looked at of what they print.
 
 use std::process::{Command, Output};
+use std::time::Instant;
 
 use profiler_core::report::{AdvancedReport, SimpleReport};
 use serde_json::from_str;
 
-use crate::containers;
+use crate::{containers, environment};
 
 pub fn all() {
     start_up_is_in_the_first_report_alone();
@@ -15,14 +16,15 @@ pub fn all() {
     the_advanced_report_has_it_as_an_action();
     a_worker_may_be_first();
     a_forked_child_has_no_start_up();
-    no_forked_child_hangs();
+    no_forked_child_is_lost();
     counters_that_cannot_be_read_are_a_note();
     ranks_that_make_no_sense_are_said_once();
     containers::check();
+    environment::check();
     println!("process: all scenes went as they should");
 }
 
-fn command(scene: &str) -> Command {
+pub fn command(scene: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("its own path"));
     command.env("MLPROF_TEST_SCENE", scene);
     for (name, _) in std::env::vars() {
@@ -34,10 +36,18 @@ fn command(scene: &str) -> Command {
     command
 }
 
-fn output(mut command: Command) -> Output {
+pub fn output(mut command: Command) -> Output {
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{output:#?}");
     output
+}
+
+/// The lines that a process prints, and the most that its start-up can have taken: as long as it lived, and
+/// the 10 ms to which the system knows when it started.
+fn timed_lines(command: Command) -> (Vec<String>, f64) {
+    let started = Instant::now();
+    let lines = lines(command);
+    (lines, started.elapsed().as_secs_f64() + 0.01)
 }
 
 fn lines(command: Command) -> Vec<String> {
@@ -51,12 +61,12 @@ fn names(report: &SimpleReport) -> Vec<&str> {
 }
 
 fn start_up_is_in_the_first_report_alone() {
-    let lines = lines(command("stages"));
+    let (lines, lived) = timed_lines(command("stages"));
     let [fit, other, lightning, detailed, test] = lines.as_slice() else { panic!("{lines:#?}") };
     let fit: SimpleReport = from_str(fit).expect("a report");
     let startup = fit.header.startup.expect("known");
     let before_main = startup.before_main_seconds.expect("known");
-    assert!((0.1..60.0).contains(&startup.total_seconds), "{startup:?}");
+    assert!((0.1..lived).contains(&startup.total_seconds), "{startup:?} of {lived} s");
     assert!(before_main > 0.0 && before_main + 0.1 <= startup.total_seconds, "{startup:?}");
     let row = |name: &str| {
         let row = fit.actions.iter().find(|row| row.action == name).expect("the row");
@@ -87,10 +97,11 @@ fn start_up_is_in_the_first_report_alone() {
 fn what_was_before_main_is_told_apart() {
     let mut slow = command("stages");
     slow.env("MLPROF_TEST_SLOW_START", "1");
-    let fit: SimpleReport = from_str(&lines(slow)[0]).expect("a report");
+    let (lines, lived) = timed_lines(slow);
+    let fit: SimpleReport = from_str(&lines[0]).expect("a report");
     let startup = fit.header.startup.expect("known");
     let before_main = startup.before_main_seconds.expect("known");
-    assert!((0.2..30.0).contains(&before_main), "{startup:?}");
+    assert!((0.2..lived).contains(&before_main), "{startup:?} of {lived} s");
     assert!(startup.after_main_seconds() >= 0.1, "{startup:?}");
 }
 
@@ -99,10 +110,11 @@ fn under_cargo_run_only_what_came_after_main_is_counted() {
     let mut by_cargo = command("stages");
     by_cargo.env("CARGO_MANIFEST_DIR", "/of/another/package");
     by_cargo.env("MLPROF_TEST_SLOW_START", "1");
-    let fit: SimpleReport = from_str(&lines(by_cargo)[0]).expect("a report");
+    let (lines, lived) = timed_lines(by_cargo);
+    let fit: SimpleReport = from_str(&lines[0]).expect("a report");
     let startup = fit.header.startup.expect("known from main");
     assert_eq!(startup.before_main_seconds, None);
-    assert!((0.1..30.0).contains(&startup.total_seconds), "{startup:?}");
+    assert!((0.1..lived).contains(&startup.total_seconds), "{startup:?} of {lived} s");
     assert!(!names(&fit).contains(&"process_startup_before_main"));
     assert!(names(&fit).contains(&"process_startup"));
 }
@@ -146,10 +158,10 @@ fn a_forked_child_has_no_start_up() {
     assert_eq!(report.header.startup, None);
 }
 
-fn no_forked_child_hangs() {
+fn no_forked_child_is_lost() {
     // On standard error each child says what its reports are without.
     let output = output(command("forks while others work"));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 children hung\n", "{output:#?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 children lost\n", "{output:#?}");
 }
 
 fn counters_that_cannot_be_read_are_a_note() {

@@ -2,31 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
+use crate::own_numbers::{self, wrapped};
 use profiler_core::Report;
 use profiler_core::spliced::{AdvancedSettings, ProcessRecord, RUN_VARIABLE, RunSettings};
 
-const AROUND: [&[&str]; 2] = [
-    &["unshare", "--pid", "--fork", "--mount-proc"],
-    &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"],
-];
-
-fn works(around: &[&str]) -> bool {
-    let tried = Command::new(around[0]).args(&around[1..]).arg("true").output();
-    tried.is_ok_and(|tried| tried.status.success())
-}
-
 fn start(around: &[&str], run: &Path, who: &str) -> Child {
     let own = std::env::current_exe().expect("its own path");
-    let mut command = match around.split_first() {
-        Some((program, arguments)) => {
-            let mut command = Command::new(program);
-            command.args(arguments).arg(own);
-            command
-        }
-        None => Command::new(own),
-    };
+    let mut command = wrapped(around, &own);
     command.env("MLPROF_TEST_SCENE", "of a run").env("MLPROF_TEST_WHO", who);
     command.env(RUN_VARIABLE, run).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("started")
@@ -65,10 +49,7 @@ pub fn check() {
     let both = |what: &str| ["json", "txt"].map(|ending| format!("{program}-{what}.{ending}"));
     assert_eq!(names(&results), BTreeSet::from(both(&format!("{alone}-functions"))));
 
-    let Some(around) = AROUND.into_iter().find(|around| works(around)) else {
-        println!("left out: this system lets nobody make process numbers of their own (unshare)");
-        return;
-    };
+    let Some(around) = own_numbers::way() else { return };
     let at_once = ["one", "other"].map(|who| start(around, &run, who)).map(number);
     assert_eq!(at_once, [1, 1]);
     assert_eq!(number(start(around, &run, "later")), 1);

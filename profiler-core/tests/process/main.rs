@@ -8,6 +8,13 @@ mod checks;
 #[cfg(target_os = "linux")]
 mod containers;
 #[cfg(target_os = "linux")]
+mod environment;
+#[cfg(target_os = "linux")]
+mod forks;
+#[cfg(target_os = "linux")]
+#[path = "../own_numbers/mod.rs"]
+mod own_numbers;
+#[cfg(target_os = "linux")]
 mod scenes;
 
 #[cfg(not(target_os = "linux"))]

@@ -1,18 +1,17 @@
 //! What the processes do.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use profiler_core::hook::{OpScope, OpStart};
 use profiler_core::report::{AdvancedReport, SimpleReport};
 use profiler_core::spliced::sink;
 use profiler_core::startup::process_startup;
 use profiler_core::{
-    Action, AdvancedProfiler, Profiler, ProfilerExt, Report, RunContext, SimpleProfiler, Stage,
-    TensorProfiler, activate, profile, profile_dynamic,
+    AdvancedProfiler, Profiler, ProfilerExt, Report, RunContext, SimpleProfiler, Stage,
+    profile_dynamic,
 };
+
+use crate::environment;
 
 /// As a slow shared library: runs before this crate's constructor, and before `main`.
 extern "C" fn slow_start() {
@@ -35,10 +34,18 @@ pub fn play(scene: &str) {
         "advanced" => advanced(),
         "worker first" => worker_first(),
         "forked" => forked(),
-        "forks while others work" => forks_while_others_work(),
+        "forks while others work" => super::forks::while_others_work(),
         "too many files" => too_many_files(),
         "ranks" => ranks(),
         "of a run" => of_a_run(),
+        "environment" => environment::stages(),
+        "environment of a run" => {
+            static WANTED: AtomicU32 = AtomicU32::new(0);
+            (sink().begin)(&WANTED);
+            environment::stages();
+        }
+        "environment steps" => environment::steps(),
+        "environment passed on" => environment::passed_on(),
         other => panic!("no scene {other:?}"),
     }
 }
@@ -129,73 +136,6 @@ fn forked() {
     // SAFETY: as above.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the second child's assert held");
-}
-
-/// Activates, records, steps, and reports, as a training does.
-fn train(directory: &Path, name: &str) {
-    let simple = SimpleProfiler::new().dirpath(directory).filename(name);
-    let advanced = AdvancedProfiler::new().dirpath(directory).filename(name);
-    let tensor = TensorProfiler::new().profile_memory(true).dirpath(directory).filename(name);
-    let profilers: [Arc<dyn Profiler>; 3] =
-        [Arc::new(simple), Arc::new(advanced), Arc::new(tensor)];
-    for profiler in profilers {
-        profiler.setup(Stage::Fit, &RunContext::default());
-        let active = activate(profiler.clone());
-        for step in 0..6 {
-            let _batch = profile!("run_training_batch");
-            let op = Action::op(if step % 2 == 0 { "an::op" } else { "another::op" });
-            let op = OpScope::open(&OpStart::new(op));
-            drop(profile_dynamic!(format!("{name} {step}")));
-            op.into_iter().for_each(OpScope::close);
-            profiler.step();
-        }
-        drop(active);
-        assert!(!profiler.summary().is_empty());
-        assert!(profiler.report().is_some());
-        profiler.describe();
-    }
-}
-
-/// Each child does the same as the threads that were at it when it was made.
-fn forks_while_others_work() {
-    const CHILDREN: usize = 150;
-    /// Rather than for ever; long enough for a child on a machine that is busy with other things.
-    const SECONDS: u32 = 120;
-    let directory = tempfile::tempdir().expect("a folder");
-    let is_over = AtomicBool::new(false);
-    let mut hung = 0;
-    std::thread::scope(|threads| {
-        for number in 0..3 {
-            let (directory, is_over) = (directory.path(), &is_over);
-            threads.spawn(move || {
-                while !is_over.load(Ordering::Relaxed) {
-                    train(directory, &format!("thread-{number}"));
-                }
-            });
-        }
-        for child in 0..CHILDREN {
-            // SAFETY: the child uses what this crate keeps free for it, and ends.
-            let process = unsafe { libc::fork() };
-            assert!(process >= 0, "fork");
-            if process == 0 {
-                // SAFETY: as above; the alarm ends it by SIGALRM.
-                unsafe { libc::alarm(SECONDS) };
-                train(directory.path(), &format!("child-{child}"));
-                // SAFETY: without the parent's exit handlers.
-                unsafe { libc::_exit(0) };
-            }
-            let mut status = 0;
-            // SAFETY: waits for the child that was just made.
-            assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
-            hung += usize::from(libc::WIFSIGNALED(status));
-            assert!(libc::WIFSIGNALED(status) || status == 0, "{status}");
-            if hung >= 3 {
-                break; // that is enough to know
-            }
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-    println!("{hung} children hung");
 }
 
 fn too_many_files() {

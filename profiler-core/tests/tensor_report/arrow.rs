@@ -1,8 +1,8 @@
 //! The table as an Arrow record batch.
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use profiler_core::hook::{DType, TensorShape};
+use profiler_core::report::arrow_array::cast::AsArray;
+use profiler_core::report::arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use profiler_core::report::tensor::{KeyAverages, RestDurations};
 use profiler_core::tensor::Phase;
 

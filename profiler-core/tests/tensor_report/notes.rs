@@ -81,6 +81,16 @@ fn a_stage_that_is_one_step_is_reported() {
     assert_eq!(notes(&text), ["step() was never called: all that was recorded is one step"]);
 }
 
+/// What a report says without that anybody is told to call it.
+#[test]
+fn a_program_without_steps_is_one_step_in_its_report() {
+    let profiler = profiler(Schedule::default()).record_without_steps(true);
+    assert_eq!(
+        notes(&fit(&profiler, 0)),
+        ["step() was never called: all that was recorded is one step"]
+    );
+}
+
 #[test]
 fn a_fit_that_ends_in_the_middle_of_a_cycle_reports_what_it_has() {
     let profiler = profiler(Schedule::default());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::nvml::{self, Board, NoCounters};
 use super::settings::Settings;
 use super::{State, Wish};
-use crate::ending;
+use crate::process_exit;
 use profiler_core::Interest;
 use profiler_core::hook::{self, CounterSample};
 use profiler_events::forking::apart_from_forks;
@@ -81,7 +81,7 @@ fn take_turn(turn: u64, wish: Wish, board: &mut Option<Result<Board, NoCounters>
 fn round(board: &mut Board, settings: &Settings, samples: &mut Vec<CounterSample>) {
     let devices = board.devices.iter_mut();
     for device in devices.filter(|device| settings.includes(device.number())) {
-        let Some(result) = ending::before(|| device.sample(samples)) else { return };
+        let Some(result) = process_exit::before(|| device.sample(samples)) else { return };
         if let Err(lost) = result {
             say(&lost.to_string());
         }
@@ -99,7 +99,7 @@ fn load() -> Result<Board, NoCounters> {
     }
     let board = nvml::open();
     // After NVML has put down what it does at the end, so that ours is done before.
-    ending::watch();
+    process_exit::watch();
     board
 }
 

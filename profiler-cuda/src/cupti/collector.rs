@@ -12,8 +12,8 @@ use super::functions::{Functions, check, code};
 use super::records::{self, kind};
 use super::timeline::Timeline;
 use super::unavailable::Unavailable;
-use crate::ending;
 use crate::events::set_numbering;
+use crate::process_exit;
 use profiler_core::Interest;
 use profiler_events::own_thread;
 use profiler_events::uncounted;
@@ -172,7 +172,7 @@ impl Collector {
                 *active = Some(begun);
                 // After CUPTI has put down what it does at the end, so that ours is done before.
                 static ENDING: Once = Once::new();
-                ENDING.call_once(ending::watch);
+                ENDING.call_once(process_exit::watch);
             }
             Err(_) => self.turn_off(begun),
         }
@@ -268,7 +268,7 @@ fn read_buffers(functions: &'static Functions, delivery: &Mutex<Delivery>) {
         // Whatever goes wrong in a profiler, the room is wanted back.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let read = || read_buffer(functions, &mut lock(delivery), &buffer, filled);
-            ending::before(read);
+            process_exit::before(read);
             // Whoever waits does not keep a profiler alive.
             profiler_core::let_go();
         }));

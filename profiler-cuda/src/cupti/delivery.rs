@@ -164,7 +164,7 @@ impl Delivery {
         let name = unsafe { text(kernel.name) }.unwrap_or(c"unknown kernel");
         let action = self.kernel_named(name);
         let launch = occupancy::launch(
-            devices::limits(kernel.device),
+            devices::properties(kernel.device),
             kernel.grid,
             kernel.block,
             kernel.registers_per_thread,
@@ -278,7 +278,7 @@ impl Delivery {
         if !OF_DEVICES.contains(&memory.memory_kind) {
             return;
         }
-        devices::limits(memory.device); // tables then say what the device is
+        devices::properties(memory.device); // tables then say what the device is
         let allocated = self.allocated.entry(memory.device).or_default();
         let bytes = i64::try_from(memory.bytes).unwrap_or(i64::MAX);
         let bytes = match memory.operation {

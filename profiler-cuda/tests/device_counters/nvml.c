@@ -108,6 +108,8 @@ int nvmlDeviceGetUtilizationRates(void *device, struct utilization *found) {
     int slow = number("FAKE_NVML_SLOW", 0);
     if (slow)
         usleep(slow);
+    while (has("FAKE_NVML_ANSWERS", "never"))
+        usleep(1000);
     if (has("FAKE_NVML_LOST", "yes") && utilization_calls > 5)
         return LOST;
     found->gpu = 50 + index;

@@ -1,5 +1,6 @@
 //! Schedules as text, for command lines and configuration files.
 
+use std::fmt;
 use std::str::FromStr;
 
 use super::{InvalidSchedule, Schedule};
@@ -63,6 +64,15 @@ impl FromStr for Schedule {
     }
 }
 
+/// As it is parsed, all parts of it.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { skip_first, skip_first_wait, wait, warmup, active, repeat } = self;
+        write!(f, "wait={wait},warmup={warmup},active={active},repeat={repeat}")?;
+        write!(f, ",skip_first={skip_first},skip_first_wait={skip_first_wait}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +93,7 @@ mod tests {
             repeat: 0,
         };
         assert_eq!(text.parse(), Ok(expected));
+        assert_eq!(expected.to_string().parse(), Ok(expected));
         assert_eq!("".parse(), Ok(Schedule::default()));
     }
 

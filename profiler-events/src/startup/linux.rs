@@ -15,19 +15,11 @@ extern "C" fn note_loaded() {
     LOADED.store(nanoseconds_since_boot().unwrap_or(0), Ordering::Relaxed);
 }
 
-// SAFETY: the section is a list of addresses of functions of the C calling convention, which are
-// called one after the other before `main`; this adds one. The runtime passes it arguments that it
-// does not take, as C allows and the platform's convention makes harmless. Rust's standard library
-// may not be used yet: the function makes one call of libc, which needs no preparation, stores one
-// number, and cannot panic.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AT_LOAD: extern "C" fn() = note_loaded;
+// SAFETY: it makes one call of libc, which needs no preparation, stores one number, and cannot panic.
+crate::before_main!(unsafe note_loaded);
 
 pub(super) fn measure() -> Option<ProcessStartup> {
     let now = nanoseconds_since_boot()?;
-    // Named here so that no linker leaves it out together with its object file.
-    std::hint::black_box(&AT_LOAD);
     let loaded = LOADED.load(Ordering::Relaxed);
     if is_cargo_itself() {
         let total = Duration::from_nanos(now.checked_sub(loaded).filter(|_| loaded > 0)?);

@@ -7,7 +7,7 @@ use profiler_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 use tch::Tensor;
 use tch::nn::Variables;
 
-use super::foreign;
+use super::ffi;
 use super::step_memory::{self, Step, Storage};
 
 /// The variables of stores that are trained.
@@ -75,7 +75,7 @@ pub(crate) fn label_input(tensor: &Tensor) {
 }
 
 fn label(tensor: &Tensor, of_gradient: bool, category: MemoryCategory) {
-    if let Some(storage) = foreign::storage(tensor, of_gradient) {
+    if let Some(storage) = ffi::storage(tensor, of_gradient) {
         tell(storage, category);
     }
 }
@@ -102,14 +102,14 @@ impl StepFollowed {
             let mut step = Step::default();
             for variable in variables {
                 for (of_gradient, category) in LABELS_OF_VARIABLES {
-                    if let Some(storage) = foreign::storage(variable, of_gradient) {
+                    if let Some(storage) = ffi::storage(variable, of_gradient) {
                         tell(storage, category);
                         step.trained.insert(storage.place());
                     }
                 }
             }
             step_memory::begin(step);
-            foreign::follow_reads(true);
+            ffi::follow_reads(true);
         }
         Self { is_followed }
     }
@@ -120,7 +120,7 @@ impl Drop for StepFollowed {
         if !self.is_followed {
             return;
         }
-        foreign::follow_reads(false);
+        ffi::follow_reads(false);
         let Step { trained, allocated, read } = step_memory::end();
         let known = |(place, bytes): ((u64, MemoryDevice), u64)| {
             (!trained.contains(&place)).then_some(Storage {

@@ -54,10 +54,10 @@
 //! [memory]: profiler_core::tensor::TensorProfiler::profile_memory
 
 #[cfg(records_ops)]
-mod foreign;
+mod ffi;
 #[cfg(not(records_ops))]
-#[path = "nowhere.rs"]
-mod foreign;
+#[path = "without_libtorch.rs"]
+mod ffi;
 mod labels;
 #[cfg(records_ops)]
 mod names;
@@ -144,7 +144,7 @@ impl Source for TchOps {
         }
         let had_memory = std::mem::replace(&mut *recorded, wanted).memory;
         drop(recorded);
-        if !foreign::record(wanted) {
+        if !ffi::record(wanted) {
             hook::note(NOT_RECORDED);
         }
         if wanted.memory && !had_memory {
@@ -158,7 +158,7 @@ impl Source for TchOps {
 
     /// Nothing is under way; but now it is known what is missing.
     fn flush(&self) {
-        if foreign::slot_was_taken() {
+        if ffi::slot_was_taken() {
             hook::note(NO_MEMORY);
         }
     }

@@ -1,4 +1,4 @@
-// What Rust and C++ tell each other. The Rust side is foreign.rs.
+// What Rust and C++ tell each other. The Rust side is ffi.rs.
 
 #pragma once
 

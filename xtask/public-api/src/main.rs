@@ -16,8 +16,9 @@ use std::process::{Command, ExitCode};
 const RUSTDOC: &str = "MLPROF_XTASK_RUSTDOC";
 
 /// Crates, and what to document them with.
-const CRATES: [(&str, &[&str]); 8] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("profiler-events", &[]),
+    ("profiler-report", &["--all-features"]),
     ("profiler-core", &["--all-features"]),
     ("profiler-cuda", &[]),
     ("profiler-macros", &[]),

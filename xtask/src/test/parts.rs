@@ -37,14 +37,16 @@ const UNTESTED: [&str; 5] =
     ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 macro_rules! core_and {
-    ($($place:literal),*) => { &["profiler-events", "profiler-core", "profiler-macros", $($place),*] };
+    ($($place:literal),*) => {
+        &["profiler-events", "profiler-report", "profiler-core", "profiler-macros", $($place),*]
+    };
 }
 
 /// In the order in which they are run.
 pub const PARTS: [Part; 13] = [
     Part {
         name: "core",
-        about: "events, core, macros, the training loop; the guide's examples",
+        about: "events, reports, core, macros, the training loop; the guide's examples",
         stands_on: core_and!("profiler-train", "docs"),
         steps: core,
     },
@@ -181,12 +183,13 @@ pub const ON_REQUEST: [Part; 1] = [Part {
 }];
 
 fn core() -> Result<Vec<Step>, String> {
-    let packages = "test -p profiler-core -p profiler-events -p profiler-macros -p profiler-train";
+    let packages = "test -p profiler-core -p profiler-events -p profiler-report -p profiler-macros \
+                    -p profiler-train";
     Ok(vec![Step::cargo("core, macros and the training loop", packages)])
 }
 
 fn all_features() -> Result<Vec<Step>, String> {
-    let packages = "test -p profiler-core -p profiler-cuda -p profiler-macros --all-features";
+    let packages = "test -p profiler-core -p profiler-report -p profiler-cuda -p profiler-macros --all-features";
     let libtorch = Libtorch::of_workspace()?.variables();
     let step = Step::cargo("core and devices, all features", packages);
     Ok(vec![step.variables(&cupti_of(&libtorch))])

@@ -1,15 +1,20 @@
-//! Imports go one way: no circle among the files of a crate, nor among its rooms.
+//! The structure of the workspace: imports go one way, files lie where one looks for them, and documents
+//! name what is there.
 //!
+//! No circle of imports is among the files of a crate, nor among its rooms.
 //! Cargo sees to that between crates. Inside of one this reads all files, and follows every path that
 //! they name, through re-exports, to the file that it leads to. A file and what lies in its own folder may
 //! name each other; everything else has an order.
 
+mod documents;
 mod graph;
+mod layout;
 mod modules;
+mod purity;
 
 use std::path::{Path, PathBuf};
 
-use graph::{circles, room_circles};
+use graph::{Imports, circles, room_circles};
 use modules::Crate;
 
 fn workspace() -> PathBuf {
@@ -43,14 +48,95 @@ fn no_crate_has_a_circle() {
     assert!(found.is_empty(), "these import each other:\n{}", found.join("\n"));
 }
 
+/// The files of the workspace, as paths inside of it; without what is built or made.
+fn files() -> Vec<PathBuf> {
+    let root = workspace();
+    let (mut folders, mut files) = (vec![root.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            let name = entry.file_name();
+            let is_hidden = name.to_str().is_some_and(|name| name.starts_with('.'));
+            let path = entry.path();
+            let inside = path.strip_prefix(&root).expect("inside of it").to_owned();
+            match entry.file_type().expect("its type").is_dir() {
+                // Another program's output, another checkout, the tools' own folders.
+                true if is_hidden || name == "target" || path.join(".git").exists() => {}
+                true => folders.push(path),
+                false => files.push(inside),
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn modules_have_one_layout() {
+    let files = files();
+    // What a compiler is given to refuse, and a crate that has everything in unusual places.
+    let is_ours = |file: &PathBuf| {
+        !file.starts_with("profiler-cli/tests/splice/fixtures") && !file.ends_with("tests/ui.rs")
+    };
+    let files: Vec<_> = files.into_iter().filter(is_ours).collect();
+    assert!(files.len() > 500, "{}", files.len());
+    let found = layout::beside_their_folders(&files);
+    assert!(found.is_empty(), "a folder with a mod.rs, please:\n{}", found.join("\n"));
+    let both = ["a/b.rs", "a/b/c.rs", "a/d.rs", "a/d/data.txt"].map(PathBuf::from);
+    assert_eq!(layout::beside_their_folders(&both), ["a/b.rs"]);
+}
+
+#[test]
+fn reports_and_traces_read_no_clock_and_nothing_of_the_process() {
+    let files: Vec<_> = files().into_iter().filter(|file| purity::is_pure(file)).collect();
+    assert!(files.len() > 50, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(workspace().join(&file)).expect("a file");
+        let looks = purity::looks(&text);
+        assert!(looks.is_empty(), "{}:\n{}", file.display(), looks.join("\n"));
+    }
+}
+
+#[test]
+fn documents_name_what_is_there() {
+    let files = files();
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = std::fs::read_to_string(workspace().join(document)).expect("it is there");
+        let missing = documents::missing(&text, &files);
+        assert!(missing.is_empty(), "{document} names what is not there:\n{}", missing.join("\n"));
+    }
+}
+
+/// Somebody who looks for a crate finds it in the table of rooms.
+#[test]
+fn the_architecture_names_every_crate() {
+    let text = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("it is there");
+    let manifests = files().into_iter().filter(|file| file.ends_with("Cargo.toml"));
+    let folders = manifests.filter_map(|file| file.parent().map(Path::to_owned));
+    // Not the workspace itself, nor what tests are given.
+    let is_member = |folder: &PathBuf| {
+        folder.iter().next().is_some() && folder.iter().skip(1).all(|part| part != "tests")
+    };
+    for folder in folders.filter(is_member) {
+        let name = folder.file_name().and_then(|name| name.to_str()).expect("text");
+        assert!(text.contains(&format!("{name}/`")), "ARCHITECTURE.md says nothing of {name}");
+    }
+}
+
 #[test]
 fn every_crate_is_read_whole() {
-    let core = Crate::read(&workspace().join("profiler-core/src/lib.rs")).imports();
-    let has = |from: &str, to: &str| core.contains(&(from.to_owned(), to.to_owned()));
+    let imports = |name: &str| Crate::read(&workspace().join(name).join("src/lib.rs")).imports();
+    let has = |of: &Imports, from: &str, to: &str| of.contains(&(from.to_owned(), to.to_owned()));
+    let core = imports("profiler-core");
     // Through a re-export of a module, and of the root.
-    assert!(has("hook", "active") && has("hook/op", "active"), "{core:?}");
-    assert!(has("select", "nvtx") && has("select", "profiler"), "{core:?}");
-    assert!(core.len() > 500, "{}", core.len());
+    assert!(has(&core, "hook", "active") && has(&core, "hook/op", "active"), "{core:?}");
+    assert!(has(&core, "select", "nvtx") && has(&core, "select", "profiler"), "{core:?}");
+    assert!(core.len() > 300, "{}", core.len());
+    let report = imports("profiler-report");
+    assert!(
+        has(&report, "pstats", "label") && has(&report, "output", "output/claim"),
+        "{report:?}"
+    );
+    assert!(report.len() > 80, "{}", report.len());
 }
 
 #[test]

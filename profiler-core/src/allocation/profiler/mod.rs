@@ -8,12 +8,13 @@ use std::sync::{Arc, PoisonError};
 use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies};
+use crate::output::RenderedReport;
 use crate::recorder::Recorder;
-use crate::report::missing::{self, Missing};
+use crate::report::internals::{Missing, note_missing};
 use crate::report::{MemoryReport, Report, memory};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::uncounted;
+use profiler_events::{Stages, uncounted};
 
 /// Counts what every action and function allocates and frees, says who allocated what was alive when
 /// the process had most, and what is left over at the end.
@@ -64,13 +65,13 @@ pub struct AllocationProfiler {
     recorder: Recorder<MemoryTable>,
     output: Output,
     interest: Interest,
-    stages: Mutex<Stages>,
+    span: Mutex<Span>,
 }
 
+/// What the report says of the process as a whole.
 #[derive(Default)]
-struct Stages {
-    /// How many are running, one inside the other.
-    running: usize,
+struct Span {
+    running: Stages<Stage>,
     /// When the outermost began.
     at_start: Process,
     /// When it ended; `None` while it runs.
@@ -104,15 +105,15 @@ impl AllocationProfiler {
             let lease = Lease::take();
             Self {
                 recorder: Recorder::new(),
-                output: Output::new(),
+                output: Output::new().of_kind("memory"),
                 interest: Interest::ACTIONS | Interest::FUNCTIONS,
-                stages: Mutex::new(Stages { at_start: Process::now(), ..Stages::default() }),
+                span: Mutex::new(Span { at_start: Process::now(), ..Span::default() }),
                 lease,
             }
         })
     }
 
-    crate::output::output_settings!("");
+    crate::output_settings::output_settings!("memory", "");
 
     /// Counts the ops of frameworks, too.
     #[must_use]
@@ -131,8 +132,8 @@ impl AllocationProfiler {
         self
     }
 
-    fn stages(&self) -> MutexGuard<'_, Stages> {
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn span(&self) -> MutexGuard<'_, Span> {
+        self.span.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The numbers so far. Other threads may go on recording meanwhile.
@@ -142,7 +143,7 @@ impl AllocationProfiler {
             let collected = self.recorder.collect();
             let mut report = summarize::summarize(&collected, &self.output.run(), &picture);
             report.process = summarize::process(&start, &end);
-            missing::note(&missing_in(&report), &mut report.header.notes);
+            note_missing(&missing_in(&report), &mut report.header.notes);
             let notes = &mut report.header.notes;
             if self.lease.is_none() {
                 notes.push(
@@ -156,35 +157,34 @@ impl AllocationProfiler {
     }
 
     fn process(&self) -> (Process, Process, Picture) {
-        let stages = self.stages();
-        let (end, picture) = match &stages.ended {
+        let span = self.span();
+        let (end, picture) = match &span.ended {
             Some(ended) => ended.clone(),
             None => (Process::now(), self.picture()),
         };
-        (stages.at_start, end, picture)
+        (span.at_start, end, picture)
     }
 
     fn picture(&self) -> Picture {
         if self.lease.is_some() { tracker().picture() } else { Picture::default() }
     }
 
-    fn begin(&self) {
-        let mut stages = self.stages();
-        stages.running += 1;
-        if stages.running == 1 {
-            stages.ended = None;
+    fn begin(&self, stage: Stage) {
+        let mut span = self.span();
+        span.running.begin(stage);
+        if span.running.len() == 1 {
+            span.ended = None;
             if self.lease.is_some() {
                 tracker().begin_stage();
             }
-            stages.at_start = Process::now();
+            span.at_start = Process::now();
         }
     }
 
-    fn end(&self) {
-        let mut stages = self.stages();
-        stages.running = stages.running.saturating_sub(1);
-        if stages.running == 0 && stages.ended.is_none() {
-            stages.ended = Some((Process::now(), self.picture()));
+    fn end(&self, stage: Option<Stage>) {
+        let mut span = self.span();
+        if span.running.end(stage).is_some() && span.running.is_empty() {
+            span.ended = Some((Process::now(), self.picture()));
         }
     }
 }
@@ -223,13 +223,13 @@ impl Profiler for AllocationProfiler {
         uncounted(|| {
             self.output.setup(stage, run);
             self.recorder.begin(stage);
-            self.begin();
+            self.begin(stage);
         });
     }
 
     fn teardown(&self, stage: Option<Stage>) {
         uncounted(|| {
-            self.end();
+            self.end(stage);
             self.recorder.end(stage);
             self.output.teardown(stage);
         });
@@ -247,11 +247,11 @@ impl Profiler for AllocationProfiler {
         Some(&self.output)
     }
 
-    fn describe(&self) {
-        let report = self.snapshot();
-        crate::output::tell_missing(&self.output, &uncounted(|| missing_in(&report)));
-        crate::output::deliver(Some(&self.output), &uncounted(|| memory::paint(&report)));
-        crate::output::deliver_json(Some(&self.output), || Some(Report::Memory(report)));
-        self.teardown(None);
+    fn render(&self) -> RenderedReport {
+        uncounted(|| {
+            let report = self.snapshot();
+            let (text, missing) = (memory::paint(&report), missing_in(&report));
+            RenderedReport::new(text, Some(Report::Memory(report))).with_missing(missing)
+        })
     }
 }

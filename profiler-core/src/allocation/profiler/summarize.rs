@@ -104,40 +104,38 @@ fn tree(paths: &[PathAlive], least: u64, process: Option<i64>) -> MemoryTree {
     let mut root = PathMemory::default();
     for alive in paths {
         let mut place = &mut root;
-        place.add_total(alive);
+        add_total(place, alive);
         for action in &alive.actions {
-            place = place.inside(action.resumed().unwrap_or(*action));
-            place.add_total(alive);
+            place = inside(place, action.resumed().unwrap_or(*action));
+            add_total(place, alive);
         }
         place.own_bytes += alive.bytes;
         place.own_blocks += alive.blocks;
     }
-    root.sort();
+    sort(&mut root);
     MemoryTree { process_bytes: process, least_block_bytes: least, blocks: root }
 }
 
-impl PathMemory {
-    fn add_total(&mut self, alive: &PathAlive) {
-        self.bytes += alive.bytes;
-        self.blocks += alive.blocks;
-    }
+fn add_total(place: &mut PathMemory, alive: &PathAlive) {
+    place.bytes += alive.bytes;
+    place.blocks += alive.blocks;
+}
 
-    fn inside(&mut self, action: Action) -> &mut Self {
-        let name = action.name();
-        let index = self.inside.iter().position(|place| place.action == name);
-        let index = index.unwrap_or_else(|| {
-            self.inside.push(Self { action: name.to_owned(), ..Self::default() });
-            self.inside.len() - 1
-        });
-        &mut self.inside[index]
-    }
+fn inside(place: &mut PathMemory, action: Action) -> &mut PathMemory {
+    let name = action.name();
+    let index = place.inside.iter().position(|inner| inner.action == name);
+    let index = index.unwrap_or_else(|| {
+        place.inside.push(PathMemory { action: name.to_owned(), ..PathMemory::default() });
+        place.inside.len() - 1
+    });
+    &mut place.inside[index]
+}
 
-    fn sort(&mut self) {
-        self.inside.sort_by(|one, other| {
-            other.bytes.cmp(&one.bytes).then_with(|| one.action.cmp(&other.action))
-        });
-        self.inside.iter_mut().for_each(Self::sort);
-    }
+fn sort(place: &mut PathMemory) {
+    place.inside.sort_by(|one, other| {
+        other.bytes.cmp(&one.bytes).then_with(|| one.action.cmp(&other.action))
+    });
+    place.inside.iter_mut().for_each(sort);
 }
 
 /// A profiler with the same table, to measure what a scope costs.

@@ -1,37 +1,21 @@
 //! What one thread records about memory: sums per action, and which call path is open.
 
-use std::ptr;
-use std::sync::PoisonError;
-
 use rustc_hash::FxHashMap;
 
-use crate::NeverStarted;
 use crate::allocation::thread::{self, Opened};
 use crate::allocation::tracker::tracker;
-use crate::recorder::Table;
-use crate::recorder::nesting::Nesting;
-use crate::recorder::stack::{Overtaken, Stack};
-use profiler_events::Action;
-use profiler_events::clock::Clock;
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{Tallies, uncounted};
+use crate::recorder::locked_table::{LockedTable, Measurement};
+use profiler_events::{Action, Tallies, uncounted};
 
-pub(super) struct MemoryTable {
-    /// Which scopes are open. Frames hold, instead of a time, the number of their scope.
-    stack: Stack<()>,
-    /// Only reports contend for it.
-    state: Mutex<State>,
-}
+pub(super) type MemoryTable = LockedTable<ScopeMemory>;
 
+/// What the scopes of one thread allocated.
 #[derive(Default)]
-struct State {
-    /// The number of the scope opened last.
-    last: u64,
+pub(super) struct ScopeMemory {
     /// The innermost last.
     open: Vec<Frame>,
     /// Those whose surrounding scope has ended.
     detached: Vec<Frame>,
-    nesting: Nesting,
     recorded: MemorySnapshot,
     /// The path inside of a path, by the action that leads there.
     paths: FxHashMap<(u32, Action), u32>,
@@ -72,7 +56,7 @@ impl Row {
     }
 }
 
-impl State {
+impl ScopeMemory {
     fn path_inside(&mut self, path: u32, action: Action) -> u32 {
         let find = || tracker().paths.inside(path, action);
         *self.paths.entry((path, action)).or_insert_with(find)
@@ -93,67 +77,6 @@ impl State {
     }
 }
 
-impl MemoryTable {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(&self, action: Action) {
-        uncounted(|| {
-            let mut state = self.state();
-            state.last += 1;
-            let number = state.last;
-            let is_recursive = state.nesting.open(action);
-            self.stack.push_any(action, ptr::null(), is_recursive, || number);
-            thread::with(|thread| {
-                let outside = thread.path();
-                thread.set_path(state.path_inside(outside, action));
-                state.open.push(Frame {
-                    number,
-                    opened: thread.open(),
-                    children: Tallies::ZERO,
-                    elsewhere: thread.elsewhere(),
-                    outside,
-                });
-            });
-        });
-    }
-
-    fn close(&self, action: Action) -> bool {
-        uncounted(|| {
-            let mut state = self.state();
-            let nesting = &mut state.nesting;
-            let on_detach = |scope: &Overtaken<()>| nesting.close(scope.action);
-            let Some(closed) = self.stack.pop_any(action, 0, on_detach) else { return false };
-            if !closed.is_detached {
-                state.nesting.close(action);
-            }
-            let Some((frame, is_detached)) = state.take(closed.started) else { return true };
-            let (total, peak_bytes) = thread::with(|thread| {
-                if !is_detached {
-                    thread.set_path(frame.outside);
-                }
-                thread.close(&frame.opened)
-            });
-            let own = if is_detached {
-                total.since(&frame.children)
-            } else {
-                let own = total.since(&frame.inside());
-                state.count_in_parent(&frame, &total);
-                own
-            };
-            let row = state.recorded.entry(action).or_default();
-            row.calls += 1;
-            row.own.add(&own);
-            row.peak_bytes = row.peak_bytes.max(peak_bytes);
-            if closed.is_outermost {
-                row.total.add(&total);
-            }
-            true
-        })
-    }
-}
-
 impl Frame {
     /// What was counted in scopes inside, of this table and of others.
     fn inside(&self) -> Tallies {
@@ -163,7 +86,7 @@ impl Frame {
     }
 }
 
-impl State {
+impl ScopeMemory {
     /// A scope that has ended is inside the one around it: of this table, or of that of the stage
     /// around the running one.
     fn count_in_parent(&mut self, frame: &Frame, total: &Tallies) {
@@ -176,45 +99,62 @@ impl State {
     }
 }
 
-impl Table for MemoryTable {
+impl Measurement for ScopeMemory {
     type Snapshot = MemorySnapshot;
-    type Record = ();
+    type End = ();
 
-    fn new() -> Self {
-        Self { stack: Stack::new(), state: Mutex::default() }
+    fn open(&mut self, number: u64, action: Action) {
+        thread::with(|thread| {
+            let outside = thread.path();
+            thread.set_path(self.path_inside(outside, action));
+            self.open.push(Frame {
+                number,
+                opened: thread.open(),
+                children: Tallies::ZERO,
+                elsewhere: thread.elsewhere(),
+                outside,
+            });
+        });
     }
 
-    fn start(&self, action: Action, _clock: &Clock) {
-        self.open(action);
-    }
+    fn read_end() {}
 
-    fn start_slow(&self, action: Action, _clock: &Clock) {
-        self.open(action);
-    }
-
-    fn stop(
-        &self,
-        action: Action,
-        elsewhere: impl FnOnce() -> Result<(), NeverStarted>,
-    ) -> Result<(), NeverStarted> {
-        if self.close(action) { Ok(()) } else { elsewhere() }
-    }
-
-    fn stop_slow(&self, action: Action, _clock: &Clock) -> bool {
-        self.close(action)
-    }
-
-    fn stack(&self) -> &Stack<()> {
-        &self.stack
+    fn close(&mut self, number: u64, action: Action, is_outermost: bool, _end: ()) {
+        let Some((frame, is_detached)) = self.take(number) else { return };
+        let (total, peak_bytes) = thread::with(|thread| {
+            if !is_detached {
+                thread.set_path(frame.outside);
+            }
+            thread.close(&frame.opened)
+        });
+        let own = if is_detached {
+            total.since(&frame.children)
+        } else {
+            let own = total.since(&frame.inside());
+            self.count_in_parent(&frame, &total);
+            own
+        };
+        let row = self.recorded.entry(action).or_default();
+        row.calls += 1;
+        row.own.add(&own);
+        row.peak_bytes = row.peak_bytes.max(peak_bytes);
+        if is_outermost {
+            row.total.add(&total);
+        }
     }
 
     fn snapshot(&self) -> MemorySnapshot {
-        self.state().recorded.clone()
+        self.recorded.clone()
     }
 
     fn merge(into: &mut MemorySnapshot, from: &MemorySnapshot) {
         for (action, row) in from {
             into.entry(*action).or_default().merge(row);
         }
+    }
+
+    /// What the table allocates is nobody's.
+    fn aside<R>(work: impl FnOnce() -> R) -> R {
+        uncounted(work)
     }
 }

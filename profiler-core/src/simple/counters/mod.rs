@@ -13,6 +13,7 @@ use self::reading::Reading;
 use self::table::{CountersSnapshot, CountersTable};
 use super::{Layout, SimpleProfiler};
 use crate::hook::RegionSink;
+use crate::output::RenderedReport;
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Part, Recorder};
 use crate::report::simple::ActionStatistics;
@@ -207,6 +208,11 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
 
     fn report(&self) -> Option<Report> {
         Some(Report::Simple(self.snapshot()))
+    }
+
+    fn render(&self) -> RenderedReport {
+        let report = self.snapshot();
+        RenderedReport::new(detailed::paint(&report), Some(Report::Simple(report)))
     }
 
     fn output(&self) -> Option<&Output> {

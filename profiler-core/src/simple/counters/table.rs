@@ -1,32 +1,19 @@
 //! What one thread records of the operating system's counters: sums per action.
 
 use std::collections::HashMap;
-use std::ptr;
-use std::sync::PoisonError;
 
 use super::reading::Reading;
-use crate::NeverStarted;
-use crate::recorder::Table;
-use crate::recorder::nesting::Nesting;
-use crate::recorder::stack::{Overtaken, Stack};
+use crate::recorder::locked_table::{LockedTable, Measurement};
 use profiler_events::Action;
-use profiler_events::clock::Clock;
-use profiler_events::forking::{Mutex, MutexGuard};
 
 /// Next to the system calls that it records, a lock that only reports contend for costs nothing.
-pub(super) struct CountersTable<const IO: bool, const CPU: bool> {
-    /// Which scopes are open. Frames hold, instead of a time, the number of their scope.
-    stack: Stack<()>,
-    state: Mutex<State>,
-}
+pub(super) type CountersTable<const IO: bool, const CPU: bool> = LockedTable<Counters<IO, CPU>>;
 
+/// What the scopes of one thread counted.
 #[derive(Default)]
-struct State {
-    /// The number of the scope opened last.
-    last: u64,
+pub(super) struct Counters<const IO: bool, const CPU: bool> {
     /// The counters at the start of open scopes, by the scope's number.
     starts: HashMap<u64, Reading>,
-    nesting: Nesting,
     recorded: CountersSnapshot,
 }
 
@@ -46,74 +33,37 @@ impl CountersSnapshot {
     }
 }
 
-impl<const IO: bool, const CPU: bool> CountersTable<IO, CPU> {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(&self, action: Action) {
-        let mut state = self.state();
-        let State { last, starts, nesting, recorded } = &mut *state;
-        *last += 1;
-        self.stack.push_any(action, ptr::null(), nesting.open(action), || *last);
-        // Read last, so that the action has nothing of what comes before.
-        let start = Reading::at_start::<IO, CPU>(|problem| recorded.note(problem));
-        starts.insert(*last, start);
-    }
-
-    fn close(&self, action: Action) -> bool {
-        let mut problems = Vec::new();
-        let end = Reading::at_end::<IO, CPU>(|problem| problems.push(problem));
-        let mut state = self.state();
-        problems.into_iter().for_each(|problem| state.recorded.note(problem));
-        let nesting = &mut state.nesting;
-        let on_detach = |scope: &Overtaken<()>| nesting.close(scope.action);
-        let Some(closed) = self.stack.pop_any(action, 0, on_detach) else { return false };
-        if !closed.is_detached {
-            state.nesting.close(action);
-        }
-        let start = state.starts.remove(&closed.started);
-        if let Some(start) = start.filter(|_| closed.is_outermost) {
-            state.recorded.actions.entry(action).or_default().add(&end.since(&start));
-        }
-        true
-    }
-}
-
-impl<const IO: bool, const CPU: bool> Table for CountersTable<IO, CPU> {
+impl<const IO: bool, const CPU: bool> Measurement for Counters<IO, CPU> {
     type Snapshot = CountersSnapshot;
-    type Record = ();
+    type End = (Reading, Vec<String>);
 
-    fn new() -> Self {
-        Self { stack: Stack::new(), state: Mutex::default() }
+    fn open(&mut self, number: u64, _action: Action) {
+        // Read last, so that the action has nothing of what comes before.
+        let start = Reading::at_start::<IO, CPU>(|problem| self.recorded.note(problem));
+        self.starts.insert(number, start);
     }
 
-    fn start(&self, action: Action, _clock: &Clock) {
-        self.open(action);
+    fn read_end() -> (Reading, Vec<String>) {
+        let mut problems = Vec::new();
+        (Reading::at_end::<IO, CPU>(|problem| problems.push(problem)), problems)
     }
 
-    fn start_slow(&self, action: Action, _clock: &Clock) {
-        self.open(action);
-    }
-
-    fn stop(
-        &self,
+    fn close(
+        &mut self,
+        number: u64,
         action: Action,
-        elsewhere: impl FnOnce() -> Result<(), NeverStarted>,
-    ) -> Result<(), NeverStarted> {
-        if self.close(action) { Ok(()) } else { elsewhere() }
-    }
-
-    fn stop_slow(&self, action: Action, _clock: &Clock) -> bool {
-        self.close(action)
-    }
-
-    fn stack(&self) -> &Stack<()> {
-        &self.stack
+        is_outermost: bool,
+        (end, problems): (Reading, Vec<String>),
+    ) {
+        problems.into_iter().for_each(|problem| self.recorded.note(problem));
+        let start = self.starts.remove(&number);
+        if let Some(start) = start.filter(|_| is_outermost) {
+            self.recorded.actions.entry(action).or_default().add(&end.since(&start));
+        }
     }
 
     fn snapshot(&self) -> CountersSnapshot {
-        self.state().recorded.clone()
+        self.recorded.clone()
     }
 
     fn merge(into: &mut CountersSnapshot, from: &CountersSnapshot) {

@@ -206,9 +206,8 @@ impl Grouping<'_> {
             },
             is_on_device: node.kind == ActionKind::Kernel,
             shapes: self.group_by.input_shapes.then(|| {
-                let text = || {
-                    crate::report::tensor::table::shapes_text(&shapes.inputs().unwrap_or_default())
-                };
+                let text =
+                    || crate::report::internals::shapes_text(&shapes.inputs().unwrap_or_default());
                 self.shapes.entry(shapes).or_insert_with(text).clone()
             }),
             stack: self.stack(id),

@@ -10,9 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::kinds::Kinds;
 use crate::hook::{CounterSample, DeviceCounter};
-use crate::report::device_counters::{
-    ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
-};
+use crate::report::tensor::{ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics};
 use crate::tensor::Cycle;
 use crate::{Action, ActionKind};
 use profiler_events::clock::Rate;

@@ -17,7 +17,7 @@ use self::fold::{Bytes, Fold, Links, ModuleFinder};
 use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use super::Cycle;
 use crate::hook::{DeviceActivity, DeviceEvent, MemoryDevice, ShapeList, TimingMethod};
-use crate::report::device_counters::DeviceCounterStatistics;
+use crate::report::tensor::DeviceCounterStatistics;
 use crate::report::tensor::{CycleSummary, DroppedEvents, KeyAverages, TuningSummary};
 use crate::{Action, ActionKind};
 use profiler_events::clock::Rate;

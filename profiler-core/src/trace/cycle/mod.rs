@@ -6,6 +6,7 @@ pub(crate) mod event_log;
 mod kernels_told_twice;
 mod time_order;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use chrono::{DateTime, Utc};
@@ -18,8 +19,8 @@ use self::kernels_told_twice::pair;
 use self::time_order::InTimeOrder;
 use profiler_events::clock::Rate;
 use profiler_events::{
-    Action, Context, CounterSample, DeviceEvent, DriverCall, MemoryLabel, OpenActions,
-    PastMemoryChange, RunContext, Stage, ThreadName, Timestamp,
+    Action, Context, CounterSample, DeviceDescription, DeviceEvent, DriverCall, MemoryLabel,
+    OpenActions, PastMemoryChange, RunContext, Stage, ThreadName, Timestamp,
 };
 
 /// One cycle of a [`Schedule`](crate::tensor::Schedule), recorded and over: what
@@ -56,6 +57,7 @@ pub struct Cycle {
     pub kernels_told_twice: u64,
     tracks: Vec<Track>,
     contexts: Vec<OpenActions>,
+    devices: BTreeMap<u32, DeviceDescription>,
     rate: Rate,
 }
 
@@ -146,6 +148,10 @@ pub(crate) struct RecordedCycle {
     pub(crate) dropped: Dropped,
     pub(crate) open_elsewhere: u64,
     pub(crate) contexts: Vec<OpenActions>,
+    /// What is known of devices themselves.
+    pub(crate) devices: BTreeMap<u32, DeviceDescription>,
+    /// How ticks become seconds.
+    pub(crate) rate: Rate,
 }
 
 /// What one thread recorded itself.
@@ -199,8 +205,14 @@ impl Cycle {
             kernels_told_twice,
             tracks,
             contexts: recorded.contexts,
-            rate: Rate::now(),
+            devices: recorded.devices,
+            rate: recorded.rate,
         }
+    }
+
+    /// What a hook has said of a device itself.
+    pub(crate) fn device(&self, number: u32) -> Option<&DeviceDescription> {
+        self.devices.get(&number)
     }
 
     /// Whether nothing happened in it.

@@ -22,7 +22,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::output::write_whole;
+use crate::output::write_file;
 pub use crate::report::folded::{
     CUT, Extent, MOST_BYTES, MOST_FRAMES, MOST_STACKS, Room, frame_name,
 };
@@ -218,7 +218,7 @@ impl FlameGraph {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_stacks(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
-        write_whole(path.as_ref(), |file| self.write_stacks(metric, BufWriter::new(file)))
+        write_file(path.as_ref(), |file| self.write_stacks(metric, BufWriter::new(file)))
     }
 
     /// Draws the flame graph into an SVG file that browsers can zoom and search.
@@ -234,7 +234,7 @@ impl FlameGraph {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let title = format!("{}: {}", metric.as_str().replace('_', " "), self.title);
-        write_whole(path.as_ref(), |file| draw(&lines, &title, metric.unit(), file))
+        write_file(path.as_ref(), |file| draw(&lines, &title, metric.unit(), file))
     }
 }
 

@@ -18,8 +18,8 @@ impl<W: Write> Writer<'_, W> {
             self.json.integer(*device);
             self.json.raw(",\"clock_shift_ns\":");
             self.json.integer(self.index.shifts.get(device).copied().unwrap_or(0));
-            if let Some(description) = profiler_events::description(*device) {
-                self.device_properties(&description);
+            if let Some(description) = self.cycle.device(*device) {
+                self.device_properties(description);
             }
             self.json.raw("}");
         }

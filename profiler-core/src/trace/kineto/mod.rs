@@ -51,7 +51,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::output::write_whole;
+use crate::output::write_file;
 use crate::trace::cycle::Cycle;
 use crate::trace::json::JsonWriter;
 use annotations::Annotations;
@@ -187,7 +187,7 @@ impl Cycle {
         let path = path.as_ref();
         let name = path.to_string_lossy();
         let is_compressed = path.extension().is_some_and(|extension| extension == "gz");
-        write_whole(path, |file| {
+        write_file(path, |file| {
             if !is_compressed {
                 return write(self, &name, file);
             }

@@ -34,7 +34,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::output::write_whole;
+use crate::output::write_file;
 use crate::trace::cycle::Cycle;
 use profiler_events::{MemoryCategory, MemoryDevice};
 
@@ -181,7 +181,7 @@ impl MemoryTimeline {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_json(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        write_whole(path.as_ref(), |file| {
+        write_file(path.as_ref(), |file| {
             let mut file = BufWriter::new(file);
             serde_json::to_writer(&mut file, self)?;
             file.flush()
@@ -194,7 +194,7 @@ impl MemoryTimeline {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_html(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        write_whole(path.as_ref(), |file| file.write_all(page::html(self).as_bytes()))
+        write_file(path.as_ref(), |file| file.write_all(page::html(self).as_bytes()))
     }
 
     /// The picture of one of [`devices`](Self::devices), as SVG.

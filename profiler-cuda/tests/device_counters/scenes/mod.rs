@@ -113,9 +113,9 @@ pub const ALL: &[Scene] = &[
         play: processes::ends_while_it_samples,
     },
     Scene {
-        name: "a slow device",
-        environment: &[RATE, ("FAKE_NVML_SLOW", "900000")],
-        play: processes::a_slow_device,
+        name: "a device that never answers",
+        environment: &[RATE, ("FAKE_NVML_ANSWERS", "never")],
+        play: processes::a_device_that_never_answers,
     },
 ];
 

@@ -1,0 +1,83 @@
+//! What makes functions that are in no file of a crate.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::Span;
+use syn::{Attribute, Macro};
+
+use super::attributes::{nested, path_text};
+use super::macros;
+use super::result::LeftOut;
+
+/// Derivations that are the compiler's own.
+const OWN: [&str; 9] =
+    ["Clone", "Copy", "Debug", "Default", "Eq", "Hash", "Ord", "PartialEq", "PartialOrd"];
+/// Macros of the standard library that stand where items do, and make none that anybody would name.
+const PLAIN: [&str; 3] = ["compile_error", "global_asm", "thread_local"];
+
+/// What was found, by how it is written.
+#[derive(Debug, Default)]
+pub(super) struct GeneratedItems {
+    places: BTreeMap<String, Places>,
+}
+
+#[derive(Debug)]
+struct Places {
+    /// Of a macro that may be one of the crate.
+    macro_name: Option<String>,
+    count: usize,
+    first: (PathBuf, u32),
+}
+
+impl GeneratedItems {
+    /// An attribute of an item.
+    pub fn attribute(&mut self, attribute: &Attribute, file: &Path) {
+        if !attribute.path().is_ident("derive") {
+            return;
+        }
+        for derived in nested(&attribute.meta) {
+            let path = path_text(derived.path());
+            let name = path.rsplit("::").next().unwrap_or_default();
+            if !OWN.contains(&name) {
+                let span = attribute.pound_token.span;
+                self.add(format!("derive({name})"), None, file, span);
+            }
+        }
+    }
+
+    /// A call of a macro in place of items.
+    pub fn items(&mut self, call: &Macro, file: &Path) {
+        let Some(last) = call.path.segments.last() else { return };
+        let name = last.ident.to_string();
+        if name == "include" {
+            let what = call.tokens.to_string().replace(' ', "");
+            self.add(format!("include!({what})"), None, file, last.ident.span());
+        } else if !PLAIN.contains(&name.as_str()) {
+            self.add(format!("{name}!"), Some(name), file, last.ident.span());
+        }
+    }
+
+    fn add(&mut self, what: String, macro_name: Option<String>, file: &Path, span: Span) {
+        let first = || (file.to_owned(), span.start().line as u32);
+        let new = || Places { macro_name, count: 0, first: first() };
+        self.places.entry(what).or_insert_with(new).count += 1;
+    }
+
+    /// All but the macros of the crate itself.
+    pub fn into_left_out(self, known: &macros::Found) -> Vec<LeftOut> {
+        let is_of_others =
+            |places: &Places| places.macro_name.as_ref().is_none_or(|name| !known.defines(name));
+        let all = self.places.into_iter().filter(|(_, places)| is_of_others(places));
+        all.map(|(what, Places { count, first: (file, line), .. })| {
+            let reason = if what.starts_with("include!") {
+                "a file that is included has no hooks".to_owned()
+            } else {
+                let times = if count == 1 { String::new() } else { format!(" ({count} times)") };
+                format!("what a macro of another crate makes has no hooks{times}")
+            };
+            LeftOut { path: what, file, line, reason }
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,192 @@
+//! Goes through the modules of a crate.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+
+use super::allocator::{self, Allocators};
+use super::context::Context;
+use super::edit::Edits;
+use super::files::{self, Folder};
+use super::generated::GeneratedItems;
+use super::items::ItemWalk;
+use super::macros;
+use super::path::FunctionPath;
+use super::places::Places;
+use super::result::{SplicedCrate, SplicedFile, Unread};
+use super::root;
+use super::selection::Selection;
+use super::source::Source;
+
+/// A file that is a module.
+struct Module {
+    file: PathBuf,
+    folder: Folder,
+    context: Context,
+}
+
+/// What is done about the allocator of a crate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllocatorHooks {
+    /// Nothing.
+    None,
+    /// If it has one, that is wrapped.
+    Wrapped,
+    /// It is a program, whose large copies are told, too.
+    Program {
+        /// It gets an allocator if it has none. Not if another crate of the program has one.
+        adds: bool,
+    },
+}
+
+pub(super) fn splice(
+    root: &Path,
+    crate_name: &str,
+    selection: &Selection,
+    hooks: AllocatorHooks,
+) -> io::Result<SplicedCrate> {
+    let mut result = SplicedCrate::default();
+    if !selection.concerns(crate_name) && hooks == AllocatorHooks::None {
+        return Ok(result);
+    }
+    let mut allocators = Allocators::default();
+    let crate_path = FunctionPath { segments: vec![crate_name.to_owned()], implemented: None };
+    let mut modules = vec![Module {
+        file: root.to_owned(),
+        folder: Folder::of_owner(root),
+        context: Context::of(crate_path),
+    }];
+    let mut known = HashSet::new();
+    let (mut sources, mut found) = (Vec::new(), macros::Found::default());
+    let mut unseen = GeneratedItems::default();
+    let mut root_place = None;
+    while let Some(module) = modules.pop() {
+        // Several modules may be one file; its functions then have the first one's path.
+        if !known.insert(module.file.canonicalize().unwrap_or_else(|_| module.file.clone())) {
+            continue;
+        }
+        let is_root = sources.is_empty();
+        let text = match std::fs::read_to_string(&module.file) {
+            Ok(text) => text,
+            Err(error) if is_root => return Err(error),
+            Err(error) => {
+                result.unread.push(Unread { path: module.file, reason: error.to_string() });
+                continue;
+            }
+        };
+        let cleaned = root::without_beginning(&text);
+        let (tokens, parsed) = match parse(&cleaned) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let place = error.span().start();
+                let reason = format!("line {}: {error}", place.line);
+                result.unread.push(Unread { path: module.file, reason });
+                if is_root {
+                    return Ok(result);
+                }
+                continue;
+            }
+        };
+        result.folders.extend(files::folders_on_the_way(&module.file));
+        let path = files::without_detours(&module.file);
+        let beginning = root::beginning(&text);
+        let places = Places::new(&cleaned, tokens, &parsed, beginning);
+        let mut source = Source { path, text, edits: Edits::default(), places };
+        if is_root {
+            // Behind everything: there it moves nothing.
+            root_place = (!parsed.items.is_empty()).then(|| source.places.end());
+        }
+        root::allow_unsafe(&parsed, &mut source.edits);
+        if hooks != AllocatorHooks::None && allocator::may_have_allocator(&source.text) {
+            allocators.add(allocator::wrap(&parsed, &[], &mut source.edits));
+        }
+        let number = sources.len();
+        let mut walk = ItemWalk::new(
+            selection,
+            &mut source,
+            number,
+            module.folder,
+            module.context,
+            &mut result,
+            (&mut found, &mut unseen),
+        );
+        walk.file(&parsed);
+        // The last one is taken first: so they come in the order in which they are written.
+        for (file, folder, context) in walk.into_modules().into_iter().rev() {
+            modules.push(Module { file, folder, context });
+        }
+        sources.push(source);
+    }
+    macros::splice(selection, &found, &mut sources, &mut result);
+    result.unseen = unseen.into_left_out(&found);
+    let mut needed = hooks_text(crate_name, selection, &result);
+    needed += &allocator_text(&allocators, hooks);
+    finish(needed, root_place, sources, &mut result);
+    result.folders.sort();
+    result.folders.dedup();
+    Ok(result)
+}
+
+/// The tokens of a text, and what they mean.
+fn parse(text: &str) -> syn::Result<(TokenStream, syn::File)> {
+    let tokens: TokenStream = text.parse()?;
+    let file = syn::parse2(tokens.clone()).or_else(|error| {
+        // What the edition of 2015 has no such words for may be called so in it.
+        syn::parse2(with_raw_words(tokens.clone())).map_err(|_| error)
+    })?;
+    Ok((tokens, file))
+}
+
+/// Makes names of words that are none in later editions.
+fn with_raw_words(tokens: TokenStream) -> TokenStream {
+    let raw = |token| match token {
+        TokenTree::Ident(word) if ["async", "await", "try"].iter().any(|one| word == *one) => {
+            TokenTree::Ident(Ident::new_raw(&word.to_string(), word.span()))
+        }
+        TokenTree::Group(group) => {
+            let mut raw = Group::new(group.delimiter(), with_raw_words(group.stream()));
+            raw.set_span(group.span());
+            TokenTree::Group(raw)
+        }
+        other => other,
+    };
+    tokens.into_iter().map(raw).collect()
+}
+
+/// What the hooks of functions need at the root.
+fn hooks_text(crate_name: &str, selection: &Selection, result: &SplicedCrate) -> String {
+    if result.spliced.is_empty() {
+        return String::new();
+    }
+    let rules: Vec<_> = selection.rules_of(crate_name).collect();
+    let has_lines = result.spliced.iter().any(|function| function.kind.is_of_lines());
+    super::template::root_text(&rules, has_lines)
+}
+
+/// What tracked allocators need at the root.
+fn allocator_text(allocators: &Allocators, hooks: AllocatorHooks) -> String {
+    match hooks {
+        AllocatorHooks::None => String::new(),
+        AllocatorHooks::Wrapped => allocators.root_text(false),
+        AllocatorHooks::Program { adds } => allocators.root_text(adds) + &allocator::copies_text(),
+    }
+}
+
+/// Makes the new texts, if anything is needed at the root and there is a place for it.
+fn finish(
+    needed: String,
+    root_place: Option<usize>,
+    mut sources: Vec<Source>,
+    result: &mut SplicedCrate,
+) {
+    let (Some(place), false) = (root_place, needed.is_empty()) else { return };
+    if let Some(root) = sources.first_mut() {
+        root.edits.close(place, format!(" {needed}"));
+    }
+    for source in sources.into_iter().filter(|source| !source.edits.is_empty()) {
+        let text = source.edits.apply_in_place(&source.text, &source.places);
+        result.files.push(SplicedFile { path: source.path, text });
+    }
+}

@@ -1,0 +1,59 @@
+//! The text that is put into the root of a spliced crate.
+
+use super::rules::{CrateRules, RuleFile};
+
+/// All files of it.
+pub(super) const TEXTS: [&str; 6] = [HOOKS, TENSORS, TYPES, TYPE, BOUND, super::lines::TEMPLATE];
+
+const HOOKS: &str = include_str!("hooks.rs");
+const TENSORS: &str = include_str!("tensors.rs");
+const TYPES: &str = include_str!("types.rs");
+const TYPE: &str = include_str!("type.rs");
+const BOUND: &str = include_str!("bound.rs");
+
+/// The text for a crate with these rules, on one line; `has_lines` if lines of it are marked.
+pub(super) fn root_text(rules: &[(&RuleFile, &CrateRules)], has_lines: bool) -> String {
+    let mut hooks = one_line(HOOKS);
+    let (mut types, mut bound) = (String::new(), String::new());
+    for (file, tensor) in
+        rules.iter().flat_map(|(file, rules)| rules.tensors.iter().map(move |one| (file, one)))
+    {
+        let (template, text, name) = match (&tensor.name, &tensor.bound) {
+            (Some(name), _) => (TYPE, &mut types, name),
+            (None, Some(name)) => (BOUND, &mut bound, name),
+            (None, None) => continue,
+        };
+        let codes: String = file
+            .dtypes
+            .iter()
+            .map(|(variant, dtype)| {
+                format!("{}::{variant} => {}, ", tensor.dtype_enum, dtype.code())
+            })
+            .collect();
+        let one = one_line(template)
+            .replace("/*TYPE*/", name)
+            .replace("/*DTYPE*/", &tensor.dtype)
+            .replace("/*CODES*/", &format!("{codes} _ => {}", super::rules::OTHER))
+            .replace("/*DIMENSIONS*/", &tensor.dimensions);
+        text.push_str(&one);
+    }
+    let tensors = if types.is_empty() && bound.is_empty() {
+        String::new()
+    } else {
+        let wrappers = if bound.is_empty() { one_line(TYPES) } else { bound };
+        one_line(TENSORS).replace("/*TYPES*/", &(types + &wrappers))
+    };
+    let lines = if has_lines { one_line(super::lines::TEMPLATE) } else { String::new() };
+    hooks = hooks.replace("/*TENSORS*/", &tensors).replace("/*LINES*/", &lines);
+    // The edition of 2015 does not know that path, and a program may have a module that is called so.
+    hooks = hooks.replace("::core::", "__core::");
+    // Rules are written by hand, too: nothing may begin a line.
+    hooks.replace(['\n', '\r'], " ")
+}
+
+/// Without comments and line breaks. Comments stand on lines of their own there.
+pub(super) fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect();
+    lines.join(" ") + " "
+}

@@ -1,0 +1,14 @@
+//! `mlprof run` on a program that knows nothing of it.
+
+mod shop;
+
+mod corners;
+mod endings;
+mod functions;
+mod interrupted;
+mod measures;
+mod mistakes;
+mod nothing;
+mod own_profiler;
+mod terminal;
+mod unchanged;

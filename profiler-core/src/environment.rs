@@ -1,0 +1,129 @@
+//! Profilers without recompiling: where a stage's profiler is chosen, the environment is asked first.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
+
+use crate::Profiler;
+use crate::output::say;
+use crate::profiler_names::{by_name, check};
+use profiler_events::environment::Environment;
+use profiler_events::forking::{Mutex, apart_from_forks};
+
+/// A profiler of the program, and the one that measures in its place.
+struct Replacement {
+    own: Weak<dyn Profiler>,
+    by: Weak<dyn Profiler>,
+}
+
+/// So that a profiler that is passed on, or used in several stages, is replaced once.
+static REPLACEMENTS: Mutex<Vec<Replacement>> = Mutex::new(Vec::new());
+
+/// What measures where the program has chosen `own`: that, unless the environment names another.
+pub(crate) fn over(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+    let environment = Environment::get();
+    if environment.is_silent() {
+        return own;
+    }
+    let names = Names::get(environment);
+    names.say_problems();
+    let chosen = names.profiler.map_or_else(|| own.clone(), |name| replace(&own, name));
+    if names.profiler.is_some() || own.is_enabled() {
+        names.say_effect();
+    }
+    chosen
+}
+
+fn replace(own: &Arc<dyn Profiler>, name: &str) -> Arc<dyn Profiler> {
+    if let Some(known) = find(own) {
+        return known;
+    }
+    // Outside of the lock; of two threads that come here at once the first one's is taken.
+    let Ok(by) = by_name(name) else { return own.clone() };
+    let mut replacements = REPLACEMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = find_in(&replacements, own) {
+        return known;
+    }
+    replacements.push(Replacement { own: Arc::downgrade(own), by: Arc::downgrade(&by) });
+    by
+}
+
+fn find(own: &Arc<dyn Profiler>) -> Option<Arc<dyn Profiler>> {
+    let mut replacements = REPLACEMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    replacements.retain(|one| one.by.strong_count() > 0);
+    find_in(&replacements, own)
+}
+
+/// The one that has taken its place, which is itself if it has taken another's.
+fn find_in(replacements: &[Replacement], own: &Arc<dyn Profiler>) -> Option<Arc<dyn Profiler>> {
+    let is = |known: &Weak<dyn Profiler>, it: &Arc<dyn Profiler>| {
+        std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(it))
+    };
+    // That of a run may be beside it.
+    let lone = match own.parts() {
+        [lone] => lone,
+        _ => own,
+    };
+    let is_replacement = |one: &Replacement| is(&one.by, own) || is(&one.by, lone);
+    if replacements.iter().any(is_replacement) {
+        return Some(own.clone());
+    }
+    replacements.iter().find(|one| is(&one.own, own)).and_then(|one| one.by.upgrade())
+}
+
+/// What the variables say, once it is known whether it means anything.
+struct Names {
+    profiler: Option<&'static str>,
+    /// In one line.
+    effect: String,
+    problems: Vec<String>,
+    is_effect_said: AtomicBool,
+    are_problems_said: AtomicBool,
+}
+
+impl Names {
+    fn get(environment: &'static Environment) -> &'static Self {
+        static NAMES: OnceLock<Names> = OnceLock::new();
+        let read = || Self::of(environment);
+        NAMES.get().unwrap_or_else(|| apart_from_forks(|| NAMES.get_or_init(read)))
+    }
+
+    fn of(environment: &'static Environment) -> Self {
+        let mut problems = environment.problems.clone();
+        let profiler = environment.profiler.as_deref().filter(|name| {
+            let checked = check(name);
+            problems.extend(checked.as_ref().err().map(|it| format!("MLPROF_PROFILER: {it}")));
+            checked.is_ok()
+        });
+        let mut said: Vec<String> = Vec::new();
+        let mut say = |variable: &str, value: Option<String>| {
+            said.extend(value.map(|value| format!("{variable}={value}")));
+        };
+        say("MLPROF_PROFILER", profiler.map(str::to_owned));
+        let dirpath = environment.dirpath.as_ref();
+        say("MLPROF_DIRPATH", dirpath.map(|path| path.display().to_string()));
+        say("MLPROF_FILENAME", environment.filename.clone());
+        say("MLPROF_SCHEDULE", environment.schedule.map(|schedule| schedule.to_string()));
+        Self {
+            profiler,
+            effect: said.join(" "),
+            problems,
+            is_effect_said: AtomicBool::new(false),
+            are_problems_said: AtomicBool::new(false),
+        }
+    }
+
+    fn say_problems(&self) {
+        if !self.are_problems_said.swap(true, Ordering::Relaxed) {
+            for problem in &self.problems {
+                say(format_args!("mlprof: {problem}; what the program says holds"));
+            }
+        }
+    }
+
+    fn say_effect(&self) {
+        if !self.effect.is_empty() && !self.is_effect_said.swap(true, Ordering::Relaxed) {
+            let effect = &self.effect;
+            say(format_args!("mlprof: from the environment, over what the program says: {effect}"));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The names that profilers are selected by, and texts of several.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::nvtx::{EmitNvtx, NvtxProfiler};
+use crate::several::Several;
+use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler, TensorProfiler};
+
+/// The names that a profiler can be selected by, in any mixture of upper and lower case. `"pytorch"`
+/// is Lightning's name for what is `"tensor"` here. Several are joined by `+`: `"simple+nvtx"`.
+pub const PROFILER_NAMES: [&str; 6] = ["simple", "advanced", "tensor", "pytorch", "nvtx", "none"];
+
+/// What stands between several names.
+const JOINED_BY: char = '+';
+
+/// No profiler has this name, or a text of several names one twice.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct UnknownProfiler {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownProfiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asked = &self.name;
+        let within = |part: &str| match part == asked.trim() {
+            true => String::new(),
+            false => format!(" (in {asked:?})"),
+        };
+        let choices = PROFILER_NAMES.map(|name| format!("{name:?}")).join(", ");
+        match find_wrong(asked) {
+            Some(Wrong::Repeated(part)) => write!(
+                f,
+                "{part:?} names a profiler that was named before{}: name each one once; there are \
+                 {choices}",
+                within(part)
+            ),
+            Some(Wrong::Unknown(part)) => write!(
+                f,
+                "there is no profiler named {part:?}{}: use one of {choices}, several joined by \
+                 {JOINED_BY:?}, None, or a profiler of your own",
+                within(part)
+            ),
+            // Made by hand, of a name that there is.
+            None => write!(f, "there is no profiler named {asked:?} here"),
+        }
+    }
+}
+
+/// What keeps a text from naming profilers.
+enum Wrong<'text> {
+    Unknown(&'text str),
+    Repeated(&'text str),
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(JOINED_BY).map(str::trim)
+}
+
+fn find_wrong(text: &str) -> Option<Wrong<'_>> {
+    let mut known = Vec::new();
+    for part in parts(text) {
+        let Some(which) = Named::of(part) else { return Some(Wrong::Unknown(part)) };
+        if known.contains(&which) {
+            return Some(Wrong::Repeated(part));
+        }
+        known.push(which);
+    }
+    None
+}
+
+/// What the names say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Simple,
+    Advanced,
+    Tensor,
+    Nvtx,
+    None,
+}
+
+impl Named {
+    fn of(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "simple" => Some(Self::Simple),
+            "advanced" => Some(Self::Advanced),
+            "tensor" | "pytorch" => Some(Self::Tensor),
+            "nvtx" => Some(Self::Nvtx),
+            "none" => Some(Self::None),
+            _ => None,
+        }
+    }
+
+    fn make(self) -> Arc<dyn Profiler> {
+        match self {
+            Self::Simple => Arc::new(SimpleProfiler::new()),
+            Self::Advanced => Arc::new(AdvancedProfiler::new()),
+            Self::Tensor => Arc::new(TensorProfiler::new()),
+            Self::Nvtx => Arc::new(NvtxProfiler::new()),
+            Self::None => Arc::new(PassThroughProfiler::new()),
+        }
+    }
+}
+
+/// Says what is wrong with a name, or with several.
+pub(crate) fn check(text: &str) -> Result<(), UnknownProfiler> {
+    match find_wrong(text) {
+        Some(_) => Err(UnknownProfiler { name: text.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// The profiler of a name, or of several that are joined by `+`.
+pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+    check(text)?;
+    let named = || parts(text).filter_map(Named::of);
+    let measuring = named().filter(|one| !matches!(one, Named::Nvtx | Named::None));
+    let profiler = Several::of(measuring.map(Named::make).collect());
+    Ok(match (profiler, named().any(|one| one == Named::Nvtx)) {
+        (Some(profiler), true) => profiler.emit_nvtx(),
+        (Some(profiler), false) => profiler,
+        (None, true) => Named::Nvtx.make(),
+        (None, false) => Named::None.make(),
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Interest;
+
+    fn interest(text: &str) -> Interest {
+        by_name(text).unwrap_or_else(|error| panic!("{error}")).interest()
+    }
+
+    fn error(text: &str) -> String {
+        by_name(text).err().expect("no profiler").to_string()
+    }
+
+    #[test]
+    fn every_listed_name_selects_in_any_case() {
+        for name in PROFILER_NAMES {
+            assert!(by_name(name).is_ok(), "{name}");
+            assert!(by_name(&format!(" {} ", name.to_uppercase())).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_joined_by_a_plus_are_one_profiler_each() {
+        let reports = |text: &str| -> Vec<&'static str> {
+            let several = by_name(text).unwrap_or_else(|error| panic!("{error}"));
+            let parts = several.parts().iter().map(|part| match part.report() {
+                Some(crate::Report::Simple(_)) => "simple",
+                Some(crate::Report::Advanced(_)) => "advanced",
+                Some(crate::Report::Tensor(_)) => "tensor",
+                Some(_) => "another",
+                None => "nvtx",
+            });
+            parts.collect()
+        };
+        assert_eq!(reports("simple+advanced"), ["simple", "advanced"]);
+        assert_eq!(reports("Simple + pytorch"), ["simple", "tensor"]);
+        assert_eq!(
+            reports("advanced+ nvtx +simple+tensor"),
+            ["nvtx", "advanced", "simple", "tensor"]
+        );
+        assert_eq!(reports("simple+nvtx"), ["nvtx", "simple"]);
+        assert!(by_name("simple + none").expect("none adds nothing").parts().is_empty());
+        assert_eq!(interest("simple+none"), Interest::ACTIONS);
+        assert_eq!(interest("none"), Interest::NONE);
+    }
+
+    #[test]
+    fn a_typo_lists_the_choices() {
+        assert_eq!(
+            error("smiple"),
+            "there is no profiler named \"smiple\": use one of \"simple\", \"advanced\", \
+             \"tensor\", \"pytorch\", \"nvtx\", \"none\", several joined by '+', None, or a \
+             profiler of your own"
+        );
+        let among_others = error("nvtx + smiple+simple");
+        let beginning = "there is no profiler named \"smiple\" (in \"nvtx + smiple+simple\"): use \
+                         one of \"simple\", ";
+        assert!(among_others.starts_with(beginning), "{among_others}");
+        assert!(error("simple+").starts_with("there is no profiler named \"\" (in \"simple+\"): "));
+        assert!(error("").starts_with("there is no profiler named \"\": "));
+    }
+
+    #[test]
+    fn a_name_twice_is_said() {
+        let twice = error("simple+nvtx+Simple");
+        let expected = "\"Simple\" names a profiler that was named before (in \
+                        \"simple+nvtx+Simple\"): name each one once; there are \"simple\", ";
+        assert!(twice.starts_with(expected), "{twice}");
+        assert!(error("tensor+pytorch").starts_with("\"pytorch\" names a profiler that was named"));
+    }
+}

@@ -1,0 +1,121 @@
+//! The table of what takes more than a reading of the clock to measure. It is behind a lock, which costs
+//! nothing beside that: only reports contend for it.
+
+use std::ptr;
+use std::sync::PoisonError;
+
+use super::Table;
+use super::nesting::Nesting;
+use super::stack::{Overtaken, Stack};
+use crate::NeverStarted;
+use profiler_events::Action;
+use profiler_events::clock::Clock;
+use profiler_events::forking::{Mutex, MutexGuard};
+
+/// What is measured of the scopes of one thread, each of which is known by a number.
+pub(crate) trait Measurement: Default + Send + 'static {
+    /// A copy of what was measured, for reports.
+    type Snapshot: Clone + Default + Send;
+    /// What is read when a scope ends, before anything else is done.
+    type End;
+
+    /// A scope begins: the last thing that is done of its start.
+    fn open(&mut self, number: u64, action: Action);
+    /// A scope ends: the first thing that is done of its stop.
+    fn read_end() -> Self::End;
+    /// The scope of this number has ended; whether it was not inside another one of its action.
+    fn close(&mut self, number: u64, action: Action, is_outermost: bool, end: Self::End);
+    fn snapshot(&self) -> Self::Snapshot;
+    /// Adds what another thread, or the same one in another session, measured.
+    fn merge(into: &mut Self::Snapshot, from: &Self::Snapshot);
+
+    /// Does work of the table's that must not be measured itself.
+    fn aside<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
+}
+
+/// What one thread measures, behind a lock.
+pub(crate) struct LockedTable<M> {
+    /// Which scopes are open. Frames hold, instead of a time, the number of their scope.
+    stack: Stack<()>,
+    state: Mutex<State<M>>,
+}
+
+#[derive(Default)]
+struct State<M> {
+    /// The number of the scope opened last.
+    last: u64,
+    nesting: Nesting,
+    measurement: M,
+}
+
+impl<M: Measurement> LockedTable<M> {
+    fn state(&self) -> MutexGuard<'_, State<M>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, action: Action) {
+        M::aside(|| {
+            let State { last, nesting, measurement } = &mut *self.state();
+            *last += 1;
+            self.stack.push_any(action, ptr::null(), nesting.open(action), || *last);
+            measurement.open(*last, action);
+        });
+    }
+
+    fn close(&self, action: Action) -> bool {
+        M::aside(|| {
+            let end = M::read_end();
+            let State { nesting, measurement, .. } = &mut *self.state();
+            let on_detach = |scope: &Overtaken<()>| nesting.close(scope.action);
+            let Some(closed) = self.stack.pop_any(action, 0, on_detach) else { return false };
+            if !closed.is_detached {
+                nesting.close(action);
+            }
+            measurement.close(closed.started, action, closed.is_outermost, end);
+            true
+        })
+    }
+}
+
+impl<M: Measurement> Table for LockedTable<M> {
+    type Snapshot = M::Snapshot;
+    type Record = ();
+
+    fn new() -> Self {
+        Self { stack: Stack::new(), state: Mutex::default() }
+    }
+
+    fn start(&self, action: Action, _clock: &Clock) {
+        self.open(action);
+    }
+
+    fn start_slow(&self, action: Action, _clock: &Clock) {
+        self.open(action);
+    }
+
+    fn stop(
+        &self,
+        action: Action,
+        elsewhere: impl FnOnce() -> Result<(), NeverStarted>,
+    ) -> Result<(), NeverStarted> {
+        if self.close(action) { Ok(()) } else { elsewhere() }
+    }
+
+    fn stop_slow(&self, action: Action, _clock: &Clock) -> bool {
+        self.close(action)
+    }
+
+    fn stack(&self) -> &Stack<()> {
+        &self.stack
+    }
+
+    fn snapshot(&self) -> M::Snapshot {
+        self.state().measurement.snapshot()
+    }
+
+    fn merge(into: &mut M::Snapshot, from: &M::Snapshot) {
+        M::merge(into, from);
+    }
+}

@@ -1,0 +1,160 @@
+//! What `mlprof run` measures beside the profilers: lines and samples.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "sampling")]
+use super::settings::SamplesSettings;
+use super::settings::{LinesSettings, RunSettings};
+use super::wanted_word::{want, wanted};
+use crate::lines::{LineProfiler, PeriodicWriter};
+use crate::report::internals::{has_numbers, reason_for_nothing};
+use crate::report::{lines_memory, lines_text};
+use crate::{Output, Report, output};
+
+/// Decimals of mebibytes, as `memory_profiler` prints them.
+const MEMORY_PRECISION: usize = 1;
+
+/// Measurements under way.
+pub(super) struct LinesAndSamples {
+    lines: Option<Lines>,
+    #[cfg(feature = "sampling")]
+    samples: Option<Samples>,
+}
+
+struct Lines {
+    profiler: Arc<LineProfiler>,
+    writer: Option<PeriodicWriter>,
+    settings: LinesSettings,
+    output: Output,
+}
+
+#[cfg(feature = "sampling")]
+struct Samples {
+    sampler: crate::sampler::Sampler,
+    output: Output,
+}
+
+impl LinesAndSamples {
+    /// Begins what the settings ask for. `output` makes the output of what is called so.
+    pub(super) fn start(settings: &RunSettings, output: impl Fn(&str) -> Output) -> Self {
+        let lines = settings.lines.as_ref().map(|lines| Lines::start(lines, output("lines")));
+        #[cfg(feature = "sampling")]
+        let samples =
+            settings.samples.and_then(|samples| Samples::start(samples, output("samples")));
+        #[cfg(not(feature = "sampling"))]
+        if settings.samples.is_some() {
+            output::say(
+                "mlprof: nothing is sampled: profiler-core is built without its feature `sampling`",
+            );
+        }
+        Self {
+            lines,
+            #[cfg(feature = "sampling")]
+            samples,
+        }
+    }
+
+    /// Whether anything is measured.
+    pub(super) fn is_any(&self) -> bool {
+        #[cfg(feature = "sampling")]
+        let samples = self.samples.is_some();
+        #[cfg(not(feature = "sampling"))]
+        let samples = false;
+        self.lines.is_some() || samples
+    }
+
+    /// What there is so far, and where its results go. `with_samples` also what has been sampled,
+    /// which takes the longest: debug information is read for it.
+    pub(super) fn reports_so_far(&self, with_samples: bool) -> Vec<(&Output, Report)> {
+        let mut reports = Vec::new();
+        // Who is asked to write lines at an interval of the user's own does so.
+        if let Some(lines) = self.lines.as_ref().filter(|lines| lines.writer.is_none()) {
+            reports.push((&lines.output, Report::Lines(lines.profiler.report())));
+        }
+        #[cfg(feature = "sampling")]
+        if let Some(samples) = self.samples.as_ref().filter(|_| with_samples) {
+            reports.push((&samples.output, Report::Samples(samples.sampler.report())));
+        }
+        #[cfg(not(feature = "sampling"))]
+        let _ = with_samples;
+        reports
+    }
+
+    /// Delivers everything, with these notes.
+    pub(super) fn finish(self, notes: &[String]) {
+        #[cfg(feature = "sampling")]
+        if let Some(Samples { sampler, output }) = self.samples {
+            let report = sampler.stop();
+            let text = crate::report::samples_page::paint(&report);
+            deliver(&output, Report::Samples(report), &text, notes);
+        }
+        if let Some(lines) = self.lines {
+            lines.finish(notes);
+        }
+    }
+}
+
+impl Lines {
+    fn start(settings: &LinesSettings, output: Output) -> Self {
+        let with_memory = settings.memory;
+        let profiler = if with_memory { LineProfiler::with_memory() } else { LineProfiler::new() };
+        let profiler = Arc::new(profiler);
+        want(wanted::LINES, true);
+        let writer = settings.output_interval_seconds.and_then(|seconds| {
+            let interval = Duration::try_from_secs_f64(seconds).ok()?;
+            let path = output.own_path("json")?;
+            let started = PeriodicWriter::start(profiler.clone(), path, interval);
+            started
+                .map_err(|error| {
+                    output::say(format_args!("mlprof: lines are written at the end only: {error}"));
+                })
+                .ok()
+        });
+        Self { profiler, writer, settings: settings.clone(), output }
+    }
+
+    fn finish(self, notes: &[String]) {
+        want(wanted::LINES, false);
+        drop(self.writer);
+        let report = self.profiler.report();
+        let mut text = String::new();
+        if self.settings.time {
+            let default = lines_text::LinesOptions::default();
+            let unit = self.settings.unit_seconds.unwrap_or(default.unit);
+            let skip_zero = self.settings.skip_zero;
+            let options = lines_text::LinesOptions { unit, skip_zero, ..default };
+            text = lines_text::paint(&report, &options);
+        }
+        if self.settings.memory {
+            text += &lines_memory::paint(&report, MEMORY_PRECISION);
+        }
+        deliver(&self.output, Report::Lines(report), &text, notes);
+    }
+}
+
+#[cfg(feature = "sampling")]
+impl Samples {
+    fn start(settings: SamplesSettings, output: Output) -> Option<Self> {
+        let asked = crate::sampler::SamplerSettings::new(settings.hz)
+            .frame_pointers(settings.frame_pointers);
+        match crate::sampler::Sampler::start(asked) {
+            Ok(sampler) => Some(Self { sampler, output }),
+            Err(error) => {
+                output::say(format_args!("mlprof: nothing is sampled: {error}"));
+                None
+            }
+        }
+    }
+}
+
+fn deliver(to: &Output, report: Report, text: &str, notes: &[String]) {
+    notes.iter().for_each(|note| to.note(note));
+    if !has_numbers(&report)
+        && let Some(reason) = reason_for_nothing(&report)
+    {
+        to.note(reason);
+    }
+    output::deliver(Some(to), text);
+    output::deliver_json(Some(to), || Some(report));
+}

@@ -1,0 +1,171 @@
+//! Stages that begin inside others, end out of order or twice, and on several threads: all profilers and
+//! what names their files go by one rule.
+
+use std::sync::Arc;
+use std::thread;
+
+use profiler_core::allocation::{AllocationProfiler, TrackingAllocator};
+use profiler_core::tensor::Schedule;
+use profiler_core::{
+    AdvancedProfiler, Output, Profiler, ProfilerExt, Report, RunContext, SimpleProfiler, Stage,
+    TensorProfiler,
+};
+
+#[global_allocator]
+static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
+
+/// What a trainer may say, in whatever order.
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    Begins(Stage),
+    Ends(Option<Stage>),
+}
+
+const ALL: [Told; 6] = [
+    Told::Begins(Stage::Fit),
+    Told::Begins(Stage::Validate),
+    Told::Begins(Stage::Test),
+    Told::Ends(Some(Stage::Fit)),
+    Told::Ends(Some(Stage::Validate)),
+    Told::Ends(None),
+];
+
+fn every_step() -> TensorProfiler {
+    let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
+    TensorProfiler::new().schedule(schedule).expect("is one")
+}
+
+fn stage_of_report(profiler: &dyn Profiler) -> Option<Stage> {
+    profiler.report().expect("has one").header().stage
+}
+
+fn tell(profiler: &dyn Profiler, told: Told) {
+    match told {
+        Told::Begins(stage) => {
+            profiler.setup(stage, &RunContext::default());
+            drop(profiler.profile("batch"));
+            profiler.step();
+        }
+        Told::Ends(stage) => profiler.teardown(stage),
+    }
+}
+
+#[test]
+fn all_are_of_the_same_stage_whatever_they_are_told() {
+    const LENGTH: usize = 4;
+    for number in 0..ALL.len().pow(LENGTH as u32) {
+        let profilers: [Arc<dyn Profiler>; 2] =
+            [Arc::new(SimpleProfiler::new()), Arc::new(every_step())];
+        let mut rest = number;
+        let mut said = Vec::new();
+        for _ in 0..LENGTH {
+            let told = ALL[rest % ALL.len()];
+            rest /= ALL.len();
+            said.push(told);
+            let [simple, tensor] = profilers.each_ref().map(|profiler| {
+                tell(&**profiler, told);
+                (stage_of_report(&**profiler), profiler.output().and_then(Output::stage))
+            });
+            assert_eq!(simple.0, simple.1, "the file and the report of simple: {said:?}");
+            assert_eq!(simple, tensor, "{said:?}");
+        }
+    }
+}
+
+fn steps(profiler: &TensorProfiler) -> u64 {
+    profiler.snapshot().steps
+}
+
+#[test]
+fn fit_validate_and_fit_again_is_the_second_fit() {
+    let tensor = every_step();
+    let run = RunContext::default();
+    for (stage, steps) in [(Stage::Fit, 1), (Stage::Validate, 2), (Stage::Fit, 3)] {
+        tensor.setup(stage, &run);
+        for _ in 0..steps {
+            tensor.step();
+        }
+    }
+    assert_eq!(steps(&tensor), 3);
+    tensor.teardown(Some(Stage::Fit));
+    assert_eq!(steps(&tensor), 3, "the first fit does not go on");
+    // What was thrown away takes no memory of the next stage's, and is in no numbers of its.
+    tensor.setup(Stage::Test, &run);
+    tensor.step();
+    assert_eq!((steps(&tensor), tensor.snapshot().recorded_steps), (1, 1));
+}
+
+#[test]
+fn a_stage_that_ends_around_another_keeps_what_it_has_recorded() {
+    let tensor = TensorProfiler::new().without_schedule();
+    let run = RunContext::default();
+    tensor.setup(Stage::Fit, &run);
+    drop(tensor.profile("of_fit"));
+    tensor.setup(Stage::Validate, &run);
+    drop(tensor.profile("of_validate"));
+    tensor.teardown(Some(Stage::Fit));
+    let report = tensor.snapshot();
+    assert_eq!(report.header.stage, Some(Stage::Fit));
+    let names: Vec<_> = report.key_averages.rows.iter().map(|row| row.name.as_str()).collect();
+    assert!(names.contains(&"of_fit") && !names.contains(&"of_validate"), "{names:?}");
+}
+
+#[test]
+fn the_memory_of_a_process_is_that_of_the_last_stage_in_whatever_order_stages_end() {
+    use Stage::{Fit, Test, Validate};
+    let process = |profiler: &AllocationProfiler| profiler.snapshot().process;
+    for begun_and_ended in [
+        [vec![Fit, Fit], vec![Fit]],
+        [vec![Fit, Validate], vec![Fit]],
+        [vec![Fit, Validate], vec![Validate, Fit]],
+        [vec![Fit, Validate, Fit, Validate], vec![Validate, Fit]],
+    ] {
+        let profiler = AllocationProfiler::new();
+        let [begun, ended] = &begun_and_ended;
+        begun.iter().for_each(|stage| profiler.setup(*stage, &RunContext::default()));
+        // What does not run cannot end.
+        profiler.teardown(Some(Test));
+        let before = process(&profiler);
+        drop(std::hint::black_box(vec![0_u8; 10_000]));
+        assert_ne!(process(&profiler), before, "it goes on: {begun_and_ended:?}");
+        ended.iter().for_each(|stage| profiler.teardown(Some(*stage)));
+        let before = process(&profiler);
+        drop(std::hint::black_box(vec![0_u8; 10_000]));
+        assert_eq!(process(&profiler), before, "it is over: {begun_and_ended:?}");
+    }
+}
+
+#[test]
+fn stages_of_several_threads_leave_nothing_running() {
+    const ROUNDS: usize = 200;
+    let profilers: [Arc<dyn Profiler>; 4] = [
+        Arc::new(SimpleProfiler::new()),
+        Arc::new(AdvancedProfiler::new()),
+        Arc::new(AllocationProfiler::new()),
+        Arc::new(every_step()),
+    ];
+    for profiler in profilers {
+        thread::scope(|threads| {
+            for stage in [Stage::Fit, Stage::Validate, Stage::Test] {
+                let profiler = &profiler;
+                threads.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        tell(&**profiler, Told::Begins(stage));
+                        tell(&**profiler, Told::Ends(Some(stage)));
+                    }
+                });
+            }
+        });
+        // Whatever came last, it is over: the next stage is outside of any other.
+        profiler.setup(Stage::Predict, &RunContext::default());
+        drop(profiler.profile("predict"));
+        profiler.step();
+        assert_eq!(stage_of_report(&*profiler), Some(Stage::Predict));
+        profiler.teardown(Some(Stage::Predict));
+        assert_eq!(profiler.output().and_then(Output::stage), Some(Stage::Predict));
+        let report = profiler.report();
+        if let Some(Report::Simple(report)) = report {
+            assert!(report.actions.iter().all(|row| row.sub_stage.is_none()), "{report:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What the environment says of profilers, over what the program says.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+use crate::Schedule;
+use crate::forking::apart_from_forks;
+
+/// What the variables of this process say, each if it is set and not empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// `MLPROF_PROFILER`: what is measured with, by name.
+    pub profiler: Option<String>,
+    /// `MLPROF_DIRPATH`: the directory of files.
+    pub dirpath: Option<PathBuf>,
+    /// `MLPROF_FILENAME`: what files are called.
+    pub filename: Option<String>,
+    /// `MLPROF_SCHEDULE`: the steps that are recorded.
+    pub schedule: Option<Schedule>,
+    /// Variables that could not be read, and why.
+    pub problems: Vec<String>,
+}
+
+impl Environment {
+    /// That of this process, read once.
+    pub fn get() -> &'static Self {
+        static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+        let read = || Self::of(|variable| std::env::var_os(variable));
+        match ENVIRONMENT.get() {
+            Some(environment) => environment,
+            None => apart_from_forks(|| ENVIRONMENT.get_or_init(read)),
+        }
+    }
+
+    fn of(value: impl Fn(&str) -> Option<OsString>) -> Self {
+        let mut problems = Vec::new();
+        let value = |variable: &str| value(variable).filter(|value| !value.is_empty());
+        Self {
+            profiler: read(&value, "MLPROF_PROFILER", &mut problems),
+            dirpath: value("MLPROF_DIRPATH").map(PathBuf::from),
+            filename: read(&value, "MLPROF_FILENAME", &mut problems),
+            schedule: read(&value, "MLPROF_SCHEDULE", &mut problems),
+            problems,
+        }
+    }
+
+    /// Whether it says nothing.
+    pub fn is_silent(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a variable says, if it is set; else a problem is added.
+fn read<T: FromStr<Err: Display>>(
+    value: &impl Fn(&str) -> Option<OsString>,
+    variable: &str,
+    problems: &mut Vec<String>,
+) -> Option<T> {
+    let value = value(variable)?;
+    let Some(text) = value.to_str() else {
+        problems.push(format!("{variable}={}: it is not UTF-8", value.display()));
+        return None;
+    };
+    let parsed = text.trim().parse();
+    parsed.map_err(|error| problems.push(format!("{variable}={text}: {error}"))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(set: &[(&str, &str)]) -> Environment {
+        let find = |name: &str| set.iter().find(|(set, _)| *set == name);
+        Environment::of(|name| find(name).map(|(_, value)| OsString::from(value)))
+    }
+
+    #[test]
+    fn what_is_set_is_read_and_what_is_empty_is_not_set() {
+        assert!(environment(&[("MLPROF_PROFILER", ""), ("MLPROF_DIRPATH", "")]).is_silent());
+        let said = environment(&[
+            ("MLPROF_PROFILER", " simple+nvtx "),
+            ("MLPROF_DIRPATH", "logs/a b"),
+            ("MLPROF_FILENAME", "run"),
+            ("MLPROF_SCHEDULE", "wait=1,warmup=1,active=3,repeat=2,skip_first=10"),
+        ]);
+        let schedule = Schedule::new().wait(1).warmup(1).active(3).repeat(2).skip_first(10);
+        let expected = Environment {
+            profiler: Some("simple+nvtx".into()),
+            dirpath: Some("logs/a b".into()),
+            filename: Some("run".into()),
+            schedule: Some(schedule),
+            problems: Vec::new(),
+        };
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_problem_and_the_rest_holds() {
+        let said = environment(&[("MLPROF_SCHEDULE", "activ=2"), ("MLPROF_FILENAME", "run")]);
+        assert_eq!((said.schedule, said.filename.as_deref()), (None, Some("run")));
+        let [problem] = said.problems.as_slice() else { panic!("{said:?}") };
+        assert!(problem.starts_with("MLPROF_SCHEDULE=activ=2: \"activ\" is no part"), "{problem}");
+    }
+}

@@ -1,0 +1,68 @@
+//! For the plugins' tests: a program that has a plugin as its only dependency.
+
+#![allow(dead_code, reason = "not every plugin needs all of it")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+/// The program with the name of a plugin in it.
+pub fn program(plugin: &str) -> String {
+    include_str!("program.rs").replace("PLUGIN", plugin)
+}
+
+/// Has the compiler check the program, which may name the plugin's library and none else.
+pub fn compiles(plugin: &str) {
+    let own = std::env::current_exe().expect("a test knows its own path");
+    let folder = own.parent().expect("a test lies in a folder");
+    let scratch = tempfile::tempdir().expect("a folder");
+    let source = scratch.path().join("main.rs");
+    std::fs::write(&source, program(plugin)).expect("written");
+    let mut said = Vec::new();
+    // Those of other sets of features may be of an earlier build, which goes with no other library.
+    for library in libraries(folder, plugin) {
+        let mut named = plugin.to_owned();
+        named.push('=');
+        named.push_str(library.to_str().expect("text"));
+        let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+            .args(["--edition=2024", "--emit=metadata", "--crate-name=one_dependency"])
+            .args([
+                OsStr::new("-L"),
+                &dependencies(folder),
+                OsStr::new("--extern"),
+                OsStr::new(&named),
+            ])
+            .arg("--out-dir")
+            .args([scratch.path(), &source])
+            .output()
+            .expect("a compiler");
+        if output.status.success() {
+            return;
+        }
+        said.push(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    panic!("{plugin}, in {}: {}", folder.display(), said.join("\n"));
+}
+
+fn dependencies(folder: &Path) -> std::ffi::OsString {
+    let mut search = std::ffi::OsString::from("dependency=");
+    search.push(folder);
+    search
+}
+
+/// The newest first.
+fn libraries(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let beginning = format!("lib{name}-");
+    let entries = std::fs::read_dir(folder).expect("the folder").flatten();
+    let libraries = entries.filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        name.starts_with(&beginning) && name.ends_with(".rlib")
+    });
+    let built = |entry: &std::fs::DirEntry| entry.metadata().and_then(|it| it.modified());
+    let mut libraries: Vec<(SystemTime, PathBuf)> =
+        libraries.map(|one| (built(&one).expect("a time"), one.path())).collect();
+    libraries.sort_by(|one, other| other.0.cmp(&one.0));
+    libraries.into_iter().map(|(_, path)| path).collect()
+}

@@ -1,0 +1,49 @@
+//! A program that depends on a plugin, and on nothing else of mlprof. The plugins' tests put their names
+//! here and compile it.
+
+use PLUGIN::prelude::*;
+use PLUGIN::profile as measure;
+use PLUGIN::profiler_core::{RunContext, Session, Stage};
+
+struct Net;
+
+#[profile]
+impl Net {
+    fn forward(&self, input: &[f32]) -> f32 {
+        let _scope = PLUGIN::profile!("sum");
+        input.iter().sum()
+    }
+
+    async fn predict(&self) -> f32 {
+        self.forward(&[2.0])
+    }
+}
+
+#[profile]
+fn train() -> f32 {
+    let _step = profile_scope!("train_step");
+    let _named = PLUGIN::profile_dynamic!(format!("batch_{}", 0));
+    Net.forward(&[1.0])
+}
+
+#[profile(crate = PLUGIN::profiler_core)]
+fn by_path() {
+    let _scope = measure!("renamed");
+}
+
+fn main() {
+    let profiler = std::sync::Arc::new(AdvancedProfiler::new());
+    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    assert_eq!(train(), 1.0);
+    by_path();
+    drop(Net.predict());
+    let report = profiler.summary();
+    drop(session);
+    let functions = ["(train)", "(Net::forward)", "(by_path)"];
+    let actions = ["sum", "train_step", "batch_0", "renamed"];
+    let actions = actions.map(|name| format!("Profile stats for: {name}"));
+    for row in functions.into_iter().chain(actions.iter().map(String::as_str)) {
+        assert!(report.contains(row), "{row}: {report}");
+    }
+    println!("all of it was measured");
+}

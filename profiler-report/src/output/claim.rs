@@ -1,0 +1,145 @@
+//! Names of results that nobody else takes: not at the same time, and not over what is there already.
+//!
+//! Processes are told apart by their numbers, which containers give out each for itself, and which
+//! every system gives out again. A claim is a file of ours that goes by the name that is claimed; it is
+//! there while the process runs, and afterwards its results speak for themselves.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::Hasher;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::path::Path;
+
+use super::temporary::{
+    RemovedPath, clear_leftovers, machine_and_number_of, this_machine, with_number,
+};
+
+/// Past this many names something else is wrong: the first one will do.
+const MOST: usize = 10_000;
+
+/// The beginning of the names of files that nobody else writes as long as this is there.
+#[derive(Debug)]
+pub struct ClaimedName {
+    name: String,
+    _claim: Option<Claim>,
+}
+
+/// Gone when this is dropped.
+#[derive(Debug)]
+struct Claim {
+    path: RemovedPath,
+    /// Locked for as long as the process lives. Never closed: in a program that closes whatever is open
+    /// the number may be somebody else's by then.
+    _lock: ManuallyDrop<File>,
+}
+
+impl ClaimedName {
+    /// `name`, or else `name-2` and so on, for files in `folder`, which is made if need be. Taken is
+    /// what another process has claimed, and what `is_of` a file that is there: it is given the name of
+    /// the file, and a name that would be free.
+    ///
+    /// Where nothing can be claimed, what is there is looked at all the same.
+    pub fn within(folder: &Path, name: &str, is_of: impl Fn(&str, &str) -> bool) -> Self {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        // Whoever writes there says what is wrong.
+        let _ = fs::create_dir_all(folder);
+        for copy in 1..=MOST {
+            let name = if copy == 1 { name.to_owned() } else { format!("{name}-{copy}") };
+            let is_there = || files(folder).iter().any(|file| is_of(file, &name));
+            if is_there() {
+                continue;
+            }
+            let claim = match Claim::make(folder, &name) {
+                Ok(claim) => Some(claim),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(_) => None,
+            };
+            // Another machine's claims have other names; and whoever had this one may just have ended.
+            let is_rivalled = || claim.is_some() && is_claimed_elsewhere(folder, &name);
+            if !is_rivalled() && !is_there() {
+                return Self { name, _claim: claim };
+            }
+        }
+        Self { name: name.to_owned(), _claim: None }
+    }
+
+    /// What was claimed.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Claim {
+    fn make(folder: &Path, name: &str) -> io::Result<Self> {
+        let path = folder.join(with_number(this_machine(), number_of(name)));
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let claim = Self { path: RemovedPath(path), _lock: ManuallyDrop::new(file) };
+        // By the lock others see that somebody is alive who wants it.
+        let _ = claim._lock.try_lock();
+        clear_leftovers(folder, &claim.path.0);
+        Ok(claim)
+    }
+}
+
+fn number_of(name: &str) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(name.as_bytes());
+    hasher.finish()
+}
+
+fn is_claimed_elsewhere(folder: &Path, name: &str) -> bool {
+    let (machine, number) = (this_machine(), number_of(name));
+    let of_others = |file: &String| {
+        machine_and_number_of(file).is_some_and(|its| its.1 == number && its.0 != machine)
+    };
+    files(folder).iter().any(of_others)
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn claim(folder: &Path) -> ClaimedName {
+        ClaimedName::within(folder, "run-7", |file, name| file.starts_with(&format!("{name}-ops")))
+    }
+
+    #[test]
+    fn a_name_is_one_processs_while_it_runs_and_its_files_afterwards() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = folder.path().join("results");
+        let (first, second) = (claim(&below), claim(&below));
+        assert_eq!((first.name(), second.name()), ("run-7", "run-7-2"));
+        drop(first);
+        assert_eq!(claim(&below).name(), "run-7", "nothing came of it");
+        fs::write(below.join("run-7-ops.json"), "{}").expect("written");
+        // What another run is called that begins so is not in the way.
+        fs::write(below.join("run-7-2-functions.json"), "{}").expect("written");
+        assert_eq!(claim(&below).name(), "run-7-3");
+        drop(second);
+        assert_eq!(claim(&below).name(), "run-7-2");
+        assert_eq!(files(&below).len(), 2, "claims are gone: {:?}", files(&below));
+    }
+
+    #[test]
+    fn what_another_machine_has_claimed_is_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let other = this_machine().wrapping_add(1).max(1);
+        let path = folder.path().join(with_number(other, number_of("run-7")));
+        fs::write(path, "").expect("written");
+        assert_eq!(claim(folder.path()).name(), "run-7-2");
+        assert_eq!(files(folder.path()).len(), 1, "nothing is left of what was tried");
+    }
+
+    #[test]
+    fn where_nothing_can_be_claimed_there_is_a_name_all_the_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "no folder").expect("written");
+        assert_eq!(claim(&file).name(), "run-7");
+    }
+}

@@ -1,0 +1,96 @@
+//! One measurement in all the forms in which it is delivered.
+
+use super::{Output, deliver, deliver_json, tell_missing};
+use crate::Report;
+use crate::missing::Missing;
+
+/// A report in all its forms: the text, the value that becomes JSON, and files beside them. They are
+/// made of one measurement, so that they say the same while threads go on. What `Profiler::render` gives and
+/// `Profiler::describe` delivers.
+///
+/// ```
+/// use profiler_core::output::RenderedReport;
+/// use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};
+///
+/// let profiler = SimpleProfiler::new();
+/// drop(profiler.profile("load_data"));
+/// let rendered: RenderedReport = profiler.render();
+/// assert!(rendered.text().contains("load_data") && rendered.report().is_some());
+/// rendered.deliver(profiler.output()); // prints the table
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use = "nobody has seen it until it is delivered"]
+pub struct RenderedReport {
+    text: String,
+    report: Option<Report>,
+    files: Vec<File>,
+    missing: Vec<Missing>,
+}
+
+/// A file of one action.
+#[derive(Debug, Clone)]
+struct File {
+    action: String,
+    extension: &'static str,
+    content: Vec<u8>,
+}
+
+impl RenderedReport {
+    /// `report` as a value, and `text`, which is made of it.
+    pub fn new(text: impl Into<String>, report: Option<Report>) -> Self {
+        Self { text: text.into(), report, ..Self::default() }
+    }
+
+    /// What was asked for and is not in it: said on standard error when it is delivered.
+    #[doc(hidden)]
+    pub fn with_missing(mut self, missing: Vec<Missing>) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    /// Adds a file of an action, to be written beside it.
+    #[doc(hidden)]
+    pub fn with_file(mut self, action: String, extension: &'static str, content: Vec<u8>) -> Self {
+        self.files.push(File { action, extension, content });
+        self
+    }
+
+    /// Several as one: the texts one after the other, and the first value that there is.
+    pub fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let parts: Vec<_> = parts.into_iter().collect();
+        let texts = parts.iter().map(Self::text).filter(|text| !text.is_empty());
+        let mut joined = Self::new(texts.collect::<Vec<_>>().join("\n"), None);
+        for part in parts {
+            joined.report = joined.report.or(part.report);
+            joined.files.extend(part.files);
+            joined.missing.extend(part.missing);
+        }
+        joined
+    }
+
+    /// The report as text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The report as a value, if the profiler has one.
+    pub fn report(&self) -> Option<&Report> {
+        self.report.as_ref()
+    }
+
+    /// Delivers it to the file of `output`, or to the console on rank 0, as JSON if the output says
+    /// so, and with the files beside it.
+    ///
+    /// Never fails: where a file cannot be written it says so once on standard error, and the report
+    /// goes to the console.
+    pub fn deliver(self, output: Option<&Output>) {
+        if let Some(output) = output {
+            tell_missing(output, &self.missing);
+            for file in &self.files {
+                output.write_file(Some(&file.action), file.extension, &file.content);
+            }
+        }
+        deliver(output, &self.text);
+        deliver_json(output, || self.report);
+    }
+}

@@ -1,0 +1,180 @@
+//! The Advanced report as text: what Python's `pstats` prints, as Lightning's Advanced profiler
+//! shows it.
+//!
+//! Differences: actions stand in the order of their total time; functions of one label in
+//! different folders (every `mod.rs`) keep their folder and are not merged into one row; control
+//! characters in a name are escaped and names cut at 200 characters; actions that are still running
+//! and notes follow at the end, if there are any.
+
+mod options;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt::Write;
+
+pub use self::options::{PstatsOptions, Restriction, SortKey, UnknownSortKey};
+use super::advanced::{ActionProfile, AdvancedReport, FunctionKey, FunctionStatistics};
+use super::label;
+use super::lightning::{append_remarks, title};
+use super::line_count_restriction::restricted;
+use super::regions;
+use super::samples_page;
+use crate::LineCountRestriction;
+
+/// The report: for each action its functions, the longest cumulative time first, as many lines as
+/// `restriction` allows.
+pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> String {
+    let sort_by = &[SortKey::Cumulative];
+    let restrictions = &[Restriction::Count(restriction)];
+    paint_with(report, &PstatsOptions { sort_by, restrictions })
+}
+
+/// The report in another order, or with other restrictions.
+pub fn paint_with(report: &AdvancedReport, options: &PstatsOptions<'_>) -> String {
+    let header = &report.header;
+    let mut text = title(header);
+    for profile in &report.actions {
+        let _ = write!(text, "\nProfile stats for: {}", label::shown(&profile.label()));
+        // Lightning names the rank as soon as a trainer has told it one, be it the only process.
+        if header.stage.is_some() {
+            let _ = write!(text, " rank: {}", header.rank);
+        }
+        text.push('\n');
+        text.push_str(&paint_functions(profile, options));
+        if let Some(samples) = &report.samples {
+            samples_page::append_below(&mut text, samples, profile);
+        }
+    }
+    if let Some(samples) = &report.samples {
+        samples_page::append_rest(&mut text, samples, &report.actions);
+    } else if report.actions.is_empty() {
+        text.push('\n');
+    }
+    regions::append(&mut text, &report.device_regions);
+    append_remarks(&mut text, &report.open, &header.notes);
+    text
+}
+
+/// One action's table, as `pstats.Stats(…).strip_dirs().sort_stats(…).print_stats(…)` prints it.
+fn paint_functions(profile: &ActionProfile, options: &PstatsOptions<'_>) -> String {
+    let mut text = totals(&profile.functions);
+    let mut functions: Vec<_> = profile.functions.iter().collect();
+    let labels = Labels::new(&functions);
+    functions.sort_by(|one, other| {
+        let by_key = |key: &SortKey| key.compare(&labels, one, other);
+        // Stable, as Python's.
+        options.sort_by.iter().map(by_key).fold(Ordering::Equal, Ordering::then)
+    });
+    let reductions: Vec<String> = options
+        .restrictions
+        .iter()
+        .filter_map(|restriction| restrict(&mut functions, &labels, restriction))
+        .collect();
+    if functions.is_empty() {
+        return text;
+    }
+    let titles: Vec<_> = options.sort_by.iter().map(|key| key.title()).collect();
+    let _ = match titles.is_empty() {
+        true => writeln!(text, "   Random listing order was used"),
+        false => writeln!(text, "   Ordered by: {}", titles.join(", ")),
+    };
+    text.extend(reductions);
+    text.push_str("\n   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n");
+    for statistics in functions {
+        let label = labels.of(&statistics.function);
+        let polls = label::polls(statistics.calls.polls);
+        let _ = writeln!(text, "{} {label}{polls}", numbers(statistics));
+    }
+    text.push_str("\n\n");
+    text
+}
+
+/// Leaves what the restriction leaves, and says so if that is not everything.
+fn restrict(
+    functions: &mut Vec<&FunctionStatistics>,
+    labels: &Labels<'_>,
+    restriction: &Restriction<'_>,
+) -> Option<String> {
+    let all = functions.len();
+    let restriction = match restriction {
+        Restriction::Count(count) => {
+            let (shown, restriction) = restricted(all, *count);
+            functions.truncate(shown);
+            restriction
+        }
+        Restriction::Matching { pattern, is_match } => {
+            functions.retain(|statistics| is_match(&labels.of(&statistics.function)));
+            format!("'{}'", label::one_line(pattern))
+        }
+    };
+    let left = functions.len();
+    (left < all).then(|| {
+        format!("   List reduced from {all} to {left} due to restriction <{restriction}>\n")
+    })
+}
+
+fn totals(functions: &[FunctionStatistics]) -> String {
+    let sum = |pick: fn(&FunctionStatistics) -> u64| functions.iter().map(pick).sum::<u64>();
+    let total = sum(|function| function.calls.total_calls);
+    let primitive = sum(|function| function.calls.primitive_calls);
+    // Not `sum()`, which makes -0 of nothing.
+    let own = functions.iter().fold(0.0, |sum, function| sum + function.calls.self_seconds);
+    let primitive =
+        if primitive == total { String::new() } else { format!("({primitive} primitive calls) ") };
+    format!("         {total} function calls {primitive}in {own:.3} seconds\n\n")
+}
+
+fn numbers(statistics: &FunctionStatistics) -> String {
+    let calls = &statistics.calls;
+    let count = if calls.total_calls == calls.primitive_calls {
+        calls.total_calls.to_string()
+    } else {
+        format!("{}/{}", calls.total_calls, calls.primitive_calls)
+    };
+    let per_call = |seconds: f64, calls: u64| match calls {
+        0 => " ".repeat(8),
+        calls => format!("{:8.3}", seconds / calls as f64),
+    };
+    format!(
+        "{count:>9} {:8.3} {} {:8.3} {}",
+        calls.self_seconds,
+        per_call(calls.self_seconds, calls.total_calls),
+        calls.cumulative_seconds,
+        per_call(calls.cumulative_seconds, calls.primitive_calls),
+    )
+}
+
+/// What functions are called in the last column: `file:line(name)` without the file's folder where
+/// that is clear enough.
+struct Labels<'report> {
+    /// How many functions have this short file, line and name.
+    uses: HashMap<(&'report str, u32, &'report str), usize>,
+}
+
+impl<'report> Labels<'report> {
+    fn new(functions: &[&'report FunctionStatistics]) -> Self {
+        let mut uses = HashMap::new();
+        for FunctionStatistics { function, .. } in functions {
+            *uses.entry(Self::short(function)).or_default() += 1;
+        }
+        Self { uses }
+    }
+
+    fn short(function: &FunctionKey) -> (&str, u32, &str) {
+        let separator = |character| character == '/' || (cfg!(windows) && character == '\\');
+        let file = function.file.rsplit(separator).next().unwrap_or_default();
+        (file, function.line, &function.name)
+    }
+
+    fn of(&self, function: &FunctionKey) -> String {
+        let name = label::shown(&function.name);
+        if function.file == "~" && function.line == 0 {
+            let inside = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
+            return inside.map_or_else(|| name.clone(), |inside| format!("{{{inside}}}"));
+        }
+        let short = Self::short(function);
+        let alone = self.uses.get(&short).is_none_or(|uses| *uses == 1);
+        let file = if alone { short.0 } else { &function.file };
+        format!("{}:{}({name})", label::shown(file), function.line)
+    }
+}

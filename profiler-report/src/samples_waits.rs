@@ -1,0 +1,135 @@
+//! Where threads waited: the function of the program that waits, and what it called for that.
+//!
+//! The innermost function of a thread that waits is always the same few of the C library's. Who
+//! waits is the innermost one that is neither of that nor of Rust's standard library.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use super::samples::{ActionSamples, SampledCode, Samples};
+
+/// Waits of one function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waits {
+    /// Who waits, as an index into [`Samples::functions`].
+    pub(super) function: u32,
+    /// What it waits in: the innermost function.
+    pub(super) inside: u32,
+    pub(super) ticks: u64,
+}
+
+/// Those of an action, the longest first.
+pub(super) fn of_action(samples: &Samples, action: &ActionSamples) -> Vec<Waits> {
+    let is_of_it = in_action(samples, action);
+    let mut sums: HashMap<(u32, u32), u64> = HashMap::new();
+    for (index, node) in samples.stacks.iter().enumerate() {
+        if node.waiting_ticks == 0 || !is_of_it.contains(&(index as u32)) {
+            continue;
+        }
+        let Some(inside) = node.function else { continue };
+        let way_up =
+            std::iter::successors(Some(node), |node| samples.stacks.get(node.parent? as usize));
+        let is_waiting = |function: &u32| {
+            samples.functions.get(*function as usize).is_some_and(is_of_the_program)
+        };
+        let function = way_up.filter_map(|node| node.function).find(is_waiting).unwrap_or(inside);
+        *sums.entry((function, inside)).or_default() += node.waiting_ticks;
+    }
+    let waits = |((function, inside), ticks)| Waits { function, inside, ticks };
+    let mut all: Vec<Waits> = sums.into_iter().map(waits).collect();
+    all.sort_by_key(|waits| (Reverse(waits.ticks), waits.function, waits.inside));
+    all
+}
+
+/// The places below the action. Parents stand before what is below them.
+fn in_action(samples: &Samples, action: &ActionSamples) -> HashSet<u32> {
+    let mut inside = HashSet::new();
+    for (index, node) in samples.stacks.iter().enumerate() {
+        let is_it =
+            node.action.as_ref() == Some(&action.action) && node.sub_stage == action.sub_stage;
+        if is_it || node.parent.is_some_and(|parent| inside.contains(&parent)) {
+            inside.insert(index as u32);
+        }
+    }
+    inside
+}
+
+fn is_of_the_program(code: &SampledCode) -> bool {
+    const SYSTEM: [&str; 6] =
+        ["libc.so", "libc-", "libpthread", "ld-linux", "[vdso]", "libmlprof_runtime"];
+    const STANDARD: [&str; 4] = ["std::", "core::", "alloc::", "__rust"];
+    let name = code.name.trim_start_matches(['<', '&', '(', '*']);
+    let is_system = SYSTEM.iter().any(|library| code.library.starts_with(library));
+    let is_unknown = code.library.is_empty();
+    // Where debug information has lines only, names come without their paths.
+    let is_standard_file = code
+        .file
+        .as_ref()
+        .is_some_and(|file| file.starts_with("/rustc/") || file.contains("/rust/library/"));
+    !is_system
+        && !is_unknown
+        && !is_standard_file
+        && !STANDARD.iter().any(|path| name.starts_with(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{SampleCounts, StackNode};
+
+    fn code(name: &str, library: &str, file: Option<&str>) -> SampledCode {
+        let file = file.map(str::to_owned);
+        SampledCode { name: name.to_owned(), library: library.to_owned(), file, line: None }
+    }
+
+    #[test]
+    fn who_waits_is_the_innermost_function_that_is_the_programs() {
+        let functions = vec![
+            code("app::load", "app", Some("src/main.rs")),
+            code("<std::sync::mpsc::Receiver<T>>::recv", "app", None),
+            code("lock_contended", "app", Some("/rustc/0a/library/std/src/sys/futex.rs")),
+            code("syscall", "libc.so.6", None),
+            code("app::save", "app", None),
+        ];
+        let action = |name: &str| StackNode {
+            parent: None,
+            action: Some(name.to_owned()),
+            sub_stage: None,
+            function: None,
+            working_ticks: 9,
+            waiting_ticks: 0,
+        };
+        let node = |parent, function, waiting_ticks| StackNode {
+            parent: Some(parent),
+            function: Some(function),
+            action: None,
+            waiting_ticks,
+            ..action("")
+        };
+        let stacks = vec![
+            action("step"),
+            node(0, 0, 0),
+            node(1, 1, 0),
+            node(2, 2, 0),
+            node(3, 3, 5),
+            node(0, 4, 0),
+            node(5, 3, 8),
+            action("other"),
+            node(7, 4, 99),
+            node(1, 3, 1),
+            node(0, 3, 2),
+        ];
+        let samples = Samples { functions, stacks, ..Samples::default() };
+        let step = ActionSamples {
+            action: "step".to_owned(),
+            sub_stage: None,
+            all: SampleCounts::default(),
+            squared_ticks: 0,
+            functions: Vec::new(),
+        };
+        let waits = |function, inside, ticks| Waits { function, inside, ticks };
+        // What is nobody's is the C library's own.
+        let expected = [waits(4, 3, 8), waits(0, 3, 6), waits(3, 3, 2)];
+        assert_eq!(of_action(&samples, &step), expected);
+    }
+}
