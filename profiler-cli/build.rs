@@ -1,41 +1,116 @@
-//! Builds the runtime library, which the command carries with it.
+//! Builds the runtime library, which the command carries with it: in the workspace as its package, and in
+//! a published package, where there is no workspace, from the copy of its source in `runtime/`.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Names a library that is built already, or an empty file if nothing will be run.
+const NAMED: &str = "MLPROF_RUNTIME_LIBRARY";
+
 fn main() {
-    let variable = |name: &str| env::var_os(name).map(PathBuf::from).unwrap_or_default();
-    let workspace = variable("CARGO_MANIFEST_DIR").join("..");
-    for watched in [
-        "profiler-events/src",
-        "profiler-events/Cargo.toml",
-        "profiler-report/src",
-        "profiler-report/Cargo.toml",
-        "profiler-core/src",
-        "profiler-core/Cargo.toml",
-        "profiler-runtime",
-        "Cargo.lock",
-    ] {
-        println!("cargo::rerun-if-changed={}", workspace.join(watched).display());
-    }
+    println!("cargo::rerun-if-env-changed={NAMED}");
+    let library = match env::var_os(NAMED).map(PathBuf::from) {
+        Some(named) => {
+            println!("cargo::rerun-if-changed={}", named.display());
+            named
+        }
+        // The command runs programs on Linux only; documentation is built where nothing else may be.
+        None if !is_needed() => {
+            let nothing = folder("OUT_DIR").join("no-runtime");
+            fs::write(&nothing, []).expect("cargo's folder for output is written to");
+            nothing
+        }
+        None => build(),
+    };
+    println!("cargo::rustc-env={NAMED}={}", library.display());
+}
+
+fn folder(variable: &str) -> PathBuf {
+    env::var_os(variable).map(PathBuf::from).unwrap_or_default()
+}
+
+fn is_needed() -> bool {
+    env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux")
+        && env::var_os("DOCS_RS").is_none()
+}
+
+fn build() -> PathBuf {
+    let package = folder("CARGO_MANIFEST_DIR");
+    let out = folder("OUT_DIR");
     // <target>/<profile>/build/<package>/out: once for all profiles.
-    let out = variable("OUT_DIR");
-    let target = out.ancestors().nth(4).unwrap_or(&out);
-    let library = build(&workspace, &target.join("mlprof-runtime"));
-    println!("cargo::rustc-env=MLPROF_RUNTIME_LIBRARY={}", library.display());
+    let target = out.ancestors().nth(4).unwrap_or(&out).join("mlprof-runtime");
+    let workspace = package.join("..");
+    if workspace.join("profiler-runtime/Cargo.toml").is_file() {
+        watch(&workspace);
+        let library = build_package(&workspace.join("Cargo.toml"), &target, &[]);
+        return library.unwrap_or_else(|reason| panic!("{reason}"));
+    }
+    println!("cargo::rerun-if-changed=runtime");
+    let manifest = write_package(&package, &out.join("runtime"));
+    // What it needs has been downloaded for the command itself.
+    let offline = build_package(&manifest, &target, &["--offline"]);
+    let library = offline.or_else(|_| build_package(&manifest, &target, &[]));
+    library.unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+/// All crates that the library may be made of.
+fn watch(workspace: &Path) {
+    println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());
+    for entry in fs::read_dir(workspace).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_above = ["profiler-cli", "profiler-cuda", "profiler-train"].contains(&name.as_str());
+        if name.starts_with("profiler-") && !is_above {
+            for watched in ["src", "Cargo.toml"] {
+                println!("cargo::rerun-if-changed={}", entry.path().join(watched).display());
+            }
+        }
+    }
+}
+
+/// A package made of the published source. Of mlprof's other crates it takes those that were unpacked
+/// beside this one, which cargo may know from nowhere else.
+fn write_package(package: &Path, folder: &Path) -> PathBuf {
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let source = package.join("runtime/lib.rs");
+    let mut manifest = format!(
+        "[package]\nname = \"profiler-runtime\"\nversion = {version:?}\nedition = \"2024\"\n\n\
+         [lib]\nname = \"mlprof_runtime\"\ncrate-type = [\"cdylib\"]\npath = {source:?}\n\n\
+         [dependencies]\nprofiler-core = \"={version}\"\n\n[workspace]\n\n[patch.crates-io]\n"
+    );
+    let beside = fs::read_dir(package.join("..")).into_iter().flatten().flatten();
+    for entry in beside {
+        let folder = entry.file_name().to_string_lossy().into_owned();
+        let name = folder.strip_suffix(version.as_str()).and_then(|name| name.strip_suffix('-'));
+        let Some(name) = name.filter(|name| name.starts_with("profiler-")) else { continue };
+        if name != "profiler-cli" {
+            manifest += &format!("{name} = {{ path = {:?} }}\n", entry.path());
+        }
+    }
+    let write = || {
+        fs::create_dir_all(folder)?;
+        // The versions that the command itself is built with.
+        if let Ok(lock) = fs::read(package.join("Cargo.lock")) {
+            fs::write(folder.join("Cargo.lock"), lock)?;
+        }
+        fs::write(folder.join("Cargo.toml"), manifest)
+    };
+    write().expect("cargo's folder for output is written to");
+    folder.join("Cargo.toml")
 }
 
 /// The library is linked with programs of any kind, so it is optimised in every profile.
-fn build(workspace: &Path, target_directory: &Path) -> PathBuf {
+fn build_package(manifest: &Path, target_folder: &Path, more: &[&str]) -> Result<PathBuf, String> {
     let target = env::var("TARGET").unwrap_or_default();
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--release", "--lib", "--package", "profiler-runtime", "--target", &target])
+        .args(more)
         .arg("--manifest-path")
-        .arg(workspace.join("Cargo.toml"))
+        .arg(manifest)
         .arg("--target-dir")
-        .arg(target_directory)
+        .arg(target_folder)
         // Lints and instrumentation of the outer build are not meant for it.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTC_WRAPPER")
@@ -43,10 +118,8 @@ fn build(workspace: &Path, target_directory: &Path) -> PathBuf {
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     let status = cargo.status();
-    assert!(
-        status.as_ref().is_ok_and(|status| status.success()),
-        "the runtime library could not be built: {status:?}"
-    );
-    let name = format!("{}mlprof_runtime{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    target_directory.join(target).join("release").join(name)
+    if !status.as_ref().is_ok_and(|status| status.success()) {
+        return Err(format!("the runtime library could not be built: {status:?}"));
+    }
+    Ok(target_folder.join(target).join("release/libmlprof_runtime.so"))
 }

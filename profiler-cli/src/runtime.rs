@@ -7,6 +7,7 @@ use profiler_core::output::write_file;
 
 use crate::fingerprint::Fingerprint;
 
+/// Empty where [`run`](crate::run::run) is not for.
 static LIBRARY: &[u8] = include_bytes!(env!("MLPROF_RUNTIME_LIBRARY"));
 
 /// Puts the library into `folder`, if it is not there yet; where it is. Each version has a name of
@@ -30,6 +31,7 @@ pub fn install(folder: &Path) -> io::Result<PathBuf> {
 mod tests {
     use super::*;
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn the_library_is_whole_and_installed_once() {
         assert!(LIBRARY.starts_with(b"\x7fELF"));

@@ -96,9 +96,11 @@ pub use several::Several;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use tensor::TensorProfiler;
 
-/// The examples of the guide, run as tests.
+/// The examples of the guide and of the package's page, run as tests.
 #[cfg(doctest)]
 mod guide {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
     #[doc = include_str!("../../docs/src/ops.md")]
     struct Ops;
     #[doc = include_str!("../../docs/src/nvidia.md")]

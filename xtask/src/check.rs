@@ -1,9 +1,8 @@
-//! `cargo xtask check`: formatting, lints and documentation.
+//! `cargo xtask check`: formatting, lints, documentation, and what users of published crates meet.
 
-use crate::features;
 use crate::libtorch::Libtorch;
-use crate::platforms;
 use crate::steps::{Step, run_all};
+use crate::{features, msrv, packages, platforms, public_api};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
 /// and is of use only where there is a GPU. Lints and documentation use the release profile: they then
@@ -43,6 +42,9 @@ pub fn run() -> Result<(), String> {
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];
+    steps.push(packages::step());
+    steps.push(public_api::step(false)?);
+    steps.extend(msrv::step()?);
     steps.extend(features::steps(&libtorch)?);
     steps.extend(platforms::steps());
     run_all(&steps)

@@ -6,9 +6,12 @@ mod features;
 mod gpu_check;
 mod libtorch;
 mod miri;
+mod msrv;
 mod newest;
 mod nightly;
+mod packages;
 mod platforms;
+mod public_api;
 mod python;
 mod run;
 mod steps;
@@ -27,8 +30,11 @@ Usage: cargo xtask <command>
                         last commit) can reach
   miri                  what test does last: the core's unsafe code under Miri, where there is a
                         nightly toolchain with the components miri and rust-src
-  check                 formatting, lints, documentation, and whether other platforms compile, where
-                        there is a nightly toolchain with the component rust-src
+  check                 formatting, lints, documentation, packages, public items, and whether other
+                        platforms compile, where there is a nightly toolchain with the component
+                        rust-src
+  public-api [--write]  compare the public items of the published crates with the lists in docs/api,
+                        or write these anew
   run <package> [cargo's options] [-- arguments]
                         build and run a program, optimised, such as tch-digits, with libtorch if
                         it needs that
@@ -70,6 +76,8 @@ fn main() -> ExitCode {
         ["test", parts @ ..] => test::run(parts),
         ["check"] => check::run(),
         ["miri"] => miri::run(),
+        ["public-api"] => public_api::run(false),
+        ["public-api", "--write"] => public_api::run(true),
         ["libtorch"] => libtorch::print(None),
         ["libtorch", "--tch", version] => libtorch::print(Some(version)),
         ["run", package, rest @ ..] => run::run(package, rest),

@@ -1,6 +1,7 @@
 //! Whether other platforms compile, as far as types go. The standard library is compiled for them from its
 //! source, so that nothing is downloaded.
 
+use crate::libtorch::workspace;
 use crate::nightly;
 use crate::steps::{Step, target_directory};
 
@@ -12,7 +13,9 @@ const TARGETS: [(&str, Option<&str>); 3] = [
     ("x86_64-pc-windows-gnu", Some("x86_64-w64-mingw32-dlltool")),
 ];
 
-const PACKAGES: &str = "-p profiler-core -p profiler-train -p profiler-cuda";
+/// What users of these platforms depend on. Not tch, which needs a libtorch of the platform.
+const PACKAGES: &str = "-p profiler-core -p profiler-train -p profiler-cuda -p profiler-macros \
+                        -p profiler-cli -p candle-plugin -p burn-plugin";
 
 /// A step for each platform that can be looked at here; why not, for the others.
 pub fn steps() -> Vec<Step> {
@@ -33,12 +36,15 @@ pub fn steps() -> Vec<Step> {
 fn step(target: &'static str) -> Step {
     let arguments =
         format!("run nightly cargo check -Zbuild-std --target {target} {PACKAGES} --target-dir");
+    // For types any file does as the library that the command carries with it.
     Step::rustup(target, &arguments)
         .argument(target_directory().join("platforms"))
         .env("RUSTFLAGS", "-D warnings")
+        .variables(&vec![("MLPROF_RUNTIME_LIBRARY", Some(workspace().join("Cargo.toml").into()))])
 }
 
-fn is_there(program: &str) -> bool {
+/// Whether the system finds a program.
+pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

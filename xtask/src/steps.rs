@@ -16,6 +16,7 @@ pub struct Step {
     arguments: Vec<OsString>,
     environment: Variables,
     preparation: Option<fn() -> Result<(), String>>,
+    conclusion: Option<fn() -> Result<(), String>>,
     must_run_tests: bool,
 }
 
@@ -25,8 +26,9 @@ impl Step {
         let title = title.into();
         let arguments = arguments.split_whitespace().map(OsString::from).collect();
         let environment = Variables::new();
-        let (program, preparation) = (None, None);
-        Self { title, program, arguments, environment, preparation, must_run_tests: false }
+        let (program, preparation, conclusion) = (None, None, None);
+        let must_run_tests = false;
+        Self { title, program, arguments, environment, preparation, conclusion, must_run_tests }
     }
 
     /// A rustup command, for another toolchain than the one that runs this.
@@ -54,6 +56,12 @@ impl Step {
     /// What to do before the command, as part of the step.
     pub fn after(mut self, preparation: fn() -> Result<(), String>) -> Self {
         self.preparation = Some(preparation);
+        self
+    }
+
+    /// What to do when the command has succeeded, as part of the step.
+    pub fn and_then(mut self, conclusion: fn() -> Result<(), String>) -> Self {
+        self.conclusion = Some(conclusion);
         self
     }
 
@@ -104,7 +112,10 @@ impl Step {
         }
         let status = self.command().status();
         let status = status.map_err(|error| format!("cannot run cargo: {error}"))?;
-        if status.success() { Ok(()) } else { Err(format!("{} ({status})", self.title)) }
+        if !status.success() {
+            return Err(format!("{} ({status})", self.title));
+        }
+        self.conclusion.map_or(Ok(()), |conclude| conclude())
     }
 }
 
@@ -195,6 +206,12 @@ mod tests {
     fn a_step_whose_preparation_fails_does_not_run() {
         let step = Step::cargo("x", "--version").after(|| Err("not ready".to_owned()));
         assert_eq!(run_all(&[step]), Err("step 1 of 1 failed: not ready".to_owned()));
+    }
+
+    #[test]
+    fn a_step_whose_conclusion_fails_has_failed() {
+        let step = Step::cargo("x", "--version").and_then(|| Err("not as it should be".to_owned()));
+        assert_eq!(run_all(&[step]), Err("step 1 of 1 failed: not as it should be".to_owned()));
     }
 
     #[test]

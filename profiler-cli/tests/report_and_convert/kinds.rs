@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use crate::runs::{Folder, advanced, printed, refused, simple, text};
 
-fn header() -> ReportHeader {
+pub fn header() -> ReportHeader {
     match simple() {
         Report::Simple(report) => report.header,
         other => panic!("{other:?}"),
     }
 }
 
-fn samples() -> Samples {
+pub fn samples() -> Samples {
     let node = |parent, action: Option<&str>, function, working_ticks| StackNode {
         parent,
         action: action.map(str::to_owned),
@@ -56,7 +56,7 @@ fn samples() -> Samples {
     }
 }
 
-fn memory_report() -> MemoryReport {
+pub fn memory_report() -> MemoryReport {
     let path = |action: &str, own_bytes, inside| PathMemory {
         action: action.to_owned(),
         own_bytes,
@@ -78,7 +78,7 @@ fn memory_report() -> MemoryReport {
     }
 }
 
-fn lines() -> LinesReport {
+pub fn lines() -> LinesReport {
     let line = |line, hits, seconds, increment_bytes| LineStatistics {
         line,
         hits,

@@ -5,4 +5,5 @@ mod errors;
 mod kinds;
 mod report;
 mod runs;
+mod schema;
 mod traces;

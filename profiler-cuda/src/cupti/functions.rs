@@ -153,6 +153,7 @@ impl Functions {
         }
         Err(match first_error {
             Some((path, error)) => Unavailable::Library { path, error },
+            None if !cfg!(target_os = "linux") => Unavailable::Platform,
             None => Unavailable::NotFound,
         })
     }

@@ -16,6 +16,9 @@ pub(crate) enum Unavailable {
          nvidia-cuda-cupti; {VARIABLE} may name the file"
     )]
     NotFound,
+    /// It would not be there: its names and its layout are known for Linux.
+    #[error("they are collected on Linux only")]
+    Platform,
     /// It is there and cannot be used.
     #[error("{} cannot be used: {error}", path.display())]
     Library {

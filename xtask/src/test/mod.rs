@@ -4,11 +4,12 @@
 //! burn unoptimised would be a second long build, and its training far too slow; but what a GPU computes
 //! is as fast either way.
 
+mod aarch64;
 mod changed;
 mod parts;
 
 use self::changed::changed_files;
-use self::parts::{PARTS, Part};
+use self::parts::{ON_REQUEST, PARTS, Part};
 use crate::steps::{self, run_all};
 use crate::system::{CPP_COMPILER, PYTHON, SOFTWARE_GPU};
 
@@ -29,7 +30,11 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
 
 /// What parts there are, for the usage.
 pub fn usage() -> String {
-    PARTS.iter().map(|part| format!("    {:<8}{}\n", part.name, part.about)).collect()
+    PARTS
+        .iter()
+        .chain(&ON_REQUEST)
+        .map(|part| format!("    {:<8}{}\n", part.name, part.about))
+        .collect()
 }
 
 fn chosen(arguments: &[&str]) -> Result<Vec<&'static Part>, String> {
@@ -42,8 +47,9 @@ fn chosen(arguments: &[&str]) -> Result<Vec<&'static Part>, String> {
 }
 
 fn named(name: &str) -> Result<&'static Part, String> {
-    PARTS.iter().find(|part| part.name == name).ok_or_else(|| {
-        let names: Vec<_> = PARTS.iter().map(|part| part.name).collect();
+    let mut all = PARTS.iter().chain(&ON_REQUEST);
+    all.find(|part| part.name == name).ok_or_else(|| {
+        let names: Vec<_> = PARTS.iter().chain(&ON_REQUEST).map(|part| part.name).collect();
         format!("there is no part {name} of the tests; there are {}", names.join(", "))
     })
 }
@@ -72,6 +78,7 @@ mod tests {
         let names = |arguments: &[&str]| {
             chosen(arguments).map(|parts| parts.iter().map(|part| part.name).collect::<Vec<_>>())
         };
+        assert_eq!(names(&["aarch64"]), Ok(vec!["aarch64"]));
         assert_eq!(names(&["tch", "core"]), Ok(vec!["tch", "core"]));
         assert_eq!(names(&[]).map(|all| all.len()), Ok(PARTS.len()));
         assert!(names(&["tcl"]).expect_err("a typo").contains("there are core, "));

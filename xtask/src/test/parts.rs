@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::aarch64;
 use crate::libtorch::{Libtorch, Variables, version};
 use crate::steps::{Step, target_directory};
 use crate::{miri, newest};
@@ -172,6 +173,14 @@ pub const PARTS: [Part; 13] = [
         steps: || Ok(miri::steps()),
     },
 ];
+
+/// What is run only by its name: it takes long, and few changes know the processor.
+pub const ON_REQUEST: [Part; 1] = [Part {
+    name: "aarch64",
+    about: "events, core and the loop for aarch64 under qemu, where that is; by its name only",
+    stands_on: core_and!("profiler-train"),
+    steps: || Ok(aarch64::steps()),
+}];
 
 fn core() -> Result<Vec<Step>, String> {
     let packages = "test -p profiler-core -p profiler-events -p profiler-report -p profiler-macros \

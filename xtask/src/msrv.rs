@@ -1,0 +1,71 @@
+//! Whether the workspace compiles with the oldest Rust that it claims to.
+//!
+//! clippy denies items of the standard library that are newer (`incompatible_msrv`, one of
+//! `clippy::all`); the rest only that compiler itself can tell.
+
+use std::fs;
+use std::process::Command;
+
+use crate::libtorch::workspace;
+use crate::steps::Step;
+
+/// A check with that compiler; `None`, and a line that says why, where it is the one in use or is not
+/// there.
+pub fn step() -> Result<Option<Step>, String> {
+    let claimed = claimed()?;
+    let used = answer(Command::new("rustc").arg("--version"));
+    if used.as_deref().is_some_and(|used| is_of(used, &claimed)) {
+        println!("oldest Rust: {claimed}, which compiles everything else here");
+        return Ok(None);
+    }
+    let toolchain = format!("{claimed}.0");
+    let there = answer(Command::new("rustup").args(["run", &toolchain, "rustc", "--version"]));
+    if there.is_none() {
+        println!("oldest Rust: skipped: there is no toolchain {toolchain}");
+        return Ok(None);
+    }
+    let arguments = "cargo check --release -p profiler-core -p profiler-train -p profiler-cuda -p profiler-cli \
+                     -p burn-plugin -p candle-plugin";
+    Ok(Some(Step::rustup("oldest Rust", &format!("run {toolchain} {arguments}"))))
+}
+
+/// What the manifest says.
+fn claimed() -> Result<String, String> {
+    let manifest = fs::read_to_string(workspace().join("Cargo.toml"));
+    let manifest = manifest.map_err(|error| format!("Cargo.toml: {error}"))?;
+    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    version
+        .map(|version| version.trim_matches('"').to_owned())
+        .ok_or_else(|| "Cargo.toml names no rust-version".to_owned())
+}
+
+/// Whether this is the answer of a compiler of that minor version.
+fn is_of(answer: &str, claimed: &str) -> bool {
+    let version = answer.strip_prefix("rustc ").unwrap_or(answer);
+    version.strip_prefix(claimed).is_some_and(|rest| rest.starts_with('.'))
+}
+
+fn answer(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_is_known_by_its_answer() {
+        assert!(is_of("rustc 1.95.0 (59807616e 2026-04-14)", "1.95"));
+        assert!(!is_of("rustc 1.96.0 (59807616e 2026-04-14)", "1.95"));
+        assert!(!is_of("rustc 1.950.0", "1.95"));
+        assert!(!is_of("rustc 1.99.0-nightly (a 2026-11-01)", "1.95"));
+    }
+
+    #[test]
+    fn newer_items_of_the_standard_library_are_denied() {
+        let manifest = fs::read_to_string(workspace().join("Cargo.toml")).expect("a manifest");
+        assert!(manifest.lines().any(|line| line.starts_with("incompatible_msrv = \"deny\"")));
+        assert!(claimed().is_ok_and(|version| version.starts_with("1.")));
+    }
+}

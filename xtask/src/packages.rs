@@ -1,0 +1,122 @@
+//! Whether the crates that users depend on can be published: cargo makes their packages, and what has to
+//! be in each of them is.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::libtorch::workspace;
+use crate::steps::{Step, target_directory};
+
+/// What each package has to have, beside its manifest.
+const NEEDED: [&str; 4] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
+
+/// No package is larger, compressed: what tests read should not travel by the megabyte.
+const LARGEST: u64 = 1 << 20;
+
+/// The crates that are published: those that do not say otherwise.
+pub fn published() -> Vec<String> {
+    let folders = fs::read_dir(workspace()).into_iter().flatten().flatten();
+    let names = folders.filter_map(|folder| {
+        let manifest = fs::read_to_string(folder.path().join("Cargo.toml")).ok()?;
+        let name = folder.file_name().to_string_lossy().into_owned();
+        is_published(&manifest).then_some(name)
+    });
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn is_published(manifest: &str) -> bool {
+    !manifest.lines().any(|line| line.starts_with("publish"))
+}
+
+/// Packages them, without a second build of each, and looks into what came out.
+pub fn step() -> Step {
+    let step = Step::cargo("packages", "package --quiet --no-verify --allow-dirty --target-dir");
+    let step = step.argument(target_directory().join("packages"));
+    let step = published().into_iter().fold(step, |step, name| step.argument("-p").argument(name));
+    step.and_then(look_into_all)
+}
+
+fn look_into_all() -> Result<(), String> {
+    let folder = target_directory().join("packages/package");
+    let version = version()?;
+    let faults = published().into_iter().map(|name| {
+        let file = folder.join(format!("{name}-{version}.crate"));
+        look_into(&name, &file).map_err(|error| format!("{}: {error}", file.display()))
+    });
+    let faults = faults.collect::<Result<Vec<_>, _>>()?.concat();
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
+/// The version that all of them have.
+fn version() -> Result<String, String> {
+    let manifest = fs::read_to_string(workspace().join("Cargo.toml"));
+    let manifest = manifest.map_err(|error| format!("Cargo.toml: {error}"))?;
+    let mut lines = manifest.lines().skip_while(|line| *line != "[workspace.package]");
+    let line = lines.find_map(|line| line.strip_prefix("version = "));
+    line.map(|version| version.trim_matches('"').to_owned())
+        .ok_or_else(|| "Cargo.toml names no version".to_owned())
+}
+
+fn look_into(name: &str, package: &Path) -> Result<Vec<String>, String> {
+    let size = fs::metadata(package).map_err(|error| error.to_string())?.len();
+    let list = Command::new("tar").arg("-tzf").arg(package).output();
+    let list = list.map_err(|error| format!("cannot run tar: {error}"))?;
+    if !list.status.success() {
+        return Err(String::from_utf8_lossy(&list.stderr).trim().to_owned());
+    }
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    // All below <name>-<version>/.
+    let files = list.lines().filter_map(|line| line.split_once('/')).map(|(_, file)| file);
+    Ok(faults(name, size, &files.collect::<Vec<_>>()))
+}
+
+fn faults(name: &str, size: u64, files: &[&str]) -> Vec<String> {
+    let missing = NEEDED.iter().filter(|needed| !files.contains(needed));
+    let mut faults: Vec<_> = missing.map(|file| format!("{name}: {file} is not in it")).collect();
+    if size > LARGEST {
+        faults.push(format!("{name}: it has {size} bytes; at most {LARGEST} are allowed"));
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crates_for_users_are_published_and_nothing_else() {
+        let published = published();
+        for name in ["profiler-core", "profiler-macros", "burn-plugin", "profiler-cli"] {
+            assert!(published.iter().any(|published| published == name), "{name}");
+        }
+        for name in ["xtask", "tests", "benches", "gpu-check", "profiler-runtime"] {
+            assert!(published.iter().all(|published| published != name), "{name}");
+        }
+        assert!(is_published("[package]\nname = \"a\"\n"));
+        assert!(!is_published("[package]\nname = \"a\"\npublish.workspace = true\n"));
+        assert!(!is_published("[package]\nname = \"a\"\npublish = false\n"));
+    }
+
+    #[test]
+    fn published_crates_tell_what_a_registry_shows() {
+        for name in published() {
+            let manifest = fs::read_to_string(workspace().join(&name).join("Cargo.toml"));
+            let manifest = manifest.expect("a manifest");
+            for field in ["description = ", "license.", "readme = ", "keywords = ", "categories = "]
+            {
+                assert!(manifest.lines().any(|line| line.starts_with(field)), "{name}: {field}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_too_large_is_named() {
+        let whole = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs", "tests/a.rs"];
+        assert!(faults("a", LARGEST, &whole).is_empty());
+        assert_eq!(faults("a", 1, &whole[1..]), ["a: README.md is not in it"]);
+        let too_large = faults("a", LARGEST + 1, &whole);
+        assert_eq!(too_large, ["a: it has 1048577 bytes; at most 1048576 are allowed"]);
+    }
+}

@@ -1,0 +1,39 @@
+//! `cargo xtask public-api`: the public items of the published crates, beside the lists that are kept of
+//! them.
+
+use crate::libtorch::{Libtorch, workspace};
+use crate::steps::{Step, run_all};
+
+/// Where the lists are kept, one for each crate.
+const LISTS: &str = "docs/api";
+
+/// Compares them, or writes them anew.
+pub fn run(writes: bool) -> Result<(), String> {
+    run_all(&[step(writes)?])
+}
+
+/// The step that does so.
+pub fn step(writes: bool) -> Result<Step, String> {
+    let title = if writes { "writing the public items" } else { "public items" };
+    let program = "run --quiet --release -p xtask-public-api --";
+    let step = Step::cargo(title, program);
+    let step = if writes { step.argument("--write") } else { step };
+    // tch's build script looks for libtorch whatever is built.
+    let libtorch = Libtorch::of_workspace()?.variables();
+    Ok(step.argument(workspace().join(LISTS)).variables(&libtorch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::published;
+
+    /// The command has a library for its own tests alone.
+    #[test]
+    fn each_published_library_has_a_list() {
+        for name in published().into_iter().filter(|name| name != "profiler-cli") {
+            let list = workspace().join(LISTS).join(format!("{name}.txt"));
+            assert!(list.is_file(), "{} is not there", list.display());
+        }
+    }
+}
