@@ -7,6 +7,8 @@ pub enum Budget {
     Nanoseconds(f64),
     /// So many times the floor on the same number of threads.
     Floors(f64),
+    /// So many nanoseconds more than these rows together, on the same number of threads.
+    Above(&'static [&'static str], f64),
 }
 
 impl Budget {
@@ -16,20 +18,25 @@ impl Budget {
             "off" => Some(Self::Nanoseconds(2.0)),
             "simple" | "simple_str" => Some(Self::Floors(1.3)),
             "advanced" => Some(Self::Floors(1.5)),
+            "several" => Some(Self::Above(&["simple", "advanced"], 5.0)),
             // Half as much again, with ten thousand names or scopes around.
             "simple_10000" | "simple_deep" => Some(Self::Floors(1.95)),
             "advanced_10000" | "advanced_deep" => Some(Self::Floors(2.25)),
             "tensor_op" => Some(Self::Floors(1.7)),
             "tensor_op_shapes" => Some(Self::Floors(2.5)),
+            "spliced_op_shapes" => Some(Self::Floors(2.7)),
             _ => None,
         }
     }
 
-    /// Whether a figure is within the budget.
-    pub fn holds(self, median_ns: f64, floor_ratio: f64) -> bool {
+    /// Whether a figure is within the budget, beside the nanoseconds of other rows.
+    pub fn holds(self, median_ns: f64, floor_ratio: f64, other: impl Fn(&str) -> f64) -> bool {
         match self {
             Self::Nanoseconds(limit) => median_ns <= limit,
             Self::Floors(limit) => floor_ratio <= limit,
+            Self::Above(rows, limit) => {
+                median_ns <= rows.iter().map(|row| other(row)).sum::<f64>() + limit
+            }
         }
     }
 }
@@ -39,6 +46,7 @@ impl std::fmt::Display for Budget {
         match self {
             Self::Nanoseconds(limit) => formatter.pad(&format!("≤ {limit:.0} ns")),
             Self::Floors(limit) => formatter.pad(&format!("≤ {limit:.1} ×")),
+            Self::Above(_, limit) => formatter.pad(&format!("≤ Σ + {limit:.0}")),
         }
     }
 }
@@ -49,10 +57,13 @@ mod tests {
 
     #[test]
     fn limits_are_inclusive_and_of_their_own_unit() {
-        assert!(Budget::Nanoseconds(2.0).holds(2.0, 99.0));
-        assert!(!Budget::Nanoseconds(2.0).holds(2.1, 0.1));
-        assert!(Budget::Floors(1.3).holds(99.0, 1.3));
-        assert!(!Budget::Floors(1.3).holds(0.1, 1.31));
+        let other = |row: &str| if row == "simple" { 20.0 } else { 30.0 };
+        assert!(Budget::Nanoseconds(2.0).holds(2.0, 99.0, other));
+        assert!(!Budget::Nanoseconds(2.0).holds(2.1, 0.1, other));
+        assert!(Budget::Floors(1.3).holds(99.0, 1.3, other));
+        assert!(!Budget::Floors(1.3).holds(0.1, 1.31, other));
+        assert!(Budget::Above(&["simple", "advanced"], 5.0).holds(55.0, 99.0, other));
+        assert!(!Budget::Above(&["simple", "advanced"], 5.0).holds(55.1, 0.1, other));
         assert_eq!(Budget::of("hotpath"), None);
     }
 }

@@ -37,7 +37,7 @@ use profiler_events::{
 /// `fit-run-simple.txt`, `fit-run-advanced.txt`. Those of one kind are told apart by a number, too:
 /// `fit-run-simple-2.txt`.
 ///
-/// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (some 20 ns).
+/// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns).
 pub struct Several {
     parts: Vec<Arc<dyn Profiler>>,
     /// Whether the last part is told of everything, whoever else is active.

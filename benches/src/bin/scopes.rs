@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         }
         println!("figures written to {}", path.display());
     }
-    let exceeded = figures.iter().any(|figure| figure.is_within_budget() == Some(false));
+    let exceeded = figures.iter().any(|figure| figure.is_within_budget == Some(false));
     if options.check && exceeded { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

@@ -160,6 +160,34 @@ impl Subject for Advanced {
     }
 }
 
+/// The Simple and the Advanced profiler at once.
+pub struct Several {
+    profiler: Arc<dyn Profiler>,
+    action: Action,
+}
+
+impl Several {
+    /// With profilers of its own.
+    pub fn new() -> Self {
+        let parts = [behind_dyn(SimpleProfiler::new()), behind_dyn(AdvancedProfiler::new())];
+        let profiler = behind_dyn(profiler_core::Several::new(parts));
+        Self { profiler, action: Action::new("training_step") }
+    }
+}
+
+impl Subject for Several {
+    fn name(&self) -> &'static str {
+        "several"
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        time(scopes, |call| {
+            let _scope = self.profiler.profile(self.action);
+            work(call);
+        })
+    }
+}
+
 /// The Tensor profiler, as hooks call it: one of eight ops in turn, inside an open action.
 pub struct Tensor {
     name: &'static str,

@@ -3,7 +3,7 @@
 mod regions;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 #[doc(hidden)]
 pub use regions::set_region_delivery;
@@ -52,12 +52,22 @@ pub trait Source: Send + Sync {
 
 struct Registry {
     interest: Interest,
-    sources: Vec<(u64, Arc<dyn Source>)>,
-    last: u64,
+    sources: Vec<(&'static Entry, Arc<dyn Source>)>,
+}
+
+/// A source as threads find it that take no lock, in the order of registration.
+///
+/// *Invariant*: stays for the life of the process, also when the source is gone: somebody may be looking
+/// at it. There is one for each time that a source was registered. `next` is set under the lock.
+struct Entry {
+    source: Weak<dyn Source>,
+    is_registered: AtomicBool,
+    next: OnceLock<&'static Self>,
 }
 
 static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { interest: Interest::NONE, sources: Vec::new(), last: 0 });
+    Mutex::new(Registry { interest: Interest::NONE, sources: Vec::new() });
+static FIRST: OnceLock<&'static Entry> = OnceLock::new();
 static WANTS_CONTEXT: AtomicBool = AtomicBool::new(false);
 
 impl Registry {
@@ -72,9 +82,8 @@ impl Registry {
 }
 
 /// Keeps a source registered.
-#[derive(Debug)]
 #[must_use = "the source is told of changes only until this is dropped"]
-pub struct SourceHandle(u64);
+pub struct SourceHandle(&'static Entry);
 
 impl SourceHandle {
     /// Keeps the source registered for the life of the process.
@@ -83,10 +92,17 @@ impl SourceHandle {
     }
 }
 
+impl std::fmt::Debug for SourceHandle {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SourceHandle").finish_non_exhaustive()
+    }
+}
+
 impl Drop for SourceHandle {
     fn drop(&mut self) {
         let mut registry = Registry::lock();
-        registry.sources.retain(|(number, _)| *number != self.0);
+        self.0.is_registered.store(false, Ordering::Relaxed);
+        registry.sources.retain(|(entry, _)| !std::ptr::eq(*entry, self.0));
         registry.publish();
     }
 }
@@ -95,11 +111,17 @@ impl Drop for SourceHandle {
 pub(crate) fn add(source: Arc<dyn Source>) -> SourceHandle {
     let mut registry = Registry::lock();
     source.interest_changed(registry.interest);
-    registry.last += 1;
-    let number = registry.last;
-    registry.sources.push((number, source));
+    let entry: &'static Entry = Box::leak(Box::new(Entry {
+        source: Arc::downgrade(&source),
+        is_registered: AtomicBool::new(true),
+        next: OnceLock::new(),
+    }));
+    let last = entries().last();
+    let is_linked = last.map_or(&FIRST, |last| &last.next).set(entry);
+    debug_assert!(is_linked.is_ok(), "under the lock there is one last entry");
+    registry.sources.push((entry, source));
     registry.publish();
-    SourceHandle(number)
+    SourceHandle(entry)
 }
 
 /// What sources have to say in the report of a profiler that begins to want this.
@@ -107,7 +129,7 @@ pub(crate) fn notes(interest: Interest) -> Vec<String> {
     if !interest.contains(Interest::OPS) {
         return Vec::new();
     }
-    sources().into_iter().filter_map(|source| source.note(interest)).collect()
+    sources().filter_map(|source| source.note(interest)).collect()
 }
 
 /// What active profilers want may have changed: `read` says what it is now.
@@ -140,20 +162,74 @@ pub(crate) fn wants_context() -> bool {
 
 /// The calling thread's open actions are now those of `context`.
 pub(crate) fn context_changed(context: Context) {
-    for source in sources().into_iter().filter(|source| source.wants_context()) {
+    for source in sources().filter(|source| source.wants_context()) {
         source.context_changed(context);
     }
 }
 
 /// What the registered sources tell the ops of.
 pub(crate) fn sources_of_ops() -> Vec<&'static str> {
-    let mut known: Vec<_> = sources().iter().filter_map(|source| source.ops_of()).collect();
+    let mut known: Vec<_> = sources().filter_map(|source| source.ops_of()).collect();
     known.sort_unstable();
     known.dedup();
     known
 }
 
-/// Outside of the lock, since they may open scopes themselves.
-fn sources() -> Vec<Arc<dyn Source>> {
-    Registry::lock().sources.iter().map(|(_, source)| source.clone()).collect()
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    std::iter::successors(FIRST.get().copied(), |entry| entry.next.get().copied())
+}
+
+/// Takes no lock: they may open scopes themselves, and are told of each action while ops are recorded.
+fn sources() -> impl Iterator<Item = Arc<dyn Source>> {
+    let registered = entries().filter(|entry| entry.is_registered.load(Ordering::Relaxed));
+    registered.filter_map(|entry| entry.source.upgrade())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    struct Telling(Mutex<Sender<Context>>);
+
+    impl Source for Telling {
+        fn interest_changed(&self, _interest: Interest) {}
+
+        fn wants_context(&self) -> bool {
+            true
+        }
+
+        fn context_changed(&self, context: Context) {
+            let _ = self.0.lock().map(|tell| tell.send(context));
+        }
+    }
+
+    #[test]
+    fn contexts_are_told_while_sources_are_locked_and_to_none_that_is_gone() {
+        let (tell, told) = channel();
+        let source = Arc::new(Telling(Mutex::new(tell)));
+        let handle = add(source.clone());
+        // Unlike those that other tests have meanwhile.
+        let context = Context::from_number(u32::MAX - 7).expect("not 0");
+        let teller = {
+            let _locked = Registry::lock();
+            let teller = std::thread::spawn(move || context_changed(context));
+            let until = Instant::now() + Duration::from_secs(20);
+            let next = || told.recv_timeout(until.saturating_duration_since(Instant::now()));
+            let is_told = std::iter::from_fn(|| next().ok()).any(|told| told == context);
+            assert!(is_told, "no lock is waited for");
+            teller
+        };
+        teller.join().expect("no panic");
+        let count = || told.try_iter().filter(|told| *told == context).count();
+        drop(handle);
+        context_changed(context);
+        assert_eq!(count(), 0, "it is not registered any more");
+        let again = add(source.clone());
+        context_changed(context);
+        assert_eq!(count(), 1, "once, though it was registered twice");
+        drop(again);
+    }
 }

@@ -27,7 +27,7 @@ pub struct Sink {
     /// Another one is.
     pub end: extern "C" fn(),
     /// A function begins; 0 if nothing was opened. The words are those of
-    /// [`InputsBuilder::set_words`], or null.
+    /// [`InputsBuilder::set_words`], or null; they are not copied.
     pub open: unsafe extern "C" fn(site: *const Site, words: *const i64, count: usize) -> u64,
     /// It ends; `opened` is what `open` gave.
     pub close: unsafe extern "C" fn(site: *const Site, opened: u64),
@@ -147,7 +147,6 @@ extern "C" fn copied(bytes: usize) {
 thread_local! {
     /// How many calls that compute gradients are open.
     static BACKWARD: Cell<u32> = const { Cell::new(0) };
-    static INPUTS: RefCell<InputsBuilder> = const { RefCell::new(InputsBuilder::new()) };
     /// What is open of ops that told their names, the innermost last.
     static NAMED: RefCell<Vec<Action>> = const { RefCell::new(Vec::new()) };
 }
@@ -200,16 +199,9 @@ unsafe fn open_op(action: Action, words: *const i64, count: usize) -> Option<u64
     }
     // SAFETY: by the contract of this function.
     let words = unsafe { std::slice::from_raw_parts(words, count) };
-    let with_inputs = INPUTS.try_with(|inputs| {
-        let mut inputs = inputs.try_borrow_mut().ok()?;
-        inputs.set_words(words);
-        ActiveScope::open_op(&OpStart { inputs: Some(&inputs), ..op }, Interest::OPS)
-    });
-    match with_inputs {
-        Ok(opened) => opened,
-        // The thread is being torn down: without them.
-        Err(_) => ActiveScope::open_op(&op, Interest::OPS),
-    }
+    InputsBuilder::with_words(words, |inputs| {
+        ActiveScope::open_op(&OpStart { inputs: Some(inputs), ..op }, Interest::OPS)
+    })
 }
 
 /// # Safety

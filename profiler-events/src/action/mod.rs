@@ -10,6 +10,7 @@
 //! different names and not on the number of calls. A name that contains a counter
 //! (`format!("step {i}")`) is a new name every time: keep counters out of names.
 
+mod entries;
 mod images;
 mod literals;
 
@@ -70,7 +71,7 @@ pub struct SourceLocation {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Action(NonZeroU32);
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Entry<'name> {
     kind: ActionKind,
     name: &'name str,
@@ -85,9 +86,9 @@ impl<'name> Entry<'name> {
     }
 }
 
+/// From names to actions; the other way goes by the [`entries`].
 #[derive(Default)]
 struct Interner {
-    entries: Vec<Entry<'static>>,
     actions: HashMap<Entry<'static>, Action>,
 }
 
@@ -130,10 +131,10 @@ impl Interner {
         }
         let name: &'static str = Box::leak(entry.name.into());
         let entry = Entry { name, ..entry };
-        self.entries.push(entry);
-        let number = u32::try_from(self.entries.len()).ok().and_then(NonZeroU32::new);
+        let number = u32::try_from(self.actions.len() + 1).ok().and_then(NonZeroU32::new);
         // 4 billion leaked names are out of memory long before.
         let action = Action(number.unwrap_or(NonZeroU32::MAX));
+        entries::set(action.index(), entry);
         self.actions.insert(entry, action);
         action
     }
@@ -178,14 +179,14 @@ impl Action {
     /// What goes on of a call of it: a poll of an async function after the first. Its time is the
     /// function's; it is no call. *Cost*: as [`new`](Self::new).
     pub fn resumption(self) -> Self {
-        Self::intern(Entry { is_resumption: true, ..self.entry() })
+        Self::intern(Entry { is_resumption: true, ..*self.entry() })
     }
 
-    /// What goes on, of a [resumption](Self::resumption). *Cost*: as [`new`](Self::new) of one, else a
-    /// look under a read lock.
+    /// What goes on, of a [resumption](Self::resumption). *Cost*: as [`new`](Self::new) of one, else a few
+    /// loads.
     pub fn resumed(self) -> Option<Self> {
         let entry = self.entry();
-        let resumed = Entry { is_resumption: false, ..entry };
+        let resumed = Entry { is_resumption: false, ..*entry };
         entry.is_resumption.then(|| Self::intern(resumed))
     }
 
@@ -208,14 +209,19 @@ impl Action {
         })
     }
 
-    fn entry(self) -> Entry<'static> {
-        let entry = interning(|| {
-            INTERNER.read().unwrap_or_else(PoisonError::into_inner).entries[self.index()]
-        });
-        entry.unwrap_or(WITHIN)
+    #[inline]
+    fn entry(self) -> &'static Entry<'static> {
+        entries::get(self.index()).unwrap_or_else(|| self.entry_as_of_now())
     }
 
-    /// The name.
+    /// A thread may come to know the handle before it sees what the one that made it has stored.
+    #[cold]
+    fn entry_as_of_now(self) -> &'static Entry<'static> {
+        interning(|| drop(INTERNER.write()));
+        entries::get(self.index()).unwrap_or(&WITHIN)
+    }
+
+    /// The name. *Cost*: a few loads, as for [`kind`](Self::kind) and [`location`](Self::location).
     pub fn name(self) -> &'static str {
         self.entry().name
     }
@@ -368,6 +374,24 @@ mod tests {
             assert_eq!(Action::new(name).name(), name);
             assert_eq!(Action::new(name), Action::new(name));
         }
+    }
+
+    /// Several profilers ask for each start and stop.
+    #[test]
+    fn what_an_action_is_is_told_while_names_are_locked() {
+        let op = Action::op("told while locked");
+        let _locked = INTERNER.write().unwrap_or_else(PoisonError::into_inner);
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send((op.kind(), op.name(), op.location())));
+        let long = std::time::Duration::from_secs(20);
+        let told = told.recv_timeout(long).expect("no lock is waited for");
+        assert_eq!(told, (ActionKind::Op, "told while locked", None));
+    }
+
+    #[test]
+    fn a_number_that_no_action_has_stands_for_none_of_them() {
+        let unknown = Action::from_number(u32::MAX).expect("not 0");
+        assert_eq!(unknown.name(), WITHIN.name);
     }
 
     #[test]

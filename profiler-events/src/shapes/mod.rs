@@ -7,6 +7,7 @@ mod cache;
 
 pub use cache::ShapeCache;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
@@ -114,48 +115,60 @@ const INTEGERS: i64 = 0xfe;
 
 /// Collects the shapes and types of one op's inputs. Reuse it: then it allocates only for lists
 /// longer than any before.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub struct InputsBuilder {
-    words: Vec<i64>,
+    /// Borrowed only in [`with_words`](Self::with_words).
+    words: Cow<'static, [i64]>,
+}
+
+impl Clone for InputsBuilder {
+    /// With words of its own.
+    fn clone(&self) -> Self {
+        Self { words: Cow::Owned(self.words().to_vec()) }
+    }
 }
 
 impl InputsBuilder {
     /// No inputs yet.
     pub const fn new() -> Self {
-        Self { words: Vec::new() }
+        Self { words: Cow::Owned(Vec::new()) }
+    }
+
+    fn own_words(&mut self) -> &mut Vec<i64> {
+        self.words.to_mut()
     }
 
     /// Forgets the inputs.
     #[inline]
     pub fn clear(&mut self) {
-        self.words.clear();
+        self.own_words().clear();
     }
 
     /// The next input is a tensor.
     #[inline]
     pub fn tensor(&mut self, dtype: DType, dimensions: &[i64]) {
-        self.words.push(((dtype as i64) << 32) | dimensions.len() as i64);
-        self.words.extend_from_slice(dimensions);
+        self.own_words().push(((dtype as i64) << 32) | dimensions.len() as i64);
+        self.own_words().extend_from_slice(dimensions);
     }
 
     /// The next input is no tensor: a number, an option that is not given, …
     #[inline]
     pub fn not_a_tensor(&mut self) {
-        self.words.push(0);
+        self.own_words().push(0);
     }
 
     /// The next input is one or more whole numbers. Only for ops whose number of operations depends
     /// on them.
     #[inline]
     pub fn integers(&mut self, values: &[i64]) {
-        self.words.push((INTEGERS << 32) | values.len() as i64);
-        self.words.extend_from_slice(values);
+        self.own_words().push((INTEGERS << 32) | values.len() as i64);
+        self.own_words().extend_from_slice(values);
     }
 
     /// The next input is a list: so many of the inputs that follow belong to it.
     #[inline]
     pub fn list(&mut self, length: usize) {
-        self.words.push((LIST << 32) | length as i64);
+        self.own_words().push((LIST << 32) | length as i64);
     }
 
     /// Takes inputs in the form that this type keeps them in, from a foreign language: for each one
@@ -163,8 +176,20 @@ impl InputsBuilder {
     /// what is no tensor, 255 for a list, whose rank is its length, 254 for whole numbers.
     #[inline]
     pub fn set_words(&mut self, words: &[i64]) {
-        self.words.clear();
-        self.words.extend_from_slice(words);
+        self.own_words().clear();
+        self.own_words().extend_from_slice(words);
+    }
+
+    /// Lends inputs in that form to `work`, without a copy of them: to read what has just been copied, in
+    /// words of another width, costs more than to copy it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn with_words<T>(words: &[i64], work: impl FnOnce(&Self) -> T) -> T {
+        // SAFETY: `words` are there while `work` has the builder, which hands them out for as long as it
+        // is borrowed itself, and whose copies have words of their own.
+        let words: &'static [i64] =
+            unsafe { std::slice::from_raw_parts(words.as_ptr(), words.len()) };
+        work(&Self { words: Cow::Borrowed(words) })
     }
 
     /// The inputs in that form.
@@ -306,6 +331,18 @@ mod tests {
         let mut cache = ShapeCache::new();
         assert_eq!([cache.intern(inputs.words()), cache.intern(inputs.words())], [list; 2]);
         assert_eq!(ShapeList::intern(&InputsBuilder::new()).inputs(), Some(vec![]));
+    }
+
+    #[test]
+    fn words_are_lent_without_a_copy_and_a_clone_outlives_them() {
+        let mut words = vec![(2 << 32) | 1, 7];
+        let mut copy = InputsBuilder::with_words(&words, |inputs| {
+            assert!(std::ptr::eq(inputs.words(), words.as_slice()));
+            inputs.clone()
+        });
+        words.fill(0);
+        copy.not_a_tensor();
+        assert_eq!(copy.words(), [(2 << 32) | 1, 7, 0]);
     }
 
     #[test]
