@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::tempdir;
-use tests::program::{Finished, Run, build, build_with};
+use tests::program::{Finished, Run, build};
 use tests::table::Table;
 
 const PACKAGE: &str = "candle-text";
@@ -14,7 +14,7 @@ fn run(program: &Path, arguments: &[&str]) -> Finished {
 }
 
 fn spans() -> PathBuf {
-    build_with(PACKAGE, "transformer-spans", "spans")
+    build(PACKAGE, "transformer-spans")
 }
 
 #[test]

@@ -12,28 +12,47 @@ use std::time::{Duration, Instant};
 /// A program that runs longer is killed, and its test fails.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Packages whose programs are built together, with these features, as their own tests are: of what they
+/// stand on there is then one build, not one for each of them.
+const TOGETHER: [(&[&str], &str); 3] = [
+    (
+        &[
+            "candle-plugin",
+            "candle-digits",
+            "candle-workers",
+            "candle-text",
+            "command-line",
+            "digits",
+        ],
+        "candle-plugin/tracing,candle-text/spans",
+    ),
+    (&["burn-plugin", "burn-digits"], "burn-plugin/rl"),
+    (&["tch-plugin", "tch-digits"], ""),
+];
+
 /// Builds the program of a package once, optimised, and returns its path.
 pub fn build(package: &str, binary: &str) -> PathBuf {
-    build_with(package, binary, "")
-}
-
-/// The same with `features` of the package, separated by commas.
-pub fn build_with(package: &str, binary: &str, features: &str) -> PathBuf {
     static BUILT: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let built = built.get_or_insert_default();
     if let Some(path) = built.get(binary) {
         return path.clone();
     }
-    let path = run_cargo_build(package, binary, features);
+    let path = run_cargo_build(package, binary);
     built.insert(binary.to_owned(), path.clone());
     path
 }
 
-fn run_cargo_build(package: &str, binary: &str, features: &str) -> PathBuf {
+fn run_cargo_build(package: &str, binary: &str) -> PathBuf {
+    let alone = [package];
+    let together = TOGETHER.into_iter().find(|(packages, _)| packages.contains(&package));
+    let (packages, features) = together.unwrap_or((&alone, ""));
+    // Beside this package, which is built already.
+    let packages = [env!("CARGO_PKG_NAME")].iter().chain(packages);
     let output = Command::new(env!("CARGO"))
         .args(["build", "--release", "--message-format=json-render-diagnostics"])
-        .args(["--package", package, "--bin", binary, "--features", features, "--target-dir"])
+        .args(packages.flat_map(|package| ["--package", package]))
+        .args(["--bin", binary, "--features", features, "--target-dir"])
         .arg(crate::target_directory())
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())

@@ -30,7 +30,8 @@ pub fn steps() -> Vec<Step> {
         // Of the races between threads one model sees as much as the other, and this takes minutes.
         step("core under Miri, Stacked Borrows", "-Zmiri-disable-isolation")
             .argument("simple::tests::a_report_may_be_made"),
-        step("core under Miri, Tree Borrows", "-Zmiri-disable-isolation -Zmiri-tree-borrows"),
+        step("core under Miri, Tree Borrows", "-Zmiri-disable-isolation -Zmiri-tree-borrows")
+            .beside(),
     ]
 }
 

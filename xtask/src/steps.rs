@@ -1,9 +1,11 @@
-//! Commands, one after the other: each is shown, timed, and named when it fails.
+//! Commands, one after the other or beside each other: each is shown, timed, and named when it fails.
 
 use std::env;
 use std::ffi::OsString;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::libtorch::Variables;
@@ -18,6 +20,7 @@ pub struct Step {
     preparation: Option<fn() -> Result<(), String>>,
     conclusion: Option<fn() -> Result<(), String>>,
     must_run_tests: bool,
+    is_beside: bool,
 }
 
 impl Step {
@@ -25,10 +28,16 @@ impl Step {
     pub fn cargo(title: impl Into<String>, arguments: &str) -> Self {
         let title = title.into();
         let arguments = arguments.split_whitespace().map(OsString::from).collect();
-        let environment = Variables::new();
-        let (program, preparation, conclusion) = (None, None, None);
-        let must_run_tests = false;
-        Self { title, program, arguments, environment, preparation, conclusion, must_run_tests }
+        Self {
+            title,
+            program: None,
+            arguments,
+            environment: Variables::new(),
+            preparation: None,
+            conclusion: None,
+            must_run_tests: false,
+            is_beside: false,
+        }
     }
 
     /// A rustup command, for another toolchain than the one that runs this.
@@ -77,6 +86,13 @@ impl Step {
         &self.title
     }
 
+    /// Runs at the same time as the step before it, for programs that keep one processor busy each. What
+    /// it says is shown when it is over.
+    pub fn beside(mut self) -> Self {
+        self.is_beside = true;
+        self
+    }
+
     fn shown(&self) -> String {
         let environment = self.environment.iter().map(|(name, value)| match value {
             Some(value) => format!("{name}='{}' ", value.to_string_lossy()),
@@ -110,12 +126,27 @@ impl Step {
                 return Err(format!("{}: there is no such test", self.title));
             }
         }
-        let status = self.command().status();
+        let mut command = self.command();
+        let status = if self.is_beside {
+            command.output().map(|output| {
+                let said = [output.stderr, output.stdout].concat();
+                print!("{}", String::from_utf8_lossy(&said));
+                output.status
+            })
+        } else {
+            command.status()
+        };
         let status = status.map_err(|error| format!("cannot run cargo: {error}"))?;
         if !status.success() {
             return Err(format!("{} ({status})", self.title));
         }
         self.conclusion.map_or(Ok(()), |conclude| conclude())
+    }
+
+    fn timed(&self) -> (Result<(), String>, Duration) {
+        let start = Instant::now();
+        let result = self.run();
+        (result, start.elapsed())
     }
 }
 
@@ -126,25 +157,41 @@ fn count_tests(list: &str) -> usize {
 
 /// Runs all steps, up to the first that fails, and says how long each took.
 pub fn run_all(steps: &[Step]) -> Result<(), String> {
+    let start = Instant::now();
     let mut times: Vec<(&str, Duration)> = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
-        println!("\n=== [{}/{}] {}", index + 1, steps.len(), step.title);
-        println!("$ {}", step.shown());
-        let start = Instant::now();
-        let result = step.run();
-        times.push((&step.title, start.elapsed()));
-        println!("=== {} after {:.1} s", step.title, start.elapsed().as_secs_f64());
-        if let Err(message) = result {
-            return Err(format!("step {} of {} failed: {message}", index + 1, steps.len()));
+    for group in steps.chunk_by(|_, next| next.is_beside) {
+        let first = times.len();
+        for (index, step) in group.iter().enumerate() {
+            println!("\n=== [{}/{}] {}", first + index + 1, steps.len(), step.title);
+            println!("$ {}", step.shown());
+        }
+        for (step, (result, time)) in group.iter().zip(at_once(group)) {
+            times.push((&step.title, time));
+            println!("=== {} after {:.1} s", step.title, time.as_secs_f64());
+            if let Err(message) = result {
+                let (index, count) = (times.len(), steps.len());
+                return Err(format!("step {index} of {count} failed: {message}"));
+            }
         }
     }
     println!("\nAll {} steps passed:", steps.len());
     for (title, time) in &times {
         println!("{:>8.1} s  {title}", time.as_secs_f64());
     }
-    let total: Duration = times.iter().map(|(_, time)| *time).sum();
-    println!("{:>8.1} s  together", total.as_secs_f64());
+    println!("{:>8.1} s  together", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Runs all of them at the same time: their results and times, in their order.
+fn at_once(steps: &[Step]) -> Vec<(Result<(), String>, Duration)> {
+    let Some((first, others)) = steps.split_first() else { return Vec::new() };
+    thread::scope(|scope| {
+        let others: Vec<_> = others.iter().map(|step| scope.spawn(move || step.timed())).collect();
+        let panicked = |_| (Err("the step panicked".to_owned()), Duration::ZERO);
+        iter::once(first.timed())
+            .chain(others.into_iter().map(|other| other.join().unwrap_or_else(panicked)))
+            .collect()
+    })
 }
 
 /// Cargo, free of what `cargo run` told this program about itself: build scripts that look at
@@ -180,6 +227,7 @@ pub fn target_directory() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::libtorch::scratch::Scratch;
 
     #[test]
     fn tests_are_counted_in_the_output_of_list() {
@@ -212,6 +260,22 @@ mod tests {
     fn a_step_whose_conclusion_fails_has_failed() {
         let step = Step::cargo("x", "--version").and_then(|| Err("not as it should be".to_owned()));
         assert_eq!(run_all(&[step]), Err("step 1 of 1 failed: not as it should be".to_owned()));
+    }
+
+    #[test]
+    fn steps_beside_each_other_wait_for_each_other() {
+        let folder = Scratch::new("beside");
+        // Each makes a pipe known to the other and ends only when that one is at work, too.
+        let step = |own: &str, other: &str| {
+            let script = "mkfifo $0/$1 2>&-; mkfifo $0/$2 2>&-; echo > $0/$1 & read line < $0/$2";
+            let step = Step { program: Some("timeout"), ..Step::cargo("one of two", "60 sh -c") };
+            step.argument(script).argument(folder.path()).argument(own).argument(other)
+        };
+        assert_eq!(run_all(&[step("a", "b"), step("b", "a").beside()]), Ok(()));
+        let fails = Step::cargo("nonsense", "no-such-command-of-cargo").beside();
+        let message = run_all(&[Step::cargo("the version", "--version"), fails]);
+        let message = message.expect_err("the second fails");
+        assert!(message.starts_with("step 2 of 2 failed: nonsense"), "{message}");
     }
 
     #[test]

@@ -214,14 +214,13 @@ fn loom() -> Result<Vec<Step>, String> {
     Ok(vec![step.must_run_tests()])
 }
 
+/// In one build, as the end-to-end tests build the same packages: candle, its transformers and the core
+/// take minutes, and would be built again for every set of features that some of them ask for.
 fn candle() -> Result<Vec<Step>, String> {
-    let examples = "test --release -p command-line -p digits -p candle-digits -p candle-workers";
-    Ok(vec![
-        Step::cargo("candle plugin", "test --release -p candle-plugin --all-features"),
-        Step::cargo("candle examples", examples),
-        // Alone, as the end-to-end tests build it: candle-transformers takes minutes.
-        Step::cargo("candle text example", "test --release -p candle-text --features spans"),
-    ])
+    let packages = "test --release -p candle-plugin -p command-line -p digits -p candle-digits \
+                    -p candle-workers -p candle-text \
+                    --features candle-plugin/cuda,candle-plugin/tracing,candle-text/spans";
+    Ok(vec![Step::cargo("candle plugin and examples", packages)])
 }
 
 fn burn() -> Result<Vec<Step>, String> {
@@ -240,11 +239,8 @@ fn wgpu() -> Result<Vec<Step>, String> {
 
 fn tch() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
-    Ok(vec![
-        Step::cargo("tch plugin", "test --release -p tch-plugin --features kineto-oracle")
-            .variables(&libtorch),
-        Step::cargo("tch example", "test --release -p tch-digits").variables(&libtorch),
-    ])
+    let packages = "test --release -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle";
+    Ok(vec![Step::cargo("tch plugin and example", packages).variables(&libtorch)])
 }
 
 fn newest_tch() -> Result<Vec<Step>, String> {
