@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 use crate::NeverStarted;
 use crate::allocation::thread::{self, Opened};
 use crate::allocation::tracker::tracker;
-use crate::recorder::Table;
 use crate::recorder::nesting::Nesting;
 use crate::recorder::stack::{Overtaken, Stack};
+use crate::recorder::{Kind, Table};
 use profiler_events::Action;
 use profiler_events::clock::Clock;
 use profiler_events::forking::{Mutex, MutexGuard};
@@ -179,6 +179,8 @@ impl State {
 impl Table for MemoryTable {
     type Snapshot = MemorySnapshot;
     type Record = ();
+
+    const KIND: Kind = Kind::Memory;
 
     fn new() -> Self {
         Self { stack: Stack::new(), state: Mutex::default() }

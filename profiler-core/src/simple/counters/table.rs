@@ -6,9 +6,9 @@ use std::sync::PoisonError;
 
 use super::reading::Reading;
 use crate::NeverStarted;
-use crate::recorder::Table;
 use crate::recorder::nesting::Nesting;
 use crate::recorder::stack::{Overtaken, Stack};
+use crate::recorder::{Kind, Table};
 use profiler_events::Action;
 use profiler_events::clock::Clock;
 use profiler_events::forking::{Mutex, MutexGuard};
@@ -83,6 +83,8 @@ impl<const IO: bool, const CPU: bool> CountersTable<IO, CPU> {
 impl<const IO: bool, const CPU: bool> Table for CountersTable<IO, CPU> {
     type Snapshot = CountersSnapshot;
     type Record = ();
+
+    const KIND: Kind = Kind::Counters;
 
     fn new() -> Self {
         Self { stack: Stack::new(), state: Mutex::default() }
