@@ -273,6 +273,25 @@ mod tests {
         assert!(both.summary().contains("Num calls") && both.summary().contains("a_function"));
     }
 
+    /// Each has its table at hand, however often they take turns.
+    #[test]
+    fn profilers_that_take_turns_look_for_their_tables_once() {
+        let both = Several::new([
+            Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>,
+            Arc::new(AdvancedProfiler::new()),
+        ]);
+        let action = Action::new("turns");
+        let turns = |count: usize| {
+            (0..count).for_each(|_| {
+                both.start(action);
+                both.stop(action).expect("it was started");
+            });
+            crate::recorder::attaches::count()
+        };
+        let first = turns(3);
+        assert_eq!(turns(100), first);
+    }
+
     #[test]
     fn samples_of_devices_go_to_those_who_want_them() {
         let tensor = Arc::new(crate::TensorProfiler::new().without_schedule());

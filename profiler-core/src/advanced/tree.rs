@@ -7,12 +7,12 @@ use rustc_hash::FxHashMap;
 
 use super::snapshot::{Counts, TreeSnapshot};
 use crate::NeverStarted;
-use crate::recorder::Table;
 use crate::recorder::arena::Arena;
 use crate::recorder::index::{ActionIndex, Named};
 #[cfg(test)]
 use crate::recorder::stack::looks;
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
+use crate::recorder::{Kind, Table};
 use profiler_events::clock::{Clock, counter};
 use profiler_events::sync::{AtomicPtr, Mutex, Ordering, Tally};
 use profiler_events::{Action, Callsite};
@@ -245,6 +245,8 @@ impl Edge {
 impl Table for CallTree {
     type Snapshot = TreeSnapshot;
     type Record = Edge;
+
+    const KIND: Kind = Kind::CallTree;
 
     fn new() -> Self {
         let nodes = Arena::new();

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::{KINDS, Kind};
 use profiler_events::ThreadName;
 
 /// Numbers of sessions and recorders; never used twice in a process, so a number that a thread
@@ -66,7 +67,7 @@ struct Attachments(RefCell<Vec<Attachment>>);
 impl Drop for Attachments {
     /// The thread ends: what it recorded stays with the recorders that share the tables.
     fn drop(&mut self) {
-        CURRENT.set(Current::NONE);
+        forget_current();
         #[cfg(feature = "sampling")]
         profiler_events::open_scopes::withdraw_thread();
         for attachment in self.0.get_mut() {
@@ -75,10 +76,11 @@ impl Drop for Attachments {
     }
 }
 
-/// The table used last by this thread.
+/// The table used last by this thread, of those of one [kind](super::Table::KIND): profilers of two kinds
+/// that are told in turn find both at once.
 ///
 /// *Invariant*: `table` points to the `T` inside the `ThreadTable<T>` of an entry of this thread's
-/// `ATTACHMENTS` whose session is `session`; the entry is not removed before `CURRENT` is reset. A
+/// `ATTACHMENTS` whose session is `session`; no entry is removed before all of `CURRENT` is reset. A
 /// session belongs to one recorder, so `T` is that recorder's table type.
 #[derive(Clone, Copy)]
 struct Current {
@@ -91,9 +93,13 @@ impl Current {
 }
 
 thread_local! {
-    static CURRENT: Cell<Current> = const { Cell::new(Current::NONE) };
+    static CURRENT: [Cell<Current>; KINDS] = const { [const { Cell::new(Current::NONE) }; KINDS] };
     static ATTACHMENTS: Attachments = Attachments::default();
     static IS_CLOSED: Cell<bool> = const { Cell::new(false) };
+}
+
+fn forget_current() {
+    CURRENT.with(|current| current.iter().for_each(|current| current.set(Current::NONE)));
 }
 
 /// Until this is dropped the calling thread attaches to nothing: it holds the lock that attaching may
@@ -115,13 +121,13 @@ impl Drop for Closed {
     }
 }
 
-/// The table used last by this thread, and its session.
+/// The table of this kind used last by this thread, and its session.
 ///
 /// The pointer is good until this thread attaches to another session or ends, and of type `T` if
 /// the session is of a recorder whose tables are of type `T`.
 #[inline(always)]
-pub(super) fn current<T>() -> (u64, *const T) {
-    let current = CURRENT.get();
+pub(super) fn current<T: super::Table>() -> (u64, *const T) {
+    let current = CURRENT.with(|current| current[T::KIND as usize].get());
     (current.session, current.table.cast())
 }
 
@@ -144,18 +150,26 @@ pub(super) fn attach<T: super::Table>(
     if IS_CLOSED.get() {
         return None;
     }
+    #[cfg(test)]
+    attaches::add();
     ATTACHMENTS
         .try_with(|attachments| {
             let mut attachments = attachments.0.try_borrow_mut().ok()?;
-            let last = CURRENT.replace(Current::NONE).session;
+            let set_current = |new| CURRENT.with(|current| current[T::KIND as usize].replace(new));
+            let last = set_current(Current::NONE).session;
             #[cfg(feature = "sampling")]
-            profiler_events::open_scopes::withdraw_table();
+            if T::KIND == Kind::CallTree {
+                profiler_events::open_scopes::withdraw_table();
+            }
             let inner = find(&attachments, |entry| {
                 entry.session == last && entry.session > session && entry.recorder == recorder
             });
             let table = match find(&attachments, |entry| entry.session == session) {
                 Some(known) => known,
                 None => {
+                    forget_current();
+                    #[cfg(feature = "sampling")]
+                    profiler_events::open_scopes::withdraw_table();
                     attachments.retain(|entry| !entry.table.clone().is_forgotten());
                     let new = make(ThreadName::of_this_thread())?;
                     let table: Arc<dyn AnyTable> = new.clone();
@@ -164,20 +178,40 @@ pub(super) fn attach<T: super::Table>(
                 }
             };
             let pointer: *const T = &table.table;
-            CURRENT.set(Current { session, table: pointer.cast() });
+            set_current(Current { session, table: pointer.cast() });
             #[cfg(feature = "sampling")]
-            // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
-            unsafe {
-                profiler_events::open_scopes::publish_table(
-                    session,
-                    pointer.cast(),
-                    tell_open::<T>,
-                );
+            if T::KIND == Kind::CallTree {
+                // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
+                unsafe {
+                    profiler_events::open_scopes::publish_table(
+                        session,
+                        pointer.cast(),
+                        tell_open::<T>,
+                    );
+                }
             }
             Some(Attached { table, inner })
         })
         .ok()
         .flatten()
+}
+
+/// How often this thread attached, which a start or stop does only where the table that it wants is not
+/// at hand.
+#[cfg(test)]
+pub(crate) mod attaches {
+    use std::cell::Cell;
+
+    thread_local!(static ATTACHES: Cell<usize> = const { Cell::new(0) });
+
+    pub(super) fn add() {
+        ATTACHES.set(ATTACHES.get() + 1);
+    }
+
+    /// Until now.
+    pub(crate) fn count() -> usize {
+        ATTACHES.get()
+    }
 }
 
 /// Tells the numbers of the actions that are open in a table.

@@ -4,9 +4,9 @@
 use std::ptr;
 use std::sync::PoisonError;
 
-use super::Table;
 use super::nesting::Nesting;
 use super::stack::{Overtaken, Stack};
+use super::{Kind, Table};
 use crate::NeverStarted;
 use profiler_events::Action;
 use profiler_events::clock::Clock;
@@ -18,6 +18,9 @@ pub(crate) trait Measurement: Default + Send + 'static {
     type Snapshot: Clone + Default + Send;
     /// What is read when a scope ends, before anything else is done.
     type End;
+
+    /// Which of the kinds its table is.
+    const KIND: Kind;
 
     /// A scope begins: the last thing that is done of its start.
     fn open(&mut self, number: u64, action: Action);
@@ -82,6 +85,8 @@ impl<M: Measurement> LockedTable<M> {
 impl<M: Measurement> Table for LockedTable<M> {
     type Snapshot = M::Snapshot;
     type Record = ();
+
+    const KIND: Kind = M::KIND;
 
     fn new() -> Self {
         Self { stack: Stack::new(), state: Mutex::default() }

@@ -26,6 +26,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
+#[cfg(all(test, not(loom)))]
+pub(crate) use self::attach::attaches;
 use self::attach::{Attached, Closed, ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
@@ -39,6 +41,18 @@ use profiler_events::{Ended, Stages, ThreadName};
 /// No thread's table is of this session.
 const NO_SESSION: u64 = u64::MAX;
 
+/// What tables there are. A thread keeps one of each at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Rows,
+    /// What is open in these goes with stack samples.
+    CallTree,
+    Counters,
+    Memory,
+}
+
+const KINDS: usize = Kind::Memory as usize + 1;
+
 /// What a thread records into. Only the thread that owns it may call `start`, `stop` and their slow
 /// forms; the others may be called by any thread at any time.
 pub(crate) trait Table: Send + Sync + 'static {
@@ -46,6 +60,9 @@ pub(crate) trait Table: Send + Sync + 'static {
     type Snapshot: Clone + Default + Send;
     /// What a scope is recorded in.
     type Record;
+
+    /// Which of the kinds it is.
+    const KIND: Kind;
 
     fn new() -> Self;
     /// Starts an action. The fast path, for a clock that [is in line](Clock::is_in_line); what does

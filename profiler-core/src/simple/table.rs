@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::histogram::{Distribution, Histogram, Octaves};
 use crate::NeverStarted;
-use crate::recorder::Table;
 use crate::recorder::arena::Arena;
 use crate::recorder::index::{ActionIndex, Named};
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
+use crate::recorder::{Kind, Table};
 use profiler_events::Action;
 use profiler_events::clock::{Clock, counter};
 use profiler_events::sync::{AtomicU32, Ordering, Tally, fence};
@@ -238,6 +238,8 @@ impl SimpleTable {
 impl Table for SimpleTable {
     type Snapshot = HashMap<Action, RowSnapshot>;
     type Record = Row;
+
+    const KIND: Kind = Kind::Rows;
 
     fn new() -> Self {
         let index = ActionIndex::with_slots(NEAR);

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::allocation::thread::{self, Opened};
 use crate::allocation::tracker::tracker;
+use crate::recorder::Kind;
 use crate::recorder::locked_table::{LockedTable, Measurement};
 use profiler_events::{Action, Tallies, uncounted};
 
@@ -102,6 +103,8 @@ impl ScopeMemory {
 impl Measurement for ScopeMemory {
     type Snapshot = MemorySnapshot;
     type End = ();
+
+    const KIND: Kind = Kind::Memory;
 
     fn open(&mut self, number: u64, action: Action) {
         thread::with(|thread| {

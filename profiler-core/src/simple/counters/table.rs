@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::reading::Reading;
+use crate::recorder::Kind;
 use crate::recorder::locked_table::{LockedTable, Measurement};
 use profiler_events::Action;
 
@@ -36,6 +37,8 @@ impl CountersSnapshot {
 impl<const IO: bool, const CPU: bool> Measurement for Counters<IO, CPU> {
     type Snapshot = CountersSnapshot;
     type End = (Reading, Vec<String>);
+
+    const KIND: Kind = Kind::Counters;
 
     fn open(&mut self, number: u64, _action: Action) {
         // Read last, so that the action has nothing of what comes before.
