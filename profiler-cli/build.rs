@@ -12,6 +12,8 @@ fn main() {
         "profiler-events/Cargo.toml",
         "profiler-report/src",
         "profiler-report/Cargo.toml",
+        "profiler-sampler/src",
+        "profiler-sampler/Cargo.toml",
         "profiler-core/src",
         "profiler-core/Cargo.toml",
         "profiler-runtime",

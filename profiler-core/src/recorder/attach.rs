@@ -67,7 +67,6 @@ impl Drop for Attachments {
     /// The thread ends: what it recorded stays with the recorders that share the tables.
     fn drop(&mut self) {
         CURRENT.set(Current::NONE);
-        #[cfg(feature = "sampling")]
         profiler_events::open_scopes::withdraw_thread();
         for attachment in self.0.get_mut() {
             attachment.table.end();
@@ -148,7 +147,6 @@ pub(super) fn attach<T: super::Table>(
         .try_with(|attachments| {
             let mut attachments = attachments.0.try_borrow_mut().ok()?;
             let last = CURRENT.replace(Current::NONE).session;
-            #[cfg(feature = "sampling")]
             profiler_events::open_scopes::withdraw_table();
             let inner = find(&attachments, |entry| {
                 entry.session == last && entry.session > session && entry.recorder == recorder
@@ -165,7 +163,6 @@ pub(super) fn attach<T: super::Table>(
             };
             let pointer: *const T = &table.table;
             CURRENT.set(Current { session, table: pointer.cast() });
-            #[cfg(feature = "sampling")]
             // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
             unsafe {
                 profiler_events::open_scopes::publish_table(
@@ -185,7 +182,6 @@ pub(super) fn attach<T: super::Table>(
 /// # Safety
 ///
 /// `table` is a `T`, and the calling thread is the one that records into it.
-#[cfg(feature = "sampling")]
 unsafe fn tell_open<T: super::Table>(table: *const (), tell: &mut dyn FnMut(u32)) {
     // SAFETY: as the caller promises.
     unsafe { &*table.cast::<T>() }.stack().tell_open(tell);

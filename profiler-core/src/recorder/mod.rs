@@ -17,7 +17,6 @@ pub(crate) mod overhead;
 mod region_sink;
 pub(crate) mod regions;
 mod session;
-#[cfg(feature = "sampling")]
 mod sessions;
 pub(crate) mod stack;
 
