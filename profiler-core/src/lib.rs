@@ -61,8 +61,6 @@ pub mod prelude;
 mod profiler;
 mod profiler_names;
 mod recorder;
-#[cfg(feature = "sampling")]
-pub mod sampler;
 mod select;
 mod session;
 mod several;
@@ -90,6 +88,8 @@ pub use profiler_events::{
 #[doc(inline)]
 pub use profiler_report as report;
 pub use profiler_report::{Output, Report, output};
+#[doc(inline)]
+pub use profiler_sampler as sampler;
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use several::Several;

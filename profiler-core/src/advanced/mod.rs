@@ -1,7 +1,6 @@
 //! The Advanced profiler: which functions the time of every action went to.
 
 mod missing;
-#[cfg(feature = "sampling")]
 mod sampled;
 mod snapshot;
 mod summarize;
@@ -48,7 +47,6 @@ pub struct AdvancedProfiler {
     output: Output,
     line_count_restriction: LineCountRestriction,
     dump_stats: bool,
-    #[cfg(feature = "sampling")]
     sampling: Option<sampled::Sampling>,
 }
 
@@ -75,7 +73,6 @@ impl AdvancedProfiler {
             output: Output::new().of_kind("advanced"),
             line_count_restriction: LineCountRestriction::default(),
             dump_stats: false,
-            #[cfg(feature = "sampling")]
             sampling: None,
         }
     }
@@ -100,10 +97,7 @@ impl AdvancedProfiler {
     /// The numbers so far. Other threads may go on recording meanwhile. Regions of a device that are
     /// under way are waited for.
     pub fn snapshot(&self) -> AdvancedReport {
-        #[cfg(feature = "sampling")]
         let samples = self.samples();
-        #[cfg(not(feature = "sampling"))]
-        let samples = None;
         hook::deliver_regions();
         let report = summarize::summarize(self.recorder.collect(), &self.output.run());
         let mut report = AdvancedReport { samples, ..report };
@@ -113,7 +107,6 @@ impl AdvancedProfiler {
 
     /// Samples that follow belong to the session that has just begun.
     fn note_session(&self) {
-        #[cfg(feature = "sampling")]
         self.sample_session();
     }
 }

@@ -68,7 +68,6 @@ impl Drop for Attachments {
     /// The thread ends: what it recorded stays with the recorders that share the tables.
     fn drop(&mut self) {
         forget_current();
-        #[cfg(feature = "sampling")]
         profiler_events::open_scopes::withdraw_thread();
         for attachment in self.0.get_mut() {
             attachment.table.end();
@@ -157,7 +156,6 @@ pub(super) fn attach<T: super::Table>(
             let mut attachments = attachments.0.try_borrow_mut().ok()?;
             let set_current = |new| CURRENT.with(|current| current[T::KIND as usize].replace(new));
             let last = set_current(Current::NONE).session;
-            #[cfg(feature = "sampling")]
             if T::KIND == Kind::CallTree {
                 profiler_events::open_scopes::withdraw_table();
             }
@@ -168,7 +166,6 @@ pub(super) fn attach<T: super::Table>(
                 Some(known) => known,
                 None => {
                     forget_current();
-                    #[cfg(feature = "sampling")]
                     profiler_events::open_scopes::withdraw_table();
                     attachments.retain(|entry| !entry.table.clone().is_forgotten());
                     let new = make(ThreadName::of_this_thread())?;
@@ -179,7 +176,6 @@ pub(super) fn attach<T: super::Table>(
             };
             let pointer: *const T = &table.table;
             set_current(Current { session, table: pointer.cast() });
-            #[cfg(feature = "sampling")]
             if T::KIND == Kind::CallTree {
                 // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
                 unsafe {
@@ -219,7 +215,6 @@ pub(crate) mod attaches {
 /// # Safety
 ///
 /// `table` is a `T`, and the calling thread is the one that records into it.
-#[cfg(feature = "sampling")]
 unsafe fn tell_open<T: super::Table>(table: *const (), tell: &mut dyn FnMut(u32)) {
     // SAFETY: as the caller promises.
     unsafe { &*table.cast::<T>() }.stack().tell_open(tell);

@@ -18,7 +18,6 @@ pub(crate) mod overhead;
 mod region_sink;
 pub(crate) mod regions;
 mod session;
-#[cfg(feature = "sampling")]
 mod session_numbers;
 pub(crate) mod stack;
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "sampling")]
-use super::settings::SamplesSettings;
-use super::settings::{LinesSettings, RunSettings};
+use super::settings::{LinesSettings, RunSettings, SamplesSettings};
 use super::wanted_word::{want, wanted};
 use crate::lines::{LineProfiler, PeriodicWriter};
 use crate::report::internals::{has_numbers, reason_for_nothing};
@@ -18,7 +16,6 @@ const MEMORY_PRECISION: usize = 1;
 /// Measurements under way.
 pub(super) struct LinesAndSamples {
     lines: Option<Lines>,
-    #[cfg(feature = "sampling")]
     samples: Option<Samples>,
 }
 
@@ -29,7 +26,6 @@ struct Lines {
     output: Output,
 }
 
-#[cfg(feature = "sampling")]
 struct Samples {
     sampler: crate::sampler::Sampler,
     output: Output,
@@ -39,29 +35,14 @@ impl LinesAndSamples {
     /// Begins what the settings ask for. `output` makes the output of what is called so.
     pub(super) fn start(settings: &RunSettings, output: impl Fn(&str) -> Output) -> Self {
         let lines = settings.lines.as_ref().map(|lines| Lines::start(lines, output("lines")));
-        #[cfg(feature = "sampling")]
         let samples =
             settings.samples.and_then(|samples| Samples::start(samples, output("samples")));
-        #[cfg(not(feature = "sampling"))]
-        if settings.samples.is_some() {
-            output::say(
-                "mlprof: nothing is sampled: profiler-core is built without its feature `sampling`",
-            );
-        }
-        Self {
-            lines,
-            #[cfg(feature = "sampling")]
-            samples,
-        }
+        Self { lines, samples }
     }
 
     /// Whether anything is measured.
     pub(super) fn is_any(&self) -> bool {
-        #[cfg(feature = "sampling")]
-        let samples = self.samples.is_some();
-        #[cfg(not(feature = "sampling"))]
-        let samples = false;
-        self.lines.is_some() || samples
+        self.lines.is_some() || self.samples.is_some()
     }
 
     /// What there is so far, and where its results go. `with_samples` also what has been sampled,
@@ -72,18 +53,14 @@ impl LinesAndSamples {
         if let Some(lines) = self.lines.as_ref().filter(|lines| lines.writer.is_none()) {
             reports.push((&lines.output, Report::Lines(lines.profiler.report())));
         }
-        #[cfg(feature = "sampling")]
         if let Some(samples) = self.samples.as_ref().filter(|_| with_samples) {
             reports.push((&samples.output, Report::Samples(samples.sampler.report())));
         }
-        #[cfg(not(feature = "sampling"))]
-        let _ = with_samples;
         reports
     }
 
     /// Delivers everything, with these notes.
     pub(super) fn finish(self, notes: &[String]) {
-        #[cfg(feature = "sampling")]
         if let Some(Samples { sampler, output }) = self.samples {
             let report = sampler.stop();
             let text = crate::report::samples_page::paint(&report);
@@ -133,7 +110,6 @@ impl Lines {
     }
 }
 
-#[cfg(feature = "sampling")]
 impl Samples {
     fn start(settings: SamplesSettings, output: Output) -> Option<Self> {
         let asked = crate::sampler::SamplerSettings::new(settings.hz)

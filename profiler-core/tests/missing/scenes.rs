@@ -306,9 +306,22 @@ fn of_samples() -> Vec<Scene> {
     ]
 }
 
-#[cfg(not(all(feature = "sampling", target_os = "linux")))]
+#[cfg(all(feature = "sampling", not(target_os = "linux")))]
 fn of_samples() -> Vec<Scene> {
     Vec::new()
+}
+
+#[cfg(not(feature = "sampling"))]
+fn of_samples() -> Vec<Scene> {
+    vec![scene(
+        "no_sampler",
+        || {
+            let profiler = AdvancedProfiler::new().sampled(1000);
+            drop(profiler.profile("training_step"));
+            deliver(&profiler);
+        },
+        &["profiler-core is built without its feature `sampling`"],
+    )]
 }
 
 /// All scenes.

@@ -218,7 +218,6 @@ impl<R> Stack<R> {
     /// Tells the [numbers](Action::number) of the actions that are open, outermost first. For a
     /// signal handler that has interrupted the owning thread: takes no lock, and so leaves out what
     /// is open beyond the first chunk.
-    #[cfg(feature = "sampling")]
     pub(crate) fn tell_open(&self, tell: &mut dyn FnMut(u32)) {
         let top = self.top.load(Ordering::Acquire).cast_const();
         let last = self.outside.wrapping_add(CHUNK);

@@ -4,7 +4,7 @@ use std::io;
 use std::ptr;
 
 use super::slot::Slot;
-use crate::sampler::SamplerError;
+use crate::SamplerError;
 
 /// The handler's signal, and what it did before.
 pub(super) struct Signal {

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use super::found::{Found, Totals};
 use super::symbols::{Frame, Function, Symbols};
 use super::tree::{Key, NodeId, Tree, Weights};
-use crate::Stage;
-use crate::report::advanced::OUTSIDE;
-use crate::report::samples::{
+use crate::ReportedSessions;
+use profiler_events::Stage;
+use profiler_events::clock::Rate;
+use profiler_report::advanced::OUTSIDE;
+use profiler_report::samples::{
     ActionSamples, SampleCounts, SampledCode, SampledFunction, Samples, StackNode, ThreadSamples,
 };
-use crate::sampler::ReportedSessions;
-use profiler_events::clock::Rate;
 
 /// Stands for callers that are not known.
 const CUT: &str = "(callers not known)";

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::handler::{CUT, HEAD, NO_STACK, WAITS};
-use crate::Action;
+use profiler_events::Action;
 
 pub(super) type NodeId = u32;
 

@@ -11,7 +11,7 @@
 //! # Ok::<(), profiler_core::sampler::SamplerError>(())
 //! ```
 //!
-//! [`AdvancedProfiler::sampled`](crate::AdvancedProfiler::sampled) puts the samples below the exact
+//! `AdvancedProfiler::sampled` puts the samples below the exact
 //! tables of its actions.
 //!
 //! # What is measured
@@ -45,7 +45,7 @@
 //!   noted.
 //! * *A thread that waits* for more than 20 ticks in a row is left alone until it runs again: that
 //!   it is still where it was is known from its processor time, which is looked at every 10 ms. Work
-//!   that is done until then is not sampled; how much is [reported](crate::report::samples::Samples).
+//!   that is done until then is not sampled; how much is [reported](profiler_report::samples::Samples).
 //!
 //! # What it does to the program
 //!
@@ -60,11 +60,18 @@
 //!
 //! One sampler runs at a time in a process. A forked child is not sampled.
 //!
-//! *Linux on x86-64 and aarch64 only*; elsewhere [`Sampler::start`] is an error.
+//! *Linux on x86-64 and aarch64 only*; elsewhere, and without the feature `sampling`, [`Sampler::start`]
+//! is an error.
 
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(loom)))]
+#[cfg(all(
+    feature = "sampling",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(loom)
+))]
 mod linux;
 #[cfg(not(all(
+    feature = "sampling",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(loom)
@@ -72,10 +79,11 @@ mod linux;
 #[path = "elsewhere.rs"]
 mod linux;
 
-use crate::report::SamplesReport;
-use crate::report::samples::Samples;
-use crate::{Output, RunContext, Stage};
-use profiler_events::clock::Rate;
+use profiler_events::clock::{self, Rate};
+use profiler_events::{RunContext, Stage};
+use profiler_report::internals::tell_missing;
+use profiler_report::samples::Samples;
+use profiler_report::{Output, SamplesReport};
 
 /// The most samples per second and thread that may be asked for.
 pub const HIGHEST_RATE: u32 = 20_000;
@@ -100,12 +108,6 @@ impl SamplerSettings {
         self.frame_pointers = frame_pointers;
         self
     }
-
-    /// From one tick to the next, in nanoseconds.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux samples"))]
-    fn period(self) -> u64 {
-        1_000_000_000 / u64::from(self.hz)
-    }
 }
 
 impl From<u32> for SamplerSettings {
@@ -127,6 +129,9 @@ pub enum SamplerError {
     /// The process is sampled already.
     #[error("another sampler is running in this process, and there can be only one")]
     Running,
+    /// It was left out when the program was built.
+    #[error("profiler-core is built without its feature `sampling`")]
+    NotBuilt,
     /// Not on this system.
     #[error("sampling works on Linux on x86-64 and aarch64 only")]
     Unsupported,
@@ -162,7 +167,7 @@ impl Sampler {
         if !(1..=HIGHEST_RATE).contains(&settings.hz) {
             return Err(SamplerError::Rate { hz: settings.hz });
         }
-        let started = profiler_events::clock::ticks();
+        let started = clock::ticks();
         Ok(Self { engine: linux::Engine::start(settings)?, started })
     }
 
@@ -181,18 +186,18 @@ impl Sampler {
         self.engine.stop();
         let report = self.report();
         let missing: Vec<_> = report.samples.missing().into_iter().collect();
-        crate::report::internals::tell_missing(&Output::new(), &missing);
+        tell_missing(&Output::new(), &missing);
         report
     }
 
     /// What belongs to the sessions of one recorder.
-    pub(crate) fn samples_of(&self, sessions: &ReportedSessions) -> Samples {
+    pub fn samples_of(&self, sessions: &ReportedSessions) -> Samples {
         noted(self.engine.samples(Some(sessions)))
     }
 
     /// From here on, what is sampled outside of all actions belongs to this session of a recorder;
     /// what is of none that is `alive` may be forgotten.
-    pub(crate) fn enter_session(&self, current: u64, alive: &[u64]) {
+    pub fn enter_session(&self, current: u64, alive: &[u64]) {
         self.engine.enter_session(current, alive);
     }
 }
@@ -209,14 +214,14 @@ fn noted(mut samples: Samples) -> Samples {
 
 /// The sessions of a recorder that a report is made of.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ReportedSessions {
+pub struct ReportedSessions {
     /// Each with the stage inside the reported one that it is.
-    pub(crate) sessions: Vec<(u64, Option<Stage>)>,
+    pub sessions: Vec<(u64, Option<Stage>)>,
 }
 
 impl ReportedSessions {
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux samples"))]
-    pub(crate) fn sub_stage_of(&self, session: u64) -> Option<Option<Stage>> {
+    /// The stage inside the reported one that a session is, if it is one of the report's.
+    pub fn sub_stage_of(&self, session: u64) -> Option<Option<Stage>> {
         let mut sessions = self.sessions.iter();
         sessions.find(|(number, _)| *number == session).map(|(_, stage)| *stage)
     }

@@ -21,16 +21,23 @@ use std::time::Duration;
 
 use self::collector::Collector;
 use super::{ReportedSessions, SamplerError, SamplerSettings};
-use crate::report::samples::Samples;
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::open_scopes;
 use profiler_events::own_thread;
+use profiler_report::samples::Samples;
 
 /// How often threads are looked for and samples taken.
 const ROUND: Duration = Duration::from_millis(10);
 
 /// The process that a sampler runs in; 0: none.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+impl SamplerSettings {
+    /// From one tick to the next, in nanoseconds.
+    fn period(self) -> u64 {
+        1_000_000_000 / u64::from(self.hz)
+    }
+}
 
 /// A running sampler.
 pub(super) struct Engine {

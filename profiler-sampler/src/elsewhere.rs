@@ -1,13 +1,16 @@
-//! Systems on which nothing can be sampled.
+//! Where nothing can be sampled: on other systems, and without the feature.
 
 use super::{ReportedSessions, SamplerError, SamplerSettings};
-use crate::report::samples::Samples;
+use profiler_report::samples::Samples;
 
 pub(super) struct Engine(std::convert::Infallible);
 
 impl Engine {
     pub(super) fn start(_settings: SamplerSettings) -> Result<Self, SamplerError> {
-        Err(SamplerError::Unsupported)
+        Err(match cfg!(feature = "sampling") {
+            true => SamplerError::Unsupported,
+            false => SamplerError::NotBuilt,
+        })
     }
 
     pub(super) fn samples(&self, _of: Option<&ReportedSessions>) -> Samples {

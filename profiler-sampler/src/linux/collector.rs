@@ -11,7 +11,7 @@ use super::slot::{Slot, Slots};
 use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
 use super::world::{Libraries, World};
-use crate::sampler::{SamplerError, SamplerSettings};
+use crate::{SamplerError, SamplerSettings};
 use profiler_events::open_scopes;
 use profiler_events::own_thread::NAME_PREFIX;
 

@@ -10,7 +10,7 @@ use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
 };
 
-use crate::sampler::SamplerSettings;
+use crate::SamplerSettings;
 use profiler_events::forking::apart_from_forks;
 
 /// A thread is idle after waiting for so many ticks in a row, and for 20 ms.
