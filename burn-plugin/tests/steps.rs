@@ -12,7 +12,7 @@ use burn::train::{EvaluatorBuilder, ExecutionStrategy, MultiDeviceOptim};
 use burn_plugin::prelude::*;
 use common::{Mlp, alone, items, learner, loader, training};
 use profiler_core::tensor::Schedule;
-use profiler_core::{Action, NeverStarted, TensorProfiler};
+use profiler_core::{Action, NeverStarted, Observation, TensorProfiler};
 
 /// Counts steps, and looks at what runs while they are paused.
 #[derive(Default)]
@@ -60,8 +60,10 @@ impl Profiler for Steps {
         self.is_paused.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn note(&self, text: &str) {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    fn observe(&self, observation: &Observation<'_>) {
+        if let Observation::Note(text) = observation {
+            self.notes.lock().unwrap_or_else(PoisonError::into_inner).push((*text).to_owned());
+        }
     }
 }
 

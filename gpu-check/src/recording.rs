@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use profiler_core::hook::{
-    CounterSample, DeviceActivity, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart,
-    PastMemoryChange, RegionSink, TimingMethod,
+    DeviceActivity, DeviceEvent, Observation, OpStart, RegionSink, TimingMethod,
 };
 use profiler_core::report::tensor::TensorReport;
 use profiler_core::tensor::{Cycle, Dropped, Schedule};
@@ -149,44 +148,27 @@ impl Profiler for Keeper {
         self.inner.start_op(op);
     }
 
-    fn memory(&self, change: &MemoryChange) {
-        self.inner.memory(change);
-    }
-
-    fn label_memory(&self, label: &MemoryLabel) {
-        self.inner.label_memory(label);
-    }
-
-    fn device_event(&self, event: &DeviceEvent) {
-        self.told.count.fetch_add(1, Ordering::Relaxed);
-        if event.activity == DeviceActivity::Kernel && is_of_driver(event) {
-            self.told.kernels.fetch_add(1, Ordering::Relaxed);
+    fn observe(&self, observation: &Observation<'_>) {
+        match observation {
+            Observation::DeviceEvent(event) => {
+                self.told.count.fetch_add(1, Ordering::Relaxed);
+                if event.activity == DeviceActivity::Kernel && is_of_driver(event) {
+                    self.told.kernels.fetch_add(1, Ordering::Relaxed);
+                }
+                if self.told.keeps {
+                    lock(&self.told.events).push(**event);
+                }
+            }
+            Observation::DeviceCounter(_) => {
+                self.told.count.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
         }
-        if self.told.keeps {
-            lock(&self.told.events).push(*event);
-        }
-        self.inner.device_event(event);
-    }
-
-    fn device_counter(&self, sample: &CounterSample) {
-        self.told.count.fetch_add(1, Ordering::Relaxed);
-        self.inner.device_counter(sample);
-    }
-
-    fn driver_call(&self, call: &DriverCall) {
-        self.inner.driver_call(call);
-    }
-
-    fn past_memory(&self, change: &PastMemoryChange) {
-        self.inner.past_memory(change);
+        self.inner.observe(observation);
     }
 
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
         self.inner.region_sink()
-    }
-
-    fn note(&self, text: &str) {
-        self.inner.note(text);
     }
 
     fn step(&self) {

@@ -83,7 +83,8 @@ pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope}
 #[doc(hidden)]
 pub use profiler_events::before_main;
 pub use profiler_events::{
-    Action, ActionKind, Callsite, Interest, RunContext, Stage, Unbound, action, names, startup,
+    Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, Unbound, action, names,
+    startup,
 };
 #[doc(inline)]
 pub use profiler_report as report;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::output::{Output, RenderedReport};
 use crate::report::Report;
 use profiler_events::{
-    Action, CounterSample, DeviceEvent, DriverCall, Interest, MemoryChange, MemoryLabel, OpStart,
-    PastMemoryChange, RegionSink, RunContext, Stage, Unbound,
+    Action, Interest, Observation, OpStart, RegionSink, RunContext, Stage, Unbound,
 };
 
 /// Receives what hooks measure: the one door between hooks and reports.
@@ -81,39 +80,17 @@ pub trait Profiler: Send + Sync {
         self.start(op.action);
     }
 
-    /// The calling thread allocated or freed memory of a device. Called only while
-    /// [`interest`](Self::interest) has [`Interest::MEMORY`]; ignored by default.
-    fn memory(&self, _change: &MemoryChange) {}
-
-    /// What the memory at an address is for, from a hook that knows. Ignored by default.
-    fn label_memory(&self, _label: &MemoryLabel) {}
-
-    /// Something ran on a device. Called by any thread, long after it ran, while
-    /// [`interest`](Self::interest) has [`Interest::DEVICE`], or [`Interest::OPS`] if it was not timed
-    /// by the device; ignored by default.
-    fn device_event(&self, _event: &DeviceEvent) {}
-
-    /// A device was asked what one of its counters shows. Called by any thread while
-    /// [`interest`](Self::interest) has [`Interest::DEVICE`]; ignored by default.
-    fn device_counter(&self, _sample: &CounterSample) {}
-
-    /// A thread has called a device's driver. Called by any thread, long after the call, while
-    /// [`interest`](Self::interest) has [`Interest::OPS`]; ignored by default.
-    fn driver_call(&self, _call: &DriverCall) {}
-
-    /// A thread has allocated or freed memory of a device. Called by any thread, long afterwards,
-    /// while [`interest`](Self::interest) has [`Interest::MEMORY`]; ignored by default.
-    fn past_memory(&self, _change: &PastMemoryChange) {}
+    /// Something has become known besides what starts and stops: memory, what ran on a device, what a reader
+    /// of the report must know. Called only while [`interest`](Self::interest) has what the
+    /// [observation wants](Observation::interest). Ignored by default; one of a kind that is not known is
+    /// to be ignored.
+    fn observe(&self, _observation: &Observation<'_>) {}
 
     /// Where regions of a device go that are opened now by this profiler's guards, and on behalf of it
     /// where it is active: see [`RegionSink`]. `None` (the default) if it does not want them.
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
         None
     }
-
-    /// Something that a reader of the report must know, from a hook: what it cannot see, or how it
-    /// came by its numbers. The same text is said once per report. Ignored by default.
-    fn note(&self, _text: &str) {}
 
     /// The profiler is being activated, and will not be told what threads do that belong to no one
     /// training while another one is active: that is counted here, for its report to

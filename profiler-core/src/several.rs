@@ -8,10 +8,7 @@ use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
 };
-use profiler_events::{
-    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
-    RegionSink,
-};
+use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink};
 
 /// Hands everything on to several profilers, to each what it is interested in. Each one's report comes
 /// once, and what is asked of all is answered by the first that can: [`report`](Profiler::report) and
@@ -151,28 +148,8 @@ impl Profiler for Several {
         }
     }
 
-    fn memory(&self, change: &MemoryChange) {
-        self.interested(Interest::MEMORY).for_each(|part| part.memory(change));
-    }
-
-    fn label_memory(&self, label: &MemoryLabel) {
-        self.interested(Interest::MEMORY).for_each(|part| part.label_memory(label));
-    }
-
-    fn device_event(&self, event: &DeviceEvent) {
-        self.interested(Interest::OPS).for_each(|part| part.device_event(event));
-    }
-
-    fn device_counter(&self, sample: &CounterSample) {
-        self.interested(Interest::DEVICE).for_each(|part| part.device_counter(sample));
-    }
-
-    fn driver_call(&self, call: &DriverCall) {
-        self.interested(Interest::OPS).for_each(|part| part.driver_call(call));
-    }
-
-    fn past_memory(&self, change: &PastMemoryChange) {
-        self.interested(Interest::MEMORY).for_each(|part| part.past_memory(change));
+    fn observe(&self, observation: &Observation<'_>) {
+        self.interested(observation.interest()).for_each(|part| part.observe(observation));
     }
 
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
@@ -181,10 +158,6 @@ impl Profiler for Several {
             0 | 1 => sinks.pop(),
             _ => Some(Arc::new(SeveralSinks(sinks))),
         }
-    }
-
-    fn note(&self, text: &str) {
-        self.interested(Interest::OPS).for_each(|part| part.note(text));
     }
 
     fn unbound(&self, work: &Arc<Unbound>) {
@@ -298,12 +271,12 @@ mod tests {
         let both =
             Several::new([Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, tensor.clone()]);
         both.setup(Stage::Fit, &RunContext::default());
-        both.device_counter(&CounterSample {
+        both.observe(&Observation::DeviceCounter(&profiler_events::CounterSample {
             time: profiler_events::Timestamp::now(),
             device: 1,
             counter: profiler_events::DeviceCounter::Power,
             value: 250.0,
-        });
+        }));
         tensor.teardown(None);
         assert_eq!(tensor.snapshot().device_counters[0].recording[0].mean, 250.0);
     }

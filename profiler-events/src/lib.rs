@@ -21,6 +21,7 @@ mod interest;
 mod kernel;
 mod memory;
 pub mod names;
+mod observation;
 mod op;
 #[doc(hidden)]
 pub mod open_scopes;
@@ -52,6 +53,7 @@ pub use group_by::GroupBy;
 pub use interest::Interest;
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
+pub use observation::Observation;
 pub use op::{Direction, OpStart};
 pub use phase::Phase;
 pub use region::RegionSink;

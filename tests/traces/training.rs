@@ -8,7 +8,9 @@ use profiler_core::hook::{
     MemoryChange, MemoryDevice, OpStart, Timestamp,
 };
 use profiler_core::tensor::{Schedule, trace_handler};
-use profiler_core::{Action, ActionKind, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
+use profiler_core::{
+    Action, ActionKind, Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler,
+};
 
 /// Steps that are recorded.
 pub const STEPS: u64 = 3;
@@ -86,7 +88,12 @@ impl Training<'_> {
         for device in [0, 1] {
             for counter in DeviceCounter::ALL {
                 let (time, value) = (Timestamp::now(), 37.5);
-                profiler.device_counter(&CounterSample { time, device, counter, value });
+                profiler.observe(&Observation::DeviceCounter(&CounterSample {
+                    time,
+                    device,
+                    counter,
+                    value,
+                }));
             }
         }
         let _scope = profiler.profile("optimizer_step \"sgd\"\u{1}");
@@ -116,13 +123,13 @@ impl Training<'_> {
 
     fn allocate(&mut self, bytes: i64) {
         self.allocated = self.allocated.saturating_add_signed(bytes);
-        self.profiler.memory(&MemoryChange {
+        self.profiler.observe(&Observation::Memory(&MemoryChange {
             address: 0x7f00_0000_0000,
             bytes,
             total_allocated: self.allocated,
             total_reserved: 1 << 20,
             device: MemoryDevice::Accelerator(0),
-        });
+        }));
     }
 
     /// Launches something that runs when the device has done what it was given before.
@@ -137,11 +144,11 @@ impl Training<'_> {
         self.busy_until = start + Duration::from_micros(KERNEL_US);
         let kernel = Action::of_kind(ActionKind::Kernel, name, None);
         let (start, end) = (Timestamp::at(start), Timestamp::at(self.busy_until));
-        self.profiler.device_event(&DeviceEvent {
+        self.profiler.observe(&Observation::DeviceEvent(&DeviceEvent {
             activity,
             correlation: self.correlation,
             bytes: if activity == DeviceActivity::Copy { BATCH } else { 0 },
             ..DeviceEvent::new(kernel, start, end)
-        });
+        }));
     }
 }

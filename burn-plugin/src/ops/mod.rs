@@ -88,7 +88,7 @@ mod thread;
 
 use burn::backend::{Device as BackendDevice, DispatchDeviceId};
 use burn::tensor::Device;
-use profiler_core::Profiler;
+use profiler_core::{Observation, Profiler};
 
 #[cfg(feature = "cubecl")]
 pub use actions::{AUTOTUNE, FIRST_LAUNCH, LAUNCH, TUNING_LAUNCH};
@@ -123,7 +123,7 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
             continue;
         }
         let device = device.clone().inner();
-        profiler.note(&match is_cube(&device) {
+        let note = match is_cube(&device) {
             true => format!(
                 "no ops of {device:?}: build burn-plugin with its feature `cubecl` to see them"
             ),
@@ -132,7 +132,8 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
                  ROCm, Metal, …); here they need `mlprof run --ops burn-flex,burn-autodiff`. \
                  Actions and modules are shown"
             ),
-        });
+        };
+        profiler.observe(&Observation::Note(&note));
     }
 }
 

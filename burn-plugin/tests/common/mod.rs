@@ -20,7 +20,7 @@ use burn::train::{
     InferenceStep, Learner, RegressionOutput, SupervisedTraining, TrainOutput, TrainStep,
 };
 use burn_plugin::ProfiledBackward;
-use profiler_core::{Action, NeverStarted, Profiler, RunContext, Stage};
+use profiler_core::{Action, NeverStarted, Observation, Profiler, RunContext, Stage};
 
 /// Tests of one program share the active profiler, burn's random numbers and the signals: one at a
 /// time.
@@ -171,8 +171,10 @@ impl Profiler for Recorder {
         self.recorded().pauses += 1;
     }
 
-    fn note(&self, text: &str) {
-        self.recorded().notes.push(text.to_owned());
+    fn observe(&self, observation: &Observation<'_>) {
+        if let Observation::Note(text) = observation {
+            self.recorded().notes.push((*text).to_owned());
+        }
     }
 
     fn describe(&self) {

@@ -10,7 +10,7 @@ use profiler_core::prelude::profile;
 use profiler_core::tensor::{Cycle, Schedule};
 use profiler_core::trace::flame::{FlameGraph, FlameMetric};
 use profiler_core::{
-    Action, ActionKind, AdvancedProfiler, Profiler, ProfilerExt, Report, RunContext,
+    Action, ActionKind, AdvancedProfiler, Observation, Profiler, ProfilerExt, Report, RunContext,
     SimpleProfiler, Stage, TensorProfiler,
 };
 
@@ -201,8 +201,10 @@ fn launch(profiler: &TensorProfiler) {
     profiler.stop(launch).expect("it was started");
     let kernel = Action::of_kind(ActionKind::Kernel, "gemm", None);
     let at = |after_us| Timestamp::at(start + Duration::from_micros(after_us));
-    profiler
-        .device_event(&DeviceEvent { correlation: 7, ..DeviceEvent::new(kernel, at(20), at(45)) });
+    profiler.observe(&Observation::DeviceEvent(&DeviceEvent {
+        correlation: 7,
+        ..DeviceEvent::new(kernel, at(20), at(45))
+    }));
 }
 
 /// What a Tensor profiler left.

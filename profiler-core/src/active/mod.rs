@@ -27,7 +27,7 @@ pub use self::thread::let_go;
 use crate::profiler::Profiler;
 use crate::several::Several;
 use crate::source;
-use profiler_events::{Action, Callsite, Interest, OpStart, Unbound, uncounted};
+use profiler_events::{Action, Callsite, Interest, Observation, OpStart, Unbound, uncounted};
 
 /// See [`crate::activate`].
 pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
@@ -95,7 +95,7 @@ fn activation(
 
 /// Has the report of `profiler`, which begins to want this, say what sources have to say of it.
 fn tell_notes(profiler: &dyn Profiler, interest: Interest) {
-    source::notes(interest).iter().for_each(|note| profiler.note(note));
+    source::notes(interest).iter().for_each(|note| profiler.observe(&Observation::Note(note)));
 }
 
 /// Asks all activated profilers again what they want.

@@ -30,8 +30,8 @@ pub use op::OpScope;
 pub use profiler_events::{
     Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription, DeviceEvent,
     Direction, DriverCall, InputsBuilder, KernelConfiguration, KernelLaunch, MemoryCategory,
-    MemoryChange, MemoryDevice, MemoryLabel, OpStart, PastMemoryChange, RegionSink, ShapeList,
-    TensorShape, Timestamp, TimingMethod, describe_device,
+    MemoryChange, MemoryDevice, MemoryLabel, Observation, OpStart, PastMemoryChange, RegionSink,
+    ShapeList, TensorShape, Timestamp, TimingMethod, describe_device,
 };
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
@@ -50,7 +50,7 @@ pub fn register(source: Arc<dyn Source>) -> SourceHandle {
     let handle = source::add(source.clone());
     with_all(Interest::OPS, |_, profiler| {
         if let Some(note) = source.note(profiler.interest()) {
-            profiler.note(&note);
+            profiler.observe(&Observation::Note(&note));
         }
     });
     handle
@@ -65,13 +65,13 @@ pub fn interest_changed() {
 /// Tells the active profiler of allocated or freed memory, if it wants to know.
 #[inline]
 pub fn memory(change: &MemoryChange) {
-    with_active(Interest::MEMORY, |profiler| profiler.memory(change));
+    with_active(Interest::MEMORY, |profiler| profiler.observe(&Observation::Memory(change)));
 }
 
 /// Tells the active profiler what memory is for, if it wants to know.
 #[inline]
 pub fn label_memory(label: &MemoryLabel) {
-    with_active(Interest::MEMORY, |profiler| profiler.label_memory(label));
+    with_active(Interest::MEMORY, |profiler| profiler.observe(&Observation::MemoryLabel(label)));
 }
 
 /// Tells the active profiler what ran on a device, if it wants to know. What was not timed by the
@@ -83,45 +83,44 @@ pub fn device_event(event: &DeviceEvent) {
     if event.method == TimingMethod::Driver {
         return with_all(wanted, |is_first, profiler| {
             say_shared(is_first, profiler);
-            profiler.device_event(event);
+            profiler.observe(&Observation::DeviceEvent(event));
         });
     }
-    with_active(wanted, |profiler| profiler.device_event(event));
+    with_active(wanted, |profiler| profiler.observe(&Observation::DeviceEvent(event)));
 }
 
 /// A driver tells of the whole process, and not which training it was.
 fn say_shared(is_first: bool, profiler: &dyn Profiler) {
     if is_first {
-        profiler.note(
-            "kernels, copies and calls that a driver tells of are those of the whole process, in \
-             which more than one profiler was active",
-        );
+        let note = "kernels, copies and calls that a driver tells of are those of the whole process, in \
+             which more than one profiler was active";
+        profiler.observe(&Observation::Note(note));
     }
 }
 
 /// Tells the active profiler what a device's counter showed, if it wants to know of devices. May be
 /// called at any time, by any thread.
 pub fn counter(sample: &CounterSample) {
-    with_all(Interest::DEVICE, |_, profiler| profiler.device_counter(sample));
+    with_all(Interest::DEVICE, |_, profiler| profiler.observe(&Observation::DeviceCounter(sample)));
 }
 
 /// Tells the active profiler of a call to a driver that was made before, if it records ops.
 pub fn driver_call(call: &DriverCall) {
     with_all(Interest::OPS, |is_first, profiler| {
         say_shared(is_first, profiler);
-        profiler.driver_call(call);
+        profiler.observe(&Observation::DriverCall(call));
     });
 }
 
 /// Tells the active profiler of memory of a device that was allocated or freed before, if it wants to
 /// know.
 pub fn past_memory(change: &PastMemoryChange) {
-    with_all(Interest::MEMORY, |_, profiler| profiler.past_memory(change));
+    with_all(Interest::MEMORY, |_, profiler| profiler.observe(&Observation::PastMemory(change)));
 }
 
 /// Tells the active profiler what a reader of its report must know, if it records ops.
 pub fn note(text: &str) {
-    with_active_or_all(Interest::OPS, |profiler| profiler.note(text));
+    with_active_or_all(Interest::OPS, |profiler| profiler.observe(&Observation::Note(text)));
 }
 
 /// What the active profiler wants now. *Cost*: one relaxed load.

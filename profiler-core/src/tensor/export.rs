@@ -6,7 +6,6 @@ use std::path::Path;
 
 use super::export_settings::unix_nanoseconds;
 use super::{Cycle, TensorProfiler};
-use crate::Profiler;
 use crate::report::internals::Missing;
 use crate::report::number::grouped;
 use crate::trace::flame::{self, FlameGraph, FlameMetric};

@@ -33,10 +33,7 @@ use crate::{
 use profiler_events::clock::Clock;
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::uncounted;
-use profiler_events::{
-    CounterSample, DeviceEvent, DriverCall, MemoryChange, MemoryLabel, OpStart, PastMemoryChange,
-    RegionSink, Timestamp,
-};
+use profiler_events::{Observation, OpStart, RegionSink};
 
 pub use crate::trace::cycle::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track};
 use control::Control;
@@ -166,6 +163,17 @@ impl TensorProfiler {
         self.was_asked.load(Ordering::Relaxed)
     }
 
+    /// Said once, with the report of the running stage.
+    fn note(&self, text: &str) {
+        uncounted(|| {
+            let mut control = self.control();
+            let notes = &mut control.top().notes;
+            if notes.iter().all(|known| known != text) {
+                notes.push(text.to_owned());
+            }
+        });
+    }
+
     /// Tells hooks whose work is done elsewhere which actions are open here now.
     #[cold]
     #[inline(never)]
@@ -208,44 +216,24 @@ impl Profiler for TensorProfiler {
         writer::start(number, || self.current_recording(), op, &self.clock);
     }
 
-    fn memory(&self, change: &MemoryChange) {
-        let Some(number) = self.number() else { return };
-        writer::memory(number, || self.current_recording(), change, &self.clock);
-    }
-
-    fn label_memory(&self, label: &MemoryLabel) {
-        if let Some(recording) = self.current_recording() {
-            recording.add_label(*label, Timestamp::now());
-        }
-    }
-
-    fn device_event(&self, event: &DeviceEvent) {
-        if let Some(recording) = self.current_recording() {
-            recording.add_device_event(*event);
-        }
-    }
-
-    fn driver_call(&self, call: &DriverCall) {
-        if let Some(recording) = self.current_recording() {
-            recording.add_call(*call);
-        }
-    }
-
-    fn past_memory(&self, change: &PastMemoryChange) {
-        if let Some(recording) = self.current_recording() {
-            recording.add_past_memory(*change);
+    fn observe(&self, observation: &Observation<'_>) {
+        match observation {
+            Observation::Memory(change) => {
+                let Some(number) = self.number() else { return };
+                writer::memory(number, || self.current_recording(), change, &self.clock);
+            }
+            Observation::Note(text) => self.note(text),
+            other => {
+                if let Some(recording) = self.current_recording() {
+                    recording.observe(other);
+                }
+            }
         }
     }
 
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
         self.number()?;
         Some(self.current_recording()?)
-    }
-
-    fn device_counter(&self, sample: &CounterSample) {
-        if let Some(recording) = self.current_recording() {
-            recording.add_counter_sample(*sample);
-        }
     }
 
     fn interest(&self) -> Interest {
@@ -260,16 +248,6 @@ impl Profiler for TensorProfiler {
 
     fn is_enabled(&self) -> bool {
         true
-    }
-
-    fn note(&self, text: &str) {
-        uncounted(|| {
-            let mut control = self.control();
-            let notes = &mut control.top().notes;
-            if notes.iter().all(|known| known != text) {
-                notes.push(text.to_owned());
-            }
-        });
     }
 
     fn unbound(&self, work: &Arc<Unbound>) {

@@ -12,8 +12,8 @@ use profiler_events::clock::Rate;
 use profiler_events::forking::{Mutex, MutexGuard, apart_from_forks};
 use profiler_events::sync::Tally;
 use profiler_events::{
-    ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, PastMemoryChange,
-    RegionSink, ThreadName, Timestamp, TimingMethod,
+    ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, Observation,
+    PastMemoryChange, RegionSink, ThreadName, Timestamp, TimingMethod,
 };
 
 /// The memory that recordings of one profiler take turns to use.
@@ -131,8 +131,21 @@ impl Recording {
         self.is_over.load(Ordering::Acquire)
     }
 
+    /// Keeps what belongs to no thread's log.
+    pub(super) fn observe(&self, observation: &Observation<'_>) {
+        match *observation {
+            Observation::DeviceEvent(event) => self.add_device_event(*event),
+            Observation::DriverCall(call) => self.add_call(*call),
+            Observation::PastMemory(change) => self.add_past_memory(*change),
+            Observation::MemoryLabel(label) => self.add_label(*label, Timestamp::now()),
+            Observation::DeviceCounter(sample) => self.add_counter_sample(*sample),
+            // A thread's own, the report's, and what is not known here.
+            _ => {}
+        }
+    }
+
     /// What was over before the recording began is not in it.
-    pub(crate) fn add_device_event(&self, event: DeviceEvent) {
+    fn add_device_event(&self, event: DeviceEvent) {
         if event.method == TimingMethod::Driver && event.end.ticks() < self.started {
             return;
         }
@@ -140,14 +153,14 @@ impl Recording {
     }
 
     /// As above.
-    pub(crate) fn add_call(&self, call: DriverCall) {
+    fn add_call(&self, call: DriverCall) {
         if call.start.ticks() >= self.started {
             self.add(&self.calls, call, &self.dropped_calls);
         }
     }
 
     /// As above.
-    pub(crate) fn add_past_memory(&self, change: PastMemoryChange) {
+    fn add_past_memory(&self, change: PastMemoryChange) {
         if change.time.ticks() >= self.started {
             self.add(&self.past_memory, change, &self.dropped_past_memory);
         }
@@ -162,7 +175,7 @@ impl Recording {
     }
 
     /// One that was taken before the beginning belongs to nobody.
-    pub(crate) fn add_counter_sample(&self, sample: CounterSample) {
+    fn add_counter_sample(&self, sample: CounterSample) {
         if sample.time.ticks() < self.started {
             return;
         }
@@ -173,7 +186,7 @@ impl Recording {
         }
     }
 
-    pub(crate) fn add_label(&self, label: MemoryLabel, time: Timestamp) {
+    fn add_label(&self, label: MemoryLabel, time: Timestamp) {
         if self.budget.take(1) {
             lock(&self.labels).push((label, time));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use profiler_core::hook::{OpScope, OpStart};
 use profiler_core::tensor::Schedule;
 use profiler_core::{
-    Action, Profiler, ProfilerExt, Report, RunContext, Stage, TensorProfiler, activate,
+    Action, Observation, Profiler, ProfilerExt, Report, RunContext, Stage, TensorProfiler, activate,
 };
 
 use crate::turn;
@@ -58,7 +58,8 @@ fn a_profiler_that_is_called_directly_does_not_wait_for_itself() {
         profiler.setup(Stage::Fit, &RunContext::default());
         guards.push(activate(profiler.clone()));
         for step in 0..8 {
-            profiler.note(&format!("{stage}, {step}: {}", "a long note ".repeat(200)));
+            let note = format!("{stage}, {step}: {}", "a long note ".repeat(200));
+            profiler.observe(&Observation::Note(&note));
             let _scope = profiler.profile(Action::new(&format!("step {step}")));
             drop(vec![0_u8; 5_000]);
             profiler.step();

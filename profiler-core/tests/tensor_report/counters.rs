@@ -4,11 +4,16 @@ use profiler_core::hook::{CounterSample, DeviceCounter, Timestamp};
 use profiler_core::report::Report;
 use profiler_core::report::tensor::CounterStatistics;
 use profiler_core::tensor::Schedule;
-use profiler_core::{Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
+use profiler_core::{Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
 fn busy(profiler: &dyn Profiler, value: f64) {
     let (time, counter) = (Timestamp::now(), DeviceCounter::GpuUtilization);
-    profiler.device_counter(&CounterSample { time, device: 0, counter, value });
+    profiler.observe(&Observation::DeviceCounter(&CounterSample {
+        time,
+        device: 0,
+        counter,
+        value,
+    }));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use profiler_core::report::Report;
 use profiler_core::report::tensor::{KeyAverage, KeyAverages, TableOptions};
 use profiler_core::tensor::{GroupBy, Phase, Schedule};
 use profiler_core::{
-    Action, ActionKind, Interest, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler,
+    Action, ActionKind, Interest, Observation, Profiler, ProfilerExt, RunContext, Stage,
+    TensorProfiler,
 };
 
 use crate::rows::find;
@@ -40,7 +41,7 @@ fn named<'op>(name: &str) -> OpStart<'op> {
 
 fn allocate(profiler: &TensorProfiler, bytes: i64, device: MemoryDevice) {
     let change = MemoryChange { address: 16, bytes, total_allocated: 0, total_reserved: 0, device };
-    profiler.memory(&change);
+    profiler.observe(&Observation::Memory(&change));
 }
 
 fn kernel(name: &str, correlation: u32, seconds: f64) -> DeviceEvent {
@@ -247,11 +248,11 @@ fn device_time_belongs_to_the_op_around_the_launch() {
         op(&profiler, named("aten::mm"), || op(&profiler, launch(5), || {}));
         op(&profiler, launch(6), || {});
     });
-    profiler.device_event(&kernel("gemm", 5, 0.002));
-    profiler.device_event(&kernel("copy", 6, 0.001));
-    profiler.device_event(&kernel("lost", 99, 0.004));
+    profiler.observe(&Observation::DeviceEvent(&kernel("gemm", 5, 0.002)));
+    profiler.observe(&Observation::DeviceEvent(&kernel("copy", 6, 0.001)));
+    profiler.observe(&Observation::DeviceEvent(&kernel("lost", 99, 0.004)));
     let tuning = DeviceEvent { activity: DeviceActivity::Tuning, ..kernel("gemm", 5, 7.0) };
-    profiler.device_event(&tuning);
+    profiler.observe(&Observation::DeviceEvent(&tuning));
     profiler.step();
     let averages = profiler.key_averages(&GroupBy::name());
     let close = |row: &KeyAverage, own: f64, total: f64| {
@@ -340,7 +341,7 @@ fn a_report_with_device_time_and_operations_fits_a_terminal() {
     let _step = profiler.profile("[Strategy]SingleDeviceStrategy.training_step of a long name");
     op(&profiler, product, || op(&profiler, launch, || {}));
     drop(_step);
-    profiler.device_event(&kernel(&"long_kernel_name".repeat(9), 8, 0.001));
+    profiler.observe(&Observation::DeviceEvent(&kernel(&"long_kernel_name".repeat(9), 8, 0.001)));
     profiler.step();
     let text = profiler.summary();
     assert!(text.contains("Device time avg") && text.contains("Total FLOPs"), "{text}");

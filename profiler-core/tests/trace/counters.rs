@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use profiler_core::hook::{CounterSample, DeviceCounter, Timestamp};
-use profiler_core::{Profiler, TensorProfiler};
+use profiler_core::{Observation, Profiler, TensorProfiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{action, kernel, spin, trace};
 
 fn sample(profiler: &TensorProfiler, device: u32, counter: DeviceCounter, value: f64) {
     let time = Timestamp::now();
-    profiler.device_counter(&CounterSample { time, device, counter, value });
+    profiler.observe(&Observation::DeviceCounter(&CounterSample { time, device, counter, value }));
 }
 
 #[test]
@@ -19,7 +19,13 @@ fn counters_are_curves_of_their_device_also_where_nothing_ran_on_it() {
     let before = Timestamp::now();
     let text = trace(|profiler| {
         action(profiler, "forward", || {
-            profiler.device_event(&kernel("gemm", 0, Instant::now(), 10, 100));
+            profiler.observe(&Observation::DeviceEvent(&kernel(
+                "gemm",
+                0,
+                Instant::now(),
+                10,
+                100,
+            )));
             for value in [12.0, 37.5] {
                 spin(10);
                 sample(profiler, 0, DeviceCounter::GpuUtilization, value);
@@ -32,7 +38,7 @@ fn counters_are_curves_of_their_device_also_where_nothing_ran_on_it() {
                 counter: DeviceCounter::Temperature,
                 value: 40.0,
             };
-            profiler.device_counter(&early);
+            profiler.observe(&Observation::DeviceCounter(&early));
         });
     });
     let trace = Trace::of(&text);

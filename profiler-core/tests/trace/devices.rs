@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use profiler_core::hook::{DeviceActivity, DeviceEvent, OpStart, TimingMethod};
-use profiler_core::{Action, ActionKind, Profiler, TensorProfiler};
+use profiler_core::{Action, ActionKind, Observation, Profiler, TensorProfiler};
 use serde_json::Value;
 
 use crate::parsed::Trace;
@@ -22,24 +22,24 @@ fn kernels_are_on_the_stream_of_their_device_and_tied_to_launch_and_op() {
         action(profiler, "forward", || {
             op(profiler, "aten::mm", || {
                 let launched = launch(profiler, "cudaLaunchKernel", 11);
-                profiler.device_event(&kernel("gemm", 11, launched, 10, 100));
+                profiler.observe(&Observation::DeviceEvent(&kernel("gemm", 11, launched, 10, 100)));
                 let launched = launch(profiler, "cuLaunchKernelEx", 12);
-                profiler.device_event(&kernel("bias", 12, launched, 200, 10));
+                profiler.observe(&Observation::DeviceEvent(&kernel("bias", 12, launched, 200, 10)));
             });
             let launched = launch(profiler, "cuMemcpyHtoDAsync_v2", 13);
-            profiler.device_event(&DeviceEvent {
+            profiler.observe(&Observation::DeviceEvent(&DeviceEvent {
                 activity: DeviceActivity::Copy,
                 bytes: 5_000_000,
                 device: 1,
                 stream: 20,
                 ..kernel("Memcpy HtoD", 13, launched, 300, 1000)
-            });
+            }));
             let launched = launch(profiler, "hipMemset", 14);
-            profiler.device_event(&DeviceEvent {
+            profiler.observe(&Observation::DeviceEvent(&DeviceEvent {
                 activity: DeviceActivity::Fill,
                 method: TimingMethod::Host,
                 ..kernel("Memset", 14, launched, 2000, 1)
-            });
+            }));
         });
     });
     let trace = Trace::of(&text);
@@ -79,10 +79,10 @@ fn a_device_whose_clock_is_behind_is_shifted_as_a_whole() {
         let before = Instant::now();
         launch(profiler, "cudaLaunchKernel", 1);
         let second = launch(profiler, "cudaLaunchKernel", 2);
-        profiler.device_event(&kernel("early", 1, before, -500, 10));
-        profiler.device_event(&kernel("late", 2, second, 100, 10));
+        profiler.observe(&Observation::DeviceEvent(&kernel("early", 1, before, -500, 10)));
+        profiler.observe(&Observation::DeviceEvent(&kernel("late", 2, second, 100, 10)));
         let other = kernel("other device", 0, second, 100, 10);
-        profiler.device_event(&DeviceEvent { device: 1, ..other });
+        profiler.observe(&Observation::DeviceEvent(&DeviceEvent { device: 1, ..other }));
     });
     let trace = Trace::of(&text);
     let shift = trace.all["deviceProperties"][0]["clock_shift_ns"].as_i64().expect("a number");
@@ -99,9 +99,15 @@ fn a_device_whose_clock_is_behind_is_shifted_as_a_whole() {
 fn a_clock_that_makes_no_sense_is_not_hidden() {
     let text = trace(|profiler| {
         let launched = launch(profiler, "cudaLaunchKernel", 1);
-        profiler.device_event(&kernel("from another time", 1, launched, -5_000_000, 10));
+        profiler.observe(&Observation::DeviceEvent(&kernel(
+            "from another time",
+            1,
+            launched,
+            -5_000_000,
+            10,
+        )));
         let launched = launch(profiler, "cudaLaunchKernel", 2);
-        profiler.device_event(&kernel("fine", 2, launched, 10, 10));
+        profiler.observe(&Observation::DeviceEvent(&kernel("fine", 2, launched, 10, 10)));
     });
     let trace = Trace::of(&text);
     assert_eq!(trace.all["deviceProperties"][0]["clock_shift_ns"], 0);
@@ -117,10 +123,19 @@ fn kernels_that_overlap_on_a_stream_get_further_tracks() {
     let text = trace(|profiler| {
         let now = Instant::now();
         for number in 0..3 {
-            profiler.device_event(&kernel(&format!("kernel {number}"), 0, now, number * 5, 12));
+            profiler.observe(&Observation::DeviceEvent(&kernel(
+                &format!("kernel {number}"),
+                0,
+                now,
+                number * 5,
+                12,
+            )));
         }
         // Streams 0 and 7 stay apart.
-        profiler.device_event(&DeviceEvent { stream: 7, ..kernel("on 7", 0, now, 0, 100) });
+        profiler.observe(&Observation::DeviceEvent(&DeviceEvent {
+            stream: 7,
+            ..kernel("on 7", 0, now, 0, 100)
+        }));
     });
     let trace = Trace::of(&text);
     let track = |name: &str| trace.slice(name).track;
@@ -136,7 +151,10 @@ fn tuning_is_overhead_of_the_host() {
     let text = trace(|profiler| {
         let now = Instant::now();
         let tuning = kernel("autotune matmul", 0, now, 0, 5000);
-        profiler.device_event(&DeviceEvent { activity: DeviceActivity::Tuning, ..tuning });
+        profiler.observe(&Observation::DeviceEvent(&DeviceEvent {
+            activity: DeviceActivity::Tuning,
+            ..tuning
+        }));
         op(profiler, "matmul", || {});
     });
     let trace = Trace::of(&text);
@@ -152,7 +170,10 @@ fn what_was_only_launched_is_named_with_its_launch() {
     let text = trace(|profiler| {
         let launched = launch(profiler, "launch", 5);
         let untimed = kernel("some kernel", 5, launched, 0, 0);
-        profiler.device_event(&DeviceEvent { method: TimingMethod::None, ..untimed });
+        profiler.observe(&Observation::DeviceEvent(&DeviceEvent {
+            method: TimingMethod::None,
+            ..untimed
+        }));
     });
     let trace = Trace::of(&text);
     assert_eq!(trace.slices().len(), 1, "nobody knows when it ran");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use profiler_core::tensor::{Schedule, trace_handler};
 use profiler_core::trace::flame::FlameMetric;
-use profiler_core::{Profiler, RunContext, Stage, TensorProfiler};
+use profiler_core::{Observation, Profiler, RunContext, Stage, TensorProfiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{op, read};
@@ -261,7 +261,13 @@ fn flame_graphs_and_the_memory_timeline_stand_beside_the_trace() {
         let device = MemoryDevice::Cpu;
         let (total_allocated, total_reserved) = (0, 0);
         let (address, bytes) = (64, 1000);
-        profiler.memory(&MemoryChange { address, bytes, total_allocated, total_reserved, device });
+        profiler.observe(&Observation::Memory(&MemoryChange {
+            address,
+            bytes,
+            total_allocated,
+            total_reserved,
+            device,
+        }));
         crate::recorded::spin(50);
     });
     profiler.teardown(None);

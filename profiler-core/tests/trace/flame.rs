@@ -6,7 +6,7 @@ use std::time::Instant;
 use profiler_core::hook::{DeviceActivity, DeviceEvent, MemoryChange, MemoryDevice, OpStart};
 use profiler_core::tensor::Cycle;
 use profiler_core::trace::flame::{self, FlameGraph, FlameMetric};
-use profiler_core::{Action, ActionKind, Profiler};
+use profiler_core::{Action, ActionKind, Observation, Profiler};
 
 use crate::recorded::{action, kernel, op, read, run, spin};
 
@@ -31,7 +31,13 @@ fn all(cycle: &Cycle) -> [Stacks; 4] {
 fn allocate(profiler: &dyn Profiler, bytes: i64) {
     let device = MemoryDevice::Cpu;
     let (address, total_allocated, total_reserved) = (16, 0, 0);
-    profiler.memory(&MemoryChange { address, bytes, total_allocated, total_reserved, device });
+    profiler.observe(&Observation::Memory(&MemoryChange {
+        address,
+        bytes,
+        total_allocated,
+        total_reserved,
+        device,
+    }));
 }
 
 #[test]
@@ -75,10 +81,10 @@ fn kernels_stand_below_the_op_that_launched_them() {
             });
             let now = Instant::now();
             let event = |name: &str, correlation| kernel(name, correlation, now, 0, 5_000);
-            profiler.device_event(&event("gemm", 3));
-            profiler.device_event(&event("orphan", 0));
+            profiler.observe(&Observation::DeviceEvent(&event("gemm", 3)));
+            profiler.observe(&Observation::DeviceEvent(&event("orphan", 0)));
             let tuning = DeviceEvent { activity: DeviceActivity::Tuning, ..event("tuning", 0) };
-            profiler.device_event(&tuning);
+            profiler.observe(&Observation::DeviceEvent(&tuning));
         },
         |cycle| stacks(cycle, FlameMetric::SelfDeviceTime),
     );

@@ -4,7 +4,7 @@ use profiler_core::hook::{
     Direction, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, OpStart,
 };
 use profiler_core::trace::memory::{DeviceTimeline, MOST_SAMPLES, MemoryTimeline};
-use profiler_core::{Action, Profiler, TensorProfiler};
+use profiler_core::{Action, Observation, Profiler, TensorProfiler};
 use proptest::prelude::*;
 
 use crate::recorded::{action, op, read, run, spin};
@@ -21,12 +21,17 @@ impl Memory<'_> {
         self.total = self.total.saturating_add_signed(bytes);
         let (total_allocated, device) = (self.total, self.device);
         let change = MemoryChange { address, bytes, total_allocated, total_reserved: 0, device };
-        self.profiler.memory(&change);
+        self.profiler.observe(&Observation::Memory(&change));
     }
 
     fn label(&self, address: u64, bytes: u64, category: MemoryCategory) {
         let device = self.device;
-        self.profiler.label_memory(&MemoryLabel { address, bytes, device, category });
+        self.profiler.observe(&Observation::MemoryLabel(&MemoryLabel {
+            address,
+            bytes,
+            device,
+            category,
+        }));
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Barrier;
 
-use profiler_core::Profiler;
 use profiler_core::hook::{MemoryChange, MemoryDevice};
+use profiler_core::{Observation, Profiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{action, op, trace};
@@ -32,7 +32,7 @@ fn sixty_four_threads_have_a_track_each() {
                         total_reserved: 0,
                         device: MemoryDevice::Accelerator(2),
                     };
-                    profiler.memory(&change);
+                    profiler.observe(&Observation::Memory(&change));
                     barrier.wait();
                 };
                 let name = format!("worker {thread}");

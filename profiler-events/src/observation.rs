@@ -1,0 +1,40 @@
+//! What becomes known besides what starts and stops.
+
+use crate::{
+    CounterSample, DeviceEvent, DriverCall, Interest, MemoryChange, MemoryLabel, PastMemoryChange,
+};
+
+/// What a hook has come to know, on its way to a profiler. There may be more kinds in time: a profiler
+/// takes those that it knows and leaves the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Observation<'told> {
+    /// The calling thread allocated or freed memory of a device just now.
+    Memory(&'told MemoryChange),
+    /// A thread has allocated or freed memory of a device. Told by any thread, long afterwards.
+    PastMemory(&'told PastMemoryChange),
+    /// What the memory at an address is for, from a hook that knows.
+    MemoryLabel(&'told MemoryLabel),
+    /// Something ran on a device. Told by any thread, long after it ran.
+    DeviceEvent(&'told DeviceEvent),
+    /// A device was asked what one of its counters shows. Told by any thread.
+    DeviceCounter(&'told CounterSample),
+    /// A thread has called a device's driver. Told by any thread, long after the call.
+    DriverCall(&'told DriverCall),
+    /// Something that a reader of the report must know, from a hook: what it cannot see, or how it came by
+    /// its numbers. The same text is said once per report.
+    Note(&'told str),
+}
+
+impl Observation<'_> {
+    /// What a profiler must be interested in to be told. Of a device's events that the device has timed
+    /// only those hear that want [`Interest::DEVICE`], which goes with this.
+    #[inline]
+    pub const fn interest(&self) -> Interest {
+        match self {
+            Self::Memory(_) | Self::PastMemory(_) | Self::MemoryLabel(_) => Interest::MEMORY,
+            Self::DeviceCounter(_) => Interest::DEVICE,
+            Self::DeviceEvent(_) | Self::DriverCall(_) | Self::Note(_) => Interest::OPS,
+        }
+    }
+}
