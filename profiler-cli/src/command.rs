@@ -43,7 +43,7 @@ pub fn main() -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| {
-        profiler_core::output::say(format_args!("error: {error}"));
+        profiler_report::output::say(format_args!("error: {error}"));
         ExitCode::from(2)
     })
 }

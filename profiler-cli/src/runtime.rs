@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use profiler_core::output::write_file;
+use profiler_report::output::write_file;
 
 use crate::fingerprint::Fingerprint;
 

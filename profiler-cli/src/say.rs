@@ -2,5 +2,5 @@
 
 /// A line for the user, on standard error; cargo hands it on, as it is no message of a compiler.
 pub(crate) fn say(text: &str) {
-    profiler_core::output::say(format_args!("mlprof: {text}"));
+    profiler_report::output::say(format_args!("mlprof: {text}"));
 }

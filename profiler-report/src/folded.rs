@@ -4,6 +4,9 @@
 //! with the square of a recursion's depth. A stack has [`MOST_FRAMES`] frames at most, and there are
 //! [`MOST_STACKS`] with [`MOST_BYTES`] of text. What is further inside is one frame, [`CUT`].
 
+#[cfg(feature = "flame")]
+use std::io::{self, BufWriter, Write};
+
 use super::label::is_mark;
 
 /// A name as a frame of folded stacks: `;` becomes `,`; control characters and marks of direction become
@@ -69,4 +72,20 @@ impl Room {
         }
         is_room
     }
+}
+
+/// Draws folded stacks, lines of `outermost;…;innermost value`, as an SVG that browsers can zoom and
+/// search. `unit` is what one of a value is called.
+///
+/// # Errors
+///
+/// If there are no lines, or what `out` says.
+#[cfg(feature = "flame")]
+pub fn draw(lines: &[String], title: &str, unit: &str, out: impl Write) -> io::Result<()> {
+    let mut options = inferno::flamegraph::Options::default();
+    options.title = title.to_owned();
+    options.count_name = unit.to_owned();
+    let mut out = BufWriter::new(out);
+    inferno::flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut out)?;
+    out.flush()
 }

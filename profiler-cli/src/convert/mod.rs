@@ -7,10 +7,11 @@ mod stacks;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use profiler_core::report::samples::Samples;
-use profiler_core::report::{AdvancedReport, prof};
-use profiler_core::trace::flame;
-use profiler_core::{Report, Stage};
+use profiler_events::Stage;
+use profiler_report::Report;
+use profiler_report::folded;
+use profiler_report::samples::Samples;
+use profiler_report::{AdvancedReport, prof};
 
 use self::outputs::{Output, Stem};
 use self::stacks::{Stacks, Unit};
@@ -299,10 +300,10 @@ fn tell_cut(stacks: &Stacks) {
             io::stderr(),
             "note: {cut} calls or slices are further inside than stacks go ({} frames, {} stacks, {} MiB \
              of folded text); all below the same frame are one frame, {}",
-            flame::MOST_FRAMES,
-            flame::MOST_STACKS,
-            flame::MOST_BYTES >> 20,
-            flame::CUT
+            folded::MOST_FRAMES,
+            folded::MOST_STACKS,
+            folded::MOST_BYTES >> 20,
+            folded::CUT
         );
     }
 }
@@ -343,7 +344,7 @@ impl Output {
     ) -> Self {
         let is_drawn = arguments.to == Format::Svg;
         Self::new(stem, move |out| match is_drawn {
-            true => flame::draw(&lines, &title, unit.of_folded(), out),
+            true => folded::draw(&lines, &title, unit.of_folded(), out),
             false => lines.iter().try_for_each(|line| writeln!(out, "{line}")),
         })
     }

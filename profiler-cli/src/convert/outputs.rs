@@ -3,8 +3,8 @@
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use profiler_core::Stage;
-use profiler_core::output::{safe_file_name, write_file};
+use profiler_events::Stage;
+use profiler_report::output::{safe_file_name, write_file};
 use serde::Serialize;
 
 use super::{Arguments, Error, Format, plain_stem};

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::iter::successors;
 
-use profiler_core::report::AdvancedReport;
-use profiler_core::report::advanced::{CallTreeNode, FunctionKey};
-use profiler_core::report::memory::{MemoryTree, PathMemory};
-use profiler_core::report::samples::{Samples, StackNode};
-use profiler_core::trace::flame::{self, Extent, Room, frame_name};
+use profiler_report::AdvancedReport;
+use profiler_report::advanced::{CallTreeNode, FunctionKey};
+use profiler_report::folded::{self, Extent, Room, frame_name};
+use profiler_report::memory::{MemoryTree, PathMemory};
+use profiler_report::samples::{Samples, StackNode};
 
 use crate::trace::{Edge, Trace, Track};
 
@@ -81,7 +81,7 @@ pub(crate) struct Stacks {
     pub(crate) frames: Vec<Frame>,
     pub(crate) threads: Vec<ThreadStacks>,
     /// How many stacks, or slices of a trace, are further inside than the limits let stacks be. They
-    /// are in the frame [`flame::CUT`].
+    /// are in the frame [`folded::CUT`].
     pub(crate) cut: u64,
     room: Room,
     ids: HashMap<Frame, u32>,
@@ -211,7 +211,7 @@ impl Stacks {
             return nodes.insert(parent, id, extent, false);
         }
         self.cut += 1;
-        let id = self.frame(plain(flame::CUT.to_owned()));
+        let id = self.frame(plain(folded::CUT.to_owned()));
         match nodes.ids.get(&(parent, id)) {
             Some(known) => *known,
             None => nodes.insert(parent, id, extent, true),

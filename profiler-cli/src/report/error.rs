@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use profiler_core::report::{SCHEMA_VERSION, pstats, rows, tensor};
+use profiler_report::{SCHEMA_VERSION, pstats, rows, tensor};
 
 /// Why a result cannot be printed or converted.
 #[derive(Debug, thiserror::Error)]

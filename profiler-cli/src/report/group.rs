@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use profiler_core::tensor::GroupBy;
+use profiler_events::GroupBy;
 
 /// `name`, or any of `shapes`, `stack 5`, `module` and `phase` with commas between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

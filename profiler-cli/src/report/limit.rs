@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use profiler_core::advanced::LineCountRestriction;
+use profiler_report::LineCountRestriction;
 
 /// How many rows are printed: `10`, `0.1`, `10%` or `all`.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,13 +1,13 @@
 //! A report as text, in the order and of the length that was asked for.
 
-use profiler_core::Report;
-use profiler_core::advanced::LineCountRestriction;
-use profiler_core::report::lines_text::LinesOptions;
-use profiler_core::report::pstats::{self, PstatsOptions, Restriction};
-use profiler_core::report::rows::Rows;
-use profiler_core::report::samples_page::SampleOrder;
-use profiler_core::report::tensor::{SortKey, TableOptions};
-use profiler_core::report::{
+use profiler_report::LineCountRestriction;
+use profiler_report::Report;
+use profiler_report::lines_text::LinesOptions;
+use profiler_report::pstats::{self, PstatsOptions, Restriction};
+use profiler_report::rows::Rows;
+use profiler_report::samples_page::SampleOrder;
+use profiler_report::tensor::{SortKey, TableOptions};
+use profiler_report::{
     AdvancedReport, LinesReport, SimpleReport, TensorReport, detailed, lightning, lines_memory,
     lines_text, memory, samples_page, tensor_page,
 };

@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
-use profiler_core::Report;
-use profiler_core::report::SCHEMA_VERSION;
+use profiler_report::Report;
+use profiler_report::SCHEMA_VERSION;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use profiler_core::spliced::{
+use profiler_events::run::{
     AdvancedSettings, LinesSettings, RunSettings, SamplesSettings, TensorSettings,
 };
-use profiler_core::tensor::{GroupBy, Schedule};
+use profiler_events::{GroupBy, Schedule};
 
 use super::Error;
 use crate::splice::{Selection, SelectionBuilder};

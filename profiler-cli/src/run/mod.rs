@@ -17,8 +17,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
-use profiler_core::output::TemporaryFolder;
-use profiler_core::spliced::RUN_VARIABLE;
+use profiler_events::run::RUN_VARIABLE;
+use profiler_report::output::TemporaryFolder;
 
 pub use arguments::Arguments;
 use child::Ended;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use profiler_core::spliced::{ProcessRecord, ProgramRecord};
+use profiler_events::run::{ProcessRecord, ProgramRecord};
 use signal_hook::low_level::signal_name;
 
 use super::child::Ended;

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use profiler_core::Report;
-use profiler_core::spliced::{RunSettings, has_numbers};
+use profiler_events::run::RunSettings;
+use profiler_report::Report;
+use profiler_report::internals::has_numbers;
 
 use super::explain::{concerned, unmatched};
 use super::plan::Plan;

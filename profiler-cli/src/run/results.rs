@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use profiler_core::output::{TemporaryFolder, is_temporary};
+use profiler_report::output::{TemporaryFolder, is_temporary};
 
 use super::say;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use profiler_core::hook::DType;
+use profiler_events::DType;
 use serde::{Deserialize, Serialize};
 
 use super::function::Found;

@@ -39,7 +39,7 @@ pub fn compile(arguments: Vec<OsString>) -> ExitCode {
         Ok(status) => exit_code(status),
         Err(error) => {
             let error = format_args!("error: mlprof cannot compile this crate: {error}");
-            profiler_core::output::say(error);
+            profiler_report::output::say(error);
             ExitCode::FAILURE
         }
     }

@@ -33,6 +33,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+pub use profiler_events::source_hash;
 pub use writer::PeriodicWriter;
 
 use crate::allocation::Counting;
@@ -53,15 +54,6 @@ pub struct DeclaredFunction {
     pub source_hash: u64,
     /// The lines that can be hit.
     pub points: Vec<u32>,
-}
-
-/// A number that differs if the text of a function has changed: FNV-1a of its lines, whatever ends
-/// them.
-pub fn source_hash<'text>(lines: impl IntoIterator<Item = &'text str>) -> u64 {
-    let bytes = lines.into_iter().flat_map(|line| line.trim_end().bytes().chain([b'\n']));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 /// Reports the lines that ran in this process.

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
-use super::process_record;
+use profiler_events::run::process_record;
 
 /// The signals by which a program dies of its own mistakes.
 const SIGNALS: [libc::c_int; 5] =

@@ -23,10 +23,8 @@
 #[cfg(target_os = "linux")]
 mod crash;
 mod lines_and_samples;
-mod process_record;
 mod results;
 mod run;
-mod settings;
 mod signals;
 mod sink;
 mod site;
@@ -36,14 +34,13 @@ mod wanted_word;
 mod registration;
 
 pub use crate::report::internals::has_numbers;
-pub use process_record::{ProcessRecord, ProgramRecord};
 pub use run::profiler_of_run;
 pub(crate) use run::with_run;
 
 pub use crate::hook::has_ops_of;
-pub use settings::{
-    AdvancedSettings, LinesSettings, RUN_VARIABLE, RunSettings, SamplesSettings, SettingsError,
-    TensorSettings,
+pub use profiler_events::run::{
+    AdvancedSettings, LinesSettings, ProcessRecord, ProgramRecord, RUN_VARIABLE, RunSettings,
+    SamplesSettings, SettingsError, TensorSettings,
 };
 pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink};
 pub use site::{Site, SiteKind};

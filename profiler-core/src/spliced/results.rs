@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::settings::RunSettings;
 use crate::report::internals::ClaimedName;
 use crate::{Output, Stage};
+use profiler_events::run::RunSettings;
 
 /// What the files of this process begin with behind their stage: its program and its number; and one
 /// more where files of that name are there, or are being made by a process of another container.

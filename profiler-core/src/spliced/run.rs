@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::lines_and_samples::LinesAndSamples;
 use super::results::{claim_name, output_of};
-use super::settings::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
+use super::signals;
 use super::wanted_word::{want, wanted};
-use super::{process_record, signals};
 use crate::active::{activate_beside, hands_on};
 use crate::allocation::AllocationProfiler;
 use crate::report::LineCountRestriction;
@@ -22,6 +21,8 @@ use crate::{
     Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, allocation, hook, output,
 };
 use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::run::process_record;
+use profiler_events::run::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
 
 /// What is measured in this process because `mlprof run` said so.
 struct Run {

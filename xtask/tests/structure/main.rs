@@ -1,11 +1,12 @@
 //! The structure of the workspace: imports go one way, files lie where one looks for them, and documents
 //! name what is there.
 //!
-//! No circle of imports is among the files of a crate, nor among its rooms.
-//! Cargo sees to that between crates. Inside of one this reads all files, and follows every path that
+//! No circle of imports is among the files of a crate, nor among its rooms; which crate may depend on which
+//! is a table here. Inside of one this reads all files, and follows every path that
 //! they name, through re-exports, to the file that it leads to. A file and what lies in its own folder may
 //! name each other; everything else has an order.
 
+mod crates;
 mod documents;
 mod graph;
 mod layout;
@@ -96,6 +97,38 @@ fn reports_and_traces_read_no_clock_and_nothing_of_the_process() {
     }
 }
 
+/// What each library and the command may be built with of ours. Whoever adds to it makes more be compiled
+/// when that changes.
+const EDGES: [(&str, &[&str]); 12] = [
+    ("profiler-events", &[]),
+    ("profiler-macros", &[]),
+    ("profiler-report", &["profiler-events"]),
+    ("profiler-sampler", &["profiler-events", "profiler-report"]),
+    (
+        "profiler-core",
+        &["profiler-events", "profiler-macros", "profiler-report", "profiler-sampler"],
+    ),
+    ("profiler-train", &["profiler-core"]),
+    ("profiler-cuda", &["profiler-core", "profiler-events"]),
+    ("profiler-runtime", &["profiler-core"]),
+    ("profiler-cli", &["profiler-events", "profiler-report"]),
+    ("burn-plugin", &["profiler-core", "profiler-cuda"]),
+    ("candle-plugin", &["profiler-core", "profiler-cuda", "profiler-train"]),
+    ("tch-plugin", &["profiler-core", "profiler-cuda", "profiler-train"]),
+];
+
+#[test]
+fn crates_depend_on_those_that_they_may() {
+    let dependencies = crates::read(&workspace());
+    let is_library = |name: &&String| name.starts_with("profiler-") || name.ends_with("-plugin");
+    let libraries: Vec<_> = dependencies.keys().filter(is_library).collect();
+    assert_eq!(libraries.len(), EDGES.len(), "not all are in the table: {libraries:?}");
+    for (name, may) in EDGES {
+        let of: Vec<_> = dependencies.get(name).into_iter().flatten().collect();
+        assert_eq!(of, may, "what {name} depends on of ours");
+    }
+}
+
 #[test]
 fn documents_name_what_is_there() {
     let files = files();
@@ -120,6 +153,16 @@ fn the_architecture_names_every_crate() {
         let name = folder.file_name().and_then(|name| name.to_str()).expect("text");
         assert!(text.contains(&format!("{name}/`")), "ARCHITECTURE.md says nothing of {name}");
     }
+}
+
+#[test]
+fn the_command_is_built_without_a_recorder() {
+    let dependencies = crates::read(&workspace());
+    assert!(!crates::reached(&dependencies, "profiler-cli").contains("profiler-core"));
+    // What a change of the devices or of the loop does not compile again.
+    let core = crates::reached(&dependencies, "profiler-core");
+    assert!(core.contains("profiler-events"));
+    assert!(!core.contains("profiler-cuda") && !core.contains("profiler-train"), "{core:?}");
 }
 
 #[test]

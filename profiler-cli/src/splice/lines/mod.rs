@@ -24,7 +24,7 @@ mod walk;
 
 use std::path::Path;
 
-use profiler_core::lines::source_hash;
+use profiler_events::source_hash;
 use syn::spanned::Spanned;
 use syn::{Block, Signature};
 

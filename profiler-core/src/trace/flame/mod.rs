@@ -23,6 +23,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::output::write_file;
+#[cfg(feature = "flame")]
+pub use crate::report::folded::draw;
 pub use crate::report::folded::{
     CUT, Extent, MOST_BYTES, MOST_FRAMES, MOST_STACKS, Room, frame_name,
 };
@@ -236,22 +238,6 @@ impl FlameGraph {
         let title = format!("{}: {}", metric.as_str().replace('_', " "), self.title);
         write_file(path.as_ref(), |file| draw(&lines, &title, metric.unit(), file))
     }
-}
-
-/// Draws folded stacks, lines of `outermost;…;innermost value`, as an SVG that browsers can zoom and
-/// search. `unit` is what one of a value is called.
-///
-/// # Errors
-///
-/// If there are no lines, or what `out` says.
-#[cfg(feature = "flame")]
-pub fn draw(lines: &[String], title: &str, unit: &str, out: impl Write) -> io::Result<()> {
-    let mut options = inferno::flamegraph::Options::default();
-    options.title = title.to_owned();
-    options.count_name = unit.to_owned();
-    let mut out = BufWriter::new(out);
-    inferno::flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut out)?;
-    out.flush()
 }
 
 /// Of a kind that no hook gives it, so that it is nobody else's.

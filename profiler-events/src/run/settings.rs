@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::tensor::{GroupBy, Schedule};
+use crate::{GroupBy, Schedule};
 
 /// Names a file of [`RunSettings`].
 pub const RUN_VARIABLE: &str = "MLPROF_RUN";

@@ -118,7 +118,7 @@ fn container() -> Option<u64> {
 static FILE: AtomicPtr<std::ffi::c_char> = AtomicPtr::new(ptr::null_mut());
 
 /// This process begins to be measured.
-pub(super) fn begin(folder: &Path) {
+pub fn begin(folder: &Path) {
     let path = folder.join(name());
     let Ok(path) = CString::new(path.into_os_string().into_encoded_bytes()) else { return };
     FILE.store(path.into_raw(), Ordering::Release);
@@ -127,24 +127,23 @@ pub(super) fn begin(folder: &Path) {
 }
 
 /// What the names of its results begin with.
-pub(super) fn writes(name: &str) {
+pub fn writes(name: &str) {
     write(format!("{WRITES}{name}\n").as_bytes());
 }
 
 /// Its results are written.
-pub(super) fn reported() {
+pub fn reported() {
     write(format!("{REPORTED}\n").as_bytes());
 }
 
 /// Another copy of this crate measures it.
-pub(super) fn leave() {
+pub fn leave() {
     write(format!("{LEFT}\n").as_bytes());
     FILE.store(ptr::null_mut(), Ordering::Release);
 }
 
 /// A signal is ending it. May be called in a signal handler.
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "crashes are seen on Linux"))]
-pub(super) fn ends_by(signal: i32) {
+pub fn ends_by(signal: i32) {
     let mut line = *b"signal 00\n";
     line[7] = b'0' + (signal / 10 % 10) as u8;
     line[8] = b'0' + (signal % 10) as u8;

@@ -1,0 +1,10 @@
+//! Whether the text of a function is the one that the program was built from.
+
+/// A number that differs if the text of a function has changed: FNV-1a of its lines, whatever ends
+/// them.
+pub fn source_hash<'text>(lines: impl IntoIterator<Item = &'text str>) -> u64 {
+    let bytes = lines.into_iter().flat_map(|line| line.trim_end().bytes().chain([b'\n']));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
