@@ -76,7 +76,7 @@ mod linux;
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(loom)
 )))]
-#[path = "elsewhere.rs"]
+#[path = "not_available.rs"]
 mod linux;
 
 use profiler_events::clock::{self, Rate};

@@ -175,11 +175,12 @@ pub(crate) fn memory(
 ) {
     let event = MemoryEvent { time: Timestamp::from_ticks(clock.now()), change: *change };
     let current = CURRENT.get();
-    // SAFETY: as in `start`.
-    if current.number == number
-        && unsafe { &mut *current.seat }.memory.push_to_current(event.to_words())
-    {
-        return;
+    if current.number == number {
+        // SAFETY: as in `start`.
+        let seat = unsafe { &mut *current.seat };
+        if seat.memory.push_to_current(event.to_words()) {
+            return;
+        }
     }
     memory_slow(number, recording, event);
 }

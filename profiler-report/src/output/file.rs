@@ -4,14 +4,14 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::patient::{self, PatientFile};
+use super::bounded_write::{self, BoundedFile};
 use super::temporary::TemporaryFile;
 
 /// Adds `text` to the end of the file, which is made with its directories if need be. In one
 /// write, so that processes that share a file do not mix their lines.
 pub(super) fn append(path: &Path, text: &str) -> io::Result<()> {
     create_parent(path)?;
-    let mut file = PatientFile::open(OpenOptions::new().append(true).create(true), path)?;
+    let mut file = BoundedFile::open(OpenOptions::new().append(true).create(true), path)?;
     file.write_all(text.as_bytes())
 }
 
@@ -40,7 +40,7 @@ pub(super) struct WholeFile(Place);
 
 #[derive(Debug)]
 enum Place {
-    InPlace(PatientFile),
+    InPlace(BoundedFile),
     Beside { temporary: TemporaryFile, path: PathBuf },
 }
 
@@ -49,7 +49,7 @@ impl WholeFile {
     fn create(path: &Path) -> io::Result<Self> {
         create_parent(path)?;
         Ok(Self(if is_written_in_place(path) {
-            Place::InPlace(PatientFile::open(OpenOptions::new().write(true), path)?)
+            Place::InPlace(BoundedFile::open(OpenOptions::new().write(true), path)?)
         } else {
             Place::Beside { temporary: TemporaryFile::beside(path)?, path: path.to_owned() }
         }))
@@ -69,7 +69,7 @@ impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
             Place::InPlace(file) => file.write(bytes),
-            Place::Beside { temporary, .. } => patient::write(&temporary.file, bytes),
+            Place::Beside { temporary, .. } => bounded_write::write(&temporary.file, bytes),
         }
     }
 
@@ -105,7 +105,7 @@ pub fn write_whole_at<E: From<io::Error>>(
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput).map_err(io::Error::from)?;
     let folder = super::TemporaryFolder::within(path.parent().unwrap_or(Path::new("")))?;
     let temporary = folder.path().join(name);
-    patient::without_signals(|| write(&temporary))?;
+    bounded_write::without_signals(|| write(&temporary))?;
     let file = fs::File::open(&temporary)?;
     // What `write` did not report: files are often closed without a look at the outcome.
     file.sync_all()?;

@@ -3,13 +3,13 @@
 //! Nothing in here fails or panics: where a file cannot be written, standard error hears of it
 //! once and the report goes to the console.
 
+mod bounded_write;
 mod claim;
 mod console;
 mod destination;
 mod file;
 mod missing;
 mod name;
-mod patient;
 mod rendered;
 mod temporary;
 

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::found::{Found, Totals};
 use super::handler::{WORLD, on_signal};
-use super::member::{Member, Tally};
+use super::process_layout::{Libraries, World};
+use super::sampled_threads::{Member, Tally};
+use super::samples_so_far::{Found, Totals};
 use super::slot::{Slot, Slots};
 use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
-use super::world::{Libraries, World};
 use crate::{SamplerError, SamplerSettings};
 use profiler_events::open_scopes;
 use profiler_events::own_thread::NAME_PREFIX;

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use framehop::Unwinder;
 
+use super::process_layout::World;
 use super::registers::{Registers, SYSTEM_CALL, code_address, thread_pointer};
 use super::ring::Writing;
 use super::slot::{Slot, UnwindCache};
 use super::timer;
-use super::world::World;
 use profiler_events::clock::counter;
 
 /// What handlers work with; null: they do nothing.

@@ -1,18 +1,18 @@
 //! The sampler on Linux.
 
 mod collector;
-mod found;
 mod handler;
-mod member;
+mod process_layout;
 mod registers;
 mod ring;
+mod sampled_threads;
+mod samples_so_far;
 mod slot;
 mod summarize;
 mod symbols;
 mod threads;
 mod timer;
 mod tree;
-mod world;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::found::{Found, Totals};
+use super::samples_so_far::{Found, Totals};
 use super::symbols::{Frame, Function, Symbols};
 use super::tree::{Key, NodeId, Tree, Weights};
 use crate::ReportedSessions;

@@ -9,7 +9,7 @@ use addr2line::{Loader, demangle_auto};
 use memmap2::Mmap;
 use object::{Object, ObjectSymbol, SymbolKind};
 
-use super::world::{Libraries, Library};
+use super::process_layout::{Libraries, Library};
 
 /// A function in the source or in a symbol table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
-//! The boundary to record.cpp. All that is unsafe here is in this file.
+//! The boundary to record.cpp. All that is unsafe here is in this file and in `op_call.rs`.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
@@ -8,27 +8,14 @@ use profiler_core::hook::{self, MemoryChange, MemoryDevice};
 use tch::Tensor;
 
 use super::Recorded;
+use super::op_call::OpCall;
 use super::step_memory::{self, Storage};
-use super::thread::{self, OpCall};
-
-/// `MlprofTchOp` of record.h.
-#[repr(C)]
-struct ForeignOp {
-    key: *const c_void,
-    name: *const c_char,
-    name_length: usize,
-    words: *const i64,
-    word_count: usize,
-    sequence: i64,
-    thread: u64,
-    forward_thread: u64,
-    is_backward: bool,
-}
+use super::thread;
 
 /// `MlprofTchReceivers` of record.h.
 #[repr(C)]
 struct Receivers {
-    op_starts: unsafe extern "C" fn(*const ForeignOp),
+    op_starts: unsafe extern "C" fn(*const OpCall),
     op_ends: extern "C" fn(*const c_void),
     memory: extern "C" fn(u64, i64, u64, u64, i32),
     read: unsafe extern "C" fn(*const ForeignStorage),
@@ -112,22 +99,10 @@ fn keeping_panics(work: impl FnOnce()) {
 /// # Safety
 ///
 /// `op` and what it points to are good during the call.
-unsafe extern "C" fn op_starts(op: *const ForeignOp) {
-    // SAFETY: what the caller promises. A null pointer stands for no words.
-    let call = unsafe {
-        let op = &*op;
-        OpCall {
-            key: op.key as usize,
-            name: std::slice::from_raw_parts(op.name.cast(), op.name_length),
-            words: (!op.words.is_null())
-                .then(|| std::slice::from_raw_parts(op.words, op.word_count)),
-            sequence: op.sequence,
-            thread: op.thread,
-            forward_thread: op.forward_thread,
-            is_backward: op.is_backward,
-        }
-    };
-    keeping_panics(|| thread::op_starts(&call));
+unsafe extern "C" fn op_starts(op: *const OpCall) {
+    // SAFETY: what the caller promises.
+    let op = unsafe { &*op };
+    keeping_panics(|| thread::op_starts(op));
 }
 
 extern "C" fn op_ends(key: *const c_void) {

@@ -62,6 +62,8 @@ mod ffi;
 mod labels;
 #[cfg(records_ops)]
 mod names;
+#[cfg(records_ops)]
+mod op_call;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod registration;
 mod step_memory;

@@ -5,22 +5,7 @@ use std::cell::RefCell;
 use profiler_core::hook::{Direction, InputsBuilder, OpScope, OpStart};
 
 use super::names::Names;
-
-/// An op that begins, as libtorch tells of it.
-pub(super) struct OpCall<'call> {
-    /// The same when it ends; another op may have it after that.
-    pub(super) key: usize,
-    pub(super) name: &'call [u8],
-    /// In the form of [`InputsBuilder::set_words`]; `None` if inputs are not wanted.
-    pub(super) words: Option<&'call [i64]>,
-    /// Below 0: none.
-    pub(super) sequence: i64,
-    /// The thread that runs it, as libtorch counts threads.
-    pub(super) thread: u64,
-    /// Of a node of autograd: the thread of its forward op; else 0.
-    pub(super) forward_thread: u64,
-    pub(super) is_backward: bool,
-}
+use super::op_call::OpCall;
 
 struct OpenOp {
     key: usize,
@@ -59,7 +44,7 @@ fn with_thread(work: impl FnOnce(&mut Thread)) {
     });
 }
 
-pub(super) fn op_starts(call: &OpCall<'_>) {
+pub(super) fn op_starts(call: &OpCall) {
     with_thread(|thread| thread.start(call));
 }
 
@@ -74,11 +59,11 @@ const FIRST_SEQUENCE: u32 = u32::MAX;
 
 impl Thread {
     #[inline(always)]
-    fn start(&mut self, call: &OpCall<'_>) {
-        let name = self.names.find(call.name);
+    fn start(&mut self, call: &OpCall) {
+        let name = self.names.find(call.name());
         let is_node = call.is_backward || name.is_node;
         let mut start = OpStart::new(name.action);
-        start.inputs = call.words.map(|words| {
+        start.inputs = call.words().map(|words| {
             self.inputs.set_words(words);
             &self.inputs
         });
@@ -93,7 +78,7 @@ impl Thread {
         }
         if let Some(scope) = OpScope::open(&start) {
             self.nodes += u32::from(is_node);
-            self.open.push(OpenOp { key: call.key, scope, is_node });
+            self.open.push(OpenOp { key: call.key(), scope, is_node });
         }
     }
 

@@ -3,7 +3,7 @@
 use tch::Tensor;
 
 use super::Recorded;
-use super::labels::Storage;
+use super::step_memory::Storage;
 
 pub(super) fn record(recorded: Recorded) -> bool {
     recorded == Recorded::default()

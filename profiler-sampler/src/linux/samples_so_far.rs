@@ -1,8 +1,8 @@
 //! What was sampled so far, for reports.
 
-use super::member::Tally;
+use super::process_layout::Libraries;
+use super::sampled_threads::Tally;
 use super::tree::Tree;
-use super::world::Libraries;
 
 /// Everything that a report is made of, but for the threads and names.
 #[derive(Debug, Clone, Default)]

@@ -9,9 +9,9 @@ use std::path::Path;
 
 /// A file, device or pipe that is written as one goes.
 #[derive(Debug)]
-pub(super) struct PatientFile(File);
+pub(super) struct BoundedFile(File);
 
-impl PatientFile {
+impl BoundedFile {
     /// Opens what is there, or makes it if `options` say so. A pipe without a reader is an error.
     pub(super) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<Self> {
         #[cfg(unix)]
@@ -20,7 +20,7 @@ impl PatientFile {
     }
 }
 
-impl Write for PatientFile {
+impl Write for BoundedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         write(&self.0, bytes)
     }
@@ -30,7 +30,7 @@ impl Write for PatientFile {
     }
 }
 
-/// Writes to a file, which may be one that is [opened](PatientFile::open) so that nothing waits.
+/// Writes to a file, which may be one that is [opened](BoundedFile::open) so that nothing waits.
 pub(super) fn write(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match without_signals(|| file.write(bytes)) {

@@ -1,0 +1,48 @@
+//! An op, as record.cpp tells of it.
+
+use std::ffi::{c_char, c_void};
+
+/// An op that begins, as libtorch tells of it: `MlprofTchOp` of record.h.
+///
+/// *Invariant*: only record.cpp makes one, and what it points to is good for as long.
+#[repr(C)]
+pub(super) struct OpCall {
+    key: *const c_void,
+    name: *const c_char,
+    name_length: usize,
+    /// Null if inputs are not wanted.
+    words: *const i64,
+    word_count: usize,
+    /// Below 0: none.
+    pub(super) sequence: i64,
+    /// The thread that runs it, as libtorch counts threads.
+    pub(super) thread: u64,
+    /// Of a node of autograd: the thread of its forward op; else 0.
+    pub(super) forward_thread: u64,
+    pub(super) is_backward: bool,
+}
+
+impl OpCall {
+    /// The same when it ends; another op may have it after that.
+    #[inline(always)]
+    pub(super) fn key(&self) -> usize {
+        self.key as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn name(&self) -> &[u8] {
+        // SAFETY: by the invariant.
+        unsafe { std::slice::from_raw_parts(self.name.cast(), self.name_length) }
+    }
+
+    /// Its inputs, in the form of [`InputsBuilder::set_words`](profiler_core::hook::InputsBuilder::set_words); `None` if
+    /// they are not wanted.
+    #[inline(always)]
+    pub(super) fn words(&self) -> Option<&[i64]> {
+        if self.words.is_null() {
+            return None;
+        }
+        // SAFETY: by the invariant.
+        Some(unsafe { std::slice::from_raw_parts(self.words, self.word_count) })
+    }
+}
