@@ -6,8 +6,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{KINDS, Kind};
-use profiler_events::ThreadName;
+use super::KINDS;
+use profiler_events::{ThreadName, open_scopes};
 
 /// Numbers of sessions and recorders; never used twice in a process, so a number that a thread
 /// remembers cannot come to mean something else.
@@ -68,7 +68,7 @@ impl Drop for Attachments {
     /// The thread ends: what it recorded stays with the recorders that share the tables.
     fn drop(&mut self) {
         forget_current();
-        profiler_events::open_scopes::withdraw_thread();
+        open_scopes::withdraw_thread();
         for attachment in self.0.get_mut() {
             attachment.table.end();
         }
@@ -99,6 +99,7 @@ thread_local! {
 
 fn forget_current() {
     CURRENT.with(|current| current.iter().for_each(|current| current.set(Current::NONE)));
+    open_scopes::withdraw_tables();
 }
 
 /// Until this is dropped the calling thread attaches to nothing: it holds the lock that attaching may
@@ -156,9 +157,7 @@ pub(super) fn attach<T: super::Table>(
             let mut attachments = attachments.0.try_borrow_mut().ok()?;
             let set_current = |new| CURRENT.with(|current| current[T::KIND as usize].replace(new));
             let last = set_current(Current::NONE).session;
-            if T::KIND == Kind::CallTree {
-                profiler_events::open_scopes::withdraw_table();
-            }
+            open_scopes::withdraw_table(T::KIND as usize);
             let inner = find(&attachments, |entry| {
                 entry.session == last && entry.session > session && entry.recorder == recorder
             });
@@ -166,7 +165,6 @@ pub(super) fn attach<T: super::Table>(
                 Some(known) => known,
                 None => {
                     forget_current();
-                    profiler_events::open_scopes::withdraw_table();
                     attachments.retain(|entry| !entry.table.clone().is_forgotten());
                     let new = make(ThreadName::of_this_thread())?;
                     let table: Arc<dyn AnyTable> = new.clone();
@@ -176,38 +174,19 @@ pub(super) fn attach<T: super::Table>(
             };
             let pointer: *const T = &table.table;
             set_current(Current { session, table: pointer.cast() });
-            if T::KIND == Kind::CallTree {
-                // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
-                unsafe {
-                    profiler_events::open_scopes::publish_table(
-                        session,
-                        pointer.cast(),
-                        tell_open::<T>,
-                    );
-                }
+            // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
+            unsafe {
+                open_scopes::publish_table(
+                    T::KIND as usize,
+                    session,
+                    pointer.cast(),
+                    tell_open::<T>,
+                );
             }
             Some(Attached { table, inner })
         })
         .ok()
         .flatten()
-}
-
-/// How often this thread attached, which a start or stop does only where the table that it wants is not
-/// at hand.
-#[cfg(test)]
-pub(crate) mod attaches {
-    use std::cell::Cell;
-
-    thread_local!(static ATTACHES: Cell<usize> = const { Cell::new(0) });
-
-    pub(super) fn add() {
-        ATTACHES.set(ATTACHES.get() + 1);
-    }
-
-    /// Until now.
-    pub(crate) fn count() -> usize {
-        ATTACHES.get()
-    }
 }
 
 /// Tells the numbers of the actions that are open in a table.
@@ -254,4 +233,22 @@ fn downcast<T: super::Table>(table: &Arc<dyn AnyTable>) -> Option<Arc<ThreadTabl
     // SAFETY: the type was just compared, and the pointer comes from `Arc::into_raw` of the same
     // allocation.
     Some(unsafe { Arc::from_raw(pointer) })
+}
+
+/// How often this thread attached, which a start or stop does only where the table that it wants is not
+/// at hand.
+#[cfg(test)]
+pub(crate) mod attaches {
+    use std::cell::Cell;
+
+    thread_local!(static ATTACHES: Cell<usize> = const { Cell::new(0) });
+
+    pub(super) fn add() {
+        ATTACHES.set(ATTACHES.get() + 1);
+    }
+
+    /// Until now.
+    pub(crate) fn count() -> usize {
+        ATTACHES.get()
+    }
 }

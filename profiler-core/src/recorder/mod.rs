@@ -40,17 +40,19 @@ use profiler_events::{Ended, Stages, ThreadName};
 /// No thread's table is of this session.
 const NO_SESSION: u64 = u64::MAX;
 
-/// What tables there are. A thread keeps one of each at hand.
+/// What tables there are. A thread keeps one of each at hand, and shows stack samples what is open in the
+/// first of them that has anything open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Rows,
-    /// What is open in these goes with stack samples.
+    /// Of a profiler that can take the samples itself.
     CallTree,
+    Rows,
     Counters,
     Memory,
 }
 
 const KINDS: usize = Kind::Memory as usize + 1;
+const _: () = assert!(KINDS == profiler_events::open_scopes::TABLES);
 
 /// What a thread records into. Only the thread that owns it may call `start`, `stop` and their slow
 /// forms; the others may be called by any thread at any time.

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "not every plugin needs all of it")]
 
+use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,6 +64,6 @@ fn libraries(folder: &Path, name: &str) -> Vec<PathBuf> {
     let built = |entry: &std::fs::DirEntry| entry.metadata().and_then(|it| it.modified());
     let mut libraries: Vec<(SystemTime, PathBuf)> =
         libraries.map(|one| (built(&one).expect("a time"), one.path())).collect();
-    libraries.sort_by(|one, other| other.0.cmp(&one.0));
+    libraries.sort_by_key(|(built, _)| Reverse(*built));
     libraries.into_iter().map(|(_, path)| path).collect()
 }
