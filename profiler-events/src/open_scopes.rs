@@ -36,7 +36,7 @@ struct OpenTable {
 
 thread_local! {
     // Constant and without a destructor: the memory is good until the thread is gone.
-    static OPEN: OpenScopes = const { OpenScopes([const { OpenTable::NONE }; TABLES]) };
+    static OPEN: OpenScopes = const { OpenScopes([const { OpenTable::none() }; TABLES]) };
     static IS_ANNOUNCED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -69,11 +69,13 @@ impl OpenScopes {
 }
 
 impl OpenTable {
-    const NONE: Self = Self {
-        session: AtomicU64::new(0),
-        table: AtomicPtr::new(ptr::null_mut()),
-        tell: AtomicPtr::new(ptr::null_mut()),
-    };
+    const fn none() -> Self {
+        Self {
+            session: AtomicU64::new(0),
+            table: AtomicPtr::new(ptr::null_mut()),
+            tell: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
 
     /// # Safety
     ///
