@@ -169,10 +169,13 @@ impl Control {
         self.finished = None;
     }
 
-    /// Throws the innermost stage away, which runs inside another one.
-    pub(super) fn throw_away_innermost(&mut self) {
-        let innermost = self.top().stage;
-        self.running.end(innermost);
+    /// Throws the innermost stage away if still more run than `depth`, which is not 0: another thread may
+    /// have ended it since it was asked.
+    pub(super) fn throw_away_below(&mut self, depth: usize) {
+        if self.is_deeper_than(depth) {
+            let innermost = self.top().stage;
+            self.running.end(innermost);
+        }
     }
 
     /// Ends `stage`; `None`: the one that a report is about, or what is outside of any.

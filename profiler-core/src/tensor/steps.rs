@@ -224,9 +224,10 @@ impl TensorProfiler {
     /// Those that run inside the stage of this depth are over before it is, and what they have recorded
     /// is in no report.
     fn throw_away_inside(&self, depth: Option<usize>) {
-        while depth.is_some_and(|depth| self.control().is_deeper_than(depth)) {
+        let Some(depth) = depth else { return };
+        while self.control().is_deeper_than(depth) {
             self.discard_recording();
-            self.control().throw_away_innermost();
+            self.control().throw_away_below(depth);
         }
     }
 
