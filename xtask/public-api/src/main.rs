@@ -16,9 +16,10 @@ use std::process::{Command, ExitCode};
 const RUSTDOC: &str = "MLPROF_XTASK_RUSTDOC";
 
 /// Crates, and what to document them with.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("profiler-events", &[]),
     ("profiler-report", &["--all-features"]),
+    ("profiler-sampler", &["--all-features"]),
     ("profiler-core", &["--all-features"]),
     ("profiler-cuda", &[]),
     ("profiler-macros", &[]),
