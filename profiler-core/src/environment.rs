@@ -7,7 +7,7 @@ use crate::Profiler;
 use crate::output::say;
 use crate::profiler_names::{by_name, check};
 use profiler_events::environment::Environment;
-use profiler_events::forking::{Mutex, apart_from_forks};
+use profiler_events::forking::{Mutex, made_once};
 
 /// A profiler of the program, and the one that measures in its place.
 struct Replacement {
@@ -83,8 +83,7 @@ struct Names {
 impl Names {
     fn get(environment: &'static Environment) -> &'static Self {
         static NAMES: OnceLock<Names> = OnceLock::new();
-        let read = || Self::of(environment);
-        NAMES.get().unwrap_or_else(|| apart_from_forks(|| NAMES.get_or_init(read)))
+        made_once(&NAMES, || Self::of(environment))
     }
 
     fn of(environment: &'static Environment) -> Self {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 
 use crate::Schedule;
-use crate::forking::apart_from_forks;
+use crate::forking::made_once;
 
 /// What the variables of this process say, each if it is set and not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,11 +28,7 @@ impl Environment {
     /// That of this process, read once.
     pub fn get() -> &'static Self {
         static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-        let read = || Self::of(|variable| std::env::var_os(variable));
-        match ENVIRONMENT.get() {
-            Some(environment) => environment,
-            None => apart_from_forks(|| ENVIRONMENT.get_or_init(read)),
-        }
+        made_once(&ENVIRONMENT, || Self::of(|variable| std::env::var_os(variable)))
     }
 
     fn of(value: impl Fn(&str) -> Option<OsString>) -> Self {

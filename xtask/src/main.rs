@@ -5,6 +5,7 @@ mod check;
 mod features;
 mod gpu_check;
 mod libtorch;
+mod manifest;
 mod miri;
 mod msrv;
 mod newest;

@@ -3,16 +3,15 @@
 //! clippy denies items of the standard library that are newer (`incompatible_msrv`, one of
 //! `clippy::all`); the rest only that compiler itself can tell.
 
-use std::fs;
 use std::process::Command;
 
-use crate::libtorch::workspace;
+use crate::manifest::of_all_packages;
 use crate::steps::Step;
 
 /// A check with that compiler; `None`, and a line that says why, where it is the one in use or is not
 /// there.
 pub fn step() -> Result<Option<Step>, String> {
-    let claimed = claimed()?;
+    let claimed = of_all_packages("rust-version")?;
     let used = answer(Command::new("rustc").arg("--version"));
     if used.as_deref().is_some_and(|used| is_of(used, &claimed)) {
         println!("oldest Rust: {claimed}, which compiles everything else here");
@@ -29,16 +28,6 @@ pub fn step() -> Result<Option<Step>, String> {
     Ok(Some(Step::rustup("oldest Rust", &format!("run {toolchain} {arguments}"))))
 }
 
-/// What the manifest says.
-fn claimed() -> Result<String, String> {
-    let manifest = fs::read_to_string(workspace().join("Cargo.toml"));
-    let manifest = manifest.map_err(|error| format!("Cargo.toml: {error}"))?;
-    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
-    version
-        .map(|version| version.trim_matches('"').to_owned())
-        .ok_or_else(|| "Cargo.toml names no rust-version".to_owned())
-}
-
 /// Whether this is the answer of a compiler of that minor version.
 fn is_of(answer: &str, claimed: &str) -> bool {
     let version = answer.strip_prefix("rustc ").unwrap_or(answer);
@@ -52,7 +41,10 @@ fn answer(command: &mut Command) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::libtorch::workspace;
 
     #[test]
     fn a_compiler_is_known_by_its_answer() {
@@ -66,6 +58,6 @@ mod tests {
     fn newer_items_of_the_standard_library_are_denied() {
         let manifest = fs::read_to_string(workspace().join("Cargo.toml")).expect("a manifest");
         assert!(manifest.lines().any(|line| line.starts_with("incompatible_msrv = \"deny\"")));
-        assert!(claimed().is_ok_and(|version| version.starts_with("1.")));
+        assert!(of_all_packages("rust-version").is_ok_and(|version| version.starts_with("1.")));
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::libtorch::workspace;
+use crate::manifest::of_all_packages;
 use crate::steps::{Step, target_directory};
 
 /// What each package has to have, beside its manifest.
@@ -40,23 +41,13 @@ pub fn step() -> Step {
 
 fn look_into_all() -> Result<(), String> {
     let folder = target_directory().join("packages/package");
-    let version = version()?;
+    let version = of_all_packages("version")?;
     let faults = published().into_iter().map(|name| {
         let file = folder.join(format!("{name}-{version}.crate"));
         look_into(&name, &file).map_err(|error| format!("{}: {error}", file.display()))
     });
     let faults = faults.collect::<Result<Vec<_>, _>>()?.concat();
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
-}
-
-/// The version that all of them have.
-fn version() -> Result<String, String> {
-    let manifest = fs::read_to_string(workspace().join("Cargo.toml"));
-    let manifest = manifest.map_err(|error| format!("Cargo.toml: {error}"))?;
-    let mut lines = manifest.lines().skip_while(|line| *line != "[workspace.package]");
-    let line = lines.find_map(|line| line.strip_prefix("version = "));
-    line.map(|version| version.trim_matches('"').to_owned())
-        .ok_or_else(|| "Cargo.toml names no version".to_owned())
 }
 
 fn look_into(name: &str, package: &Path) -> Result<Vec<String>, String> {

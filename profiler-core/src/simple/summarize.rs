@@ -123,7 +123,7 @@ fn rest(row: &RowSnapshot, rate: Rate) -> Option<DurationStatistics> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::simple::histogram::Distribution;
+    use crate::simple::distribution::Distribution;
 
     /// As they may be read while a thread is at its second call.
     #[test]

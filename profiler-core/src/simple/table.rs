@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::histogram::{Distribution, Histogram, Octaves};
+use super::distribution::Distribution;
+use super::histogram::{Histogram, Octaves};
 use crate::NeverStarted;
 use crate::recorder::arena::Arena;
 use crate::recorder::index::{ActionIndex, Named};

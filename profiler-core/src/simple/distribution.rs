@@ -1,0 +1,98 @@
+//! Which bucket a duration falls into, and how durations are distributed over them.
+
+/// Buckets per power of two, as a power of two: durations in one bucket differ by at most 1/8.
+#[cfg(not(loom))]
+pub(super) const SUB_BITS: u32 = 3;
+#[cfg(loom)]
+pub(super) const SUB_BITS: u32 = 0;
+pub(super) const SUB_BUCKETS: usize = 1 << SUB_BITS;
+
+/// One more than the bucket of the longest duration.
+pub(super) const BUCKETS: usize = (u64::BITS - SUB_BITS) as usize * SUB_BUCKETS + SUB_BUCKETS;
+
+/// The bucket of a duration in ticks. Durations below 8 have a bucket each, longer ones share one
+/// with those that agree in the leading four bits.
+#[inline(always)]
+pub(super) fn bucket_of(ticks: u64) -> usize {
+    let bits = (ticks | SUB_BUCKETS as u64).ilog2();
+    let shift = bits - SUB_BITS;
+    (shift as usize) * SUB_BUCKETS + (ticks >> shift) as usize
+}
+
+/// The shortest duration of a bucket, in ticks.
+pub(super) fn start_of(bucket: usize) -> u64 {
+    if bucket < 2 * SUB_BUCKETS {
+        return bucket as u64;
+    }
+    let shift = bucket / SUB_BUCKETS - 1;
+    ((SUB_BUCKETS + bucket % SUB_BUCKETS) as u64) << shift
+}
+
+/// How many durations share a bucket.
+pub(super) fn width_of(bucket: usize) -> u64 {
+    1 << (bucket / SUB_BUCKETS).saturating_sub(1)
+}
+
+/// Durations counted by bucket, the shortest first: those buckets that have any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Distribution(pub(super) Vec<(u16, u64)>);
+
+impl Distribution {
+    /// How many durations there are.
+    pub(super) fn total(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Counts one more.
+    pub(super) fn add(&mut self, ticks: u64) {
+        self.add_to(bucket_of(ticks) as u16, 1);
+    }
+
+    /// Counts those of another one, too.
+    pub(super) fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|(bucket, count)| self.add_to(*bucket, *count));
+    }
+
+    fn add_to(&mut self, bucket: u16, count: u64) {
+        match self.0.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
+            Ok(place) => self.0[place].1 += count,
+            Err(place) => self.0.insert(place, (bucket, count)),
+        }
+    }
+
+    /// The duration that `share` (0 to 1) of the counted ones do not exceed, in ticks: interpolated
+    /// inside its bucket. 0 when nothing was counted.
+    pub(super) fn quantile(&self, share: f64) -> u64 {
+        let total = self.total();
+        let wanted = (share * total as f64).ceil().clamp(1.0, total.max(1) as f64);
+        let mut below = 0.0;
+        for (bucket, count) in &self.0 {
+            let count = *count as f64;
+            if below + count >= wanted {
+                let (start, width) = (start_of(*bucket as usize), width_of(*bucket as usize));
+                let inside = (wanted - below - 0.5) / count;
+                return start + ((width - 1) as f64 * inside) as u64;
+            }
+            below += count;
+        }
+        0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_contiguous_and_narrow() {
+        assert_eq!(bucket_of(0), 0);
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        for bucket in 0..BUCKETS {
+            let start = start_of(bucket);
+            let end = if bucket + 1 == BUCKETS { u64::MAX } else { start_of(bucket + 1) };
+            assert_eq!(bucket_of(start), bucket);
+            assert_eq!(bucket_of(end - 1), bucket);
+            assert!(bucket < SUB_BUCKETS || (end - start) * 8 <= start, "bucket {bucket}");
+        }
+    }
+}
