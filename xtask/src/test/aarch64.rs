@@ -31,7 +31,9 @@ pub fn steps() -> Vec<Step> {
 }
 
 fn library_tests() -> Step {
-    let step = step("-p profiler-events -p profiler-core -p profiler-train --lib").argument("--");
+    let step =
+        step("-p profiler-events -p profiler-trace -p profiler-core -p profiler-train --lib")
+            .argument("--");
     LEFT_OUT.into_iter().fold(step, |step, (test, reason)| {
         println!("left out for aarch64: {test}: {reason}");
         step.argument("--skip").argument(test)
