@@ -47,6 +47,8 @@ mod active;
 pub mod advanced;
 pub mod allocation;
 #[doc(hidden)]
+pub mod build_settings;
+#[doc(hidden)]
 pub mod driver_library;
 mod environment;
 pub mod future;

@@ -12,7 +12,7 @@ fn run() -> RunContext {
 /// Delivers, and returns what standard output and standard error got.
 fn delivered(output: Option<&Output>, report: &str) -> (String, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    deliver_to(output, report, &mut Console::new(&mut stdout, &mut stderr));
+    deliver_to(output, report, &[], &mut Console::new(&mut stdout, &mut stderr));
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (text(stdout), text(stderr))
 }
@@ -151,13 +151,13 @@ fn a_report_that_meets_a_full_disk_is_printed() {
 fn a_console_on_a_full_disk_gets_the_report_to_standard_error() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let mut stderr = Vec::new();
-    deliver_to(None, REPORT, &mut Console::new(std::io::BufWriter::new(full), &mut stderr));
+    deliver_to(None, REPORT, &[], &mut Console::new(std::io::BufWriter::new(full), &mut stderr));
     let stderr = String::from_utf8(stderr).expect("text");
     assert!(stderr.contains("No space left on device"), "{stderr}");
     assert!(stderr.ends_with(REPORT), "{stderr}");
     // Neither stream works: nothing to be done, and no panic.
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
-    deliver_to(None, REPORT, &mut Console::new(full(), full()));
+    deliver_to(None, REPORT, &[], &mut Console::new(full(), full()));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_reader_that_has_gone_is_no_error() {
     drop(reader);
     assert!((&writer).write_all(b"x").is_err(), "the pipe is broken");
     let mut stderr = Vec::new();
-    deliver_to(None, REPORT, &mut Console::new(writer, &mut stderr));
+    deliver_to(None, REPORT, &[], &mut Console::new(writer, &mut stderr));
     assert_eq!(stderr, b"");
 }
 

@@ -1,0 +1,145 @@
+//! All rules, with their thresholds, put to a report.
+
+use std::collections::HashMap;
+
+use super::facts::Facts;
+use super::rule::{Outcome, Rule, Threshold};
+use super::rules::ALL;
+use crate::Report;
+use crate::finding::Finding;
+
+/// Of all rules together.
+const GENERAL: &[Threshold] = &[Threshold {
+    name: "least-seconds",
+    default: 1.0,
+    why: "so long a report must cover, in seconds: of less, chance and warm-up say too much",
+}];
+/// What thresholds of all rules are named by.
+const GENERAL_NAME: &str = "all";
+
+/// The rules, and their thresholds.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// Those that were set, by the rule's name, a dot and their own.
+    set: HashMap<String, f64>,
+}
+
+/// Why a threshold was not set.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetThresholdError {
+    /// No rule has a threshold of that name.
+    #[error("no rule has a threshold {name:?}: there are {}", known.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// All that there are.
+        known: Vec<String>,
+    },
+    /// It is below 0, or no number.
+    #[error("the threshold {name} cannot be {value}: it must be a number from 0 up")]
+    NoNumber {
+        /// Which one.
+        name: String,
+        /// What it was to be.
+        value: f64,
+    },
+}
+
+/// What one rule says of a report, and by which thresholds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// When it speaks.
+    pub condition: &'static str,
+    /// Its thresholds, and what they are now.
+    pub thresholds: Vec<(Threshold, f64)>,
+    /// What it says.
+    pub outcome: Outcome,
+}
+
+impl Rules {
+    /// All rules, with the thresholds that they have by default.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a threshold: `data-waiting.share`, …
+    ///
+    /// # Errors
+    ///
+    /// If no rule has it; the error lists those that there are. If it is below 0 or no number.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<&mut Self, SetThresholdError> {
+        let known = self.thresholds();
+        if !known.iter().any(|(full_name, _)| full_name == name) {
+            let known = known.into_iter().map(|(name, _)| name).collect();
+            return Err(SetThresholdError::Unknown { name: name.to_owned(), known });
+        }
+        if !(value >= 0.0) {
+            return Err(SetThresholdError::NoNumber { name: name.to_owned(), value });
+        }
+        self.set.insert(name.to_owned(), value);
+        Ok(self)
+    }
+
+    /// All thresholds by their full names, which [`set`](Self::set) takes.
+    pub fn thresholds(&self) -> Vec<(String, Threshold)> {
+        let of_rules = ALL.iter().map(|rule| (rule.name(), rule.thresholds()));
+        let all = std::iter::once((GENERAL_NAME, GENERAL)).chain(of_rules);
+        let named = |(rule, thresholds): (&'static str, &'static [Threshold])| {
+            thresholds.iter().map(move |threshold| (full_name(rule, threshold), *threshold))
+        };
+        all.flat_map(named).collect()
+    }
+
+    /// What is found in `report`, what costs most first.
+    pub fn apply(&self, report: &Report) -> Vec<Finding> {
+        let facts = Facts::of(report);
+        let outcomes = ALL.iter().map(|rule| self.examine(*rule, &facts));
+        let mut findings: Vec<_> = outcomes
+            .flat_map(|outcome| match outcome {
+                Outcome::Found(findings) => findings,
+                Outcome::Healthy(_) | Outcome::NoInputs(_) => Vec::new(),
+            })
+            .collect();
+        findings.sort_by(|one, other| other.cost.seconds.total_cmp(&one.cost.seconds));
+        findings
+    }
+
+    /// What every rule says of `report`, and by which numbers.
+    pub fn explain(&self, report: &Report) -> Vec<Explanation> {
+        let facts = Facts::of(report);
+        let explain = |rule: &&dyn Rule| Explanation {
+            rule: rule.name(),
+            condition: rule.condition(),
+            thresholds: rule.thresholds().iter().copied().zip(self.limits(*rule)).collect(),
+            outcome: self.examine(*rule, &facts),
+        };
+        ALL.iter().map(explain).collect()
+    }
+
+    fn examine(&self, rule: &dyn Rule, facts: &Facts<'_>) -> Outcome {
+        let least = self.limit(GENERAL_NAME, &GENERAL[0]);
+        if facts.seconds < least {
+            return Outcome::NoInputs(format!(
+                "the report covers {:.3} s, and less than {least} s say too little \
+                 ({GENERAL_NAME}.{})",
+                facts.seconds, GENERAL[0].name
+            ));
+        }
+        rule.examine(facts, &self.limits(rule))
+    }
+
+    fn limits(&self, rule: &dyn Rule) -> Vec<f64> {
+        rule.thresholds().iter().map(|threshold| self.limit(rule.name(), threshold)).collect()
+    }
+
+    fn limit(&self, rule: &str, threshold: &Threshold) -> f64 {
+        self.set.get(&full_name(rule, threshold)).copied().unwrap_or(threshold.default)
+    }
+}
+
+fn full_name(rule: &str, threshold: &Threshold) -> String {
+    format!("{rule}.{}", threshold.name)
+}
