@@ -107,6 +107,14 @@ impl Rules {
         findings
     }
 
+    /// `report` with what is found in it as its [findings](Report::findings), if it is of a kind that
+    /// has any.
+    #[must_use]
+    pub fn annotate(&self, report: Report) -> Report {
+        let findings = self.apply(&report);
+        report.with_findings(findings)
+    }
+
     /// What every rule says of `report`, and by which numbers.
     pub fn explain(&self, report: &Report) -> Vec<Explanation> {
         let facts = Facts::of(report);
@@ -142,4 +150,71 @@ impl Rules {
 
 fn full_name(rule: &str, threshold: &Threshold) -> String {
     format!("{rule}.{}", threshold.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::samples::{row, steps};
+
+    fn saving(report_seconds: f64) -> Report {
+        let mut report = steps(100, report_seconds / 100.0);
+        report.actions.push(row("save_checkpoint", 20, 0.6 * report_seconds));
+        report.actions.push(row("[Callback]A.on_train_batch_end", 100, 0.9 * report_seconds));
+        Report::Simple(report)
+    }
+
+    #[test]
+    fn what_costs_most_comes_first() {
+        let findings = Rules::new().apply(&saving(2.0));
+        let rules: Vec<_> = findings.iter().map(|finding| finding.rule.as_str()).collect();
+        assert_eq!(rules, ["slow-hooks", "checkpoints"]);
+    }
+
+    #[test]
+    fn of_a_very_short_run_nothing_is_said_unless_it_is_asked_for() {
+        let report = saving(0.5);
+        let mut rules = Rules::new();
+        assert_eq!(rules.apply(&report), []);
+        assert!(rules.explain(&report).iter().all(|explanation| {
+            matches!(&explanation.outcome, Outcome::NoInputs(why) if why.contains("0.500 s"))
+        }));
+        rules.set("all.least-seconds", 0.1).expect("there is such a threshold");
+        assert_eq!(rules.apply(&report).len(), 2);
+    }
+
+    #[test]
+    fn thresholds_are_set_by_name_and_hold() {
+        let mut rules = Rules::new();
+        rules.set("checkpoints.share", 0.7).expect("there is such a threshold");
+        let found = rules.apply(&saving(2.0));
+        assert!(found.iter().all(|finding| finding.rule != "checkpoints"), "{found:?}");
+        let error = rules.set("checkpoint.share", 0.7).expect_err("there is none");
+        assert!(error.to_string().contains("checkpoints.share"), "{error}");
+        for value in [-1.0, f64::NAN] {
+            let error = rules.set("checkpoints.share", value).expect_err("refused");
+            assert!(matches!(error, SetThresholdError::NoNumber { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_of_rules_and_thresholds_are_unique() {
+        let names = Rules::new().thresholds();
+        let mut unique: Vec<_> = names.iter().map(|(name, _)| name).collect();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len());
+        let mut rules: Vec<_> = ALL.iter().map(|rule| rule.name()).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        assert_eq!(rules.len(), ALL.len());
+    }
+
+    #[test]
+    fn findings_are_read_back_as_they_were_written() {
+        let report = Rules::new().annotate(saving(2.0));
+        assert_eq!(report.findings().len(), 2);
+        let read = Report::from_json(&report.to_json().expect("JSON")).expect("a report");
+        assert_eq!(read, report);
+    }
 }

@@ -28,7 +28,7 @@ mod framework;
 mod rule;
 mod rules;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 pub mod text;
 
 pub use engine::{Explanation, Rules, SetThresholdError};

@@ -8,7 +8,7 @@ use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport};
 use crate::tensor::{CycleSummary, DroppedEvents, KeyAverage, KeyAverages, TensorReport};
 use crate::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
 
-pub(super) fn header(wall_seconds: f64) -> ReportHeader {
+pub(crate) fn header(wall_seconds: f64) -> ReportHeader {
     ReportHeader {
         schema_version: SCHEMA_VERSION,
         units: Units::default(),
@@ -25,7 +25,7 @@ pub(super) fn header(wall_seconds: f64) -> ReportHeader {
 }
 
 /// So many calls, one as long as the other.
-pub(super) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatistics {
+pub(crate) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatistics {
     let each = total_seconds / calls as f64;
     ActionStatistics {
         action: action.to_owned(),
@@ -47,7 +47,7 @@ pub(super) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatist
 }
 
 /// A healthy run of so many steps of so many seconds: nothing but them.
-pub(super) fn steps(count: u64, seconds: f64) -> SimpleReport {
+pub(crate) fn steps(count: u64, seconds: f64) -> SimpleReport {
     let total = count as f64 * seconds;
     SimpleReport {
         header: header(total),
@@ -65,7 +65,7 @@ pub(super) fn steps(count: u64, seconds: f64) -> SimpleReport {
 }
 
 /// A row of a table of ops that took so long in all, on the host.
-pub(super) fn op(name: &str, calls: u64, seconds: f64) -> KeyAverage {
+pub(crate) fn op(name: &str, calls: u64, seconds: f64) -> KeyAverage {
     let total = KeyAverages::default().total_average();
     KeyAverage {
         name: name.to_owned(),
@@ -78,7 +78,7 @@ pub(super) fn op(name: &str, calls: u64, seconds: f64) -> KeyAverage {
 }
 
 /// What ran on a device for so long.
-pub(super) fn kernel(name: &str, calls: u64, seconds: f64) -> KeyAverage {
+pub(crate) fn kernel(name: &str, calls: u64, seconds: f64) -> KeyAverage {
     KeyAverage {
         kind: profiler_events::ActionKind::Kernel,
         is_on_device: true,
@@ -89,7 +89,7 @@ pub(super) fn kernel(name: &str, calls: u64, seconds: f64) -> KeyAverage {
 }
 
 /// 100 recorded steps of 20 ms.
-pub(super) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
+pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
     let cycle = CycleSummary {
         number: 0,
         first_step: 5,
@@ -123,7 +123,7 @@ pub(super) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
 }
 
 /// Any of the reports that rules look at.
-pub(super) trait IntoReport {
+pub(crate) trait IntoReport {
     fn into_report(self) -> Report;
 }
 
@@ -152,7 +152,7 @@ fn outcome(rule: &str, report: impl IntoReport) -> Outcome {
 }
 
 /// The one thing that the rule finds, and no other rule finds anything.
-pub(super) fn found(rule: &str, report: impl IntoReport) -> Finding {
+pub(crate) fn found(rule: &str, report: impl IntoReport) -> Finding {
     let report = report.into_report();
     let mut findings = Rules::new().apply(&report);
     assert!(findings.len() == 1 && findings[0].rule == rule, "{findings:#?}");
@@ -160,7 +160,7 @@ pub(super) fn found(rule: &str, report: impl IntoReport) -> Finding {
 }
 
 /// The rule has looked, and nothing is wrong.
-pub(super) fn healthy(rule: &str, report: impl IntoReport) {
+pub(crate) fn healthy(rule: &str, report: impl IntoReport) {
     match outcome(rule, report) {
         Outcome::Healthy(looked_at) => assert!(!looked_at.is_empty(), "it says by which numbers"),
         other => panic!("{other:#?}"),
@@ -168,7 +168,7 @@ pub(super) fn healthy(rule: &str, report: impl IntoReport) {
 }
 
 /// What the rule would need.
-pub(super) fn missing(rule: &str, report: impl IntoReport) -> String {
+pub(crate) fn missing(rule: &str, report: impl IntoReport) -> String {
     match outcome(rule, report) {
         Outcome::NoInputs(missing) => missing,
         other => panic!("{other:#?}"),
@@ -176,6 +176,6 @@ pub(super) fn missing(rule: &str, report: impl IntoReport) -> String {
 }
 
 /// Whether `value` is `expected`, but for such a part of it.
-pub(super) fn close(value: f64, expected: f64, part: f64) {
+pub(crate) fn close(value: f64, expected: f64, part: f64) {
     assert!((value - expected).abs() <= part * expected, "{value} is not about {expected}");
 }

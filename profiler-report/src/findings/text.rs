@@ -6,11 +6,17 @@ use std::fmt::Write;
 use super::engine::Explanation;
 use super::rule::Outcome;
 use crate::finding::{Confidence, Finding};
-use crate::label;
+use crate::lightning::title;
 use crate::number::{duration, share};
+use crate::{Report, label};
 
 /// So many have a line on the console.
 const LINES: usize = 3;
+
+/// Which report findings are of: `FIT Profiler Report`, and a line that is left free.
+pub fn heading(report: &Report) -> String {
+    format!("{}\n\n", title(report.header()))
+}
 
 /// A line for each of the first findings that are more than hints; nothing without such.
 pub fn brief(findings: &[Finding]) -> String {

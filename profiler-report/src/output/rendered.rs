@@ -94,10 +94,7 @@ impl RenderedReport {
         }
         let looks_for_findings = output.is_none_or(|output| !output.omits_findings);
         let report = match self.report {
-            Some(report) if looks_for_findings => {
-                let findings = Rules::new().apply(&report);
-                Some(report.with_findings(findings))
-            }
+            Some(report) if looks_for_findings => Some(Rules::new().annotate(report)),
             report => report,
         };
         let findings = report.as_ref().map_or(&[][..], Report::findings);

@@ -2,6 +2,7 @@ use std::fs;
 use std::io::Write;
 
 use super::*;
+use crate::findings::{Rules, samples};
 
 const REPORT: &str = "FIT Profiler Report\n\n";
 
@@ -256,4 +257,66 @@ fn a_stage_inside_another_leaves_the_outer_ones_name() {
     assert_eq!(output.stage(), Some(Stage::Fit), "for a report that comes later");
     output.setup(Stage::Predict, &run);
     assert_eq!(output.stage(), Some(Stage::Predict));
+}
+
+/// Two seconds of training, of which saving checkpoints took so many.
+fn rendered(saving_seconds: f64) -> RenderedReport {
+    let mut report = samples::steps(100, 0.02);
+    report.actions.push(samples::row("save_checkpoint", 20, saving_seconds));
+    RenderedReport::new(REPORT, Some(Report::Simple(report)))
+}
+
+/// The text and the JSON that are written of it.
+fn written(rendered: RenderedReport, setting: impl Fn(Output) -> Output) -> (String, Report) {
+    let directory = directory();
+    let output = Output::new().dirpath(directory.path()).filename("run").json(true);
+    let output = setting(output);
+    output.setup(Stage::Fit, &run());
+    output.note("a note");
+    rendered.deliver(Some(&output));
+    let file = |name| fs::read_to_string(directory.path().join(name)).expect("a file");
+    let report = Report::from_json(&file("fit-run.json")).expect("a report");
+    (file("fit-run.txt"), report)
+}
+
+#[test]
+fn what_is_found_stands_whole_in_files_below_all_that_was_there() {
+    let (text, report) = written(rendered(1.0), |output| output);
+    let whole = text.strip_prefix("FIT Profiler Report\n\nNote: a note\n").expect("it is below");
+    assert!(whole.starts_with("\nFindings, what costs most first\n\n1. Saving 20"), "{whole}");
+    assert!(whole.contains("   What to do: save less often"), "{whole}");
+    assert_eq!(report.findings().len(), 1);
+    assert_eq!(report.findings()[0].rule, "checkpoints");
+}
+
+#[test]
+fn of_a_healthy_run_nothing_is_said_nor_where_nobody_wants_to_hear() {
+    let plain = "FIT Profiler Report\n\nNote: a note\n";
+    for (seconds, wants) in [(0.001, true), (1.0, false)] {
+        let (text, report) = written(rendered(seconds), |output| output.findings(wants));
+        assert_eq!(text, plain);
+        let json = report.to_json().expect("JSON");
+        assert!(!json.contains("\"findings\""), "{json}");
+    }
+}
+
+#[test]
+fn the_console_gets_three_lines_and_no_hints() {
+    let mut report = samples::steps(1000, 0.02);
+    report.actions.push(samples::row("save_checkpoint", 20, 10.0));
+    for name in ["A", "B", "C"] {
+        let hook = format!("[Callback]{name}.on_train_batch_end");
+        report.actions.push(samples::row(&hook, 1000, 4.0));
+    }
+    report.actions[0].first_seconds = 10.0;
+    let findings = Rules::new().apply(&Report::Simple(report));
+    assert_eq!(findings.len(), 5, "{findings:#?}");
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    deliver_to(None, REPORT, &findings, &mut Console::new(&mut stdout, &mut stderr));
+    let printed = String::from_utf8(stdout).expect("text");
+    let lines: Vec<_> = printed.strip_prefix(REPORT).expect("below").lines().collect();
+    assert_eq!(lines.len(), 3, "{printed}");
+    assert!(lines.iter().all(|line| line.starts_with("Finding: ")), "{printed}");
+    assert!(lines[0].contains("Up to 9.50 s (47.50 %) can be saved"), "{printed}");
+    assert!(!printed.contains("first batch"), "{printed}");
 }
