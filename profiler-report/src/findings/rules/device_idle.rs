@@ -54,7 +54,7 @@ impl Rule for DeviceIdle {
         if sampled.is_empty() {
             return Outcome::no_inputs(
                 "the report has too few samples of a device's counters in training batches \
-                 (`device_counters` of the Tensor profiler)",
+                 (`DeviceCounters`, beside the Tensor profiler)",
             );
         }
         // One that is busy is enough: what the others are there for no report knows.

@@ -68,9 +68,9 @@ impl Rule for FirstBatch {
             confidence: Confidence::Hint,
             remedy: match facts.framework {
                 Framework::Burn => {
-                    "kernels are compiled and tuned there: keep burn's cache of both from run to run \
-                     (`[autotune]` and `[compilation]` of `cubecl.toml`), and leave the first batch \
-                     out when you compare runs."
+                    "kernels are compiled and tuned there: `[compilation] cache = true` in \
+                     `cubecl.toml` keeps those that were compiled from run to run; leave the first \
+                     batch out when you compare runs."
                 }
                 _ => "leave it out when you compare runs: it pays for what later ones have.",
             }

@@ -129,7 +129,7 @@ fn remedy(framework: Framework) -> &'static str {
              `SupervisedTraining::new`."
         }
         Framework::Trainer | Framework::Tch => {
-            "validate once per epoch (`Trainer::val_check_interval(1.0)`), on a part of the data \
+            "validate once per epoch, as without `Trainer::val_check_interval`, on a part of the data \
              (`limit_val_batches`), or in larger batches."
         }
         Framework::Unknown => "validate less often, on a part of the data, or in larger batches.",

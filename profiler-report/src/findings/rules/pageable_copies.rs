@@ -65,8 +65,8 @@ impl Rule for PageableCopies {
             confidence: Confidence::Likely,
             remedy: match facts.framework {
                 Framework::Tch => {
-                    "pin batches before they are copied (`Tensor::pin_memory`) and copy them with \
-                     `non_blocking`, or keep the data on the device."
+                    "pin batches before they are copied (`Tensor::pin_memory`), or keep the data on the \
+                     device: a small data set fits there whole."
                 }
                 _ => {
                     "copy less often and more at once, or keep the data on the device: a small data \
