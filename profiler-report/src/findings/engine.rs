@@ -9,11 +9,19 @@ use crate::Report;
 use crate::finding::Finding;
 
 /// Of all rules together.
-const GENERAL: &[Threshold] = &[Threshold {
-    name: "least-seconds",
-    default: 1.0,
-    why: "so long a report must cover, in seconds: of less, chance and warm-up say too much",
-}];
+const GENERAL: &[Threshold] = &[
+    Threshold {
+        name: "least-seconds",
+        default: 1.0,
+        why: "so many seconds the stage must take: of less, chance and warm-up say too much",
+    },
+    Threshold {
+        name: "least-recorded-steps",
+        default: 3.0,
+        why: "so many steps a report must have that is of recorded steps only, as the default \
+              schedule has them",
+    },
+];
 /// What thresholds of all rules are named by.
 const GENERAL_NAME: &str = "all";
 
@@ -128,15 +136,31 @@ impl Rules {
     }
 
     fn examine(&self, rule: &dyn Rule, facts: &Facts<'_>) -> Outcome {
-        let least = self.limit(GENERAL_NAME, &GENERAL[0]);
-        if facts.seconds < least {
-            return Outcome::NoInputs(format!(
-                "the report covers {:.3} s, and less than {least} s say too little \
-                 ({GENERAL_NAME}.{})",
-                facts.seconds, GENERAL[0].name
-            ));
+        if let Some(too_little) = self.too_little(facts) {
+            return Outcome::NoInputs(too_little);
         }
         rule.examine(facts, &self.limits(rule))
+    }
+
+    /// Why a report says too little for any rule, if it does.
+    fn too_little(&self, facts: &Facts<'_>) -> Option<String> {
+        let seconds = facts.report.header().wall_seconds;
+        let least = self.limit(GENERAL_NAME, &GENERAL[0]);
+        if seconds < least {
+            return Some(format!(
+                "the stage took {seconds:.3} s, and less than {least} s say too little \
+                 ({GENERAL_NAME}.{})",
+                GENERAL[0].name
+            ));
+        }
+        let Report::Tensor(report) = facts.report else { return None };
+        let least = self.limit(GENERAL_NAME, &GENERAL[1]);
+        ((report.recorded_steps as f64) < least).then(|| {
+            format!(
+                "{} steps were recorded, and less than {least} say too little ({GENERAL_NAME}.{})",
+                report.recorded_steps, GENERAL[1].name
+            )
+        })
     }
 
     fn limits(&self, rule: &dyn Rule) -> Vec<f64> {

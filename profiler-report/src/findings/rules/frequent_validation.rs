@@ -55,19 +55,22 @@ impl Rule for FrequentValidation {
                 "the report has no whole training epoch, or no validation, of a trainer",
             );
         };
+        // One that is under way may have been validated.
+        let is_open = facts.report.open().iter().any(|open| open.action == RUN_TRAINING_EPOCH);
+        let epochs = epochs.calls + u64::from(is_open);
         let part = facts.share(validation.seconds);
         let evidence = [
             Evidence::new("validation", duration(validation.seconds)),
             Evidence::new("share", share(part, 1.0)),
             Evidence::new("passes", grouped(validation.passes)),
-            Evidence::new("training epochs", grouped(epochs.calls)),
+            Evidence::new("training epochs", grouped(epochs)),
         ];
-        let is_often = validation.passes > epochs.calls;
+        let is_often = validation.passes > epochs;
         if part < limits[usize::from(!is_often)] || validation.passes < 2 {
             return Outcome::healthy(evidence);
         }
         // Once per epoch, or else once in all.
-        let needed = if is_often { epochs.calls } else { 1 };
+        let needed = if is_often { epochs } else { 1 };
         let saved = validation.seconds * (1.0 - needed as f64 / validation.passes as f64);
         let often = match is_often {
             true => "more often than once per epoch",
@@ -78,7 +81,7 @@ impl Rule for FrequentValidation {
             sentence: format!(
                 "Validation ran {} times in {} epochs, {often}, and took {} of the fit ({}).",
                 grouped(validation.passes),
-                grouped(epochs.calls),
+                grouped(epochs),
                 duration(validation.seconds),
                 share(part, 1.0),
             ),
@@ -167,6 +170,28 @@ mod tests {
         close(finding.cost.seconds, 4.8, 0.01);
         assert_eq!(finding.confidence, Confidence::Likely);
         assert!(finding.remedy.contains("val_check_interval"), "{finding:?}");
+    }
+
+    #[test]
+    fn validation_in_an_epoch_that_was_left_is_not() {
+        let mut report = validated(3);
+        report.header.wall_seconds = 0.9 * 2.0;
+        let open = |action: &str| crate::OpenAction {
+            action: action.to_owned(),
+            thread: "main".to_owned(),
+            elapsed_seconds: 1.0,
+        };
+        assert!(found_in(&report), "three passes in two epochs");
+        report.open.push(open("run_training_epoch"));
+        assert!(!found_in(&report), "in three");
+    }
+
+    /// With a lower threshold.
+    fn found_in(report: &SimpleReport) -> bool {
+        let mut rules = crate::findings::Rules::new();
+        rules.set("frequent-validation.share", 0.1).expect("there is such a threshold");
+        let findings = rules.apply(&crate::Report::Simple(report.clone()));
+        findings.iter().any(|finding| finding.rule == NAME)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Every step reads a value of a tensor, and waits for it.
 
-use profiler_events::ActionKind;
+use profiler_events::{ActionKind, Stage};
 
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
@@ -54,6 +54,10 @@ impl Rule for HiddenWaits {
         let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
             return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
         };
+        // Whoever evaluates reads what comes out.
+        if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
+            return Outcome::no_inputs("the report is not of a fit");
+        }
         if facts.ops().iter().all(|row| row.kind != ActionKind::Op) {
             return Outcome::no_inputs("the report has no ops");
         }
@@ -146,6 +150,12 @@ mod tests {
     fn a_read_now_and_then_is_not_nor_one_that_costs_nothing() {
         healthy(NAME, recorded(vec![op("candle::to_scalar", 5, 0.6)]));
         healthy(NAME, recorded(vec![op("candle::to_scalar", 100, 0.001)]));
+        let mut tested = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
+        tested.header.stage = Some(profiler_events::Stage::Test);
+        assert!(missing(NAME, tested).contains("not of a fit"));
+        let mut short = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
+        short.recorded_steps = 1;
+        assert!(missing(NAME, short).contains("1 steps were recorded"));
         assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
         assert!(missing(NAME, recorded(Vec::new())).contains("no ops"));
     }

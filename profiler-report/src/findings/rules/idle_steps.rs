@@ -68,7 +68,7 @@ impl Rule for IdleSteps {
             // A device that nobody told of may be at work.
             confidence: Confidence::Hint,
             remedy: "look for what is waited for: reading a value from a device, files, locks, \
-                     messages of other processes, sleep."
+                     messages of other processes, sleep; or another program has the cores."
                 .to_owned(),
         }])
     }

@@ -36,4 +36,4 @@ pub(super) static ALL: &[&dyn Rule] = &[
 ];
 
 /// What a report lacks that has no training loop in it.
-const NO_LOOP: &str = "the report has no action run_training_batch: give the profiler to a trainer";
+const NO_LOOP: &str = "the report has no training steps: give the profiler to a trainer";
