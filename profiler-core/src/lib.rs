@@ -112,6 +112,8 @@ mod guide {
     struct NsightSystems;
     #[doc = include_str!("../../docs/src/reports.md")]
     struct Reports;
+    #[doc = include_str!("../../docs/src/page.md")]
+    struct Page;
     #[doc = include_str!("../../docs/src/own-code.md")]
     struct OwnCode;
     #[doc = include_str!("../../docs/src/costs.md")]

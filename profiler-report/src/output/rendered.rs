@@ -1,6 +1,6 @@
 //! One measurement in all the forms in which it is delivered.
 
-use super::{Output, deliver, deliver_json, tell_missing};
+use super::{Output, deliver, deliver_value, tell_missing};
 use crate::Report;
 use crate::missing::Missing;
 
@@ -78,8 +78,8 @@ impl RenderedReport {
         self.report.as_ref()
     }
 
-    /// Delivers it to the file of `output`, or to the console on rank 0, as JSON if the output says
-    /// so, and with the files beside it.
+    /// Delivers it to the file of `output`, or to the console on rank 0, as JSON and as a page
+    /// if the output says so, and with the files beside it.
     ///
     /// Never fails: where a file cannot be written it says so once on standard error, and the report
     /// goes to the console.
@@ -91,6 +91,6 @@ impl RenderedReport {
             }
         }
         deliver(output, &self.text);
-        deliver_json(output, || self.report);
+        deliver_value(output, || self.report);
     }
 }
