@@ -24,7 +24,7 @@ fn every_profiler_writes_its_page() {
     ];
     for (kind, profiler) in profilers {
         profiler.setup(Stage::Fit, &RunContext::from_environment());
-        drop((&*profiler).profile("load </script>"));
+        drop((*profiler).profile("load </script>"));
         profiler.step();
         let word = profiler.output().and_then(|output| output.own_path("html"));
         profiler.describe();

@@ -90,7 +90,11 @@ fn rename(value: &mut Value, count: &mut usize) {
                 match value {
                     Value::String(name) if NAMES.contains(&field.as_str()) => {
                         *count += 1;
-                        let long = if *count % 7 == 0 { "x".repeat(10_000) } else { String::new() };
+                        let long = if count.is_multiple_of(7) {
+                            "x".repeat(10_000)
+                        } else {
+                            String::new()
+                        };
                         *name = format!(
                             "🔥</script><script>window.broken=1</script><img src=x \
                              onerror=window.broken=2>\" onfocus=window.broken=3 \u{202e}{name}\n{long}"

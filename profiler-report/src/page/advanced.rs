@@ -76,11 +76,14 @@ fn write_functions(html: &mut String, report: &AdvancedReport, part: &Part) {
 
 fn write_profiles(html: &mut String, report: &AdvancedReport, part: &Part) {
     let rows = (part.limits.rows / 20).max(1);
-    if report.actions.is_empty() {
+    // An action with nothing below it is a row of the table of all functions.
+    let profiles: Vec<_> =
+        report.actions.iter().filter(|profile| profile.functions.len() > 1).collect();
+    if profiles.is_empty() {
         return;
     }
     part.heading(html, "profiles", "Actions, with what ran below each");
-    for profile in report.actions.iter().take(ACTIONS) {
+    for profile in profiles.iter().take(ACTIONS) {
         let name = text::name(&profile.label(), part.limits.name);
         let _ = write!(
             html,
@@ -91,7 +94,7 @@ fn write_profiles(html: &mut String, report: &AdvancedReport, part: &Part) {
         write_profile(html, profile, rows, part);
         html.push_str("</details>");
     }
-    let more = report.actions.len().saturating_sub(ACTIONS);
+    let more = profiles.len().saturating_sub(ACTIONS);
     if more > 0 {
         let _ = write!(html, "<p class=quiet>{more} more actions are only in the JSON report.</p>");
     }

@@ -63,6 +63,10 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
         Report::Simple(report) => {
             let mut report = report.clone();
             pruner.truncate(&mut report.actions);
+            if report.threads.len() == 1 {
+                // What the only thread did is what all of them did.
+                report.threads.clear();
+            }
             report.threads.truncate(limits.rows);
             for thread in &mut report.threads {
                 pruner.truncate(&mut thread.actions);

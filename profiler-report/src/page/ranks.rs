@@ -32,8 +32,10 @@ pub(super) fn groups(reports: &[Report]) -> Vec<Vec<&SimpleReport>> {
 
 /// A row per action, a column per rank, and how far the slowest is behind the fastest.
 pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
-    const TITLES: [&str; RANKS] =
-        ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"];
+    const TITLES: [&str; RANKS] = [
+        "Rank 0", "Rank 1", "Rank 2", "Rank 3", "Rank 4", "Rank 5", "Rank 6", "Rank 7", "Rank 8",
+        "Rank 9", "Rank 10", "Rank 11", "Rank 12", "Rank 13", "Rank 14", "Rank 15",
+    ];
     let shown: Vec<_> =
         ranks.iter().filter(|report| (report.header.rank as usize) < RANKS).collect();
     let mut columns = vec![Column::new("Action", Unit::Text, "What ran").merge(Merge::Key)];
@@ -59,10 +61,10 @@ pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
         let known = || totals.iter().flatten().copied();
         let least = known().fold(f64::INFINITY, f64::min);
         let most = known().fold(0.0, f64::max);
-        let slowest = totals.iter().position(|total| *total == Some(most));
+        let slowest = totals.iter().position(|total| *total == Some(most) && most > least);
         let mut cells: Vec<Cell> = vec![text::name(&label, part.limits.name).into()];
         cells.extend(totals.iter().map(|total| Cell::from(*total)));
-        cells.push((most - least).into());
+        cells.push((most - least).max(0.0).into());
         cells.push(slowest.map_or_else(String::new, |it| shown[it].header.rank.to_string()).into());
         table.row(cells);
     }
