@@ -26,6 +26,12 @@ pub trait Subject: Sync {
     /// Before the threads start a phase: once, on one thread.
     fn begin(&self) {}
 
+    /// How many scopes a thread runs in a phase before all that it touches is in the caches again, which
+    /// the other subjects used meanwhile; no more than the plan's warm-up if it is few.
+    fn scopes_until_warm(&self) -> usize {
+        0
+    }
+
     /// After the threads have finished a phase: once, on one thread.
     fn end(&self) {}
 
@@ -57,7 +63,7 @@ pub struct Plan {
     pub rounds: usize,
     /// Slices per thread and phase that count.
     pub slices: usize,
-    /// Slices before those, which warm caches up and let threads come up.
+    /// Slices before those, which warm caches up and let threads come up: at the least so many.
     pub warm_up: usize,
     /// Scopes per slice.
     pub scopes: usize,
@@ -187,9 +193,10 @@ fn run_phase(
     mut keep: impl FnMut(f64),
 ) {
     team.start(phase);
-    for slice in 0..plan.warm_up + plan.slices {
+    let warm_up = plan.warm_up.max(subject.scopes_until_warm().div_ceil(plan.scopes));
+    for slice in 0..warm_up + plan.slices {
         let duration = subject.slice(plan.scopes);
-        if slice >= plan.warm_up {
+        if slice >= warm_up {
             keep(duration.as_nanos() as f64 / plan.scopes as f64);
         }
     }

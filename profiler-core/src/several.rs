@@ -1,6 +1,7 @@
 //! Several profilers as one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::output::RenderedReport;
 use crate::report::internals::tell_apart;
@@ -8,7 +9,7 @@ use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
 };
-use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink};
+use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink, interest_changes};
 
 /// Hands everything on to several profilers, to each what it is interested in. Each one's report comes
 /// once, and what is asked of all is answered by the first that can: [`report`](Profiler::report) and
@@ -34,11 +35,16 @@ use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink};
 /// `fit-run-simple.txt`, `fit-run-advanced.txt`. Those of one kind are told apart by a number, too:
 /// `fit-run-simple-2.txt`.
 ///
-/// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns).
+/// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns). Parts are
+/// asked for their [`interest`](Profiler::interest) only when some profiler said that its own
+/// [changed](crate::hook::interest_changed), and at steps and stages.
 pub struct Several {
     parts: Vec<Arc<dyn Profiler>>,
     /// Whether the last part is told of everything, whoever else is active.
     last_is_beside: bool,
+    /// What all parts are interested in, and above that how often interests had
+    /// [changed](interest_changes) when they were asked; 0 if they are to be asked.
+    common: AtomicU64,
 }
 
 impl Several {
@@ -48,7 +54,7 @@ impl Several {
         let mut all = Vec::new();
         parts.into_iter().for_each(|part| add(part, &mut all));
         tell_apart(all.iter().filter_map(|part| part.output()));
-        Self { parts: all, last_is_beside: false }
+        Self::of_parts(all, false)
     }
 
     /// `None` for no profiler, and the profiler itself if there is only one.
@@ -61,12 +67,50 @@ impl Several {
 
     /// A profiler, and one that is told of everything, whoever else is active.
     pub(crate) fn beside(own: Arc<dyn Profiler>, beside: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-        Arc::new(Self { parts: vec![own, beside], last_is_beside: true })
+        Arc::new(Self::of_parts(vec![own, beside], true))
+    }
+
+    fn of_parts(parts: Vec<Arc<dyn Profiler>>, last_is_beside: bool) -> Self {
+        Self { parts, last_is_beside, common: AtomicU64::new(0) }
     }
 
     /// Without the one that is told of everything.
     fn own_parts(&self) -> &[Arc<dyn Profiler>] {
         &self.parts[..self.parts.len() - usize::from(self.last_is_beside)]
+    }
+
+    /// Whether all parts are interested in this.
+    #[inline(always)]
+    fn all_are_interested(&self, interest: Interest) -> bool {
+        let known = self.common.load(Ordering::Relaxed);
+        let is_current = known >> 8 == u64::from(interest_changes());
+        let common = if is_current { known as u8 } else { self.ask_all() };
+        Interest::from_bits(common).contains(interest)
+    }
+
+    #[cold]
+    fn ask_all(&self) -> u8 {
+        // Before they are asked: who changes its mind meanwhile is asked again.
+        let changes = interest_changes();
+        let interests = self.parts.iter().map(|part| part.interest().bits());
+        let common = interests.fold(Interest::ALL.bits(), |all, interest| all & interest);
+        self.common.store(u64::from(changes) << 8 | u64::from(common), Ordering::Relaxed);
+        common
+    }
+
+    #[inline(never)]
+    fn start_interested(&self, interest: Interest, action: Action) {
+        self.interested(interest).for_each(|part| part.start(action));
+    }
+
+    #[inline(never)]
+    fn stop_interested(&self, interest: Interest, action: Action) -> Result<(), NeverStarted> {
+        stop_all(self.interested(interest).rev(), action)
+    }
+
+    /// Has the parts say again what they are interested in.
+    fn forget_interests(&self) {
+        self.common.store(0, Ordering::Relaxed);
     }
 
     fn interested(
@@ -99,6 +143,22 @@ impl RegionSink for SeveralSinks {
     }
 }
 
+/// Fails if none has started it.
+fn stop_all<'parts>(
+    parts: impl Iterator<Item = &'parts Arc<dyn Profiler>>,
+    action: Action,
+) -> Result<(), NeverStarted> {
+    let mut stopped = Ok(());
+    let mut is_stopped = false;
+    for part in parts {
+        match part.stop(action) {
+            Ok(()) => is_stopped = true,
+            Err(error) => stopped = Err(error),
+        }
+    }
+    if is_stopped { Ok(()) } else { stopped }
+}
+
 /// What a profiler must be interested in to hear of an action of this kind.
 fn interest_in(kind: ActionKind) -> Interest {
     match kind {
@@ -110,21 +170,30 @@ fn interest_in(kind: ActionKind) -> Interest {
 
 impl Profiler for Several {
     fn start(&self, action: Action) {
-        self.interested(interest_in(action.kind())).for_each(|part| part.start(action));
+        let interest = interest_in(action.kind());
+        if !self.all_are_interested(interest) {
+            return self.start_interested(interest, action);
+        }
+        // What nearly everybody has, without a loop.
+        if let [first, second] = &*self.parts {
+            first.start(action);
+            return second.start(action);
+        }
+        self.parts.iter().for_each(|part| part.start(action));
     }
 
     /// Fails if no part has started it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
-        let mut stopped = Ok(());
-        let mut is_stopped = false;
         // The last one to hear of the start is the first one to hear of the end.
-        for part in self.interested(interest_in(action.kind())).rev() {
-            match part.stop(action) {
-                Ok(()) => is_stopped = true,
-                Err(error) => stopped = Err(error),
-            }
+        let interest = interest_in(action.kind());
+        if !self.all_are_interested(interest) {
+            return self.stop_interested(interest, action);
         }
-        if is_stopped { Ok(()) } else { stopped }
+        if let [first, second] = &*self.parts {
+            let stopped = second.stop(action);
+            return first.stop(action).or(stopped);
+        }
+        stop_all(self.parts.iter().rev(), action)
     }
 
     /// Whether any part has it open.
@@ -177,22 +246,27 @@ impl Profiler for Several {
 
     fn step(&self) {
         self.parts.iter().for_each(|part| part.step());
+        self.forget_interests();
     }
 
     fn pause(&self) {
         self.parts.iter().for_each(|part| part.pause());
+        self.forget_interests();
     }
 
     fn resume(&self) {
         self.parts.iter().for_each(|part| part.resume());
+        self.forget_interests();
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.parts.iter().for_each(|part| part.setup(stage, run));
+        self.forget_interests();
     }
 
     fn teardown(&self, stage: Option<Stage>) {
         self.parts.iter().for_each(|part| part.teardown(stage));
+        self.forget_interests();
     }
 
     fn summary(&self) -> String {
@@ -220,7 +294,11 @@ impl Profiler for Several {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
+    use crate::ProfilerExt;
     use crate::{AdvancedProfiler, PassThroughProfiler, SimpleProfiler};
 
     #[test]
@@ -244,6 +322,57 @@ mod tests {
         assert_eq!(actions, ["an_action"]);
         assert!(advanced.summary().contains("a_function"));
         assert!(both.summary().contains("Num calls") && both.summary().contains("a_function"));
+    }
+
+    /// Counts what it is told and how often it is asked, and is interested in what it is made to be.
+    struct Choosy {
+        interest: Mutex<Interest>,
+        asked: AtomicUsize,
+        started: AtomicUsize,
+    }
+
+    impl Choosy {
+        fn new() -> Arc<Self> {
+            let interest = Mutex::new(Interest::ACTIONS);
+            Arc::new(Self { interest, asked: AtomicUsize::new(0), started: AtomicUsize::new(0) })
+        }
+    }
+
+    impl Profiler for Choosy {
+        fn start(&self, _action: Action) {
+            self.started.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+            Ok(())
+        }
+
+        fn interest(&self) -> Interest {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            *self.interest.lock().expect("no panic")
+        }
+    }
+
+    /// Neither a scope asks anybody, nor does one go to whom no longer wants it.
+    #[test]
+    fn parts_are_asked_again_when_they_say_so_and_not_before() {
+        let (simple, choosy) = (Arc::new(SimpleProfiler::new()), Choosy::new());
+        let both = Several::new([simple.clone() as Arc<dyn Profiler>, choosy.clone()]);
+        let action = Action::new("choosy");
+        let scopes = |count| (0..count).for_each(|_| drop(both.profile(action)));
+        let started = || choosy.started.load(Ordering::Relaxed);
+        let asked = || choosy.asked.load(Ordering::Relaxed);
+        scopes(100);
+        // Tests beside this one have profilers that change their minds.
+        assert!(started() == 100 && asked() < 100, "asked {} times", asked());
+        *choosy.interest.lock().expect("no panic") = Interest::NONE;
+        crate::hook::interest_changed();
+        scopes(10);
+        assert_eq!(started(), 100);
+        *choosy.interest.lock().expect("no panic") = Interest::ACTIONS;
+        both.step();
+        scopes(1);
+        assert_eq!((started(), simple.snapshot().actions[0].calls), (101, 111));
     }
 
     /// Each has its table at hand, however often they take turns.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a profiler wants to hear of. Combine with `|`.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +42,20 @@ impl Interest {
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
+}
+
+static CHANGES: AtomicU32 = AtomicU32::new(1);
+
+/// How often a profiler's interest has [changed](note_interest_change) in this process, and 1: as long as it is the same,
+/// nobody need be asked again. Wraps around.
+#[inline(always)]
+pub fn interest_changes() -> u32 {
+    CHANGES.load(Ordering::Acquire)
+}
+
+/// Says that the interest of some profiler is another one than before.
+pub fn note_interest_change() {
+    CHANGES.fetch_add(1, Ordering::AcqRel);
 }
 
 impl BitOr for Interest {

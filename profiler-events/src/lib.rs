@@ -52,7 +52,7 @@ pub use counter::{CounterSample, DeviceCounter};
 pub use description::{DeviceDescription, describe_device};
 pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
 pub use group_by::GroupBy;
-pub use interest::Interest;
+pub use interest::{Interest, interest_changes, note_interest_change};
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
 pub use observation::Observation;

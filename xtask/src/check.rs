@@ -44,9 +44,9 @@ pub fn run() -> Result<(), String> {
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];
     steps.push(page::step());
-    steps.push(packages::step());
+    steps.push(packages::step()?);
     steps.push(public_api::step(false)?);
-    steps.extend(msrv::step()?);
+    steps.extend(msrv::step());
     steps.extend(features::steps(&libtorch)?);
     steps.extend(platforms::steps());
     run_all(&steps)

@@ -1,11 +1,11 @@
-//! `cargo xtask …`: what a person or CI runs. No dependencies, so that it builds in a second.
+//! `cargo xtask …`: what a person or CI runs. It depends on next to nothing, so that it builds in seconds.
 
 mod bench;
 mod check;
 mod features;
 mod gpu_check;
 mod libtorch;
-mod manifest;
+mod metadata;
 mod miri;
 mod msrv;
 mod newest;

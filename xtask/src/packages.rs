@@ -1,13 +1,13 @@
 //! Whether the crates that users depend on can be published: cargo makes their packages, and what has to
 //! be in each of them is.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::libtorch::workspace;
-use crate::manifest::of_all_packages;
+use serde_json::Value;
+
+use crate::metadata;
 use crate::steps::{Step, target_directory};
 
 /// What each package has to have, beside its manifest.
@@ -21,34 +21,32 @@ const BUNDLE: [&str; 3] =
 const LARGEST: u64 = 1 << 20;
 
 /// The crates that are published: those that do not say otherwise.
-pub fn published() -> Vec<String> {
-    let folders = fs::read_dir(workspace()).into_iter().flatten().flatten();
-    let names = folders.filter_map(|folder| {
-        let manifest = fs::read_to_string(folder.path().join("Cargo.toml")).ok()?;
-        let name = folder.file_name().to_string_lossy().into_owned();
-        is_published(&manifest).then_some(name)
-    });
-    names.collect::<BTreeSet<_>>().into_iter().collect()
+pub fn published() -> Result<Vec<Value>, String> {
+    let mut packages = metadata::packages()?;
+    packages.retain(is_published);
+    Ok(packages)
 }
 
-fn is_published(manifest: &str) -> bool {
-    !manifest.lines().any(|line| line.starts_with("publish"))
+/// Unless the list of registries that it may go to is empty.
+fn is_published(package: &Value) -> bool {
+    package["publish"].as_array().is_none_or(|registries| !registries.is_empty())
 }
 
 /// Packages them, without a second build of each, and looks into what came out.
-pub fn step() -> Step {
+pub fn step() -> Result<Step, String> {
     let step = Step::cargo("packages", "package --quiet --no-verify --allow-dirty --target-dir");
     let step = step.argument(target_directory().join("packages"));
-    let step = published().into_iter().fold(step, |step, name| step.argument("-p").argument(name));
-    step.and_then(look_into_all)
+    let named = |step: Step, package: &Value| step.argument("-p").argument(metadata::name(package));
+    Ok(published()?.iter().fold(step, named).and_then(look_into_all))
 }
 
 fn look_into_all() -> Result<(), String> {
     let folder = target_directory().join("packages/package");
-    let version = of_all_packages("version")?;
-    let faults = published().into_iter().map(|name| {
-        let file = folder.join(format!("{name}-{version}.crate"));
-        look_into(&name, &file).map_err(|error| format!("{}: {error}", file.display()))
+    let packages = published()?;
+    let faults = packages.iter().map(|package| {
+        let (name, version) = (metadata::name(package), &package["version"]);
+        let file = folder.join(format!("{name}-{}.crate", version.as_str().unwrap_or_default()));
+        look_into(name, &file).map_err(|error| format!("{}: {error}", file.display()))
     });
     let faults = faults.collect::<Result<Vec<_>, _>>()?.concat();
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
@@ -83,26 +81,28 @@ mod tests {
 
     #[test]
     fn crates_for_users_are_published_and_nothing_else() {
-        let published = published();
+        let published = published().expect("cargo knows them");
+        let is_among_them =
+            |name: &str| published.iter().any(|package| metadata::name(package) == name);
         for name in ["profiler-core", "profiler-macros", "burn-plugin", "profiler-cli"] {
-            assert!(published.iter().any(|published| published == name), "{name}");
+            assert!(is_among_them(name), "{name}");
         }
         for name in ["xtask", "tests", "benches", "gpu-check", "profiler-runtime"] {
-            assert!(published.iter().all(|published| published != name), "{name}");
+            assert!(!is_among_them(name), "{name}");
         }
-        assert!(is_published("[package]\nname = \"a\"\n"));
-        assert!(!is_published("[package]\nname = \"a\"\npublish.workspace = true\n"));
-        assert!(!is_published("[package]\nname = \"a\"\npublish = false\n"));
     }
 
     #[test]
     fn published_crates_tell_what_a_registry_shows() {
-        for name in published() {
-            let manifest = fs::read_to_string(workspace().join(&name).join("Cargo.toml"));
-            let manifest = manifest.expect("a manifest");
-            for field in ["description = ", "license.", "readme = ", "keywords = ", "categories = "]
-            {
-                assert!(manifest.lines().any(|line| line.starts_with(field)), "{name}: {field}");
+        for package in published().expect("cargo knows them") {
+            let name = metadata::name(&package);
+            for field in ["description", "license", "readme"] {
+                let text = package[field].as_str().unwrap_or_default();
+                assert!(!text.is_empty(), "{name}: {field}");
+            }
+            for field in ["keywords", "categories"] {
+                let list = package[field].as_array();
+                assert!(list.is_some_and(|list| !list.is_empty()), "{name}: {field}");
             }
         }
     }

@@ -43,7 +43,7 @@ use std::sync::Arc;
 pub use crate::active::with_active;
 use crate::active::{self, with_active_or_all, with_all};
 use crate::{Profiler, source};
-use profiler_events::Interest;
+use profiler_events::{Interest, note_interest_change};
 
 /// From here on `source` is told what the active profiler wants, beginning with what it wants now.
 pub fn register(source: Arc<dyn Source>) -> SourceHandle {
@@ -56,9 +56,10 @@ pub fn register(source: Arc<dyn Source>) -> SourceHandle {
     handle
 }
 
-/// For profilers whose [`interest`](crate::Profiler::interest) changes while they are active: asks
-/// them again, and tells all sources if the active one's answer is a new one.
+/// For profilers whose [`interest`](crate::Profiler::interest) has changed: whoever has asked them asks
+/// again, and all sources are told if the active one's answer is a new one.
 pub fn interest_changed() {
+    note_interest_change();
     active::refresh();
 }
 

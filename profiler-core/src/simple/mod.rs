@@ -25,13 +25,13 @@ use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 /// nest and recurse, keeps no list of durations, starts every stage from zero, shows what is still
 /// running, and may be used by any number of threads at once.
 ///
-/// *Cost*: about 1.1 times two readings of the time-stamp counter and a push to a buffer (up to 1.6
-/// times where others use the same core), for each start and stop together; no locks and no
-/// allocation after an action's first call on a thread. The first of ten thousand names costs what
-/// the only one does, but for what the processor's caches no longer hold; so does a scope with ten
-/// thousand others around it. *Memory*: about 400 bytes per action and thread, however many calls
-/// there are, and 80 more for each power of two that durations fall into far from those of the first
-/// calls, in pages that each thread maps; 32 bytes per scope that is open.
+/// *Cost*: hardly more than two readings of the time-stamp counter and a push to a buffer (up to 1.5
+/// times that where others use the same core), for each start and stop together; no locks and no
+/// allocation after an action's first call on a thread. One of ten thousand names that are used in turn
+/// costs a quarter more than the only one, as long as the processor's caches hold a line of each; so does
+/// a scope with ten thousand others around it. *Memory*: about 400 bytes per action and thread, however
+/// many calls there are, and 80 more for each power of two that durations fall into far from most calls,
+/// in pages that each thread maps; 32 bytes per scope that is open.
 ///
 /// ```
 /// use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};

@@ -12,7 +12,7 @@ use crate::recorder::stack::{Closed, Overtaken, Stack, span};
 use crate::recorder::{Kind, Table};
 use profiler_events::Action;
 use profiler_events::clock::{Clock, counter};
-use profiler_events::sync::{AtomicU32, Ordering, Tally, fence};
+use profiler_events::sync::{AtomicU32, Ordering, Tally};
 
 /// The calls of one action on one thread. Times in ticks.
 ///
@@ -28,8 +28,7 @@ pub(crate) struct Row {
     total: Tally,
     /// The part of all calls that was spent in scopes directly inside.
     children: Tally,
-    /// Durations from this one up to `range` more are between `min` and `max`, and near in the
-    /// distribution: one comparison tells.
+    /// Durations from this one up to `range` more are usual for the distribution: one comparison tells.
     usual: Tally,
     range: AtomicU32,
     /// The [number](Action::number) of the action, and with [`OPEN`] while a call is open that others
@@ -37,9 +36,6 @@ pub(crate) struct Row {
     state: AtomicU32,
     /// Of all calls but the first.
     distribution: Histogram,
-    /// The shortest and the longest of all calls but the first.
-    min: Tally,
-    max: Tally,
     /// 1 once there was a first call.
     firsts: Tally,
     first: Tally,
@@ -73,8 +69,6 @@ impl Row {
             range: AtomicU32::new(0),
             state: AtomicU32::new(action.number()),
             distribution: Histogram::new(octaves),
-            min: Tally::new(u64::MAX),
-            max: zero(),
             firsts: zero(),
             first: zero(),
             first_started: zero(),
@@ -133,24 +127,22 @@ impl Row {
     #[inline(never)]
     fn record_unusual(&self, elapsed: u64, started: u64) -> Result<(), NeverStarted> {
         let elapsed = span(elapsed);
-        if self.firsts.get() == 0 {
+        if self.distribution.is_empty() && self.firsts.get() == 0 {
             self.first.set(elapsed);
             self.first_started.set(started);
             self.firsts.publish(1);
-        } else {
-            self.min.set(self.min.get().min(elapsed));
-            self.max.set(self.max.get().max(elapsed));
-            // For a reader that finds this duration, or a later one, in the distribution.
-            fence(Ordering::Release);
-            self.distribution.record(elapsed);
-            let near = self.distribution.near();
-            let shortest = self.min.get().max(*near.start());
-            let longest = self.max.get().min(*near.end());
-            if shortest <= longest {
-                let range = u32::try_from(longest - shortest).unwrap_or(u32::MAX);
-                self.usual.set(shortest);
-                self.range.store(range, Ordering::Relaxed);
-            }
+            return Ok(());
+        }
+        let is_usual_changed = self.distribution.record(elapsed, || {
+            // Until it is known what is, for a signal handler.
+            self.usual.set(u64::MAX);
+            self.range.store(0, Ordering::Relaxed);
+        });
+        if is_usual_changed {
+            let usual = self.distribution.usual();
+            let range = usual.end().saturating_sub(*usual.start());
+            self.usual.set(*usual.start());
+            self.range.store(u32::try_from(range).unwrap_or(u32::MAX), Ordering::Relaxed);
         }
         Ok(())
     }
@@ -159,7 +151,7 @@ impl Row {
     fn snapshot(&self) -> Option<RowSnapshot> {
         let distribution = self.distribution.distribution();
         let firsts = self.firsts.get_published();
-        let (min, max) = (self.min.get(), self.max.get());
+        let (min, max) = self.distribution.extremes();
         (firsts > 0).then(|| RowSnapshot {
             count: firsts + distribution.total(),
             total: span(self.total.get()),

@@ -3,8 +3,9 @@
 //! all before it.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::Entry;
+use super::{ActionKind, Entry};
 
 /// Entries of the first chunk, a power of two.
 const FIRST: usize = 64;
@@ -30,9 +31,23 @@ pub(super) fn get(index: usize) -> Option<&'static Entry<'static>> {
     ENTRIES.get(chunk)?.get()?.get(place)?.get()
 }
 
+/// The kinds of the first entries again, for a look that takes one load: 1 more than the number of the
+/// kind, 0 before there is an entry.
+static EARLY_KINDS: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
+
+/// The kind of one of the first entries, if it is there.
+#[inline(always)]
+pub(super) fn kind_of_early(index: usize) -> Option<ActionKind> {
+    let kind = EARLY_KINDS.get(index)?.load(Ordering::Relaxed);
+    ActionKind::ALL.get(usize::from(kind).wrapping_sub(1)).copied()
+}
+
 /// Adds an entry. Only whoever holds the interner's lock may call this, once for each index.
 pub(super) fn set(index: usize, entry: Entry<'static>) {
     let (chunk, place) = place_of(index);
+    if let Some(early) = EARLY_KINDS.get(index) {
+        early.store(entry.kind as u8 + 1, Ordering::Relaxed);
+    }
     let made = || (0..FIRST << chunk).map(|_| OnceLock::new()).collect();
     let chunk = ENTRIES.get(chunk).map(|entries| entries.get_or_init(made));
     let entry_is_new = chunk.and_then(|chunk| chunk.get(place)?.set(entry).ok());
@@ -42,6 +57,29 @@ pub(super) fn set(index: usize, entry: Entry<'static>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Action;
+
+    #[test]
+    fn a_kind_has_its_place_among_all() {
+        for (number, kind) in ActionKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+        }
+    }
+
+    /// Early and later ones, told by the same function.
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of actions")]
+    fn every_action_has_the_kind_that_it_was_made_with() {
+        let name = |number: usize| format!("kind-{number}");
+        let kind = |number: usize| ActionKind::ALL[number % 8];
+        let actions: Vec<_> = (0..EARLY_KINDS.len() + 100)
+            .map(|number| Action::of_kind(kind(number), &name(number), None))
+            .collect();
+        for (number, action) in actions.iter().enumerate() {
+            assert_eq!((action.kind(), action.name()), (kind(number), &*name(number)));
+        }
+        assert!(actions.last().is_some_and(|last| last.index() >= EARLY_KINDS.len()));
+    }
 
     #[test]
     fn places_are_one_after_the_other_and_reach_to_the_last_number() {

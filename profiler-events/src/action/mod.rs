@@ -48,6 +48,18 @@ pub enum ActionKind {
 }
 
 impl ActionKind {
+    /// All of them, in order.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Action,
+        Self::Function,
+        Self::Span,
+        Self::Module,
+        Self::Op,
+        Self::Launch,
+        Self::Kernel,
+        Self::Step,
+    ];
+
     /// Whether training loops and users start it, as opposed to the code below: what has a table of
     /// its own in the Advanced report.
     pub const fn is_action(self) -> bool {
@@ -227,8 +239,9 @@ impl Action {
     }
 
     /// What the action stands for.
+    #[inline]
     pub fn kind(self) -> ActionKind {
-        self.entry().kind
+        entries::kind_of_early(self.index()).unwrap_or_else(|| self.entry().kind)
     }
 
     /// Where it is written, if it was made at a callsite that knows.

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::flat_json::{self, Value};
+use serde_json::Value;
+
 use super::python;
 use crate::libtorch::{Libtorch, Variables};
 use crate::steps::{cargo, set_variables, target_directory};
@@ -147,15 +148,9 @@ impl Row {
     }
 
     fn of(text: &str) -> Option<Self> {
-        let members = flat_json::parse(text)?;
-        let text = |name: &str| match members.get(name)? {
-            Value::Text(text) => Some(text.clone()),
-            _ => None,
-        };
-        let number = |name: &str| match members.get(name)? {
-            Value::Number(number) => Some(*number),
-            _ => None,
-        };
+        let members: Value = serde_json::from_str(text).ok()?;
+        let text = |name: &str| members[name].as_str().map(str::to_owned);
+        let number = |name: &str| members[name].as_f64();
         let share = |name: &str| {
             let percent = |suffix: &str| number(&format!("{name}_{suffix}")).map(|n| n * 100.0);
             let median = percent("share")?;

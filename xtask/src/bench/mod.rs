@@ -1,7 +1,6 @@
 //! `cargo xtask bench …`: builds and runs one of the benchmarks.
 
 mod digits;
-mod flat_json;
 mod python;
 
 use crate::run::run as run_program;

@@ -1,42 +1,27 @@
-//! Which of the workspace's crates depend on which, as their manifests say.
+//! Which of the workspace's crates depend on which, as cargo understands their manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+
+use serde_json::Value;
+
+#[path = "../../src/metadata.rs"]
+mod metadata;
 
 /// A crate's own ones among those that it depends on, but for those of its tests.
 pub type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
-/// Reads the manifests of all folders of the workspace.
-pub fn read(workspace: &Path) -> Dependencies {
-    let folders = fs::read_dir(workspace).expect("a folder").flatten();
-    let manifests = folders.map(|entry| (entry.file_name(), entry.path().join("Cargo.toml")));
-    let manifests: BTreeMap<String, String> = manifests
-        .filter_map(|(name, path)| {
-            Some((name.to_str()?.to_owned(), fs::read_to_string(path).ok()?))
-        })
-        .collect();
-    let own: BTreeSet<&str> = manifests.keys().map(String::as_str).collect();
-    let of = |manifest: &str| {
-        dependencies_of(manifest).filter(|name| own.contains(name)).map(str::to_owned).collect()
-    };
-    manifests.iter().map(|(name, manifest)| (name.clone(), of(manifest))).collect()
+/// Those of all crates of the workspace.
+pub fn read() -> Dependencies {
+    let packages = metadata::packages().expect("cargo knows them");
+    let of_package = |package| (metadata::name(package).to_owned(), own_dependencies(package));
+    packages.iter().map(of_package).collect()
 }
 
-/// The names in all tables of dependencies but those of tests.
-fn dependencies_of(manifest: &str) -> impl Iterator<Item = &str> {
-    let mut is_among_them = false;
-    manifest.lines().filter_map(move |line| {
-        if let Some(table) = line.strip_prefix('[') {
-            let table = table.trim_end().trim_end_matches(']');
-            is_among_them = table == "dependencies"
-                || table == "build-dependencies"
-                || table.ends_with(".dependencies");
-            return None;
-        }
-        let name = line.split(['.', ' ', '=']).next().filter(|name| !name.is_empty());
-        name.filter(|name| is_among_them && !name.starts_with('#'))
-    })
+/// Those that have a path, in all tables of dependencies but those of tests.
+fn own_dependencies(package: &Value) -> BTreeSet<String> {
+    let all = package["dependencies"].as_array().into_iter().flatten();
+    let own = all.filter(|one| one["path"].is_string() && one["kind"] != "dev");
+    own.map(|one| metadata::name(one).to_owned()).collect()
 }
 
 /// All that a crate is built with, directly or not.
@@ -51,9 +36,16 @@ pub fn reached<'a>(dependencies: &'a Dependencies, from: &'a str) -> BTreeSet<&'
 
 #[test]
 fn tables_of_tests_are_told_apart() {
-    let manifest = "[package]\nname = \"a\"\n[dependencies]\n# b\nb.workspace = true\n\
-                    c = { path = \"c\" }\n\n[target.'cfg(unix)'.dependencies]\nd = \"1\"\n\
-                    [dev-dependencies]\ne = \"1\"\n[target.'cfg(unix)'.dev-dependencies]\n\
-                    f = \"1\"\n[build-dependencies]\ng = \"1\"\n";
-    assert_eq!(dependencies_of(manifest).collect::<Vec<_>>(), ["b", "c", "d", "g"]);
+    let dependency = |name: &str, kind: Value, path: Value| serde_json::json!({ "name": name, "kind": kind, "path": path });
+    let package = serde_json::json!({ "dependencies": [
+        dependency("b", Value::Null, "/b".into()),
+        dependency("of-others", Value::Null, Value::Null),
+        dependency("e", "dev".into(), "/e".into()),
+        dependency("g", "build".into(), "/g".into()),
+    ]});
+    assert_eq!(own_dependencies(&package), BTreeSet::from(["b", "g"].map(str::to_owned)));
+    // As cargo writes it: what the core is tested with is in no list of what it is built with.
+    let read = read();
+    assert!(read["profiler-cli"].contains("profiler-events"));
+    assert!(!read["profiler-cli"].contains("profiler-core"), "for its tests only");
 }

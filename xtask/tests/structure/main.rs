@@ -119,7 +119,7 @@ const EDGES: [(&str, &[&str]); 12] = [
 
 #[test]
 fn crates_depend_on_those_that_they_may() {
-    let dependencies = crates::read(&workspace());
+    let dependencies = crates::read();
     let is_library = |name: &&String| name.starts_with("profiler-") || name.ends_with("-plugin");
     let libraries: Vec<_> = dependencies.keys().filter(is_library).collect();
     assert_eq!(libraries.len(), EDGES.len(), "not all are in the table: {libraries:?}");
@@ -157,7 +157,7 @@ fn the_architecture_names_every_crate() {
 
 #[test]
 fn the_command_is_built_without_a_recorder() {
-    let dependencies = crates::read(&workspace());
+    let dependencies = crates::read();
     assert!(!crates::reached(&dependencies, "profiler-cli").contains("profiler-core"));
     // What a change of the devices or of the loop does not compile again.
     let core = crates::reached(&dependencies, "profiler-core");

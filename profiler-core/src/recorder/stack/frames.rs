@@ -7,8 +7,11 @@ use profiler_events::Action;
 use profiler_events::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
 
 /// How many scopes a chunk has frames for.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 pub(super) const CHUNK: usize = 127;
+/// So that few scopes are in several.
+#[cfg(miri)]
+pub(super) const CHUNK: usize = 15;
 #[cfg(loom)]
 pub(super) const CHUNK: usize = 1;
 

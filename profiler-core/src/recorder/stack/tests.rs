@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Scopes in several chunks.
+const DEEP: u64 = if cfg!(miri) { 60 } else { 100_000 };
+
 fn stack_and_actions() -> (Stack<u8>, Action, Action, Action) {
     (Stack::new(), Action::new("stack-a"), Action::new("stack-b"), Action::new("stack-c"))
 }
@@ -20,14 +23,13 @@ fn the_time_of_inner_scopes_is_known_to_the_outer() {
 #[test]
 fn very_deep_stacks_come_back_to_empty() {
     let (stack, a, ..) = stack_and_actions();
-    let depth = if cfg!(miri) { 400 } else { 100_000 };
-    for tick in 1..=depth {
+    for tick in 1..=DEEP {
         stack.push_any(a, ptr::null(), false, || tick);
     }
-    assert_eq!(stack.open().len() as u64, depth);
-    for tick in (1..=depth).rev() {
-        let closed = stack.pop_any(a, depth + 1, |_| ()).expect("open");
-        assert_eq!((closed.started, closed.elapsed), (tick, depth + 1 - tick));
+    assert_eq!(stack.open().len() as u64, DEEP);
+    for tick in (1..=DEEP).rev() {
+        let closed = stack.pop_any(a, DEEP + 1, |_| ()).expect("open");
+        assert_eq!((closed.started, closed.elapsed), (tick, DEEP + 1 - tick));
     }
     assert!(stack.is_empty() && stack.room().is_some());
 }
@@ -36,16 +38,17 @@ fn very_deep_stacks_come_back_to_empty() {
 fn an_outer_scope_may_end_while_very_deep_ones_are_open() {
     let (stack, a, b, _) = stack_and_actions();
     stack.push_any(b, ptr::null(), false, || 1);
-    for tick in 2..=500 {
+    let depth = DEEP.min(499);
+    for tick in 2..2 + depth {
         stack.push_any(a, ptr::null(), false, || tick);
     }
     let detached = std::cell::Cell::new(0);
-    let closed = stack.pop_any(b, 501, |_| detached.set(detached.get() + 1)).expect("open");
-    assert_eq!((closed.started, closed.elapsed, detached.get()), (1, 500, 499));
+    let closed = stack.pop_any(b, depth + 2, |_| detached.set(detached.get() + 1)).expect("open");
+    assert_eq!((closed.started, closed.elapsed, detached.get()), (1, depth + 1, depth));
     assert!(stack.room().is_some());
-    assert_eq!(stack.open().len(), 499);
-    for _ in 0..499 {
-        assert!(stack.pop_any(a, 502, |_| ()).is_some_and(|closed| closed.is_detached));
+    assert_eq!(stack.open().len() as u64, depth);
+    for _ in 0..depth {
+        assert!(stack.pop_any(a, depth + 3, |_| ()).is_some_and(|closed| closed.is_detached));
     }
     assert!(stack.is_empty());
 }
@@ -84,10 +87,10 @@ fn any_order_of_stops_is_told_apart_at_every_depth() {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    let steps = if cfg!(miri) { 1_500 } else { 60_000 };
+    // Long ways up and down, over several chunks.
+    let (steps, way) = if cfg!(miri) { (300, 70) } else { (60_000, 700) };
     for tick in 1..=steps {
-        // Long ways up and down, over several chunks.
-        let goes_up = random(10) < if (tick / 700) % 2 == 0 { 8 } else { 2 };
+        let goes_up = random(10) < if (tick / way) % 2 == 0 { 8 } else { 2 };
         let action = actions[random(actions.len())];
         if goes_up {
             stack.push_any(action, ptr::null(), false, || tick);
@@ -116,7 +119,7 @@ fn any_order_of_stops_is_told_apart_at_every_depth() {
             }),
         };
         assert_eq!(closed, expected, "tick {tick}");
-        if tick % 500 == 0 {
+        if tick % (way / 2) == 0 {
             let listed = stack.open();
             let listed_open = listed[..open.len()].iter().map(|scope| scope.started);
             assert!(listed_open.eq(open.iter().map(|scope| scope.started)));
@@ -128,8 +131,7 @@ fn any_order_of_stops_is_told_apart_at_every_depth() {
 #[test]
 fn what_a_stop_looks_at_does_not_grow_with_what_is_open() {
     let (stack, a, leaf, never) = stack_and_actions();
-    let depth = if cfg!(miri) { 400 } else { 100_000 };
-    for tick in 0..depth {
+    for tick in 0..DEEP {
         stack.push_any(a, ptr::null(), false, || tick);
     }
     let looks_of = |step: &dyn Fn()| {
@@ -141,19 +143,19 @@ fn what_a_stop_looks_at_does_not_grow_with_what_is_open() {
     stop_never();
     assert!(looks_of(&stop_never) <= frames::CHUNK);
     let leaf_scope = || {
-        stack.push_any(leaf, ptr::null(), false, || depth);
-        assert!(stack.pop_any(leaf, depth + 1, |_| ()).is_some());
+        stack.push_any(leaf, ptr::null(), false, || DEEP);
+        assert!(stack.pop_any(leaf, DEEP + 1, |_| ()).is_some());
     };
     assert!(looks_of(&leaf_scope) <= 1);
     // The same where they are open no longer around, but were forgotten.
     let outer = Action::new("stack-outer");
     let stack: Stack<u8> = Stack::new();
     stack.push_any(outer, ptr::null(), false, || 0);
-    for tick in 0..depth {
+    for tick in 0..DEEP {
         stack.push_any(a, ptr::null(), false, || tick);
     }
-    assert!(stack.pop_any(outer, depth, |_| ()).is_some());
+    assert!(stack.pop_any(outer, DEEP, |_| ()).is_some());
     let stop_never = || assert!(stack.pop_any(never, 1, |_| ()).is_none());
     assert_eq!(looks_of(&stop_never), 0);
-    assert_eq!(stack.open().len() as u64, depth);
+    assert_eq!(stack.open().len() as u64, DEEP);
 }

@@ -1,0 +1,202 @@
+//! Durations that are counted, near and far.
+
+use super::*;
+
+fn histogram() -> Histogram {
+    Histogram::new(&Arc::default())
+}
+
+fn record(histogram: &Histogram, ticks: u64) {
+    histogram.record(ticks, || ());
+}
+
+#[test]
+fn every_duration_is_counted_in_its_bucket_near_or_far() {
+    for first in [0, 1, 9, 1000, 1 << 40, u64::MAX] {
+        let (histogram, mut expected) = (histogram(), Distribution::default());
+        let powers = (0..64).map(|power| 1_u64 << power);
+        for ticks in [first, 0, u64::MAX].into_iter().chain(powers.clone()).chain(powers) {
+            record(&histogram, ticks);
+            expected.add(ticks);
+        }
+        assert_eq!(histogram.distribution(), expected, "first {first}");
+        assert_eq!(expected.total(), 131);
+    }
+}
+
+/// As many as a thread with hundreds of names has, read while there come more.
+#[test]
+fn octaves_of_many_histograms_are_read_while_more_are_made() {
+    let (octaves, count) = (Arc::default(), if cfg!(miri) { 3 } else { 50 });
+    let histograms: Vec<Histogram> = (0..count).map(|_| Histogram::new(&octaves)).collect();
+    let counted = || histograms.iter().map(|one| one.distribution().total()).sum::<u64>();
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| {
+            let mut last = 0;
+            while last < count * 60 {
+                let now = counted();
+                assert!(now >= last, "{now} after {last}");
+                last = now;
+                std::thread::yield_now();
+            }
+        });
+        for power in 4..64 {
+            histograms.iter().for_each(|one| record(one, 1 << power));
+        }
+        reader.join().expect("no panic");
+    });
+    assert_eq!(counted(), count * 60);
+    // Whoever lives longest keeps them.
+    drop(octaves);
+    assert!(histograms.iter().all(|one| one.distribution().total() == 60));
+}
+
+/// The first durations are often longer than all others: the fast path must not be lost for that.
+#[test]
+fn what_is_near_moves_to_where_most_durations_are() {
+    let (histogram, mut expected) = (histogram(), Distribution::default());
+    let count = |expected: &mut Distribution, ticks| {
+        expected.add(ticks);
+        assert_eq!(histogram.distribution(), *expected, "{ticks}");
+    };
+    for ticks in [5000, 5100, 1] {
+        record(&histogram, ticks);
+        count(&mut expected, ticks);
+    }
+    assert!(!histogram.usual().contains(&26));
+    for _ in 0..20 {
+        record(&histogram, 26);
+        count(&mut expected, 26);
+    }
+    assert!(histogram.usual().contains(&26) && !histogram.usual().contains(&5000));
+    // In one step of the counter and in two: both are near.
+    for ticks in [1, 26, 52, 26].into_iter().cycle().take(40) {
+        assert!(histogram.usual().contains(&ticks) && histogram.record_near(ticks));
+        count(&mut expected, ticks);
+    }
+    // Few others change nothing; many do, more than once, and nothing is lost.
+    (0..20).for_each(|_| record(&histogram, 1 << 20));
+    assert!(histogram.usual().contains(&26));
+    let mut moves = 0;
+    for ticks in [1 << 20, 26, 1 << 40, 26, 1 << 20] {
+        (0..1000).for_each(|_| {
+            record(&histogram, ticks);
+        });
+        moves += usize::from(histogram.usual().contains(&ticks));
+    }
+    assert!(moves >= 3, "{moves}");
+    assert_eq!(histogram.distribution().total(), expected.total() + 20 + 5000);
+}
+
+/// Others in between, now and then, do not make it go back and forth.
+#[test]
+fn what_is_near_stays_where_most_durations_are() {
+    let (histogram, mut moves) = (histogram(), 0);
+    for call in 0..if cfg!(miri) { 600 } else { 100_000_u64 } {
+        let ticks = if call % 50 == 3 { 1_000_000 } else { 1000 };
+        histogram.record(ticks, || moves += 1);
+    }
+    assert_eq!(moves, 0);
+    assert!(histogram.usual().contains(&1000));
+}
+
+/// A thread's numbers are read while what is near goes to and fro.
+#[test]
+fn a_move_is_never_seen_in_part() {
+    let histogram = histogram();
+    let rounds = if cfg!(miri) { 8 } else { 24 };
+    let of = |round: u32| 1_u64 << (10 + 10 * (round % 3));
+    let all: u64 = (0..rounds).map(|round| 16 << (round / 2).min(12)).sum();
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| {
+            let mut last = 0;
+            while last < all {
+                let seen = histogram.distribution();
+                assert!(seen.total() >= last, "{seen:?} after {last}");
+                last = seen.total();
+                let expected = [of(0), of(1), of(2)].map(|ticks| bucket_of(ticks) as u16);
+                assert!(seen.0.iter().all(|(bucket, _)| expected.contains(bucket)), "{seen:?}");
+                std::thread::yield_now();
+            }
+        });
+        for round in 0..rounds {
+            for _ in 0..16 << (round / 2).min(12) {
+                record(&histogram, of(round));
+            }
+        }
+        reader.join().expect("no panic");
+    });
+    assert_eq!(histogram.distribution().total(), all);
+}
+
+/// A byte overflows while the ones beside it stay what they are.
+#[test]
+fn what_a_byte_does_not_hold_is_carried() {
+    let (histogram, mut expected) = (histogram(), Distribution::default());
+    let calls = if cfg!(miri) { 700 } else { 100_000 };
+    for call in 0..calls {
+        // Every second one into the same bucket, the others into those around it.
+        let ticks = if call % 2 == 0 { 1000 } else { 512 + 64 * (call / 2 % 24) };
+        let is_usual = !histogram.is_empty() && histogram.usual().contains(&ticks);
+        if !(is_usual && histogram.record_near(ticks)) {
+            record(&histogram, ticks);
+        }
+        expected.add(ticks);
+        assert!(call % 97 != 0 || histogram.distribution() == expected, "call {call}");
+    }
+    assert_eq!(histogram.distribution(), expected);
+}
+
+#[test]
+fn hardly_any_call_has_something_to_carry() {
+    let histogram = histogram();
+    (0..10).for_each(|_| record(&histogram, 1000));
+    let carries = (0..1280).filter(|_| {
+        !histogram.record_near(1000) && {
+            record(&histogram, 1000);
+            true
+        }
+    });
+    assert_eq!(carries.count(), 10);
+    assert_eq!(histogram.distribution().total(), 1290);
+}
+
+#[test]
+fn merging_adds_bucket_by_bucket() {
+    let (one, other, both) = (histogram(), histogram(), histogram());
+    for n in 0..200_u64 {
+        let ticks = n * n * n;
+        record(if n % 3 == 0 { &one } else { &other }, ticks);
+        record(&both, ticks);
+    }
+    let mut merged = one.distribution();
+    merged.merge(&other.distribution());
+    assert_eq!(merged, both.distribution());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "ten thousand durations")]
+fn quantiles_are_within_an_eighth_of_the_exact_ones() {
+    let histogram = histogram();
+    let durations: Vec<u64> = (0..10_000_u64).map(|n| 50 + n * n / 7).collect();
+    for ticks in &durations {
+        record(&histogram, *ticks);
+    }
+    let distribution = histogram.distribution();
+    for share in [0.01, 0.25, 0.5, 0.9, 0.95, 0.999] {
+        let exact = durations[(share * 10_000.0) as usize - 1] as f64;
+        let found = distribution.quantile(share) as f64;
+        assert!((found / exact - 1.0).abs() < 0.07, "p{share}: {found} against {exact}");
+    }
+}
+
+#[test]
+fn one_duration_is_every_quantile() {
+    let histogram = histogram();
+    record(&histogram, 1000);
+    for share in [0.0, 0.5, 1.0] {
+        let found = histogram.distribution().quantile(share);
+        assert_eq!(bucket_of(found), bucket_of(1000));
+    }
+    assert_eq!(Distribution::default().quantile(0.5), 0);
+}

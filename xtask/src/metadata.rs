@@ -1,0 +1,28 @@
+//! What cargo knows of the workspace's packages, as it tells it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// All packages of the workspace, each as the object that `cargo metadata` describes it by.
+pub fn packages() -> Result<Vec<Value>, String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR"))).stdin(Stdio::null());
+    let said = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !said.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&said.stderr)));
+    }
+    let mut metadata: Value = serde_json::from_slice(&said.stdout)
+        .map_err(|error| format!("cargo metadata is not understood: {error}"))?;
+    match metadata["packages"].take() {
+        Value::Array(packages) => Ok(packages),
+        _ => Err("cargo metadata tells of no packages".to_owned()),
+    }
+}
+
+/// The name of a package, or of one that it depends on.
+pub fn name(package: &Value) -> &str {
+    package["name"].as_str().unwrap_or_default()
+}
