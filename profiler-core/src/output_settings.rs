@@ -30,6 +30,15 @@ macro_rules! output_settings {
             self
         }
 
+        /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in
+        /// the directory of the report files. It is one file that needs no network; see
+        /// [`page`](crate::report::page).
+        #[must_use]
+        pub fn html(mut self, writes: bool) -> Self {
+            self.output = self.output.html(writes);
+            self
+        }
+
         /// Says all about where reports go.
         #[must_use]
         pub fn output_to(mut self, output: crate::Output) -> Self {

@@ -159,8 +159,8 @@ pub trait Profiler: Send + Sync {
     }
 
     /// Delivers what [`render`](Self::render) gives to the file of the [`output`](Self::output), or to
-    /// the console on rank 0, as JSON, too, if the output says so, and ends the stage by
-    /// [`teardown`](Self::teardown).
+    /// the console on rank 0, as JSON and as an HTML page, too, if the output says so, and ends the stage
+    /// by [`teardown`](Self::teardown).
     ///
     /// Never fails: where a file cannot be written it says so once on standard error, and the
     /// report goes to the console.

@@ -3,8 +3,8 @@
 //! The values in [`simple`], [`advanced`] and [`tensor`] are plain data in seconds that any program
 //! can read as JSON; the other modules turn them into text or into the formats of other
 //! tools: [`lightning`] and [`detailed`] paint a [`SimpleReport`], [`pstats`] and [`prof`] an
-//! [`AdvancedReport`], [`tensor_page`] and [`modules`] a [`TensorReport`]. None of them reads a
-//! clock or writes a file: that is for [`output`].
+//! [`AdvancedReport`], [`tensor_page`] and [`modules`] a [`TensorReport`]; [`page`] makes one HTML file
+//! of all of them. None of them reads a clock or writes a file: that is for [`output`].
 //!
 //! # The JSON layout
 //!
@@ -92,6 +92,7 @@ pub mod modules;
 mod no_numbers;
 pub mod number;
 pub mod output;
+pub mod page;
 pub mod prof;
 pub mod pstats;
 pub mod regions;

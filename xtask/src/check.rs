@@ -2,7 +2,7 @@
 
 use crate::libtorch::Libtorch;
 use crate::steps::{Step, run_all};
-use crate::{features, msrv, packages, platforms, public_api};
+use crate::{features, msrv, packages, page, platforms, public_api};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
 /// and is of use only where there is a GPU. Lints and documentation use the release profile: they then
@@ -43,6 +43,7 @@ pub fn run() -> Result<(), String> {
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];
+    steps.push(page::step());
     steps.push(packages::step()?);
     steps.push(public_api::step(false)?);
     steps.extend(msrv::step());

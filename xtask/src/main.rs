@@ -11,6 +11,7 @@ mod msrv;
 mod newest;
 mod nightly;
 mod packages;
+mod page;
 mod platforms;
 mod public_api;
 mod python;
@@ -34,6 +35,8 @@ Usage: cargo xtask <command>
   check                 formatting, lints, documentation, packages, public items, and whether other
                         platforms compile, where there is a nightly toolchain with the component
                         rust-src
+  page                  bundle the script and the style sheet of the HTML page anew (needs node); check says
+                        whether that has been done
   public-api [--write]  compare the public items of the published crates with the lists in docs/api,
                         or write these anew
   run <package> [cargo's options] [-- arguments]
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         ["test", parts @ ..] => test::run(parts),
         ["check"] => check::run(),
         ["miri"] => miri::run(),
+        ["page"] => page::run(),
         ["public-api"] => public_api::run(false),
         ["public-api", "--write"] => public_api::run(true),
         ["libtorch"] => libtorch::print(None),

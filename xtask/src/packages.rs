@@ -13,6 +13,10 @@ use crate::steps::{Step, target_directory};
 /// What each package has to have, beside its manifest.
 const NEEDED: [&str; 4] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
 
+/// What the page is made of: built by a tool that users need not have, so it has to come along.
+const BUNDLE: [&str; 3] =
+    ["src/page/bundle/page.js", "src/page/bundle/page.css", "src/page/bundle/policy.txt"];
+
 /// No package is larger, compressed: what tests read should not travel by the megabyte.
 const LARGEST: u64 = 1 << 20;
 
@@ -62,7 +66,8 @@ fn look_into(name: &str, package: &Path) -> Result<Vec<String>, String> {
 }
 
 fn faults(name: &str, size: u64, files: &[&str]) -> Vec<String> {
-    let missing = NEEDED.iter().filter(|needed| !files.contains(needed));
+    let bundle = if name == "profiler-report" { BUNDLE.as_slice() } else { &[] };
+    let missing = NEEDED.iter().chain(bundle).filter(|needed| !files.contains(needed));
     let mut faults: Vec<_> = missing.map(|file| format!("{name}: {file} is not in it")).collect();
     if size > LARGEST {
         faults.push(format!("{name}: it has {size} bytes; at most {LARGEST} are allowed"));
@@ -107,6 +112,8 @@ mod tests {
         let whole = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs", "tests/a.rs"];
         assert!(faults("a", LARGEST, &whole).is_empty());
         assert_eq!(faults("a", 1, &whole[1..]), ["a: README.md is not in it"]);
+        let without_bundle = faults("profiler-report", 1, &whole);
+        assert_eq!(without_bundle.len(), 3, "{without_bundle:?}");
         let too_large = faults("a", LARGEST + 1, &whole);
         assert_eq!(too_large, ["a: it has 1048577 bytes; at most 1048576 are allowed"]);
     }

@@ -40,6 +40,30 @@ pub const SOFTWARE_GPU: Requirement = Requirement {
     reason: "burn's kernels are tested through WebGPU",
 };
 
+/// Drives the browser.
+pub const NODE: Requirement = Requirement {
+    name: "node (18 or later) and npm",
+    is_present: || {
+        let probe = "process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)";
+        succeeds(Command::new("node").args(["-e", probe]))
+            && succeeds(Command::new("npm").arg("-v"))
+    },
+    debian_packages: &["nodejs", "npm"],
+    reason: "the HTML page of reports is tested in a browser that it drives",
+};
+
+/// Shows the page.
+pub const BROWSER: Requirement = Requirement {
+    name: "Chromium (or Chrome)",
+    is_present: || {
+        let names = ["chromium", "chromium-browser", "google-chrome"];
+        names.iter().any(|name| Path::new("/usr/bin").join(name).exists())
+            || std::env::var_os("MLPROF_TEST_BROWSER").is_some()
+    },
+    debian_packages: &["chromium"],
+    reason: "the HTML page of reports is tested in it",
+};
+
 impl Requirement {
     /// Makes sure that it is there.
     pub fn require(&self) -> Result<(), String> {

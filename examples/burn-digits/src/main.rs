@@ -75,7 +75,7 @@ fn run(
         Ok(model)
     });
     // Also after an error: what was measured until then is not lost.
-    options.profiling.write_json(measured.reports())?;
+    options.profiling.write_reports(measured.reports())?;
     Ok(accuracy(&evaluated?, test, options.batch_size)?)
 }
 

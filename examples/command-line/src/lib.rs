@@ -4,12 +4,13 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use profiler_core::prelude::*;
 use profiler_core::report::findings::Rules;
+use profiler_core::report::page;
 use profiler_core::tensor::{DeviceTiming, InvalidSchedule, Schedule};
 use profiler_core::{IntoProfiler, Report, TensorProfiler};
 
@@ -55,6 +56,9 @@ pub struct ProfilerOptions {
     /// Write all reports as JSON, too.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write all reports as one HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 impl ProfilerOptions {
@@ -126,19 +130,31 @@ impl ProfilerOptions {
         profiler
     }
 
-    /// Writes reports, with what is found in them, to the file of `--json`, if it was given.
+    /// Writes reports, with what is found in them, to the files of `--json` and `--html`, where these were
+    /// given.
     ///
     /// # Errors
     ///
     /// The file's name and why it could not be written.
-    pub fn write_json(&self, reports: &[Report]) -> io::Result<()> {
-        let Some(file) = &self.json else { return Ok(()) };
+    pub fn write_reports(&self, reports: &[Report]) -> io::Result<()> {
+        if self.json.is_none() && self.html.is_none() {
+            return Ok(());
+        }
         let rules = Rules::new();
         let reports: Vec<_> = reports.iter().map(|report| rules.annotate(report.clone())).collect();
-        let json = serde_json::to_string_pretty(&reports)?;
-        std::fs::write(file, json + "\n")
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
+        if let Some(file) = &self.json {
+            write(file, serde_json::to_string_pretty(&reports)? + "\n")?;
+        }
+        if let Some(file) = &self.html {
+            write(file, page::html(&reports))?;
+        }
+        Ok(())
     }
+}
+
+fn write(file: &Path, text: String) -> io::Result<()> {
+    std::fs::write(file, text)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
 }
 
 /// Runs the body of a program with the profiler that was asked for. Exit code 0, 1 after an error,
@@ -210,18 +226,31 @@ mod tests {
     }
 
     #[test]
+    fn a_page_holds_all_reports() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let file = directory.path().join("reports.html");
+        let options = parse(&["--profiler", "simple", "--html", &file.to_string_lossy()]);
+        let profiler = SimpleProfiler::new();
+        drop(profiler.profile("load"));
+        let report = profiler.report().expect("a report");
+        options.expect("valid").write_reports(&[report.clone(), report]).expect("written");
+        let html = std::fs::read_to_string(&file).expect("a file");
+        assert!(html.contains("<th scope=row>load<td") && html.contains("id=r1"), "{html}");
+    }
+
+    #[test]
     fn json_holds_all_reports_or_names_its_file() {
         let directory = tempfile::tempdir().expect("a folder");
         let file = directory.path().join("reports.json");
         let options = parse(&["--profiler", "simple", "--json", &file.to_string_lossy()]);
         let options = options.expect("valid");
         let reports: Vec<_> = SimpleProfiler::new().report().into_iter().collect();
-        options.write_json(&reports).expect("written");
+        options.write_reports(&reports).expect("written");
         let json = std::fs::read_to_string(&file).expect("a file");
         assert_eq!(serde_json::from_str::<Vec<Report>>(&json).expect("reports"), reports);
 
         let options = parse(&["--json", "/no/such/folder/file"]).expect("valid");
-        let error = options.write_json(&reports).expect_err("refused").to_string();
+        let error = options.write_reports(&reports).expect_err("refused").to_string();
         assert!(error.starts_with("/no/such/folder/file: "), "{error}");
     }
 }

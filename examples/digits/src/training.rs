@@ -47,7 +47,7 @@ pub fn train_and_test<M: TrainModule>(
     });
     let tested = trained.and_then(|()| measured.stage(|| Ok(trainer.test(module, loaders.test)?)));
     // Also after an error: what was measured until then is not lost.
-    options.profiling.write_json(measured.reports())?;
+    options.profiling.write_reports(measured.reports())?;
     test_accuracy(&tested?)
 }
 

@@ -132,6 +132,12 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
     },
+    /// The report would be lost.
+    #[error("{path} is one of the reports: name another file with --html", path = .path.display())]
+    PageOverReport {
+        /// Which file.
+        path: PathBuf,
+    },
     /// Several files do not fit into one, or onto standard output.
     #[error("there are {count} files to be written: name a folder with --output, not {path}",
         path = .path.display())]

@@ -1,4 +1,4 @@
-//! `mlprof report`: prints the tables of reports again.
+//! `mlprof report`: prints the tables of reports again, or makes a page of them.
 
 mod error;
 mod findings;
@@ -9,9 +9,11 @@ pub(crate) mod read;
 pub(crate) mod unpack;
 
 use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstyle::Style;
+use profiler_report::findings::Rules;
+use profiler_report::{Report, output};
 use regex::Regex;
 
 pub use self::error::Error;
@@ -20,7 +22,8 @@ pub use self::group::Grouping;
 pub use self::limit::Limit;
 use self::read::Content;
 
-/// Prints the tables of a report that mlprof wrote as JSON, in another order or only in part.
+/// Prints the tables of reports that mlprof wrote as JSON, in another order or only in part, or makes
+/// one HTML page of them.
 ///
 /// Columns to sort by, with --sort:
 ///
@@ -37,9 +40,9 @@ use self::read::Content;
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The report as JSON; compressed by gzip or not
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The reports as JSON; compressed by gzip or not
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
     /// The column to sort by
     #[arg(long, value_name = "KEY")]
     pub sort: Option<String>,
@@ -86,8 +89,14 @@ pub struct Arguments {
     pub threshold: Vec<findings::SetThreshold>,
     /// Print the report as JSON, whole
     #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout",
-        "unit", "skip_zero", "findings", "explain_rules"])]
+        "unit", "skip_zero", "findings", "explain_rules", "html"])]
     pub json: bool,
+    /// Write all reports of all files as one HTML page: kinds, stages, ranks
+    ///
+    /// The page is one file that needs no network. Nothing is printed.
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["sort", "limit", "filter", "action",
+        "group_by", "layout", "unit", "skip_zero", "findings", "explain_rules"])]
+    pub html: Option<PathBuf>,
 }
 
 /// The layouts of a Simple report.
@@ -101,30 +110,61 @@ pub enum Layout {
     Detailed,
 }
 
-/// Prints the reports of a file on standard output.
+/// Prints the reports of the files on standard output, or writes the page.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is no report, or an option makes no sense for it.
+/// If a file cannot be read or is no report, or an option makes no sense for it.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
-    let reports = match read::read(&arguments.file)? {
-        Content::Reports(reports) => reports,
-        Content::Trace(_) => {
-            return Err(Error::NotForThis {
-                option: "mlprof report",
-                what: "a trace".to_owned(),
-                instead: "convert it with `mlprof convert --to`, or open it in Perfetto".to_owned(),
-            });
-        }
-    };
+    if let Some(page) = &arguments.html {
+        return write_page(&arguments.files, page);
+    }
     let mut text = String::new();
-    for report in &reports {
-        if !text.is_empty() {
-            text.push('\n');
+    for file in &arguments.files {
+        for report in &reports_of(file)? {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&page::of(report, file, arguments)?);
         }
-        text.push_str(&page::of(report, arguments)?);
     }
     print(&text, arguments.json)
+}
+
+/// Writes one page of the reports of all files, with what is found in them.
+///
+/// # Errors
+///
+/// If a file cannot be read or is no report, or the page cannot be written.
+pub(crate) fn write_page(files: &[PathBuf], page: &Path) -> Result<(), Error> {
+    if let Some(same) = files.iter().find(|file| is_same(file, page)) {
+        return Err(Error::PageOverReport { path: same.clone() });
+    }
+    let mut reports = Vec::new();
+    for file in files {
+        let rules = Rules::new();
+        reports.extend(reports_of(file)?.into_iter().map(|report| rules.annotate(report)));
+    }
+    let html = profiler_report::page::html(&reports);
+    output::write_file(page, |file| file.write_all(html.as_bytes()))
+        .map_err(|error| Error::Write { path: page.to_owned(), error })
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().ok();
+    one == other || (whole(one).is_some() && whole(one) == whole(other))
+}
+
+/// The reports of a file.
+pub(crate) fn reports_of(file: &Path) -> Result<Vec<Report>, Error> {
+    match read::read(file)? {
+        Content::Reports(reports) => Ok(reports),
+        Content::Trace(_) => Err(Error::NotForThis {
+            option: "mlprof report",
+            what: "a trace".to_owned(),
+            instead: "convert it with `mlprof convert --to`, or open it in Perfetto".to_owned(),
+        }),
+    }
 }
 
 /// Headings are bold on a terminal.

@@ -1,5 +1,7 @@
 //! A report as text, in the order and of the length that was asked for.
 
+use std::path::Path;
+
 use profiler_report::LineCountRestriction;
 use profiler_report::Report;
 use profiler_report::lines_text::LinesOptions;
@@ -20,7 +22,7 @@ use super::{Arguments, Error, Layout, Limit};
 const OPS: usize = 20;
 
 /// The text, or the JSON.
-pub(super) fn of(report: &Report, arguments: &Arguments) -> Result<String, Error> {
+pub(super) fn of(report: &Report, file: &Path, arguments: &Arguments) -> Result<String, Error> {
     if arguments.json {
         let json = report.to_json();
         let json = json
@@ -46,7 +48,7 @@ fn tables(report: &Report, arguments: &Arguments) -> Result<String, Error> {
     match report {
         Report::Simple(report) => simple(report, arguments),
         Report::Advanced(report) => advanced(report, arguments),
-        Report::Tensor(report) => tensor(report, arguments),
+        Report::Tensor(report) => tensor(report, file, arguments),
         Report::Lines(report) => lines(report, arguments),
         Report::Memory(report) => {
             refuse_all("the report of memory", arguments)?;
@@ -120,7 +122,7 @@ fn advanced(report: &AdvancedReport, arguments: &Arguments) -> Result<String, Er
     Ok(pstats::paint_with(&chosen, &options))
 }
 
-fn tensor(report: &TensorReport, arguments: &Arguments) -> Result<String, Error> {
+fn tensor(report: &TensorReport, file: &Path, arguments: &Arguments) -> Result<String, Error> {
     let what = "the report of a Tensor profiler";
     refuse("--filter", arguments.filter.is_some(), what, "its shares are of all rows")?;
     refuse("--action", arguments.action.is_some(), what, "it has one table")?;
@@ -128,7 +130,7 @@ fn tensor(report: &TensorReport, arguments: &Arguments) -> Result<String, Error>
     let there = &report.key_averages.group_by;
     if let Some(wanted) = arguments.group_by.filter(|wanted| wanted.0 != *there) {
         return Err(Error::Grouping {
-            path: arguments.file.clone(),
+            path: file.to_owned(),
             there: describe(there),
             wanted: describe(&wanted.0),
         });

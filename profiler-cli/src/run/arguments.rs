@@ -52,6 +52,9 @@ pub struct Arguments {
     /// Where results go.
     #[arg(short, long, value_name = "DIR", default_value = "mlprof-results")]
     pub output: PathBuf,
+    /// Write all results as one HTML page, `report.html` among them, in place of the one of the last run.
+    #[arg(long)]
+    pub html: bool,
     /// Print no tables (on standard error); they are in the results.
     #[arg(short, long)]
     pub quiet: bool,

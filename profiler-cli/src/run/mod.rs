@@ -113,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     plan.write(&plan_file).map_err(in_target)?;
     settings.write(&run_file).map_err(in_target)?;
     let ended = call(arguments, &target, &plan, &plan_file, &run_file);
-    let new = results.new_files();
+    let mut new = results.new_files();
     let measured = ended.as_ref().map(|ended| processes::tell(&processes, ended, &new));
     let measured = measured.unwrap_or_default();
     drop(session);
@@ -132,6 +132,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     if status.success() && !measured.any && new.is_empty() {
         say("no process of this command was measured: it must build its programs by cargo, and \
              run them");
+    }
+    if arguments.html {
+        results.write_page(&mut new);
     }
     results.tell(&new);
     Ok(status)

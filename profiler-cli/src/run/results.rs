@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use profiler_report::output::{TemporaryFolder, is_temporary};
 
 use super::say;
+use crate::report;
 
 /// The folder of results, and what was in it before.
 pub struct Results {
@@ -35,6 +36,27 @@ impl Results {
             .filter(|(path, _)| !is_in_the_making(path))
             .map(|(path, _)| path)
             .collect()
+    }
+
+    /// Makes one page of the reports among these files. Where there is one, it is among them then.
+    pub fn write_page(&self, new: &mut Vec<PathBuf>) {
+        let is_json =
+            |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "json");
+        // Not every JSON file is a report: memory over time is not.
+        let reports = new.iter().filter(is_json).filter(|path| report::reports_of(path).is_ok());
+        let reports: Vec<_> = reports.cloned().collect();
+        if reports.is_empty() {
+            say("there is no page: this command left no report");
+            return;
+        }
+        let page = self.folder.join("report.html");
+        match report::write_page(&reports, &page) {
+            Ok(()) => {
+                new.retain(|path| *path != page);
+                new.push(page);
+            }
+            Err(error) => say(&error.to_string()),
+        }
     }
 
     /// Says where these files are.

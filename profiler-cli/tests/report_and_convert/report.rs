@@ -197,3 +197,33 @@ fn help_names_every_option_and_column() {
         assert!(help.contains(word), "{word} is missing in {help}");
     }
 }
+
+#[test]
+fn reports_of_several_files_make_one_page() {
+    let folder = Folder::new();
+    let one = folder.report("simple.json", &simple());
+    let both = serde_json::to_string(&[advanced(), tensor(&folder).report]).expect("JSON");
+    let two = folder.file("others.json", both);
+    let page = folder.path().join("out/page.html");
+    let arguments = ["report", text(&one), text(&two), "--html", text(&page)];
+    assert_eq!(printed(&arguments), "");
+    let html = std::fs::read_to_string(&page).expect("a page");
+    for part in ["id=r0><h2>Simple", "id=r1><h2>Advanced", "id=r2><h2>Tensor"] {
+        assert!(html.contains(part), "{part}");
+    }
+    // Printed, they come one after the other.
+    let tables = printed(&["report", text(&one), text(&two)]);
+    let alone = [printed(&["report", text(&one)]), printed(&["report", text(&two)])];
+    assert_eq!(tables, alone.join("\n"));
+
+    let error = refused(&["report", text(&one), "--html", text(&one)]);
+    assert!(error.contains("is one of the reports: name another file with --html"), "{error}");
+    assert!(refused(&["report", text(&one), "--html", "x", "--sort", "calls"]).contains("--sort"));
+    let half = folder.file("half.json", "{\"profiler\": \"simple\", ");
+    let before = std::fs::read(&page).expect("a page");
+    let error = refused(&["report", text(&one), text(&half), "--html", text(&page)]);
+    assert!(error.contains("half.json is not JSON, or not all of it"), "{error}");
+    assert_eq!(std::fs::read(&page).expect("still there"), before);
+    let error = refused(&["report", "--html", "x"]);
+    assert!(error.contains("FILE"), "{error}");
+}

@@ -132,5 +132,5 @@ fn deliver(to: &Output, report: Report, text: &str, notes: &[String]) {
         to.note(reason);
     }
     output::deliver(Some(to), text);
-    output::deliver_json(Some(to), || Some(report));
+    output::deliver_value(Some(to), || Some(report));
 }

@@ -20,7 +20,7 @@ use std::sync::PoisonError;
 
 use crate::finding::Finding;
 use crate::findings::text as findings_text;
-use crate::{Report, label};
+use crate::{Report, label, page};
 pub use claim::ClaimedName;
 use console::Console;
 pub use console::say;
@@ -50,6 +50,7 @@ pub struct Output {
     dirpath: Option<PathBuf>,
     filename: Option<String>,
     writes_json: bool,
+    writes_html: bool,
     always_prints: bool,
     prints_to_stderr: bool,
     /// Of which kind of profiler, in one word.
@@ -129,6 +130,14 @@ impl Output {
     #[must_use]
     pub fn json(mut self, writes: bool) -> Self {
         self.writes_json = writes;
+        self
+    }
+
+    /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in the
+    /// same directory. See [`page`](crate::page).
+    #[must_use]
+    pub fn html(mut self, writes: bool) -> Self {
+        self.writes_html = writes;
         self
     }
 
@@ -345,13 +354,21 @@ fn deliver_to(
     }
 }
 
-/// Writes `report` as JSON beside the text, if `output` is to have that.
-pub fn deliver_json(output: Option<&Output>, report: impl FnOnce() -> Option<Report>) {
-    let Some(output) = output.filter(|output| output.writes_json) else { return };
+/// Writes `report` as JSON and as a page beside the text, if `output` is to have these.
+pub fn deliver_value(output: Option<&Output>, report: impl FnOnce() -> Option<Report>) {
+    let Some(output) = output.filter(|output| output.writes_json || output.writes_html) else {
+        return;
+    };
     let Some(mut report) = report() else { return };
     report.header_mut().notes.extend(output.state().notes.iter().cloned());
-    if let Ok(json) = report.to_json() {
+    if output.writes_json
+        && let Ok(json) = report.to_json()
+    {
         output.write_file(None, "json", json.as_bytes());
+    }
+    if output.writes_html {
+        let page = page::html(std::slice::from_ref(&report));
+        output.write_file(None, "html", page.as_bytes());
     }
 }
 

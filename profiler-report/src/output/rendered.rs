@@ -1,6 +1,6 @@
 //! One measurement in all the forms in which it is delivered.
 
-use super::{Output, deliver_json, deliver_with, tell_missing};
+use super::{Output, deliver_value, deliver_with, tell_missing};
 use crate::Report;
 use crate::findings::Rules;
 use crate::missing::Missing;
@@ -79,9 +79,9 @@ impl RenderedReport {
         self.report.as_ref()
     }
 
-    /// Delivers it to the file of `output`, or to the console on rank 0, as JSON if the output says
-    /// so, and with the files beside it. What [`Rules`] find in the value is told, too, unless the
-    /// output [says otherwise](Output::findings).
+    /// Delivers it to the file of `output`, or to the console on rank 0, as JSON and as a page if the
+    /// output says so, and with the files beside it. What [`Rules`] find in the value is told, too, unless
+    /// the output [says otherwise](Output::findings).
     ///
     /// Never fails: where a file cannot be written it says so once on standard error, and the report
     /// goes to the console.
@@ -99,6 +99,6 @@ impl RenderedReport {
         };
         let findings = report.as_ref().map_or(&[][..], Report::findings);
         deliver_with(output, &self.text, findings);
-        deliver_json(output, || report);
+        deliver_value(output, || report);
     }
 }

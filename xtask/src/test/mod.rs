@@ -11,13 +11,13 @@ mod parts;
 use self::changed::changed_files;
 use self::parts::{ON_REQUEST, PARTS, Part};
 use crate::steps::{self, run_all};
-use crate::system::{CPP_COMPILER, PYTHON, SOFTWARE_GPU};
+use crate::system::{BROWSER, CPP_COMPILER, NODE, PYTHON, SOFTWARE_GPU};
 
 /// Runs the tests of these parts, all if none is named; `--changed`: of those that a change since the
 /// last commit, or since the branch that is named behind it, can reach.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let parts = chosen(arguments)?;
-    for requirement in [PYTHON, CPP_COMPILER, SOFTWARE_GPU] {
+    for requirement in [PYTHON, CPP_COMPILER, SOFTWARE_GPU, NODE, BROWSER] {
         requirement.require()?;
     }
     println!("build output in {}", steps::target_directory().display());

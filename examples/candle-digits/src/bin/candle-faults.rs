@@ -73,7 +73,7 @@ fn run(
     }
     let mut measured = Measured::new(profiler);
     let outcome = measured.stage(|| trainer.fit(&mut learner, &train, Some(&in_order(valid))));
-    options.profiling.write_json(measured.reports())?;
+    options.profiling.write_reports(measured.reports())?;
     refuse_early_end(&outcome?)?;
     digits::test_accuracy(&Trainer::new().test(&mut learner, &in_order(test))?)
 }

@@ -83,7 +83,7 @@ fn learn_and_write(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()
         Ok((outcome, written))
     });
     // Also after an error: what was measured until then is not lost.
-    options.profiler.write_json(&reports)?;
+    options.profiler.write_reports(&reports)?;
     let (outcome, written) = written?;
     let metric = |name| outcome.metrics.get(name).copied().unwrap_or(f64::NAN);
     // Not `println!`, which panics when the reader has gone: `… | head`.

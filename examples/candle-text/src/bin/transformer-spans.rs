@@ -74,7 +74,7 @@ fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
              subscriber that is there by then. Install it first."
         );
     }
-    Ok(options.profiler.write_json(&reports)?)
+    Ok(options.profiler.write_reports(&reports)?)
 }
 
 /// Makes every span of the program an action of the active profiler, or a module.

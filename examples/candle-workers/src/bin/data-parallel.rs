@@ -92,7 +92,7 @@ fn train(
     });
     if run.rank == 0 {
         // Also after an error: what was measured until then is not lost.
-        options.profiling.write_json(measured.reports())?;
+        options.profiling.write_reports(measured.reports())?;
     }
     let Some(outcome) = tested? else { return Ok(()) };
     let accuracy = test_accuracy(&outcome)?;

@@ -1,0 +1,33 @@
+// Elements, made without markup: text stays text whatever is in it.
+
+/** An element with these attributes and children. */
+export function element<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  attributes: Record<string, string> = {},
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[Name] {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+/** A name on one line, not too long; what turns the direction of writing around is shown, not obeyed. */
+export function shown(name: string): string {
+  const longest = 200;
+  const whole = [...name.slice(0, 2 * longest)];
+  const cut = whole.length > longest ? [...whole.slice(0, longest - 1), "…"] : whole;
+  const hidden = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
+  const written = (letter: string): string =>
+    hidden.test(letter) ? (letter === "\n" ? "\\n" : `\\u{${letter.codePointAt(0)?.toString(16)}}`) : letter;
+  return cut.map(written).join("");
+}
+
+/** Calls `then` when nothing more has happened for a moment. */
+export function later(then: () => void, milliseconds = 80): () => void {
+  let timer: number | undefined;
+  return () => {
+    window.clearTimeout(timer);
+    timer = window.setTimeout(then, milliseconds);
+  };
+}

@@ -1,0 +1,74 @@
+// Brings the page to life: everything in it can be read without.
+
+import { Icicle } from "./icicle";
+import { enhance } from "./table";
+import { treesOf, type Report } from "./tree";
+
+/** Charts are made when they come into view: a page may have many. */
+function drawIcicles(reports: Report[]): void {
+  const draw = (host: HTMLElement): void => {
+    const report = reports[Number(host.dataset.report)];
+    const trees = report ? treesOf(report, host.dataset.tree ?? "") : [];
+    if (trees.length > 0) new Icicle(host, trees);
+    else host.remove();
+  };
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      draw(entry.target as HTMLElement);
+    }
+  }, { rootMargin: "400px" });
+  document.querySelectorAll<HTMLElement>(".icicle").forEach((host) => seen.observe(host));
+}
+
+/** Tables inside what is folded get their controls when it is opened. */
+function enhanceTables(): void {
+  const tables = document.querySelectorAll<HTMLTableElement>("table.sortable, table.tree");
+  tables.forEach((table) => {
+    const folded = table.closest("details:not([open])");
+    if (folded === null) enhance(table);
+    else folded.addEventListener("toggle", () => enhance(table), { once: true });
+  });
+}
+
+/** What a finding talks of: its row in the report, if there is one, else the report. */
+function linkFindings(): void {
+  document.querySelectorAll<HTMLAnchorElement>("a[data-row]").forEach((link) => {
+    link.addEventListener("click", (event) => {
+      const report = document.getElementById(link.hash.slice(1));
+      const names = [...(report?.querySelectorAll<HTMLElement>("tbody th") ?? [])];
+      const name = names.find((name) => name.textContent === link.textContent);
+      if (name === undefined) return;
+      event.preventDefault();
+      name.closest("details")?.setAttribute("open", "");
+      name.closest("tr")?.removeAttribute("hidden");
+      name.tabIndex = -1;
+      name.scrollIntoView({ block: "center" });
+      name.focus({ preventScroll: true });
+    });
+  });
+}
+
+/** `/` goes to the first search that is in view. */
+function listenForSearch(): void {
+  document.addEventListener("keydown", (event) => {
+    const target = event.target as HTMLElement;
+    const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName);
+    if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    const searches = [...document.querySelectorAll<HTMLInputElement>("input[type=search]")];
+    const inView = searches.find((search) => search.getBoundingClientRect().bottom > 0);
+    inView?.focus();
+    if (inView) event.preventDefault();
+  });
+}
+
+const text = document.getElementById("reports")?.textContent ?? "[]";
+document.documentElement.classList.add("live");
+enhanceTables();
+drawIcicles(JSON.parse(text) as Report[]);
+linkFindings();
+listenForSearch();
+window.addEventListener("beforeprint", () => {
+  document.querySelectorAll("details").forEach((details) => (details.open = true));
+});

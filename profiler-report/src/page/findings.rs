@@ -1,0 +1,83 @@
+//! What to do: the findings that reports bring along.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::table::Unit;
+use super::text;
+
+/// All findings of the reports, the largest saving first. Nothing without any.
+pub(super) fn write(html: &mut String, reports: &[Value]) {
+    let mut findings: Vec<(usize, &Value)> = Vec::new();
+    for (index, report) in reports.iter().enumerate() {
+        let own = report.get("findings").and_then(Value::as_array);
+        findings.extend(own.into_iter().flatten().map(|finding| (index, finding)));
+    }
+    if findings.is_empty() {
+        return;
+    }
+    let cost = |finding: &Value| number(finding, "/cost/seconds").unwrap_or(0.0);
+    findings.sort_by(|(_, one), (_, other)| cost(other).total_cmp(&cost(one)));
+    html.push_str("<section id=findings><h2>What to do</h2><ol class=findings>");
+    for (report, finding) in findings {
+        write_one(html, report, finding);
+    }
+    html.push_str("</ol></section>\n");
+}
+
+/// Writing into a string cannot fail, here and below.
+fn write_one(html: &mut String, report: usize, finding: &Value) {
+    let words = |field: &str| match finding.get(field) {
+        Some(Value::String(text)) => text::sentence(text),
+        _ => String::new(),
+    };
+    let _ = write!(html, "<li><p class=sentence><b>{}</b>", words("sentence"));
+    let mut costs = Vec::new();
+    if let Some(seconds) = number(finding, "/cost/seconds_per_step") {
+        costs.push(format!("{} a step", Unit::Seconds.write(seconds)));
+    }
+    if let Some(seconds) = number(finding, "/cost/seconds") {
+        costs.push(format!("{} of the run", Unit::Seconds.write(seconds)));
+    }
+    if let Some(share) = number(finding, "/cost/share") {
+        costs.push(Unit::Share.write(share));
+    }
+    if !costs.is_empty() {
+        let _ = write!(html, " <span class=cost>at most {}</span>", costs.join(", "));
+    }
+    let _ = write!(html, "</p><p>{}</p><p class=quiet>", words("remedy"));
+    let evidence = finding.get("evidence").and_then(Value::as_array);
+    let evidence = evidence.into_iter().flatten().filter_map(|piece| {
+        let what = text::sentence(piece.get("what")?.as_str()?);
+        let value = match piece.get("value")? {
+            Value::String(text) => text::sentence(text),
+            Value::Number(number) => text::escape(&number.to_string()),
+            _ => return None,
+        };
+        Some(format!("{what}: {value}"))
+    });
+    let mut parts: Vec<_> = evidence.collect();
+    if let Some(Value::Object(place)) = finding.get("place") {
+        let places = place.iter().filter_map(|(what, value)| {
+            let value = match value {
+                Value::String(text) => text::name(text, 160),
+                Value::Number(number) => text::escape(&number.to_string()),
+                _ => return None,
+            };
+            Some(format!("{}: <a href=\"#r{report}\" data-row>{value}</a>", text::sentence(what)))
+        });
+        parts.extend(places);
+    }
+    if !words("confidence").is_empty() {
+        parts.push(format!("confidence: {}", words("confidence")));
+    }
+    if !words("rule").is_empty() {
+        parts.push(format!("rule: {}", words("rule")));
+    }
+    let _ = write!(html, "{}</p>", parts.join(" · "));
+}
+
+fn number(value: &Value, pointer: &str) -> Option<f64> {
+    value.pointer(pointer).and_then(Value::as_f64)
+}

@@ -1,0 +1,196 @@
+//! A page: reports as one HTML file that needs nothing else.
+//!
+//! All of it is in the file: tables that are whole without scripts, one script that sorts, searches and
+//! groups them and draws icicles, one style sheet, and the values themselves as JSON. The page's policy
+//! allows that script and that style sheet, by their hashes, and no request to anywhere.
+//!
+//! The script is bundled from `page/` by `cargo xtask page`; the bundle is checked in. It has no library
+//! of charts: d3-flame-graph brings 279 KB, which is as much as a whole page may have, and asks for
+//! styles that the policy forbids; there is no line chart yet that uPlot could draw.
+
+mod advanced;
+mod devices;
+mod findings;
+mod limits;
+mod lines;
+mod memory;
+mod ranks;
+mod run;
+mod samples;
+mod simple;
+mod table;
+mod tensor;
+mod text;
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use self::limits::{LeftOut, Limits, prune};
+use crate::Report;
+use crate::number::grouped;
+
+const SCRIPT: &str = include_str!("bundle/page.js");
+const STYLE: &str = include_str!("bundle/page.css");
+/// With the hashes of the two.
+const POLICY: &str = include_str!("bundle/policy.txt");
+
+/// No page is larger, in bytes, however long the run, but for what no limit cuts: notes.
+pub const LARGEST: usize = 3_000_000;
+
+/// Several reports of one run as one HTML file: kinds, stages, ranks.
+///
+/// It has at most [`LARGEST`] bytes; what is left out to get there is counted in the page. Numbers in its
+/// JSON are rounded to six digits. Reports that
+/// have findings in their JSON (an array `findings`) have them on top.
+///
+/// ```
+/// use profiler_core::report::page;
+/// use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};
+///
+/// let profiler = SimpleProfiler::new();
+/// drop(profiler.profile("load </script> data"));
+/// let html = page::html(&[profiler.report().expect("a report")]);
+/// assert!(html.starts_with("<!doctype html>") && html.contains("load &lt;/script&gt; data"));
+/// ```
+pub fn html(reports: &[Report]) -> String {
+    let mut limits = Limits::FIRST;
+    loop {
+        let page = with_limits(reports, limits);
+        let half = limits.half();
+        if page.len() <= LARGEST || half == limits {
+            return page;
+        }
+        limits = half;
+    }
+}
+
+/// One report's place in the page.
+struct Part {
+    /// Which of the page's reports, from 0.
+    index: usize,
+    limits: Limits,
+}
+
+impl Part {
+    /// A heading with an anchor. Writing into a string cannot fail, here and below.
+    fn heading(&self, html: &mut String, id: &str, title: &str) {
+        let _ = writeln!(html, "<h3 id=r{}-{id}>{title}</h3>", self.index);
+    }
+
+    /// Room for a chart of one of the report's trees.
+    fn icicle(&self, html: &mut String, tree: &str, about: &str) {
+        let _ = writeln!(
+            html,
+            "<div class=icicle data-report={} data-tree={tree} data-about=\"{}\"></div>",
+            self.index,
+            text::escape(about)
+        );
+    }
+}
+
+fn with_limits(reports: &[Report], limits: Limits) -> String {
+    let mut left_out = LeftOut::default();
+    let pruned: Vec<Report> =
+        reports.iter().map(|report| prune(report, limits, &mut left_out)).collect();
+    let mut values: Vec<Value> =
+        pruned.iter().map(|report| serde_json::to_value(report).unwrap_or(Value::Null)).collect();
+    values.iter_mut().for_each(round);
+    let mut html = String::new();
+    write_head(&mut html, reports);
+    write_left_out(&mut html, &left_out);
+    findings::write(&mut html, &values);
+    for group in ranks::groups(reports) {
+        html.push_str("<section><h2>Ranks</h2>");
+        ranks::write(&mut html, &group, &Part { index: 0, limits });
+        html.push_str("</section>\n");
+    }
+    for (index, (report, pruned)) in reports.iter().zip(&pruned).enumerate() {
+        write_report(&mut html, report, pruned, &Part { index, limits });
+    }
+    let json = serde_json::to_string(&Value::Array(values)).unwrap_or_default();
+    let _ = write!(
+        html,
+        "</main>\n<script type=\"application/json\" id=reports>{}</script>\n<script>{SCRIPT}</script>\n",
+        text::json(&json)
+    );
+    html
+}
+
+/// Six digits are more than anybody measures, and a third of the text.
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let rounded = number.as_f64().and_then(|number| format!("{number:.5e}").parse().ok());
+            if let Some(rounded) = rounded.and_then(serde_json::Number::from_f64) {
+                *number = rounded;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(round),
+        Value::Object(fields) => fields.values_mut().for_each(round),
+        _ => {}
+    }
+}
+
+fn write_head(html: &mut String, reports: &[Report]) {
+    let titles: Vec<_> = reports.iter().map(run::title).collect();
+    let title = match titles.as_slice() {
+        [] => "no reports".to_owned(),
+        [title] => title.clone(),
+        titles => format!("{} and {} more", titles[0], titles.len() - 1),
+    };
+    let _ = write!(
+        html,
+        "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
+         <meta http-equiv=Content-Security-Policy content=\"{POLICY}\">\n\
+         <meta name=viewport content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=color-scheme content=\"light dark\">\n<title>{title} – mlprof</title>\n\
+         <style>{STYLE}</style>\n<header><h1>mlprof</h1><nav aria-label=Reports>"
+    );
+    for (index, title) in titles.iter().enumerate() {
+        let _ = write!(html, "<a href=\"#r{index}\">{title}</a>");
+    }
+    html.push_str("</nav></header>\n<main>\n");
+}
+
+fn write_left_out(html: &mut String, left_out: &LeftOut) {
+    if left_out.is_nothing() {
+        return;
+    }
+    let parts = [
+        (left_out.rows, "rows of tables"),
+        (left_out.places, "places of trees"),
+        (left_out.lines, "lines of source"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<_> =
+        parts.map(|(count, what)| format!("{} {what}", grouped(*count as u64))).collect();
+    let _ = writeln!(
+        html,
+        "<p class=note>So that the page stays small, what costs the least is left out: {}. The reports \
+         as JSON have all of it.</p>",
+        parts.join(", ")
+    );
+}
+
+/// `pruned`: the report as the page has it. Tables are of the whole one, where they sum up.
+fn write_report(html: &mut String, report: &Report, pruned: &Report, part: &Part) {
+    let title = run::title(report);
+    let _ = writeln!(html, "<section class=report id=r{}><h2>{title}</h2>", part.index);
+    run::write(html, report);
+    match report {
+        Report::Lines(_) => {
+            let Report::Lines(pruned) = pruned else { return };
+            lines::write(html, pruned, part);
+        }
+        Report::Simple(report) => simple::write(html, report, part),
+        Report::Advanced(report) => advanced::write(html, report, part),
+        Report::Tensor(report) => tensor::write(html, report, part),
+        Report::Memory(report) => memory::write(html, report, part),
+        Report::Samples(report) => samples::write(html, &report.samples, part),
+    }
+    html.push_str("</section>\n");
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,110 @@
+//! What run a report is of: the head of its part of the page.
+
+use std::fmt::Write;
+
+use super::text;
+use crate::number::{duration, grouped, share};
+use crate::{Report, ReportHeader};
+
+/// The kind of a report, in a word for people.
+pub(super) const fn kind(report: &Report) -> &'static str {
+    match report {
+        Report::Simple(_) => "Simple",
+        Report::Advanced(_) => "Advanced",
+        Report::Tensor(_) => "Tensor",
+        Report::Memory(_) => "Memory",
+        Report::Lines(_) => "Lines",
+        Report::Samples(_) => "Samples",
+    }
+}
+
+/// `Simple · fit`, with the rank where there are several.
+pub(super) fn title(report: &Report) -> String {
+    let ReportHeader { stage, rank, world_size, .. } = report.header();
+    let mut title = kind(report).to_owned();
+    if let Some(stage) = stage {
+        // Writing into a string cannot fail, here and below.
+        let _ = write!(title, " · {stage}");
+    }
+    if *world_size > 1 || *rank > 0 {
+        let _ = write!(title, " · rank {rank}");
+    }
+    title
+}
+
+/// The run in a list of facts, and the notes.
+pub(super) fn write(html: &mut String, report: &Report) {
+    let header = report.header();
+    html.push_str("<dl class=facts>");
+    let mut fact = |name: &str, value: String| {
+        let _ = write!(html, "<dt>{name}<dd>{value}");
+    };
+    fact("Started", header.started_at.format("%Y-%m-%d %H:%M:%S UTC").to_string());
+    fact("Wall time", duration(header.wall_seconds));
+    if header.world_size > 1 {
+        fact("Rank", format!("{} of {}", header.rank, header.world_size));
+    }
+    if let Some(startup) = &header.startup {
+        fact("Start-up", duration(startup.total_seconds));
+    }
+    let overhead = &header.overhead;
+    if overhead.scopes > 0 {
+        let total = overhead.total_seconds();
+        let part = if header.wall_seconds > 0.0 {
+            format!(" ({} of the wall time)", share(total, header.wall_seconds))
+        } else {
+            String::new()
+        };
+        let each = duration(overhead.seconds_per_scope);
+        fact(
+            "Profiler’s own cost",
+            format!("{} scopes × {each} = {}{part}", grouped(overhead.scopes), duration(total)),
+        );
+    }
+    match report {
+        Report::Simple(report) => {
+            if let Some(waiting) = &report.data_waiting {
+                let of = if waiting.epoch_seconds.is_some() { "epochs" } else { "wall time" };
+                let seconds = duration(waiting.waiting_seconds);
+                fact(
+                    "Waiting for data",
+                    format!("{seconds}, {:.2} % of {of}", 100.0 * waiting.share),
+                );
+            }
+        }
+        Report::Tensor(report) => {
+            fact(
+                "Recorded steps",
+                format!("{} of {}", grouped(report.recorded_steps), grouped(report.steps)),
+            );
+            if let Some(schedule) = &report.schedule {
+                fact(
+                    "Schedule",
+                    format!(
+                        "wait {}, warm-up {}, active {}, repeat {}",
+                        schedule.wait, schedule.warmup, schedule.active, schedule.repeat
+                    ),
+                );
+            }
+            let dropped = &report.dropped;
+            let lost = dropped.events + dropped.memory + dropped.device;
+            if lost > 0 {
+                fact("Dropped events", grouped(lost));
+            }
+        }
+        _ => {}
+    }
+    html.push_str("</dl>");
+    for open in report.open().iter().take(20) {
+        let _ = write!(
+            html,
+            "<p class=note>{} still runs, on thread {}, for {}.</p>",
+            text::name(&open.action, 160),
+            text::name(&open.thread, 160),
+            duration(open.elapsed_seconds)
+        );
+    }
+    for note in &header.notes {
+        let _ = write!(html, "<p class=note>{}</p>", text::sentence(note));
+    }
+}

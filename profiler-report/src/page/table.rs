@@ -1,0 +1,365 @@
+//! Tables of a page: whole without scripts, and with what a script needs to sort and group them.
+
+use std::fmt::Write;
+
+use super::text;
+use crate::number::{bytes, duration, grouped};
+
+/// What the cells of a column hold, and how they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Names: on the left.
+    Text,
+    /// Text that is safe already, such as a picture.
+    Markup,
+    /// Whole numbers.
+    Count,
+    /// Times.
+    Seconds,
+    /// Sizes, which may be below 0.
+    Bytes,
+    /// Parts of a whole, 0 to 1.
+    Share,
+    /// Plain numbers, with two decimals.
+    Number,
+    /// Large numbers, with a letter for each thousand.
+    Large,
+}
+
+impl Unit {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Markup => "markup",
+            Self::Count => "count",
+            Self::Seconds => "seconds",
+            Self::Bytes => "bytes",
+            Self::Share => "share",
+            Self::Number => "number",
+            Self::Large => "large",
+        }
+    }
+
+    const fn is_number(self) -> bool {
+        !matches!(self, Self::Text | Self::Markup)
+    }
+
+    /// The number as the page writes it, here and in its scripts.
+    pub(super) fn write(self, number: f64) -> String {
+        match self {
+            Self::Text | Self::Markup => String::new(),
+            Self::Count if number < 0.0 => format!("-{}", grouped(-number as u64)),
+            Self::Count => grouped(number as u64),
+            Self::Seconds => duration(number),
+            Self::Bytes if number < 0.0 => format!("-{}", bytes(-number as u64)),
+            Self::Bytes => bytes(number as u64),
+            Self::Share => format!("{:.1} %", 100.0 * number),
+            Self::Number => format!("{number:.2}"),
+            Self::Large => large(number),
+        }
+    }
+}
+
+/// Three digits and a letter: `12.3 G`.
+fn large(number: f64) -> String {
+    const LETTERS: [&str; 6] = ["", " K", " M", " G", " T", " P"];
+    let (mut number, mut power) = (number, 0);
+    while number >= 999.5 && power + 1 < LETTERS.len() {
+        number /= 1e3;
+        power += 1;
+    }
+    let decimals = match number {
+        _ if power == 0 => 0,
+        ..9.995 => 2,
+        9.995..99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.decimals$}{}", LETTERS[power])
+}
+
+/// What becomes of a column where rows are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Merge {
+    /// Nothing can be said.
+    Nothing,
+    /// Rows are told apart by it.
+    Key,
+    /// It adds up.
+    Sum,
+    /// The least.
+    Min,
+    /// The most.
+    Max,
+    /// One column by another, both by number.
+    Ratio(usize, usize),
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    pub(super) title: &'static str,
+    /// What stands there, for whoever points at the title.
+    pub(super) about: &'static str,
+    pub(super) unit: Unit,
+    pub(super) merge: Merge,
+    /// Whether cells have a bar behind them, the whole of which is the largest number.
+    pub(super) has_bar: bool,
+}
+
+impl Column {
+    pub(super) const fn new(title: &'static str, unit: Unit, about: &'static str) -> Self {
+        Self { title, about, unit, merge: Merge::Nothing, has_bar: false }
+    }
+
+    pub(super) const fn merge(self, merge: Merge) -> Self {
+        Self { merge, ..self }
+    }
+
+    pub(super) const fn bar(self) -> Self {
+        Self { has_bar: true, ..self }
+    }
+}
+
+/// What stands in a cell.
+#[derive(Debug, Clone)]
+pub(super) enum Cell {
+    /// Escaped already.
+    Text(String),
+    /// In the unit of its column; `None` where it is not known.
+    Number(Option<f64>),
+}
+
+impl From<f64> for Cell {
+    fn from(number: f64) -> Self {
+        Self::Number(Some(number))
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(number: u64) -> Self {
+        Self::Number(Some(number as f64))
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(number: i64) -> Self {
+        Self::Number(Some(number as f64))
+    }
+}
+
+impl From<Option<f64>> for Cell {
+    fn from(number: Option<f64>) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// A table of any number of columns, those of them left out that say nothing.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+    /// How far each row stands to the right, if the table is a tree.
+    depths: Vec<usize>,
+    is_tree: bool,
+    can_group: bool,
+    sorted_by: Option<usize>,
+}
+
+impl Table {
+    pub(super) fn new(columns: impl Into<Vec<Column>>) -> Self {
+        Self { columns: columns.into(), ..Self::default() }
+    }
+
+    /// Rows stand below each other as in a tree, and are not sorted.
+    pub(super) fn tree(self) -> Self {
+        Self { is_tree: true, ..self }
+    }
+
+    /// Rows can be put together by the columns that are keys.
+    pub(super) fn can_group(self) -> Self {
+        Self { can_group: true, ..self }
+    }
+
+    /// The rows come with the highest number of this column first.
+    pub(super) fn sorted_by(self, column: usize) -> Self {
+        Self { sorted_by: Some(column), ..self }
+    }
+
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.row_at(0, cells);
+    }
+
+    pub(super) fn row_at(&mut self, depth: usize, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+        self.depths.push(depth);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Columns in which no row has anything but 0.
+    fn is_blank(&self, column: usize) -> bool {
+        self.rows.iter().all(|row| match &row[column] {
+            Cell::Text(text) => text.is_empty(),
+            Cell::Number(number) => number.is_none_or(|number| number == 0.0),
+        })
+    }
+
+    /// Writes the table. Nothing without rows. Writing into a string cannot fail, here and below.
+    pub(super) fn write(&self, html: &mut String, caption: &str) {
+        if self.rows.is_empty() {
+            return;
+        }
+        let shown: Vec<usize> = (0..self.columns.len())
+            .filter(|column| *column == 0 || !self.is_blank(*column))
+            .collect();
+        let place = |column: usize| shown.iter().position(|shown| *shown == column);
+        html.push_str("<div class=scroll><table");
+        match (self.is_tree, self.can_group) {
+            (true, _) => html.push_str(" class=tree"),
+            (_, true) => html.push_str(" class=\"sortable groupable\""),
+            _ => html.push_str(" class=sortable"),
+        }
+        let _ = write!(html, "><caption>{}</caption><thead><tr>", text::escape(caption));
+        for column in &shown {
+            let Column { title, about, unit, merge, .. } = self.columns[*column];
+            let _ = write!(
+                html,
+                "<th scope=col data-unit={} title=\"{}\"",
+                unit.as_str(),
+                text::escape(about)
+            );
+            let _ = match merge {
+                Merge::Nothing => Ok(()),
+                Merge::Key => write!(html, " data-merge=key"),
+                Merge::Sum => write!(html, " data-merge=sum"),
+                Merge::Min => write!(html, " data-merge=min"),
+                Merge::Max => write!(html, " data-merge=max"),
+                Merge::Ratio(part, whole) => match (place(part), place(whole)) {
+                    (Some(part), Some(whole)) => {
+                        write!(html, " data-merge=ratio data-of={part}/{whole}")
+                    }
+                    _ => Ok(()),
+                },
+            };
+            if self.columns[*column].has_bar {
+                html.push_str(" data-bar");
+            }
+            if self.sorted_by == Some(*column) {
+                html.push_str(" aria-sort=descending");
+            }
+            let _ = write!(html, ">{title}");
+        }
+        html.push_str("<tbody>");
+        let largest: Vec<f64> =
+            (0..self.columns.len()).map(|column| self.largest(column)).collect();
+        for (row, depth) in self.rows.iter().zip(&self.depths) {
+            html.push_str("<tr>");
+            for column in &shown {
+                let level = if self.is_tree { Some(*depth) } else { None };
+                let head = (*column == shown[0]).then_some(level);
+                self.columns[*column].write(html, &row[*column], largest[*column], head);
+            }
+        }
+        html.push_str("</table></div>\n");
+    }
+
+    fn largest(&self, column: usize) -> f64 {
+        let number = |row: &Vec<Cell>| match row[column] {
+            Cell::Number(Some(number)) => number,
+            _ => 0.0,
+        };
+        self.rows.iter().map(number).fold(0.0, f64::max)
+    }
+}
+
+impl Column {
+    /// `head`: whether the cell names its row, and how far it then stands to the right in a tree.
+    fn write(&self, html: &mut String, cell: &Cell, largest: f64, head: Option<Option<usize>>) {
+        let _ = match (cell, head) {
+            (Cell::Text(text), Some(Some(level))) => {
+                write!(html, "<th scope=row class=d{}>{text}", level.min(DEEPEST))
+            }
+            (Cell::Text(text), Some(None)) => write!(html, "<th scope=row>{text}"),
+            (Cell::Text(text), None) => write!(html, "<td>{text}"),
+            (Cell::Number(None), _) => write!(html, "<td class=n>–"),
+            (Cell::Number(Some(number)), _) => {
+                debug_assert!(self.unit.is_number());
+                html.push_str("<td class=");
+                let _ = match self.has_bar && largest > 0.0 {
+                    true => write!(html, "\"n b{}\"", bar(*number / largest)),
+                    false => write!(html, "n"),
+                };
+                write!(html, " data-v={}>{}", plain(*number), self.unit.write(*number))
+            }
+        };
+    }
+}
+
+/// The style sheet has a class for so many levels.
+const DEEPEST: usize = 24;
+
+/// The style sheet has a bar for every second percent.
+fn bar(share: f64) -> u32 {
+    (share.clamp(0.0, 1.0) * 50.0).round() as u32
+}
+
+/// Six digits, which is what sorting and adding up need.
+fn plain(number: f64) -> String {
+    if number == number.trunc() && number.abs() < 1e15 {
+        return format!("{number:.0}");
+    }
+    crate::number::general(number, 6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_units() {
+        for (unit, number, text) in [
+            (Unit::Count, 1_234.0, "1,234"),
+            (Unit::Seconds, 0.012_34, "12.3 ms"),
+            (Unit::Bytes, -2_048.0, "-2.00 KiB"),
+            (Unit::Share, 0.123_4, "12.3 %"),
+            (Unit::Number, 1.5, "1.50"),
+            (Unit::Large, 12_345_678.0, "12.3 M"),
+            (Unit::Large, 512.0, "512"),
+        ] {
+            assert_eq!(unit.write(number), text);
+        }
+        assert_eq!(plain(1.0 / 3.0), "0.333333");
+        assert_eq!(plain(18_446.0), "18446");
+    }
+
+    #[test]
+    fn columns_without_anything_are_left_out() {
+        let mut table = Table::new([
+            Column::new("Name", Unit::Text, "").merge(Merge::Key),
+            Column::new("Calls", Unit::Count, "").merge(Merge::Sum),
+            Column::new("Waiting", Unit::Seconds, ""),
+            Column::new("Total", Unit::Seconds, "").merge(Merge::Sum).bar(),
+            Column::new("Mean", Unit::Seconds, "").merge(Merge::Ratio(3, 1)),
+        ]);
+        let row = |name: &str, calls: u64, total: f64| {
+            let name = Cell::Text(text::name(name, 50));
+            [name, calls.into(), None.into(), total.into(), (total / calls as f64).into()]
+        };
+        table.row(row("<a>", 2, 1.0));
+        table.row(row("b", 1, 0.5));
+        let mut html = String::new();
+        table.write(&mut html, "Actions");
+        assert!(!html.contains("Waiting"), "{html}");
+        assert!(html.contains("data-merge=ratio data-of=2/1"), "columns that are there: {html}");
+        assert!(html.contains("<th scope=row>&lt;a&gt;<td class=n data-v=2>2"), "{html}");
+        assert!(html.contains("<td class=\"n b25\" data-v=0.5>500 ms"), "{html}");
+    }
+}

@@ -1,0 +1,175 @@
+use std::iter;
+
+use profiler_events::{ActionKind, RunContext};
+
+use super::*;
+use crate::advanced::{CallStatistics, CallTreeNode, FunctionKey, ThreadCallTree};
+use crate::samples::{Samples, SamplesReport};
+use crate::simple::ActionStatistics;
+use crate::{AdvancedReport, ReportHeader, SimpleReport};
+
+fn header(rank: u32) -> ReportHeader {
+    let run = RunContext::from_environment();
+    let mut header =
+        SamplesReport::new(Samples::default(), chrono::DateTime::UNIX_EPOCH, &run).header;
+    (header.rank, header.world_size, header.wall_seconds) = (rank, rank + 1, 10.0);
+    header
+}
+
+fn action(name: &str, total_seconds: f64) -> ActionStatistics {
+    ActionStatistics {
+        action: name.to_owned(),
+        sub_stage: None,
+        calls: 4,
+        total_seconds,
+        self_seconds: total_seconds,
+        first_seconds: 0.1,
+        rest: None,
+        io: None,
+        cpu: None,
+    }
+}
+
+fn simple(rank: u32, actions: Vec<ActionStatistics>) -> Report {
+    Report::Simple(SimpleReport {
+        header: header(rank),
+        actions,
+        threads: Vec::new(),
+        open: Vec::new(),
+        data_waiting: None,
+        device_regions: Vec::new(),
+        findings: Vec::new(),
+    })
+}
+
+fn node(name: String, seconds: f64, children: Vec<CallTreeNode>) -> CallTreeNode {
+    let function = FunctionKey { file: "src/net.rs".to_owned(), line: 7, name };
+    let calls = CallStatistics {
+        total_calls: 3,
+        primitive_calls: 3,
+        polls: 0,
+        self_seconds: 0.001,
+        cumulative_seconds: seconds,
+    };
+    CallTreeNode { function, kind: ActionKind::Function, calls, children }
+}
+
+fn advanced(roots: Vec<CallTreeNode>) -> Report {
+    let thread = ThreadCallTree { thread: "main".to_owned(), threads: 1, roots };
+    Report::Advanced(AdvancedReport {
+        header: header(0),
+        actions: Vec::new(),
+        threads: vec![thread],
+        open: Vec::new(),
+        samples: None,
+        device_regions: Vec::new(),
+        findings: Vec::new(),
+    })
+}
+
+/// What the page has in its element of JSON.
+fn values(html: &str) -> Value {
+    let (_, rest) = html.split_once("id=reports>").expect("the element");
+    let (json, _) = rest.split_once("</script>").expect("its end");
+    serde_json::from_str(json).expect("JSON")
+}
+
+#[test]
+fn a_page_is_whole_by_itself() {
+    let html = html(&[simple(0, vec![action("load", 1.0 / 3.0)])]);
+    assert!(html.contains("default-src 'none'; script-src 'sha256-"), "{html}");
+    assert!(
+        !html.contains("src=") && !html.contains("http:") && !html.contains("https:"),
+        "{html}"
+    );
+    assert!(html.contains("<th scope=row>load<td class=n data-v=4>4"), "{html}");
+    let value = values(&html);
+    assert_eq!(value[0]["profiler"], "simple");
+    assert_eq!(value[0]["actions"][0]["total_seconds"], 0.333_333, "six digits");
+}
+
+#[test]
+fn names_are_harmless() {
+    let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u{202e}\n🔥";
+    let html = html(&[
+        simple(0, vec![action(hostile, 1.0), action(&"x".repeat(10_000), 0.5)]),
+        advanced(vec![node(hostile.to_owned(), 1.0, Vec::new())]),
+    ]);
+    assert_eq!(html.matches("</script>").count(), 2, "those of the page");
+    // JSON has names as they are, but for what could end its element.
+    let (before, json) = html.split_once("id=reports>").expect("the element");
+    assert!(!before.contains("<img") && !before.contains('\u{202e}') && !json.contains("<img"));
+    assert_eq!(values(&html)[0]["actions"][0]["action"], hostile);
+}
+
+#[test]
+fn a_page_is_bounded_and_counts_what_it_leaves_out() {
+    let rows = |count: usize| -> Vec<ActionStatistics> {
+        (0..count).map(|index| action(&format!("action {index}"), index as f64)).collect()
+    };
+    let small = html(&[simple(0, rows(1_000))]);
+    assert!(!small.contains("is left out"));
+    let cut = html(&[simple(0, rows(1_500))]);
+    assert!(cut.contains("is left out: 500 rows of tables."), "by the limit of rows");
+    assert!(cut.contains(">action 1499<") && !cut.contains(">action 7<"), "the largest stay");
+    // Many ranks, each with more than there is room for.
+    let ranks: Vec<_> = (0..12).map(|rank| simple(rank, rows(2_000))).collect();
+    let all = html(&ranks);
+    assert!(all.len() <= LARGEST, "{}", all.len());
+    assert!(all.contains("rows of tables"));
+}
+
+#[test]
+fn trees_are_bounded_in_width_and_depth() {
+    let deep = (0..2_000).fold(node("leaf".to_owned(), 1.0, Vec::new()), |inner, index| {
+        node(format!("level {index}"), 1.0, vec![inner])
+    });
+    let wide =
+        (0..20_000).map(|index| node(format!("wide {index}"), index as f64 * 1e-6, Vec::new()));
+    let report = advanced(iter::once(deep).chain(wide).collect());
+    let html = html(&[report]);
+    assert!(html.len() <= LARGEST);
+    assert!(html.contains("places of trees"));
+    let values = values(&html);
+    let roots = values[0]["threads"][0]["roots"].as_array().expect("roots");
+    assert!(roots.len() > 1_000 && roots.len() <= Limits::FIRST.places, "{}", roots.len());
+    let kept: Report = serde_json::from_value(values[0].clone()).expect("still a report");
+    let Report::Advanced(kept) = kept else { panic!("another kind") };
+    let deepest = kept.threads[0].nodes().map(|(depth, _)| depth).max();
+    assert_eq!(deepest, Some(199));
+}
+
+#[test]
+fn ranks_stand_beside_each_other() {
+    let ranks = [simple(1, vec![action("step", 3.0)]), simple(0, vec![action("step", 2.0)])];
+    let html = html(&ranks);
+    let (_, table) = html.split_once("Totals per rank").expect("a table");
+    assert!(table.contains("data-v=2>2.00 s<td class=\"n b50\" data-v=3>3.00 s"), "{table}");
+    assert!(table.contains("data-v=1>1.00 s<td>1"), "rank 1 by a second");
+    let alone = super::html(&ranks[..1]);
+    assert!(!alone.contains("Totals per rank"));
+}
+
+#[test]
+fn findings_come_first_with_the_largest_saving_on_top() {
+    let finding = |rule: &str, seconds: f64| {
+        serde_json::json!({
+            "rule": rule, "sentence": format!("{rule} <b>"), "remedy": "do something",
+            "evidence": [{ "what": "share", "value": "30 %" }],
+            "place": { "action": "load" }, "confidence": "likely",
+            "cost": { "seconds_per_step": 0.001, "seconds": seconds, "share": 0.25 }
+        })
+    };
+    let mut html = String::new();
+    findings::write(&mut html, &[serde_json::json!({ "findings": [] })]);
+    assert_eq!(html, "");
+    let report = serde_json::json!({ "findings": [finding("small", 1.0), finding("large", 2.0)] });
+    findings::write(&mut html, &[report]);
+    let places =
+        ["large &lt;b&gt;", "2.00 s of the run", "small &lt;b&gt;"].map(|it| html.find(it));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{html}");
+    assert!(
+        html.contains("1.00 ms a step") && html.contains("25.0 %") && html.contains("share: 30 %")
+    );
+    assert!(html.contains("<a href=\"#r0\" data-row>load</a>"), "{html}");
+}

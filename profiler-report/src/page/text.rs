@@ -1,0 +1,62 @@
+//! Text that is safe where it stands in a page.
+
+use crate::label;
+
+/// Text between tags or in an attribute between double quotes.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// A name as the tables of text show it, at most so many characters, safe in a page: what turns the
+/// direction of writing around is shown and not obeyed.
+pub(super) fn name(name: &str, longest: usize) -> String {
+    let shown = label::shown(name);
+    match shown.char_indices().nth(longest) {
+        Some((end, _)) => escape(&shown[..end]) + "…",
+        None => escape(&shown),
+    }
+}
+
+/// A sentence on one line.
+pub(super) fn sentence(text: &str) -> String {
+    escape(&label::one_line(text))
+}
+
+/// JSON that stands in a `script` element: no text in it can end the element, or begin a comment.
+pub(super) fn json(json: &str) -> String {
+    // These stand only in strings.
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_ends_an_element() {
+        assert_eq!(escape("<b a=\"x\">&'"), "&lt;b a=&quot;x&quot;&gt;&amp;'");
+        let text = serde_json::to_string("</script><!--<script>&").expect("a string");
+        let safe = json(&text);
+        assert!(!safe.contains('<') && !safe.contains('>'), "{safe}");
+        let back: String = serde_json::from_str(&safe).expect("still JSON");
+        assert_eq!(back, "</script><!--<script>&");
+    }
+
+    #[test]
+    fn names_are_short_and_turn_nothing_around() {
+        assert_eq!(name("a\u{202e}b", 50), r"a\u{202e}b");
+        assert_eq!(name(&"é".repeat(10_000), 60), "é".repeat(60) + "…");
+        assert_eq!(name("a\nb", 50), r"a\nb");
+        assert_eq!(sentence("1 < 2\n"), r"1 &lt; 2\n");
+    }
+}

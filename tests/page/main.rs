@@ -1,0 +1,82 @@
+//! The HTML page of reports in a real browser: Debian's Chromium, driven by puppeteer.
+
+mod pages;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use profiler_core::Report;
+use profiler_core::report::page;
+
+#[test]
+fn everything_is_sorted_searched_grouped_and_zoomed() {
+    seen("everything", &pages::everything());
+}
+
+#[test]
+fn tables_are_whole_without_scripts() {
+    seen("without_scripts", &pages::everything());
+}
+
+#[test]
+fn hostile_names_are_harmless() {
+    seen("hostile", &pages::hostile());
+}
+
+#[test]
+fn ten_million_ops_fit_into_three_megabytes() {
+    let reports = pages::large();
+    let html = page::html(&reports);
+    assert!(html.len() <= page::LARGEST, "{} bytes", html.len());
+    println!("{} bytes; {}", html.len(), seen("large", &reports));
+}
+
+/// For whoever works on the page: `MLPROF_TEST_PICTURES=folder cargo test -p tests --test page pictures`.
+#[test]
+fn pictures_are_taken_where_they_are_asked_for() {
+    if std::env::var_os("MLPROF_TEST_PICTURES").is_some() {
+        seen("pictures", &pages::everything());
+    }
+}
+
+/// Has a browser open the page of these reports and go through a scenario. What that prints.
+fn seen(scenario: &str, reports: &[Report]) -> String {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("reports.html");
+    fs::write(&file, page::html(reports)).expect("written");
+    let mut node = Command::new("node");
+    let output = node.arg(driver()).arg(scenario).arg(&file).stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("cannot run node: {error}"));
+    let (printed, said) = (&output.stdout, &output.stderr);
+    let (printed, said) = (String::from_utf8_lossy(printed), String::from_utf8_lossy(said));
+    assert!(output.status.success() && printed.contains("passed"), "{scenario}: {printed}{said}");
+    printed.into_owned()
+}
+
+/// The script that drives the browser, beside the packages that it needs, in the folder of build output.
+fn driver() -> &'static Path {
+    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    DRIVER.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
+        let folder = tests::target_directory().join("page-browser");
+        fs::create_dir_all(&folder).expect("a folder");
+        let lock = fs::read(source.join("package-lock.json")).expect("the lock file");
+        // Written last.
+        let installed = folder.join("installed-packages.json");
+        let is_complete = fs::read(&installed).is_ok_and(|there| there == lock);
+        for file in ["package.json", "package-lock.json", "browser.mjs"] {
+            fs::copy(source.join(file), folder.join(file)).expect("copied");
+        }
+        if !is_complete {
+            let mut npm = Command::new("npm");
+            npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(&folder);
+            let output = npm.stdin(Stdio::null()).output().expect("npm runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{npm:?} failed:\n{said}");
+            fs::write(&installed, lock).expect("written");
+        }
+        folder.join("browser.mjs")
+    })
+}

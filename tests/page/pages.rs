@@ -1,0 +1,148 @@
+//! The reports that pages are made of.
+
+use profiler_core::Report;
+use profiler_core::report::AdvancedReport;
+use profiler_core::report::advanced::FunctionKey;
+use profiler_core::report::tensor::{ModuleCost, ModuleStatistics};
+use serde_json::Value;
+
+/// A report of every kind, each with everything that it can have.
+const EVERYTHING: &str = include_str!("../../profiler-cli/tests/report_and_convert/schema/1.json");
+
+/// All kinds, a second rank, and enough ops to search in.
+pub fn everything() -> Vec<Report> {
+    let mut reports: Vec<Report> = serde_json::from_str(EVERYTHING).expect("reports");
+    let mut other = reports[0].clone();
+    let own = other.header().rank;
+    other.header_mut().rank = own + 1;
+    reports.insert(1, other);
+    for report in &mut reports {
+        match report {
+            Report::Tensor(report) => {
+                let rows = &mut report.key_averages.rows;
+                let first = rows[0].clone();
+                report.modules = vec![module(
+                    "net",
+                    3.0,
+                    vec![module("conv1", 1.0, Vec::new()), module("conv2", 2.0, Vec::new())],
+                )];
+                rows.extend((1..60).map(|index| {
+                    let mut row = first.clone();
+                    row.name = format!("aten::op_{index}");
+                    row.calls = index;
+                    row.self_cpu_seconds = index as f64 * 1e-5;
+                    row
+                }));
+            }
+            Report::Advanced(report) => deepen(report),
+            _ => {}
+        }
+    }
+    reports
+}
+
+/// Adds calls to the first thread: three levels, the outer ones with several callees.
+fn deepen(report: &mut AdvancedReport) {
+    let thread = &mut report.threads[0];
+    let root = thread.roots[0].clone();
+    let node = |name: &str, seconds: f64, children| {
+        let mut node = root.clone();
+        node.function =
+            FunctionKey { file: "src/net.rs".to_owned(), line: 7, name: name.to_owned() };
+        node.calls.cumulative_seconds = seconds;
+        node.calls.self_seconds = seconds / 10.0;
+        node.children = children;
+        node
+    };
+    let inner = vec![node("matmul", 3.0, Vec::new()), node("softmax", 1.0, Vec::new())];
+    let outer = vec![node("attention", 5.0, inner), node("embedding", 2.0, Vec::new())];
+    thread.roots.insert(0, node("forward", 10.0, outer));
+}
+
+fn module(name: &str, seconds: f64, children: Vec<ModuleStatistics>) -> ModuleStatistics {
+    let total = ModuleCost { forward_seconds: seconds, ..Default::default() };
+    ModuleStatistics {
+        name: name.to_owned(),
+        path: name.to_owned(),
+        type_name: "Net".to_owned(),
+        calls: 5,
+        total,
+        own: total,
+        children,
+    }
+}
+
+/// The same with names that would be markup, turn the direction of writing around, or are very long.
+pub fn hostile() -> Vec<Report> {
+    let mut values = serde_json::to_value(everything()).expect("JSON");
+    let mut count = 0;
+    rename(&mut values, &mut count);
+    assert!(count > 50, "names were found");
+    serde_json::from_value(values).expect("still reports")
+}
+
+fn rename(value: &mut Value, count: &mut usize) {
+    const NAMES: [&str; 6] = ["action", "name", "thread", "file", "path", "type_name"];
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| rename(value, count)),
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                match value {
+                    Value::String(name) if NAMES.contains(&field.as_str()) => {
+                        *count += 1;
+                        let long = if count.is_multiple_of(7) {
+                            "x".repeat(10_000)
+                        } else {
+                            String::new()
+                        };
+                        *name = format!(
+                            "🔥</script><script>window.broken=1</script><img src=x \
+                             onerror=window.broken=2>\" onfocus=window.broken=3 \u{202e}{name}\n{long}"
+                        );
+                    }
+                    Value::Array(lines) if field == "source" || field == "notes" => {
+                        for line in lines.iter_mut().filter(|line| line.is_string()) {
+                            *line = "</pre></table><script>window.broken=4</script>".into();
+                        }
+                    }
+                    value => rename(value, count),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Ten million ops in a hundred thousand rows, and a tree of calls with as many places.
+pub fn large() -> Vec<Report> {
+    const ROWS: u64 = 100_000;
+    let mut reports = everything();
+    for report in &mut reports {
+        match report {
+            Report::Tensor(report) => {
+                report.header.overhead.scopes = 100 * ROWS;
+                let first = report.key_averages.rows[0].clone();
+                let rows = (0..ROWS).map(|index| {
+                    let mut row = first.clone();
+                    row.name = format!("aten::fused_operation_with_a_long_name_{index}");
+                    row.calls = 100;
+                    row.self_cpu_seconds = index as f64 * 1e-7;
+                    row
+                });
+                report.key_averages.rows = rows.collect();
+            }
+            Report::Advanced(report) => {
+                let root = &mut report.threads[0].roots[0];
+                let template = root.children[1].clone();
+                root.children.extend((0..ROWS).map(|index| {
+                    let mut node = template.clone();
+                    node.function.name = format!("function_{index}");
+                    node.calls.cumulative_seconds = index as f64 * 1e-9;
+                    node
+                }));
+            }
+            _ => {}
+        }
+    }
+    reports
+}
