@@ -47,6 +47,8 @@ mod active;
 pub mod advanced;
 pub mod allocation;
 #[doc(hidden)]
+pub mod build_settings;
+#[doc(hidden)]
 pub mod driver_library;
 mod environment;
 pub mod future;
@@ -68,7 +70,6 @@ pub mod simple;
 mod source;
 pub mod spliced;
 pub mod tensor;
-pub mod trace;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
 
@@ -91,6 +92,8 @@ pub use profiler_report as report;
 pub use profiler_report::{Output, Report, output};
 #[doc(inline)]
 pub use profiler_sampler as sampler;
+#[doc(inline)]
+pub use profiler_trace as trace;
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use several::Several;
@@ -112,6 +115,8 @@ mod guide {
     struct NsightSystems;
     #[doc = include_str!("../../docs/src/reports.md")]
     struct Reports;
+    #[doc = include_str!("../../docs/src/findings.md")]
+    struct Findings;
     #[doc = include_str!("../../docs/src/own-code.md")]
     struct OwnCode;
     #[doc = include_str!("../../docs/src/costs.md")]

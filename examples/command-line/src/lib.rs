@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use profiler_core::prelude::*;
+use profiler_core::report::findings::Rules;
 use profiler_core::tensor::{DeviceTiming, InvalidSchedule, Schedule};
 use profiler_core::{IntoProfiler, Report, TensorProfiler};
 
@@ -125,14 +126,16 @@ impl ProfilerOptions {
         profiler
     }
 
-    /// Writes reports to the file of `--json`, if it was given.
+    /// Writes reports, with what is found in them, to the file of `--json`, if it was given.
     ///
     /// # Errors
     ///
     /// The file's name and why it could not be written.
     pub fn write_json(&self, reports: &[Report]) -> io::Result<()> {
         let Some(file) = &self.json else { return Ok(()) };
-        let json = serde_json::to_string_pretty(reports)?;
+        let rules = Rules::new();
+        let reports: Vec<_> = reports.iter().map(|report| rules.annotate(report.clone())).collect();
+        let json = serde_json::to_string_pretty(&reports)?;
         std::fs::write(file, json + "\n")
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
     }

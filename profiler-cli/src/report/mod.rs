@@ -1,6 +1,7 @@
 //! `mlprof report`: prints the tables of reports again.
 
 mod error;
+mod findings;
 mod group;
 mod limit;
 mod page;
@@ -14,6 +15,7 @@ use anstyle::Style;
 use regex::Regex;
 
 pub use self::error::Error;
+pub use self::findings::SetThreshold;
 pub use self::group::Grouping;
 pub use self::limit::Limit;
 use self::read::Content;
@@ -70,9 +72,21 @@ pub struct Arguments {
     /// Lines: leave functions out that never ran
     #[arg(long)]
     pub skip_zero: bool,
+    /// What costs time that could be saved, in place of the tables
+    #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout", "unit",
+        "skip_zero"])]
+    pub findings: bool,
+    /// What each rule for findings says: found, healthy and by which numbers, or what it lacks
+    #[arg(long, conflicts_with_all = ["findings", "sort", "limit", "filter", "action", "group_by",
+        "layout", "unit", "skip_zero"])]
+    pub explain_rules: bool,
+    /// Findings: sets a threshold of a rule, such as data-waiting.share=0.05 (--explain-rules lists
+    /// them)
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub threshold: Vec<findings::SetThreshold>,
     /// Print the report as JSON, whole
     #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout",
-        "unit", "skip_zero"])]
+        "unit", "skip_zero", "findings", "explain_rules"])]
     pub json: bool,
 }
 
