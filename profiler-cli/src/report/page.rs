@@ -39,12 +39,12 @@ pub(super) fn of(report: &Report, file: &Path, arguments: &Arguments) -> Result<
     let what = "tables";
     let instead = "use it with --findings or --explain-rules";
     refuse("--threshold", !arguments.threshold.is_empty(), what, instead)?;
-    let tables = tables(report, arguments)?;
+    let tables = tables(report, file, arguments)?;
     // As they were told when the report was made.
     Ok(tables + &profiler_report::findings::text::brief(report.findings()))
 }
 
-fn tables(report: &Report, arguments: &Arguments) -> Result<String, Error> {
+fn tables(report: &Report, file: &Path, arguments: &Arguments) -> Result<String, Error> {
     match report {
         Report::Simple(report) => simple(report, arguments),
         Report::Advanced(report) => advanced(report, arguments),
