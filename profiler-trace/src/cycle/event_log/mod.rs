@@ -216,7 +216,7 @@ impl<const WORDS: usize> LogSnapshot<WORDS> {
         (index % CHUNK < *length).then(|| chunk.get(index % CHUNK))
     }
 
-    #[cfg(loom)]
+    #[cfg(all(test, loom))]
     pub(crate) fn records(&self) -> impl DoubleEndedIterator<Item = [u64; WORDS]> + '_ {
         self.chunks
             .iter()
