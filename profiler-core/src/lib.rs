@@ -47,6 +47,8 @@ mod active;
 pub mod advanced;
 pub mod allocation;
 #[doc(hidden)]
+pub mod build_settings;
+#[doc(hidden)]
 pub mod driver_library;
 mod environment;
 pub mod future;
@@ -114,6 +116,8 @@ mod guide {
     struct Reports;
     #[doc = include_str!("../../docs/src/page.md")]
     struct Page;
+    #[doc = include_str!("../../docs/src/findings.md")]
+    struct Findings;
     #[doc = include_str!("../../docs/src/own-code.md")]
     struct OwnCode;
     #[doc = include_str!("../../docs/src/costs.md")]

@@ -31,6 +31,14 @@ macro_rules! output_settings {
             self
         }
 
+        /// Whether what costs time that could be saved is looked for at the end and told, as it is
+        /// unless this says `false`; see [`Output::findings`](crate::Output::findings).
+        #[must_use]
+        pub fn findings(mut self, looks_for_them: bool) -> Self {
+            self.output = self.output.findings(looks_for_them);
+            self
+        }
+
         /// Says all about where reports go.
         #[must_use]
         pub fn output_to(mut self, output: crate::Output) -> Self {

@@ -22,6 +22,7 @@
 //!     "rank": 0, "world_size": 1,
 //!     "started_at": "2026-01-02T03:04:05Z",
 //!     "wall_seconds": 12.5,
+//!     "build": { "debug_assertions": false, "opt_level": "3", "target_features": ["avx2"] }, // or null
 //!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
 //!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
 //!     "notes": []                          // what was lost or limited, in words
@@ -59,6 +60,9 @@
 //!   `line`, `hits`, `seconds` and `memory` (`null`, or `max_bytes`, `increment_bytes` and
 //!   `occurrences`). A hit is a scope of `overhead`.
 //!
+//! All but Samples and Lines have an array `findings`, if there are any: what costs time that could be
+//! saved, each with the fields of [`Finding`](finding::Finding).
+//!
 //! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock, each
 //! with the fields of [`DeviceRegion`](regions::DeviceRegion). They are in no other number.
 //!
@@ -68,9 +72,12 @@
 pub mod advanced;
 #[cfg(feature = "arrow")]
 mod arrow;
+mod build_settings;
 mod counters;
 pub mod detailed;
 mod device_counters;
+pub mod finding;
+pub mod findings;
 pub mod folded;
 pub mod internals;
 mod label;
@@ -107,6 +114,7 @@ pub use advanced::AdvancedReport;
 /// What [`to_record_batch`](tensor::KeyAverages::to_record_batch) makes a table of.
 #[cfg(feature = "arrow")]
 pub use arrow_array;
+pub use build_settings::BuildSettings;
 pub use line_count_restriction::LineCountRestriction;
 pub use lines::LinesReport;
 pub use memory::MemoryReport;
@@ -173,6 +181,31 @@ impl Report {
         }
     }
 
+    /// What costs time that could be saved, as it was found when the report was delivered; what is
+    /// found now is for [`Rules::apply`](findings::Rules::apply).
+    pub fn findings(&self) -> &[finding::Finding] {
+        match self {
+            Self::Simple(report) => &report.findings,
+            Self::Advanced(report) => &report.findings,
+            Self::Tensor(report) => &report.findings,
+            Self::Memory(report) => &report.findings,
+            Self::Lines(_) | Self::Samples(_) => &[],
+        }
+    }
+
+    /// The report with these findings, if it is of a kind that has any.
+    #[must_use]
+    pub fn with_findings(mut self, findings: Vec<finding::Finding>) -> Self {
+        match &mut self {
+            Self::Simple(report) => report.findings = findings,
+            Self::Advanced(report) => report.findings = findings,
+            Self::Tensor(report) => report.findings = findings,
+            Self::Memory(report) => report.findings = findings,
+            Self::Lines(_) | Self::Samples(_) => {}
+        }
+        self
+    }
+
     /// The report as indented JSON, laid out as the [module](self) says.
     ///
     /// # Errors
@@ -226,6 +259,9 @@ pub struct ReportHeader {
     pub started_at: chrono::DateTime<chrono::Utc>,
     /// From the beginning of the stage to its end, or until now, in seconds.
     pub wall_seconds: f64,
+    /// How the program was built, where that is known.
+    #[serde(default)]
+    pub build: Option<BuildSettings>,
     /// How long the process took to its first action, in the one report of the process that says
     /// so; not part of the wall time.
     #[serde(default)]

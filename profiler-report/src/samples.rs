@@ -27,6 +27,7 @@ impl SamplesReport {
             world_size: run.world_size,
             started_at,
             wall_seconds: samples.seconds,
+            build: None,
             startup: None,
             overhead: Overhead::default(),
             notes: Vec::new(),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::finding::Finding;
 use super::regions::DeviceRegion;
 use super::{OpenAction, ReportHeader};
 use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
@@ -26,6 +27,9 @@ pub struct SimpleReport {
     /// numbers.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
+    /// What costs time that could be saved; filled in when the report is delivered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 impl SimpleReport {

@@ -218,6 +218,8 @@ pub extern "C" fn mlprof_copied(bytes: usize) {
 }
 
 extern "C" fn at_load() {
+    // This library is built as `mlprof` says, whatever the program is.
+    profiler_core::build_settings::are_not_the_programs();
     mlprof_register(sink());
 }
 

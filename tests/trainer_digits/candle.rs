@@ -3,6 +3,7 @@
 mod advanced;
 mod counts;
 mod files;
+mod findings;
 mod interruptions;
 mod learning;
 mod programs;

@@ -31,6 +31,11 @@ impl Learner {
         Ok(Self { vars, net, device: device.clone() })
     }
 
+    /// The network's variables, which are shared with it.
+    pub fn vars(&self) -> &VarMap {
+        &self.vars
+    }
+
     fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> Result<()> {
         let (loss, accuracy) = self.net.judge(batch)?;
         let weight = batch.size()? as f64;

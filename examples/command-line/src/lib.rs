@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use profiler_core::prelude::*;
+use profiler_core::report::findings::Rules;
 use profiler_core::report::page;
 use profiler_core::tensor::{DeviceTiming, InvalidSchedule, Schedule};
 use profiler_core::{IntoProfiler, Report, TensorProfiler};
@@ -129,17 +130,20 @@ impl ProfilerOptions {
         profiler
     }
 
-    /// Writes reports to the files of `--json` and `--html`, where these were given.
+    /// Writes reports, with what is found in them, to the files of `--json` and `--html`, where these
+    /// were given.
     ///
     /// # Errors
     ///
     /// The file's name and why it could not be written.
     pub fn write_reports(&self, reports: &[Report]) -> io::Result<()> {
+        let rules = Rules::new();
+        let reports: Vec<_> = reports.iter().map(|report| rules.annotate(report.clone())).collect();
         if let Some(file) = &self.json {
-            write(file, serde_json::to_string_pretty(reports)? + "\n")?;
+            write(file, serde_json::to_string_pretty(&reports)? + "\n")?;
         }
         if let Some(file) = &self.html {
-            write(file, page::html(reports))?;
+            write(file, page::html(&reports))?;
         }
         Ok(())
     }

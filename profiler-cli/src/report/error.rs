@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use profiler_report::findings::SetThresholdError;
 use profiler_report::{SCHEMA_VERSION, pstats, rows, tensor};
 
 /// Why a result cannot be printed or converted.
@@ -70,6 +71,9 @@ pub enum Error {
     /// A column that the report of a Tensor profiler does not have.
     #[error(transparent)]
     OpKey(#[from] tensor::UnknownSortKey),
+    /// No rule has such a threshold.
+    #[error(transparent)]
+    Threshold(#[from] SetThresholdError),
     /// The tables of lines have no such order.
     #[error("lines cannot be sorted by {key:?}: use one of \"file\", \"time\"")]
     LinesKey {

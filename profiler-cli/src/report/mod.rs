@@ -1,6 +1,7 @@
 //! `mlprof report`: prints the tables of reports again, or makes a page of them.
 
 mod error;
+mod findings;
 mod group;
 mod limit;
 mod page;
@@ -11,10 +12,12 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anstyle::Style;
+use profiler_report::findings::Rules;
 use profiler_report::{Report, output};
 use regex::Regex;
 
 pub use self::error::Error;
+pub use self::findings::SetThreshold;
 pub use self::group::Grouping;
 pub use self::limit::Limit;
 use self::read::Content;
@@ -72,15 +75,27 @@ pub struct Arguments {
     /// Lines: leave functions out that never ran
     #[arg(long)]
     pub skip_zero: bool,
+    /// What costs time that could be saved, in place of the tables
+    #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout", "unit",
+        "skip_zero"])]
+    pub findings: bool,
+    /// What each rule for findings says: found, healthy and by which numbers, or what it lacks
+    #[arg(long, conflicts_with_all = ["findings", "sort", "limit", "filter", "action", "group_by",
+        "layout", "unit", "skip_zero"])]
+    pub explain_rules: bool,
+    /// Findings: sets a threshold of a rule, such as data-waiting.share=0.05 (--explain-rules lists
+    /// them)
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub threshold: Vec<findings::SetThreshold>,
     /// Print the report as JSON, whole
     #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout",
-        "unit", "skip_zero", "html"])]
+        "unit", "skip_zero", "findings", "explain_rules", "html"])]
     pub json: bool,
     /// Write all reports of all files as one HTML page: kinds, stages, ranks
     ///
     /// The page is one file that needs no network. Nothing is printed.
     #[arg(long, value_name = "OUT", conflicts_with_all = ["sort", "limit", "filter", "action",
-        "group_by", "layout", "unit", "skip_zero"])]
+        "group_by", "layout", "unit", "skip_zero", "findings", "explain_rules", "threshold"])]
     pub html: Option<PathBuf>,
 }
 
@@ -125,9 +140,14 @@ pub(crate) fn write_page(files: &[PathBuf], page: &Path) -> Result<(), Error> {
     if let Some(same) = files.iter().find(|file| is_same(file, page)) {
         return Err(Error::PageOverReport { path: same.clone() });
     }
-    let mut reports = Vec::new();
+    let (mut reports, rules) = (Vec::new(), Rules::new());
     for file in files {
-        reports.extend(reports_of(file)?);
+        let found = |report: Report| match report.findings() {
+            // Of a version that looked for none, or of a healthy run.
+            [] => rules.annotate(report),
+            _ => report,
+        };
+        reports.extend(reports_of(file)?.into_iter().map(found));
     }
     let html = profiler_report::page::html(&reports);
     output::write_file(page, |file| file.write_all(html.as_bytes()))

@@ -14,6 +14,7 @@ use profiler_report::{
     lines_text, memory, samples_page, tensor_page,
 };
 
+use super::findings;
 use super::group::describe;
 use super::{Arguments, Error, Layout, Limit};
 
@@ -28,6 +29,22 @@ pub(super) fn of(report: &Report, file: &Path, arguments: &Arguments) -> Result<
             .map_err(|error| Error::Write { path: "standard output".into(), error: error.into() });
         return json.map(|json| json + "\n");
     }
+    if arguments.findings || arguments.explain_rules {
+        let rules = findings::rules(&arguments.threshold)?;
+        return Ok(match arguments.explain_rules {
+            true => findings::explained(report, &rules),
+            false => findings::found(report, &rules),
+        });
+    }
+    let what = "tables";
+    let instead = "use it with --findings or --explain-rules";
+    refuse("--threshold", !arguments.threshold.is_empty(), what, instead)?;
+    let tables = tables(report, arguments)?;
+    // As they were told when the report was made.
+    Ok(tables + &profiler_report::findings::text::brief(report.findings()))
+}
+
+fn tables(report: &Report, arguments: &Arguments) -> Result<String, Error> {
     match report {
         Report::Simple(report) => simple(report, arguments),
         Report::Advanced(report) => advanced(report, arguments),

@@ -75,6 +75,7 @@ pub fn memory_report() -> MemoryReport {
         alive: tree(path("", 0, vec![path("leak", 7, vec![])])),
         copies: MemoryTree::default(),
         open: Vec::new(),
+        findings: Vec::new(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod convert;
 mod errors;
+mod findings;
 mod kinds;
 mod report;
 mod runs;

@@ -47,6 +47,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
             world_size: run.world_size,
             started_at: rate.wall_time(started),
             wall_seconds: rate.seconds(ended.saturating_sub(started)),
+            build: crate::build_settings::of_program(),
             startup: None,
             overhead: Overhead { scopes: hits, seconds_per_scope: seconds_per_line() },
             notes,

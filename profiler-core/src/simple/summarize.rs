@@ -47,6 +47,7 @@ pub(super) fn summarize(
             .filter(|thread| !thread.actions.is_empty())
             .collect(),
         open: open_actions(&collected),
+        findings: Vec::new(),
     }
 }
 

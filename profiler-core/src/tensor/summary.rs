@@ -45,6 +45,7 @@ impl TensorProfiler {
                 world_size: run.run.world_size,
                 started_at: rate.wall_time(profile.started),
                 wall_seconds: rate.seconds(elapsed),
+                build: crate::build_settings::of_program(),
                 startup: None,
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
                 notes: self.notes(run, &missing),
@@ -61,6 +62,7 @@ impl TensorProfiler {
             device_counters: profile.device_counters(),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
+            findings: Vec::new(),
         };
         (report, missing)
     }

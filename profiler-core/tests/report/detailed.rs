@@ -192,6 +192,7 @@ fn nothing_measured_is_a_report_too() {
         open: vec![],
         data_waiting: None,
         device_regions: vec![],
+        findings: vec![],
     };
     let text = paint(&empty);
     assert!(text.starts_with("Profiler Report\n\nWall time   0.00 s since 2026-01-02"), "{text}");

@@ -54,6 +54,7 @@ fn the_layout_is_as_documented() {
     "world_size": 1,
     "started_at": "2026-01-02T03:04:05Z",
     "wall_seconds": 12.5,
+    "build": null,
     "startup": null,
     "overhead": {
       "scopes": 123456,

@@ -20,6 +20,7 @@ pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
         world_size: 1,
         started_at: "2026-01-02T03:04:05Z".parse().expect("a date"),
         wall_seconds,
+        build: None,
         startup: None,
         overhead: Overhead { scopes: 123_456, seconds_per_scope: 45e-9 },
         notes: Vec::new(),
@@ -34,6 +35,7 @@ pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        findings: Vec::new(),
     }
 }
 
@@ -107,6 +109,7 @@ pub fn training_run() -> SimpleReport {
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        findings: Vec::new(),
     }
 }
 
@@ -191,6 +194,7 @@ pub fn advanced(actions: Vec<ActionProfile>) -> AdvancedReport {
         open: Vec::new(),
         samples: None,
         device_regions: Vec::new(),
+        findings: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@ mod deep;
 
 use serde::{Deserialize, Serialize};
 
+use super::finding::Finding;
 use super::regions::DeviceRegion;
 use super::samples::Samples;
 use super::{OpenAction, ReportHeader};
@@ -31,6 +32,9 @@ pub struct AdvancedReport {
     /// numbers.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
+    /// What costs time that could be saved; filled in when the report is delivered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// Everything that ran below one action, the action itself included.

@@ -6,6 +6,7 @@ mod paint;
 use serde::{Deserialize, Serialize};
 
 pub use self::paint::paint;
+use super::finding::Finding;
 use super::{OpenAction, ReportHeader, label};
 use profiler_events::ActionKind;
 use profiler_events::Tallies;
@@ -31,6 +32,9 @@ pub struct MemoryReport {
     pub copies: MemoryTree,
     /// Actions still running.
     pub open: Vec<OpenAction>,
+    /// What costs time that could be saved; filled in when the report is delivered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// What all threads together allocated, inside of actions and outside.

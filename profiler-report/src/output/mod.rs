@@ -18,6 +18,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use crate::finding::Finding;
+use crate::findings::text as findings_text;
 use crate::{Report, label, page};
 pub use claim::ClaimedName;
 use console::Console;
@@ -54,6 +56,7 @@ pub struct Output {
     /// Of which kind of profiler, in one word.
     kind: Option<&'static str>,
     ignores_environment: bool,
+    omits_findings: bool,
     state: Mutex<State>,
 }
 
@@ -149,6 +152,14 @@ impl Output {
     #[must_use]
     pub fn print_to_stderr(mut self, goes_there: bool) -> Self {
         self.prints_to_stderr = goes_there;
+        self
+    }
+
+    /// Whether what costs time that could be saved is looked for when a report is delivered, and told:
+    /// up to three lines on the console, all of it in files. It is, unless this says `false`.
+    #[must_use]
+    pub fn findings(mut self, looks_for_them: bool) -> Self {
+        self.omits_findings = !looks_for_them;
         self
     }
 
@@ -304,29 +315,42 @@ pub fn write_file(
 /// Where the file cannot be written, standard error hears of it once and the report goes to the
 /// console, whatever the rank.
 pub fn deliver(output: Option<&Output>, report: &str) {
-    deliver_to(output, report, &mut output.map_or_else(Console::standard, Output::console));
+    deliver_with(output, report, &[]);
 }
 
-fn deliver_to(output: Option<&Output>, report: &str, console: &mut Console<'_>) {
+/// The same, with findings below: a few lines on the console, all that is known of them in a file.
+fn deliver_with(output: Option<&Output>, report: &str, findings: &[Finding]) {
+    let console = &mut output.map_or_else(Console::standard, Output::console);
+    deliver_to(output, report, findings, console);
+}
+
+fn deliver_to(
+    output: Option<&Output>,
+    report: &str,
+    findings: &[Finding],
+    console: &mut Console<'_>,
+) {
     if report.is_empty() {
         return;
     }
     let noted = output.map_or_else(String::new, |output| label::notes(&output.state().notes));
-    let report = &format!("{report}{noted}");
+    let report = format!("{report}{noted}");
+    let printed = || format!("{report}{}", findings_text::brief(findings));
     let Some((output, path)) = output.and_then(|output| Some((output, output.report_path()?)))
     else {
         let run = output.map_or_else(RunContext::from_environment, Output::run);
         if run.rank == 0 {
-            console.print(report);
+            console.print(&printed());
         }
         return;
     };
-    let written = file::append(&path, report);
+    let whole = format!("{report}{}", findings_text::whole(findings));
+    let written = file::append(&path, &whole);
     if let Err(error) = &written {
         output.warn_once(&path, error, "Its report goes to the console", console);
     }
     if written.is_err() || (output.always_prints && output.run().rank == 0) {
-        console.print(report);
+        console.print(&printed());
     }
 }
 

@@ -1,7 +1,8 @@
 //! One measurement in all the forms in which it is delivered.
 
-use super::{Output, deliver, deliver_value, tell_missing};
+use super::{Output, deliver_value, deliver_with, tell_missing};
 use crate::Report;
+use crate::findings::Rules;
 use crate::missing::Missing;
 
 /// A report in all its forms: the text, the value that becomes JSON, and files beside them. They are
@@ -79,7 +80,8 @@ impl RenderedReport {
     }
 
     /// Delivers it to the file of `output`, or to the console on rank 0, as JSON and as a page
-    /// if the output says so, and with the files beside it.
+    /// if the output says so, and with the files beside it. What [`Rules`] find in the value is told,
+    /// too, unless the output [says otherwise](Output::findings).
     ///
     /// Never fails: where a file cannot be written it says so once on standard error, and the report
     /// goes to the console.
@@ -90,7 +92,13 @@ impl RenderedReport {
                 output.write_file(Some(&file.action), file.extension, &file.content);
             }
         }
-        deliver(output, &self.text);
-        deliver_value(output, || self.report);
+        let looks_for_findings = output.is_none_or(|output| !output.omits_findings);
+        let report = match self.report {
+            Some(report) if looks_for_findings => Some(Rules::new().annotate(report)),
+            report => report,
+        };
+        let findings = report.as_ref().map_or(&[][..], Report::findings);
+        deliver_with(output, &self.text, findings);
+        deliver_value(output, || report);
     }
 }

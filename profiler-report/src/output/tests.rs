@@ -2,6 +2,7 @@ use std::fs;
 use std::io::Write;
 
 use super::*;
+use crate::findings::{Rules, samples};
 
 const REPORT: &str = "FIT Profiler Report\n\n";
 
@@ -12,7 +13,7 @@ fn run() -> RunContext {
 /// Delivers, and returns what standard output and standard error got.
 fn delivered(output: Option<&Output>, report: &str) -> (String, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    deliver_to(output, report, &mut Console::new(&mut stdout, &mut stderr));
+    deliver_to(output, report, &[], &mut Console::new(&mut stdout, &mut stderr));
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (text(stdout), text(stderr))
 }
@@ -151,13 +152,13 @@ fn a_report_that_meets_a_full_disk_is_printed() {
 fn a_console_on_a_full_disk_gets_the_report_to_standard_error() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let mut stderr = Vec::new();
-    deliver_to(None, REPORT, &mut Console::new(std::io::BufWriter::new(full), &mut stderr));
+    deliver_to(None, REPORT, &[], &mut Console::new(std::io::BufWriter::new(full), &mut stderr));
     let stderr = String::from_utf8(stderr).expect("text");
     assert!(stderr.contains("No space left on device"), "{stderr}");
     assert!(stderr.ends_with(REPORT), "{stderr}");
     // Neither stream works: nothing to be done, and no panic.
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
-    deliver_to(None, REPORT, &mut Console::new(full(), full()));
+    deliver_to(None, REPORT, &[], &mut Console::new(full(), full()));
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn a_reader_that_has_gone_is_no_error() {
     drop(reader);
     assert!((&writer).write_all(b"x").is_err(), "the pipe is broken");
     let mut stderr = Vec::new();
-    deliver_to(None, REPORT, &mut Console::new(writer, &mut stderr));
+    deliver_to(None, REPORT, &[], &mut Console::new(writer, &mut stderr));
     assert_eq!(stderr, b"");
 }
 
@@ -276,4 +277,66 @@ fn a_page_is_written_where_it_is_asked_for() {
     let page = fs::read_to_string(directory.path().join("fit-run.html")).expect("a page");
     assert!(page.contains("<h2>Samples") && page.contains("a &lt;note&gt;"), "{page}");
     assert!(!directory.path().join("fit-run.json").exists(), "nobody asked for JSON");
+}
+
+/// Two seconds of training, of which saving checkpoints took so many.
+fn rendered(saving_seconds: f64) -> RenderedReport {
+    let mut report = samples::steps(100, 0.02);
+    report.actions.push(samples::row("save_checkpoint", 20, saving_seconds));
+    RenderedReport::new(REPORT, Some(Report::Simple(report)))
+}
+
+/// The text and the JSON that are written of it.
+fn written(rendered: RenderedReport, setting: impl Fn(Output) -> Output) -> (String, Report) {
+    let directory = directory();
+    let output = Output::new().dirpath(directory.path()).filename("run").json(true);
+    let output = setting(output);
+    output.setup(Stage::Fit, &run());
+    output.note("a note");
+    rendered.deliver(Some(&output));
+    let file = |name| fs::read_to_string(directory.path().join(name)).expect("a file");
+    let report = Report::from_json(&file("fit-run.json")).expect("a report");
+    (file("fit-run.txt"), report)
+}
+
+#[test]
+fn what_is_found_stands_whole_in_files_below_all_that_was_there() {
+    let (text, report) = written(rendered(1.0), |output| output);
+    let whole = text.strip_prefix("FIT Profiler Report\n\nNote: a note\n").expect("it is below");
+    assert!(whole.starts_with("\nFindings, what costs most first\n\n1. Saving 20"), "{whole}");
+    assert!(whole.contains("   What to do: save less often"), "{whole}");
+    assert_eq!(report.findings().len(), 1);
+    assert_eq!(report.findings()[0].rule, "checkpoints");
+}
+
+#[test]
+fn of_a_healthy_run_nothing_is_said_nor_where_nobody_wants_to_hear() {
+    let plain = "FIT Profiler Report\n\nNote: a note\n";
+    for (seconds, wants) in [(0.001, true), (1.0, false)] {
+        let (text, report) = written(rendered(seconds), |output| output.findings(wants));
+        assert_eq!(text, plain);
+        let json = report.to_json().expect("JSON");
+        assert!(!json.contains("\"findings\""), "{json}");
+    }
+}
+
+#[test]
+fn the_console_gets_three_lines_and_no_hints() {
+    let mut report = samples::steps(1000, 0.02);
+    report.actions.push(samples::row("save_checkpoint", 20, 10.0));
+    for name in ["A", "B", "C"] {
+        let hook = format!("[Callback]{name}.on_train_batch_end");
+        report.actions.push(samples::row(&hook, 1000, 4.0));
+    }
+    report.actions[0].first_seconds = 10.0;
+    let findings = Rules::new().apply(&Report::Simple(report));
+    assert_eq!(findings.len(), 5, "{findings:#?}");
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    deliver_to(None, REPORT, &findings, &mut Console::new(&mut stdout, &mut stderr));
+    let printed = String::from_utf8(stdout).expect("text");
+    let lines: Vec<_> = printed.strip_prefix(REPORT).expect("below").lines().collect();
+    assert_eq!(lines.len(), 3, "{printed}");
+    assert!(lines.iter().all(|line| line.starts_with("Finding: ")), "{printed}");
+    assert!(lines[0].contains("Up to 9.50 s (47.50 %) can be saved"), "{printed}");
+    assert!(!printed.contains("first batch"), "{printed}");
 }

@@ -84,6 +84,7 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
                 open: report.open.clone(),
                 samples,
                 device_regions: report.device_regions.clone(),
+                findings: report.findings.clone(),
             })
         }
         Report::Tensor(report) => {
@@ -110,6 +111,7 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
                 device_regions: report.device_regions.clone(),
                 device_counters,
                 files: report.files.clone(),
+                findings: report.findings.clone(),
                 ..*report
             })
         }

@@ -38,6 +38,7 @@ fn simple(rank: u32, actions: Vec<ActionStatistics>) -> Report {
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        findings: Vec::new(),
     })
 }
 
@@ -62,6 +63,7 @@ fn advanced(roots: Vec<CallTreeNode>) -> Report {
         open: Vec::new(),
         samples: None,
         device_regions: Vec::new(),
+        findings: Vec::new(),
     })
 }
 

@@ -10,6 +10,7 @@ use super::advanced::is_zero;
 pub use super::device_counters::{
     ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
 };
+use super::finding::Finding;
 use super::regions::DeviceRegion;
 use profiler_events::{ActionKind, GroupBy, MemoryDevice, Phase, Schedule, TensorShape};
 
@@ -45,6 +46,9 @@ pub struct TensorReport {
     pub dropped: DroppedEvents,
     /// The files that were written.
     pub files: Vec<String>,
+    /// What costs time that could be saved; filled in when the report is delivered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// One cycle of the schedule.

@@ -53,6 +53,7 @@ pub(super) fn summarize(
         alive: tree(&picture.alive, picture.least_bytes, None),
         copies: tree(&picture.copies, LARGE_COPY as u64, None),
         open: open_actions(collected),
+        findings: Vec::new(),
     }
 }
 

@@ -1,0 +1,55 @@
+//! `mlprof report --findings` and `--explain-rules`: what costs time that could be saved.
+
+use std::str::FromStr;
+
+use profiler_report::Report;
+use profiler_report::findings::{Rules, SetThresholdError, text};
+
+/// A threshold of a rule, and what it is to be: `data-waiting.share=0.05`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetThreshold {
+    /// Its full name.
+    pub name: String,
+    /// The number.
+    pub value: f64,
+}
+
+impl FromStr for SetThreshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| "use RULE.THRESHOLD=NUMBER, as in data-waiting.share=0.05".to_owned())?;
+        let value = value.trim();
+        match value.parse() {
+            Ok(number) => Ok(Self { name: name.trim().to_owned(), value: number }),
+            Err(error) => Err(format!("{value:?}: {error}")),
+        }
+    }
+}
+
+/// All rules, with these thresholds.
+pub(super) fn rules(thresholds: &[SetThreshold]) -> Result<Rules, SetThresholdError> {
+    let mut rules = Rules::new();
+    for SetThreshold { name, value } in thresholds {
+        rules.set(name, *value)?;
+    }
+    Ok(rules)
+}
+
+/// What is found in a report, what costs most first.
+pub(super) fn found(report: &Report, rules: &Rules) -> String {
+    let findings = rules.apply(report);
+    match text::whole(&findings) {
+        nothing if nothing.is_empty() => {
+            format!("{}Nothing was found.\n", text::heading(report))
+        }
+        whole => format!("{}{}", text::heading(report), whole.trim_start_matches('\n')),
+    }
+}
+
+/// What each rule says of a report, and by which thresholds.
+pub(super) fn explained(report: &Report, rules: &Rules) -> String {
+    format!("{}{}", text::heading(report), text::explained(&rules.explain(report)))
+}

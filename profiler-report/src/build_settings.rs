@@ -1,0 +1,23 @@
+//! How a program was built.
+
+use serde::{Deserialize, Serialize};
+
+/// With which settings of the compiler a program was built, as the profiler in it knows them: those
+/// that Cargo's profile gives to dependencies.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BuildSettings {
+    /// Whether assertions for debugging are checked (`debug-assertions`).
+    pub debug_assertions: bool,
+    /// The level of optimisation: `0` to `3`, `s` or `z`.
+    pub opt_level: String,
+    /// What the compiler may take for granted of the processor beyond what each of its kind can do
+    /// (`target-cpu`, `target-feature`), of what matters to numeric code.
+    pub target_features: Vec<String>,
+}
+
+impl BuildSettings {
+    /// Whether the compiler was told to optimise hardly or not at all.
+    pub fn is_unoptimized(&self) -> bool {
+        matches!(self.opt_level.as_str(), "0" | "1")
+    }
+}

@@ -1,0 +1,244 @@
+//! All rules, with their thresholds, put to a report.
+
+use std::collections::HashMap;
+
+use super::facts::Facts;
+use super::rule::{Outcome, Rule, Threshold};
+use super::rules::ALL;
+use crate::Report;
+use crate::finding::Finding;
+
+/// Of all rules together.
+const GENERAL: &[Threshold] = &[
+    Threshold {
+        name: "least-seconds",
+        default: 1.0,
+        why: "so many seconds the stage must take: of less, chance and warm-up say too much",
+    },
+    Threshold {
+        name: "least-recorded-steps",
+        default: 3.0,
+        why: "so many steps a report must have that is of recorded steps only, as the default \
+              schedule has them",
+    },
+];
+/// What thresholds of all rules are named by.
+const GENERAL_NAME: &str = "all";
+
+/// The rules, and their thresholds.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// Those that were set, by the rule's name, a dot and their own.
+    set: HashMap<String, f64>,
+}
+
+/// Why a threshold was not set.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetThresholdError {
+    /// No rule has a threshold of that name.
+    #[error("no rule has a threshold {name:?}: there are {}", known.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// All that there are.
+        known: Vec<String>,
+    },
+    /// It is below 0, or no number.
+    #[error("the threshold {name} cannot be {value}: it must be a number from 0 up")]
+    NoNumber {
+        /// Which one.
+        name: String,
+        /// What it was to be.
+        value: f64,
+    },
+}
+
+/// What one rule says of a report, and by which thresholds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// When it speaks.
+    pub condition: &'static str,
+    /// Its thresholds, and what they are now.
+    pub thresholds: Vec<(Threshold, f64)>,
+    /// What it says.
+    pub outcome: Outcome,
+}
+
+impl Rules {
+    /// All rules, with the thresholds that they have by default.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a threshold: `data-waiting.share`, …
+    ///
+    /// # Errors
+    ///
+    /// If no rule has it; the error lists those that there are. If it is below 0 or no number.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<&mut Self, SetThresholdError> {
+        let known = self.thresholds();
+        if !known.iter().any(|(full_name, _)| full_name == name) {
+            let known = known.into_iter().map(|(name, _)| name).collect();
+            return Err(SetThresholdError::Unknown { name: name.to_owned(), known });
+        }
+        if !(value >= 0.0) {
+            return Err(SetThresholdError::NoNumber { name: name.to_owned(), value });
+        }
+        self.set.insert(name.to_owned(), value);
+        Ok(self)
+    }
+
+    /// All thresholds by their full names, which [`set`](Self::set) takes.
+    pub fn thresholds(&self) -> Vec<(String, Threshold)> {
+        let of_rules = ALL.iter().map(|rule| (rule.name(), rule.thresholds()));
+        let all = std::iter::once((GENERAL_NAME, GENERAL)).chain(of_rules);
+        let named = |(rule, thresholds): (&'static str, &'static [Threshold])| {
+            thresholds.iter().map(move |threshold| (full_name(rule, threshold), *threshold))
+        };
+        all.flat_map(named).collect()
+    }
+
+    /// What is found in `report`, what costs most first.
+    pub fn apply(&self, report: &Report) -> Vec<Finding> {
+        let facts = Facts::of(report);
+        let outcomes = ALL.iter().map(|rule| self.examine(*rule, &facts));
+        let mut findings: Vec<_> = outcomes
+            .flat_map(|outcome| match outcome {
+                Outcome::Found(findings) => findings,
+                Outcome::Healthy(_) | Outcome::NoInputs(_) => Vec::new(),
+            })
+            .collect();
+        findings.sort_by(|one, other| other.cost.seconds.total_cmp(&one.cost.seconds));
+        findings
+    }
+
+    /// `report` with what is found in it as its [findings](Report::findings), if it is of a kind that
+    /// has any.
+    #[must_use]
+    pub fn annotate(&self, report: Report) -> Report {
+        let findings = self.apply(&report);
+        report.with_findings(findings)
+    }
+
+    /// What every rule says of `report`, and by which numbers.
+    pub fn explain(&self, report: &Report) -> Vec<Explanation> {
+        let facts = Facts::of(report);
+        let explain = |rule: &&dyn Rule| Explanation {
+            rule: rule.name(),
+            condition: rule.condition(),
+            thresholds: rule.thresholds().iter().copied().zip(self.limits(*rule)).collect(),
+            outcome: self.examine(*rule, &facts),
+        };
+        ALL.iter().map(explain).collect()
+    }
+
+    fn examine(&self, rule: &dyn Rule, facts: &Facts<'_>) -> Outcome {
+        if let Some(too_little) = self.too_little(facts) {
+            return Outcome::NoInputs(too_little);
+        }
+        rule.examine(facts, &self.limits(rule))
+    }
+
+    /// Why a report says too little for any rule, if it does.
+    fn too_little(&self, facts: &Facts<'_>) -> Option<String> {
+        let seconds = facts.report.header().wall_seconds;
+        let least = self.limit(GENERAL_NAME, &GENERAL[0]);
+        if seconds < least {
+            return Some(format!(
+                "the stage took {seconds:.3} s, and less than {least} s say too little \
+                 ({GENERAL_NAME}.{})",
+                GENERAL[0].name
+            ));
+        }
+        let Report::Tensor(report) = facts.report else { return None };
+        let least = self.limit(GENERAL_NAME, &GENERAL[1]);
+        ((report.recorded_steps as f64) < least).then(|| {
+            format!(
+                "{} steps were recorded, and less than {least} say too little ({GENERAL_NAME}.{})",
+                report.recorded_steps, GENERAL[1].name
+            )
+        })
+    }
+
+    fn limits(&self, rule: &dyn Rule) -> Vec<f64> {
+        rule.thresholds().iter().map(|threshold| self.limit(rule.name(), threshold)).collect()
+    }
+
+    fn limit(&self, rule: &str, threshold: &Threshold) -> f64 {
+        self.set.get(&full_name(rule, threshold)).copied().unwrap_or(threshold.default)
+    }
+}
+
+fn full_name(rule: &str, threshold: &Threshold) -> String {
+    format!("{rule}.{}", threshold.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::samples::{row, steps};
+
+    fn saving(report_seconds: f64) -> Report {
+        let mut report = steps(100, report_seconds / 100.0);
+        report.actions.push(row("save_checkpoint", 20, 0.6 * report_seconds));
+        report.actions.push(row("[Callback]A.on_train_batch_end", 100, 0.9 * report_seconds));
+        Report::Simple(report)
+    }
+
+    #[test]
+    fn what_costs_most_comes_first() {
+        let findings = Rules::new().apply(&saving(2.0));
+        let rules: Vec<_> = findings.iter().map(|finding| finding.rule.as_str()).collect();
+        assert_eq!(rules, ["slow-hooks", "checkpoints"]);
+    }
+
+    #[test]
+    fn of_a_very_short_run_nothing_is_said_unless_it_is_asked_for() {
+        let report = saving(0.5);
+        let mut rules = Rules::new();
+        assert_eq!(rules.apply(&report), []);
+        assert!(rules.explain(&report).iter().all(|explanation| {
+            matches!(&explanation.outcome, Outcome::NoInputs(why) if why.contains("0.500 s"))
+        }));
+        rules.set("all.least-seconds", 0.1).expect("there is such a threshold");
+        assert_eq!(rules.apply(&report).len(), 2);
+    }
+
+    #[test]
+    fn thresholds_are_set_by_name_and_hold() {
+        let mut rules = Rules::new();
+        rules.set("checkpoints.share", 0.7).expect("there is such a threshold");
+        let found = rules.apply(&saving(2.0));
+        assert!(found.iter().all(|finding| finding.rule != "checkpoints"), "{found:?}");
+        let error = rules.set("checkpoint.share", 0.7).expect_err("there is none");
+        assert!(error.to_string().contains("checkpoints.share"), "{error}");
+        for value in [-1.0, f64::NAN] {
+            let error = rules.set("checkpoints.share", value).expect_err("refused");
+            assert!(matches!(error, SetThresholdError::NoNumber { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_of_rules_and_thresholds_are_unique() {
+        let names = Rules::new().thresholds();
+        let mut unique: Vec<_> = names.iter().map(|(name, _)| name).collect();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len());
+        let mut rules: Vec<_> = ALL.iter().map(|rule| rule.name()).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        assert_eq!(rules.len(), ALL.len());
+    }
+
+    #[test]
+    fn findings_are_read_back_as_they_were_written() {
+        let report = Rules::new().annotate(saving(2.0));
+        assert_eq!(report.findings().len(), 2);
+        let read = Report::from_json(&report.to_json().expect("JSON")).expect("a report");
+        assert_eq!(read, report);
+    }
+}

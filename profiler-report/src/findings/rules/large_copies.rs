@@ -1,0 +1,125 @@
+//! Large blocks are copied.
+
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::memory::PathMemory;
+use crate::number::{bytes, duration, grouped, share};
+
+pub(super) struct LargeCopies;
+
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "share",
+        default: 0.1,
+        why: "the part of the run that copying must be, by the next number",
+    },
+    Threshold {
+        name: "bytes-per-second",
+        default: 4e9,
+        why: "how fast one thread copies what is in no cache, into memory that the system must still \
+              give",
+    },
+];
+
+impl Rule for LargeCopies {
+    fn name(&self) -> &'static str {
+        "large-copies"
+    }
+
+    fn condition(&self) -> &'static str {
+        "copies of large blocks, such as whole batches, are a large part of the run"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Report::Memory(report) = facts.report else {
+            return Outcome::no_inputs("only the report of memory has copies");
+        };
+        let copies = &report.copies.blocks;
+        if copies.blocks == 0 {
+            return Outcome::no_inputs(
+                "no large copy is known: those of programs built by `mlprof run --memory` are",
+            );
+        }
+        let seconds = copies.bytes as f64 / limits[1];
+        let evidence = [
+            Evidence::new("copied", bytes(copies.bytes)),
+            Evidence::new("copies", grouped(copies.blocks)),
+        ];
+        if facts.share(seconds) < limits[0] {
+            return Outcome::healthy(evidence);
+        }
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "{} were copied in {} large copies, which takes some {} ({}).",
+                bytes(copies.bytes),
+                grouped(copies.blocks),
+                duration(seconds),
+                share(facts.share(seconds), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: largest(copies).map_or_else(Place::default, Place::action),
+            cost: facts.cost(seconds),
+            confidence: Confidence::Hint,
+            remedy: "lend what is copied (`&[f32]`, `Arc<[f32]>`), or hand it on \
+                     (`Tensor::from_vec` takes a `Vec`, where `Tensor::new` copies a slice)."
+                .to_owned(),
+        }])
+    }
+}
+
+/// The action that made most copies itself, on the way to the most bytes.
+fn largest(path: &PathMemory) -> Option<&str> {
+    let mut at = path;
+    while let Some(inside) = at.inside.first().filter(|inside| inside.bytes * 2 > path.bytes) {
+        at = inside;
+    }
+    (!at.action.is_empty()).then_some(at.action.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::MemoryReport;
+    use crate::findings::samples::{close, found, header, healthy, missing};
+    use crate::memory::{MemoryTree, PathMemory, ProcessMemory};
+
+    const NAME: &str = "large-copies";
+
+    fn copied(bytes: u64) -> MemoryReport {
+        let path = |action: &str, inside| PathMemory {
+            action: action.to_owned(),
+            bytes,
+            blocks: bytes >> 20,
+            own_bytes: 0,
+            own_blocks: 0,
+            inside,
+        };
+        let blocks = path("", vec![path("load_batch", Vec::new())]);
+        MemoryReport {
+            header: header(2.0),
+            process: ProcessMemory::default(),
+            actions: Vec::new(),
+            threads: Vec::new(),
+            peak: MemoryTree::default(),
+            alive: MemoryTree::default(),
+            copies: MemoryTree { blocks, ..MemoryTree::default() },
+            open: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn gigabytes_are_found_and_megabytes_are_not() {
+        let finding = found(NAME, copied(4_000_000_000));
+        close(finding.cost.seconds, 1.0, 0.001);
+        assert_eq!(finding.place.action.as_deref(), Some("load_batch"));
+        healthy(NAME, copied(40_000_000));
+        assert!(missing(NAME, copied(0)).contains("no large copy"));
+    }
+}

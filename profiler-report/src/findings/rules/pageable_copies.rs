@@ -1,0 +1,101 @@
+//! Copies between host and device from memory that is not pinned.
+
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+
+pub(super) struct PageableCopies;
+
+const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: 0.05,
+    why: "the part of the recorded steps that such copies must be: pinned ones take a half or less, \
+          and run beside kernels",
+}];
+
+impl Rule for PageableCopies {
+    fn name(&self) -> &'static str {
+        "pageable-copies"
+    }
+
+    fn condition(&self) -> &'static str {
+        "copies from or to pageable memory of the host take a notable part of the recorded steps"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Report::Tensor(_) = facts.report else {
+            return Outcome::no_inputs("only the report of the Tensor profiler has copies");
+        };
+        if facts.ops().iter().all(|row| !row.is_on_device) {
+            return Outcome::no_inputs("nothing ran on a device");
+        }
+        let copies =
+            || facts.ops().iter().filter(|row| row.is_on_device && row.name.contains("Pageable"));
+        let seconds: f64 = copies().map(|row| row.device_seconds).sum();
+        let evidence = [
+            Evidence::new(
+                "copies of pageable memory",
+                grouped(copies().map(|row| row.calls).sum()),
+            ),
+            Evidence::new("device time", duration(seconds)),
+            Evidence::new("share", share(facts.share(seconds), 1.0)),
+        ];
+        let longest =
+            copies().max_by(|one, other| one.device_seconds.total_cmp(&other.device_seconds));
+        let Some(copy) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+            return Outcome::healthy(evidence);
+        };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "Copies of pageable memory took {} of device time ({}).",
+                duration(seconds),
+                share(facts.share(seconds), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: Place::kernel(&*copy.name),
+            cost: facts.cost(seconds),
+            confidence: Confidence::Likely,
+            remedy: match facts.framework {
+                Framework::Tch => {
+                    "pin batches before they are copied (`Tensor::pin_memory`), or keep the data on the \
+                     device: a small data set fits there whole."
+                }
+                _ => {
+                    "copy less often and more at once, or keep the data on the device: a small data \
+                     set fits there whole."
+                }
+            }
+            .to_owned(),
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::samples::{close, found, healthy, kernel, missing, op, recorded};
+
+    const NAME: &str = "pageable-copies";
+
+    #[test]
+    fn large_ones_are_found() {
+        let copy = "Memcpy HtoD (Pageable -> Device)";
+        let finding = found(NAME, recorded(vec![kernel(copy, 100, 0.3), kernel("gemm", 100, 1.0)]));
+        close(finding.cost.seconds, 0.3, 0.001);
+        assert_eq!(finding.place.kernel.as_deref(), Some(copy));
+    }
+
+    #[test]
+    fn small_ones_and_pinned_ones_are_not() {
+        healthy(NAME, recorded(vec![kernel("Memcpy HtoD (Pageable -> Device)", 9, 0.01)]));
+        healthy(NAME, recorded(vec![kernel("Memcpy HtoD (Pinned -> Device)", 100, 0.3)]));
+        assert!(missing(NAME, recorded(vec![op("aten::mm", 1, 1.0)])).contains("device"));
+    }
+}

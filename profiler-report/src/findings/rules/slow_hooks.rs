@@ -1,0 +1,154 @@
+//! Hooks of every batch hold training up: metrics, logging, a renderer.
+
+use std::collections::BTreeMap;
+
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::{ActionFacts, Facts};
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+
+pub(super) struct SlowHooks;
+
+const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: 0.1,
+    why: "the part of the run that one type's hooks must be: what watches training should cost little \
+          of it",
+}];
+
+/// burn's, through which metrics, loggers and the renderer are fed.
+const EVENT_PROCESSOR: &str = "[Callback]EventProcessor";
+
+impl Rule for SlowHooks {
+    fn name(&self) -> &'static str {
+        "slow-hooks"
+    }
+
+    fn condition(&self) -> &'static str {
+        "the hooks that a callback or the module has for every batch take a large part of the run"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Some(steps) = facts.steps else { return Outcome::no_inputs(super::NO_LOOP) };
+        let mut owners: BTreeMap<&str, Vec<&ActionFacts<'_>>> = BTreeMap::new();
+        for action in facts.actions.iter().filter(|action| is_hook_of_batches(action, steps)) {
+            owners.entry(action.owner()).or_default().push(action);
+        }
+        if owners.is_empty() {
+            return Outcome::no_inputs("the report has no hooks of callbacks or of a module");
+        }
+        let seconds = |hooks: &[&ActionFacts<'_>]| -> f64 {
+            hooks.iter().map(|action| action.total_seconds).sum()
+        };
+        let (slow, quick): (Vec<_>, Vec<_>) =
+            owners.into_iter().partition(|(_, hooks)| facts.share(seconds(hooks)) >= limits[0]);
+        if slow.is_empty() {
+            let most = quick
+                .into_iter()
+                .max_by(|one, other| seconds(&one.1).total_cmp(&seconds(&other.1)));
+            let evidence = most.map(|(owner, hooks)| {
+                Evidence::new(format!("hooks of {owner}"), share(facts.share(seconds(&hooks)), 1.0))
+            });
+            return Outcome::Healthy(evidence.into_iter().collect());
+        }
+        let finding = |(owner, hooks): (&str, Vec<&ActionFacts<'_>>)| {
+            let all = seconds(&hooks);
+            let part = share(facts.share(all), 1.0);
+            let longest =
+                hooks.iter().max_by(|one, other| one.total_seconds.total_cmp(&other.total_seconds));
+            Finding {
+                rule: self.name().to_owned(),
+                sentence: format!(
+                    "Hooks of {owner} held training up for {} ({part}).",
+                    duration(all)
+                ),
+                evidence: hooks
+                    .iter()
+                    .map(|hook| {
+                        let value = format!(
+                            "{} in {} calls",
+                            duration(hook.total_seconds),
+                            grouped(hook.calls)
+                        );
+                        Evidence::new(hook.name, value)
+                    })
+                    .collect(),
+                place: longest.map(|hook| Place::action(hook.name)).unwrap_or_default(),
+                cost: facts.cost(all),
+                confidence: Confidence::Likely,
+                remedy: remedy(owner).to_owned(),
+            }
+        };
+        Outcome::Found(slow.into_iter().map(finding).collect())
+    }
+}
+
+/// Called for each training batch, or nearly.
+fn is_hook_of_batches(action: &ActionFacts<'_>, steps: u64) -> bool {
+    let is_hooks = ["[Callback]", "[LightningModule]"];
+    let is_of_training = ["on_train_batch_", "on_before_", "on_after_"];
+    is_hooks.iter().any(|kind| action.owner().starts_with(kind))
+        && is_of_training.iter().any(|hook| action.hook().starts_with(hook))
+        && action.calls * 2 > steps
+}
+
+fn remedy(owner: &str) -> &'static str {
+    match owner {
+        EVENT_PROCESSOR => {
+            "the thread of metrics and renderer is behind: use fewer metrics in training, a renderer \
+             that draws less (`.renderer(…)`), or loggers that write less."
+        }
+        _ => {
+            "do it every so many batches, or hand what is to be written to a thread of its own; keep \
+             files open and do not flush them each time."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::samples::{close, found, healthy, missing, row, steps};
+    use crate::simple::SimpleReport;
+
+    const NAME: &str = "slow-hooks";
+    const HOOK: &str = "[Callback]Logger.on_train_batch_end";
+
+    fn hooked(calls: u64, seconds: f64) -> SimpleReport {
+        let mut report = steps(100, 0.02);
+        report.header.wall_seconds = 2.0 + seconds;
+        report.actions.push(row(HOOK, calls, seconds));
+        report.actions.push(row("[Callback]Bar.on_train_batch_end", 100, 0.001));
+        report
+    }
+
+    #[test]
+    fn a_logger_that_flushes_each_batch_is_found() {
+        let mut report = hooked(100, 1.0);
+        report.actions.push(row("[Callback]Logger.on_train_batch_start", 100, 0.2));
+        let finding = found(NAME, report);
+        close(finding.cost.seconds, 1.2, 0.001);
+        assert_eq!(finding.place.action.as_deref(), Some(HOOK));
+        assert!(finding.sentence.contains("[Callback]Logger"), "{finding:?}");
+    }
+
+    #[test]
+    fn quick_hooks_and_those_of_epochs_are_not() {
+        healthy(NAME, hooked(100, 0.01));
+        healthy(NAME, hooked(2, 1.0));
+        let mut fetching = steps(100, 0.02);
+        fetching.actions.retain(|row| row.action == "run_training_batch");
+        assert!(missing(NAME, fetching).contains("no hooks"));
+    }
+
+    #[test]
+    fn burns_are_told_in_its_words() {
+        let mut report = hooked(100, 0.01);
+        report.header.wall_seconds += 1.0;
+        report.actions.push(row("[Callback]EventProcessor.on_train_batch_end", 100, 1.0));
+        assert!(found(NAME, report).remedy.contains("renderer"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Findings as text: a few lines for the console, all of them for a file, and what each rule had to
+//! say.
+
+use std::fmt::Write;
+
+use super::engine::Explanation;
+use super::rule::Outcome;
+use crate::finding::{Confidence, Finding};
+use crate::lightning::title;
+use crate::number::{duration, share};
+use crate::{Report, label};
+
+/// So many have a line on the console.
+const LINES: usize = 3;
+
+/// Which report findings are of: `FIT Profiler Report`, and a line that is left free.
+pub fn heading(report: &Report) -> String {
+    format!("{}\n\n", title(report.header()))
+}
+
+/// A line for each of the first findings that are more than hints; nothing without such.
+pub fn brief(findings: &[Finding]) -> String {
+    let shown = |finding: &&Finding| finding.confidence > Confidence::Hint;
+    let mut text = String::new();
+    for finding in findings.iter().filter(shown).take(LINES) {
+        // Writing into a string cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "Finding: {} Up to {} ({}) can be saved: {}",
+            label::one_line(&finding.sentence),
+            duration(finding.cost.seconds),
+            share(finding.cost.share, 1.0),
+            label::one_line(&finding.remedy),
+        );
+    }
+    text
+}
+
+/// All findings with all that is known of them; nothing without any.
+pub fn whole(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\nFindings, what costs most first\n");
+    for (number, finding) in (1..).zip(findings) {
+        let cost = &finding.cost;
+        let step = cost
+            .seconds_per_step
+            .map_or_else(String::new, |seconds| format!(", {} per step", duration(seconds)));
+        let _ = write!(
+            text,
+            "\n{number}. {} ({})\n   Costs at most {} ({}){step}\n",
+            label::one_line(&finding.sentence),
+            finding.confidence,
+            duration(cost.seconds),
+            share(cost.share, 1.0),
+        );
+        for (what, name) in finding.place.parts() {
+            let _ = writeln!(text, "   Where: {what} {}", label::shown(name));
+        }
+        for evidence in &finding.evidence {
+            let (what, value) = (label::one_line(&evidence.what), label::one_line(&evidence.value));
+            let _ = writeln!(text, "   Seen: {what}: {value}");
+        }
+        let _ = writeln!(text, "   What to do: {}", label::one_line(&finding.remedy));
+    }
+    text
+}
+
+/// What each rule says, found or not.
+pub fn explained(explanations: &[Explanation]) -> String {
+    let mut text = String::new();
+    for Explanation { rule, condition, thresholds, outcome } in explanations {
+        let _ = writeln!(text, "{rule}: {condition}");
+        for (threshold, value) in thresholds {
+            let _ = writeln!(
+                text,
+                "   {} = {value} (default {}): {}",
+                threshold.name, threshold.default, threshold.why
+            );
+        }
+        match outcome {
+            Outcome::Found(findings) => {
+                for finding in findings {
+                    let _ = writeln!(
+                        text,
+                        "   found ({}): {} Costs at most {} ({})",
+                        finding.confidence,
+                        label::one_line(&finding.sentence),
+                        duration(finding.cost.seconds),
+                        share(finding.cost.share, 1.0),
+                    );
+                }
+            }
+            Outcome::Healthy(looked_at) => {
+                let seen: Vec<_> = looked_at
+                    .iter()
+                    .map(|seen| label::one_line(&format!("{}: {}", seen.what, seen.value)))
+                    .collect();
+                let _ = writeln!(text, "   healthy: {}", seen.join(", "));
+            }
+            Outcome::NoInputs(missing) => {
+                let _ = writeln!(text, "   no inputs: {}", label::one_line(missing));
+            }
+        }
+    }
+    text
+}
