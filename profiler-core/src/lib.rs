@@ -70,7 +70,6 @@ pub mod simple;
 mod source;
 pub mod spliced;
 pub mod tensor;
-pub mod trace;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
 
@@ -93,6 +92,8 @@ pub use profiler_report as report;
 pub use profiler_report::{Output, Report, output};
 #[doc(inline)]
 pub use profiler_sampler as sampler;
+#[doc(inline)]
+pub use profiler_trace as trace;
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use several::Several;

@@ -19,8 +19,8 @@ pub fn run() -> Result<(), String> {
         .variables(&libtorch),
         Step::cargo(
             "lints of the core, all features",
-            "clippy --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-cuda \
-             -p profiler-macros --all-features --all-targets -- -D warnings",
+            "clippy --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
+             -p profiler-cuda -p profiler-macros --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
             "lints of what compares with torch's profiler",
@@ -38,8 +38,8 @@ pub fn run() -> Result<(), String> {
             .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of the core, all features",
-            "doc --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-cuda \
-             --all-features --no-deps",
+            "doc --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
+             -p profiler-cuda --all-features --no-deps",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];

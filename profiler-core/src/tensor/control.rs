@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::fallback::Fallback;
-use super::profile::Profile;
 use super::recording::Recording;
 use super::settings::Settings;
 use crate::recorder::regions::Regions;
 use crate::{RunContext, Stage, Unbound};
 use profiler_events::{OfStage, Stages, StepPhase};
+use profiler_trace::internals::Profile;
 
 /// All stages that run.
 pub(super) struct Control {

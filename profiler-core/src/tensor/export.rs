@@ -8,7 +8,7 @@ use super::export_settings::unix_nanoseconds;
 use super::{Cycle, TensorProfiler};
 use crate::report::internals::Missing;
 use crate::report::number::grouped;
-use crate::trace::flame::{self, FlameGraph, FlameMetric};
+use profiler_trace::flame::{self, FlameGraph, FlameMetric};
 
 impl TensorProfiler {
     /// Gives a finished cycle to whoever wants it, and writes what is to be written of it.

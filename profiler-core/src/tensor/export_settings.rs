@@ -62,7 +62,7 @@ pub fn trace_handler(
     use_gzip: bool,
 ) -> impl Fn(&Cycle) + Send + Sync + 'static {
     let directory = directory.into();
-    let worker = worker_name.map_or_else(trace::worker_name, str::to_owned);
+    let worker = worker_name.map_or_else(trace::internals::worker_name, str::to_owned);
     let has_warned = AtomicBool::new(false);
     move |cycle| {
         let compressed = if use_gzip { ".gz" } else { "" };

@@ -6,15 +6,13 @@
 //!   alone writes. A `recording` is all threads' tracks from one moment to another.
 //! * `steps` begins and ends recordings as the [`Schedule`] says, for the stages in `control`.
 //! * A recording that is over becomes a [`Cycle`], which is read, never written. Its events go into
-//!   the stage's `profile`, from which tables are made, and to `export`, which writes the trace.
+//!   the stage's `Profile`, from which tables are made, and to `export`, which writes the trace.
 
 mod control;
 mod export;
 mod export_settings;
 mod fallback;
-mod flops;
 mod notes;
-mod profile;
 mod recording;
 mod report_settings;
 mod settings;
@@ -35,13 +33,12 @@ use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::uncounted;
 use profiler_events::{Observation, OpStart, RegionSink};
 
-pub use crate::trace::cycle::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track};
 use control::Control;
 pub use export_settings::trace_handler;
-pub use flops::flops;
 pub use profiler_events::{
     GroupBy, InvalidSchedule, ParseScheduleError, Phase, Schedule, StepPhase,
 };
+pub use profiler_trace::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track, flops};
 use recording::{Memory, Recording};
 pub use settings::DeviceTiming;
 use settings::Settings;

@@ -2,12 +2,12 @@
 
 use super::TensorProfiler;
 use super::control::StageRun;
-use super::profile::Profile;
 use crate::ActionKind;
 use crate::report::internals::{Missing, note_missing};
 use crate::report::number::grouped;
 use crate::{Stage, allocation, hook};
 use profiler_events::Schedule;
+use profiler_trace::internals::Profile;
 
 /// What is known of the process beside the recording. Asked for while no lock is held: hooks leave
 /// notes while they hold theirs.

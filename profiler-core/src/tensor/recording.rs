@@ -4,10 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crate::recorder::regions::Regions;
-use crate::trace::cycle::event_log::{Budget, Log, Pool};
-use crate::trace::cycle::{
-    Cycle, Dropped, EVENT_WORDS, MEMORY_WORDS, RecordedCycle, RecordedThread,
-};
 use profiler_events::clock::Rate;
 use profiler_events::forking::{Mutex, MutexGuard, apart_from_forks};
 use profiler_events::sync::Tally;
@@ -15,6 +11,10 @@ use profiler_events::{
     ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, Observation,
     PastMemoryChange, RegionSink, ThreadName, Timestamp, TimingMethod,
 };
+use profiler_trace::internals::{
+    Budget, EVENT_WORDS, Log, MEMORY_WORDS, Pool, RecordedCycle, RecordedThread,
+};
+use profiler_trace::{Cycle, Dropped};
 
 /// The memory that recordings of one profiler take turns to use.
 pub(crate) struct Memory {
@@ -24,7 +24,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new() -> Self {
-        Self { events: Arc::new(Pool::new()), memory: Arc::new(Pool::new()) }
+        Self { events: Arc::default(), memory: Arc::default() }
     }
 }
 

@@ -8,9 +8,9 @@ use super::fallback::Fallback;
 use super::recording::Recording;
 use super::{NOT_BEGUN, NOT_RECORDING, TensorProfiler, writer};
 use crate::hook::{self, OpStart};
-use crate::trace::cycle::Cycle;
 use crate::{Action, ActionKind, RunContext, Stage};
 use profiler_events::StepPhase;
+use profiler_trace::Cycle;
 
 /// The span of a step; which one is in its sequence number.
 fn step_action() -> Action {

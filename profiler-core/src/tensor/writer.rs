@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::recording::{Recording, TrackLog};
 use crate::Action;
-use crate::trace::cycle::event_log::LogWriter;
-use crate::trace::cycle::{EVENT_WORDS, MEMORY_WORDS, MemoryEvent, OpenEvent};
 use profiler_events::ThreadName;
 use profiler_events::clock::{Clock, counter};
 use profiler_events::{
     Context, MemoryChange, OpStart, OpenActions, ShapeCache, ShapeList, Timestamp,
 };
+use profiler_trace::MemoryEvent;
+use profiler_trace::internals::{EVENT_WORDS, LogWriter, MEMORY_WORDS, OpenEvent};
 
 /// What a thread has of one recording.
 struct Seat {
@@ -173,7 +173,7 @@ pub(crate) fn memory(
     change: &MemoryChange,
     clock: &Clock,
 ) {
-    let event = MemoryEvent { time: Timestamp::from_ticks(clock.now()), change: *change };
+    let event = MemoryEvent::new(Timestamp::from_ticks(clock.now()), *change);
     let current = CURRENT.get();
     if current.number == number {
         // SAFETY: as in `start`.
@@ -271,8 +271,8 @@ impl Seat {
         Self {
             recording,
             track,
-            events: LogWriter::new(),
-            memory: LogWriter::new(),
+            events: LogWriter::default(),
+            memory: LogWriter::default(),
             stack: Vec::with_capacity(64),
             count_at_step: 0,
         }

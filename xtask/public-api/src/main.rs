@@ -16,10 +16,11 @@ use std::process::{Command, ExitCode};
 const RUSTDOC: &str = "MLPROF_XTASK_RUSTDOC";
 
 /// Crates, and what to document them with.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 11] = [
     ("profiler-events", &[]),
     ("profiler-report", &["--all-features"]),
     ("profiler-sampler", &["--all-features"]),
+    ("profiler-trace", &["--all-features"]),
     ("profiler-core", &["--all-features"]),
     ("profiler-cuda", &[]),
     ("profiler-macros", &[]),

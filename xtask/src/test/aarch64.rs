@@ -34,8 +34,7 @@ pub fn steps() -> Vec<Step> {
 }
 
 fn library_tests() -> Step {
-    let packages =
-        "-p profiler-events -p profiler-sampler -p profiler-core -p profiler-train --lib";
+    let packages = "-p profiler-events -p profiler-trace -p profiler-sampler -p profiler-core -p profiler-train --lib";
     for (test, reason) in LEFT_OUT.iter().chain([&LEFT_OUT_TARGET]) {
         println!("left out for aarch64: {test}: {reason}");
     }

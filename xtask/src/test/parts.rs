@@ -42,6 +42,7 @@ macro_rules! core_and {
             "profiler-events",
             "profiler-report",
             "profiler-sampler",
+            "profiler-trace",
             "profiler-core",
             "profiler-macros",
             $($place),*
@@ -53,7 +54,7 @@ macro_rules! core_and {
 pub const PARTS: [Part; 13] = [
     Part {
         name: "core",
-        about: "events, reports, the sampler, core, macros, the training loop; the guide's examples",
+        about: "events, reports, sampler, traces, core, macros, the training loop; the guide's examples",
         stands_on: core_and!("profiler-train", "docs"),
         steps: core,
     },
@@ -191,13 +192,13 @@ pub const ON_REQUEST: [Part; 1] = [Part {
 
 fn core() -> Result<Vec<Step>, String> {
     let packages = "test -p profiler-core -p profiler-events -p profiler-report -p profiler-sampler \
-                    -p profiler-macros -p profiler-train";
+                    -p profiler-trace -p profiler-macros -p profiler-train";
     Ok(vec![Step::cargo("core, macros and the training loop", packages)])
 }
 
 fn all_features() -> Result<Vec<Step>, String> {
-    let packages = "test -p profiler-core -p profiler-report -p profiler-sampler -p profiler-cuda \
-                    -p profiler-macros --all-features";
+    let packages = "test -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
+                    -p profiler-cuda -p profiler-macros --all-features";
     let libtorch = Libtorch::of_workspace()?.variables();
     let step = Step::cargo("core and devices, all features", packages);
     Ok(vec![step.variables(&cupti_of(&libtorch))])
@@ -216,7 +217,8 @@ fn cupti_of(libtorch: &Variables) -> Variables {
 
 /// Loom replaces the atomics everywhere, hence a build folder of its own.
 fn loom() -> Result<Vec<Step>, String> {
-    let packages = "test --release -p profiler-events -p profiler-core -p profiler-cuda --lib loom";
+    let packages = "test --release -p profiler-events -p profiler-trace -p profiler-core \
+                    -p profiler-cuda --lib loom";
     let step = Step::cargo("core under loom", packages).argument("--target-dir");
     let step = step.argument(target_directory().join("loom")).env("RUSTFLAGS", "--cfg loom");
     Ok(vec![step.must_run_tests()])

@@ -99,14 +99,21 @@ fn reports_and_traces_read_no_clock_and_nothing_of_the_process() {
 
 /// What each library and the command may be built with of ours. Whoever adds to it makes more be compiled
 /// when that changes.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("profiler-events", &[]),
     ("profiler-macros", &[]),
     ("profiler-report", &["profiler-events"]),
     ("profiler-sampler", &["profiler-events", "profiler-report"]),
+    ("profiler-trace", &["profiler-events", "profiler-report"]),
     (
         "profiler-core",
-        &["profiler-events", "profiler-macros", "profiler-report", "profiler-sampler"],
+        &[
+            "profiler-events",
+            "profiler-macros",
+            "profiler-report",
+            "profiler-sampler",
+            "profiler-trace",
+        ],
     ),
     ("profiler-train", &["profiler-core"]),
     ("profiler-cuda", &["profiler-core", "profiler-events"]),

@@ -16,12 +16,10 @@ const LOOKS: [&str; 8] = [
 ];
 
 /// Whether files of this folder only paint. `output/` writes files, which takes time, and `profile/` is
-/// the profiler's own.
+/// what the profiler keeps while a stage runs.
 pub fn is_pure(file: &Path) -> bool {
     let is_in = |folder: &str| file.starts_with(folder);
-    let paints = is_in("profiler-core/src/report")
-        || is_in("profiler-core/src/trace")
-        || is_in("profiler-report/src") && !is_in("profiler-report/src/output")
+    let paints = is_in("profiler-report/src") && !is_in("profiler-report/src/output")
         || is_in("profiler-trace/src") && !is_in("profiler-trace/src/profile");
     paints && file.extension().is_some_and(|ending| ending == "rs") && !file.ends_with("tests.rs")
 }
@@ -40,6 +38,7 @@ pub fn looks(text: &str) -> Vec<String> {
 fn a_look_at_a_clock_is_found_and_not_in_tests() {
     let text = "fn a() {}\n// Instant::now()\nlet x = Rate::now();\n#[cfg(test)]\nInstant::now()\n";
     assert_eq!(looks(text), ["line 3: let x = Rate::now();"]);
-    assert!(is_pure(Path::new("profiler-core/src/report/a.rs")));
+    assert!(is_pure(Path::new("profiler-trace/src/flame/a.rs")));
+    assert!(!is_pure(Path::new("profiler-trace/src/profile/a.rs")));
     assert!(!is_pure(Path::new("profiler-report/src/output/a.rs")));
 }

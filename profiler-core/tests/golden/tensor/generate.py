@@ -10,6 +10,7 @@ from torch.autograd.profiler_util import EventList, FunctionEventAvg
 from torch.utils import flop_counter
 
 HERE = pathlib.Path(__file__).parent
+TRACE = HERE.parents[3] / "profiler-trace/tests/golden"
 
 
 def row(name, calls, self_ns, total_ns, **more):
@@ -249,7 +250,7 @@ def recorded():
              round(row.cpu_time_total * 1000), row.cpu_memory_usage, row.self_cpu_memory_usage]
             for row in profiler.key_averages()]
     value = {"names": list(names), "events": events, "memory": memory, "rows": rows}
-    (HERE / "recorded.json").write_text(json.dumps(value) + "\n")
+    (TRACE / "recorded.json").write_text(json.dumps(value) + "\n")
 
 
 tables()

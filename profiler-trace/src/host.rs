@@ -1,0 +1,42 @@
+//! What the machine and the program are called.
+
+/// The machine's name; empty if it does not say.
+pub(crate) fn host_name() -> String {
+    #[cfg(unix)]
+    {
+        let mut name = [0_u8; 256];
+        // SAFETY: the length is that of the buffer.
+        let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        if result == 0 { String::from_utf8_lossy(&name[..end]).into_owned() } else { String::new() }
+    }
+    #[cfg(not(unix))]
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+/// The file name of the program that runs.
+pub(crate) fn program_name() -> String {
+    let program = std::env::current_exe().ok();
+    let name = program.as_deref().and_then(|path| path.file_name());
+    name.map_or_else(|| "program".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// What a process calls itself in file names: `{host}_{process number}`.
+pub fn worker_name() -> String {
+    format!("{}_{}", host_name(), std::process::id())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_and_program_have_names() {
+        assert!(program_name().starts_with("profiler_trace"), "{}", program_name());
+        #[cfg(target_os = "linux")]
+        assert_eq!(
+            host_name(),
+            std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux says").trim()
+        );
+    }
+}

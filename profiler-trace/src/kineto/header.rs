@@ -1,0 +1,120 @@
+//! What a trace says of itself, before its events and after them.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Write};
+
+use super::Writer;
+use crate::host;
+use profiler_events::DeviceDescription;
+
+impl<W: Write> Writer<'_, W> {
+    /// All up to the first event. HolisticTraceAnalysis looks for `"rank": 3` in the first lines as
+    /// text, so there is a space.
+    pub(super) fn header(&mut self) -> io::Result<()> {
+        self.json.raw("{\n\"schemaVersion\":1,\n\"deviceProperties\":[");
+        for (number, device) in self.tracks.devices.clone().iter().enumerate() {
+            self.json.raw(if number == 0 { "{\"id\":" } else { ",{\"id\":" });
+            self.json.integer(*device);
+            self.json.raw(",\"clock_shift_ns\":");
+            self.json.integer(self.index.shifts.get(device).copied().unwrap_or(0));
+            if let Some(description) = self.cycle.device(*device) {
+                self.device_properties(description);
+            }
+            self.json.raw("}");
+        }
+        let run = &self.cycle.run;
+        self.json.raw("],\n\"distributedInfo\":{\"backend\": \"\", \"rank\": ");
+        self.json.integer(run.rank);
+        self.json.raw(", \"world_size\": ");
+        self.json.integer(run.world_size);
+        self.json.raw("},\n\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":");
+        self.json.integer(self.base);
+        self.json.raw(",\n\"trace_id\":\"");
+        self.json.raw(trace_id());
+        self.json.raw("\",\n\"hostname\":");
+        self.json.string(&host::host_name());
+        for (flag, is_set) in [
+            ("record_shapes", self.index.has_shapes),
+            ("profile_memory", self.index.has_memory),
+            ("with_flops", false),
+            ("with_stack", false),
+        ] {
+            self.json.raw(",\n");
+            self.json.string(flag);
+            self.json.raw(if is_set { ":1" } else { ":0" });
+        }
+        self.cycle_data();
+        self.json.raw(",\n\"traceEvents\":[");
+        self.json.hand_on_if_full()
+    }
+
+    /// In Kineto's words.
+    fn device_properties(&mut self, device: &DeviceDescription) {
+        self.json.raw(",\"name\":");
+        self.json.string(&device.name);
+        for (name, number) in [
+            ("totalGlobalMem", device.memory),
+            ("computeMajor", device.compute_capability.0.into()),
+            ("computeMinor", device.compute_capability.1.into()),
+            ("maxThreadsPerBlock", device.threads_per_block.into()),
+            ("maxThreadsPerMultiprocessor", device.threads_per_multiprocessor.into()),
+            ("regsPerBlock", device.registers_per_block.into()),
+            ("regsPerMultiprocessor", device.registers_per_multiprocessor.into()),
+            ("warpSize", device.warp_size.into()),
+            ("sharedMemPerBlock", device.shared_memory_per_block),
+            ("sharedMemPerMultiprocessor", device.shared_memory_per_multiprocessor),
+            ("numSms", device.multiprocessors.into()),
+        ] {
+            self.json.raw(",");
+            self.json.string(name);
+            self.json.raw(":");
+            self.json.integer(number);
+        }
+    }
+
+    /// Which cycle this is, and what is missing of it.
+    fn cycle_data(&mut self) {
+        let (cycle, json) = (self.cycle, &mut self.json);
+        json.raw(",\n\"mlprof\":{\"stage\":");
+        match cycle.stage {
+            Some(stage) => json.string(stage.as_str()),
+            None => json.raw("null"),
+        }
+        json.raw(if cycle.is_complete {
+            ",\"is_complete\":true"
+        } else {
+            ",\"is_complete\":false"
+        });
+        for (name, number) in [
+            ("cycle", cycle.number),
+            ("first_step", cycle.steps.start),
+            ("steps", cycle.steps.end.saturating_sub(cycle.steps.start)),
+            ("local_rank", cycle.run.local_rank.into()),
+            ("dropped_events", cycle.dropped.events),
+            ("dropped_memory_events", cycle.dropped.memory),
+            ("dropped_device_events", cycle.dropped.device),
+            ("scopes_open_on_other_threads", cycle.open_elsewhere),
+        ] {
+            json.raw(",");
+            json.string(name);
+            json.raw(":");
+            json.integer(number);
+        }
+        json.raw("}");
+    }
+
+    /// All after the last event.
+    pub(super) fn footer(&mut self, name: &str) {
+        self.json.raw("\n],\n\"traceName\":");
+        self.json.string(name);
+        self.json.raw("\n}\n");
+    }
+}
+
+/// 128 bits that no other trace has.
+fn trace_id() -> String {
+    // The standard library's seeds are the random numbers that it has.
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{:016X}{:016X}", random(), random())
+}

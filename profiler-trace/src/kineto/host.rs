@@ -1,0 +1,257 @@
+//! What threads did.
+
+use std::io::{self, Write};
+
+use super::index::LinkEnd;
+use super::{ArrowEnd, Writer};
+use crate::cycle::{Event, MemoryEvent, Track};
+use crate::nest::Lanes;
+use profiler_events::{Action, ActionKind, DeviceActivity, Direction, MemoryDevice, TimingMethod};
+
+/// What analyses take for launches.
+const KNOWN_LAUNCHES: [&str; 4] =
+    ["cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"];
+
+/// The tracks of one thread while it is written. Each lane knows the number of the innermost op.
+struct Thread<'track> {
+    track: &'track Track,
+    lanes: Lanes<u64>,
+    /// The track of every lane.
+    numbers: Vec<u64>,
+}
+
+/// Where an event is written.
+#[derive(Clone, Copy)]
+struct Slice {
+    /// The event's own number.
+    id: u64,
+    thread: u64,
+    start: i64,
+    end: i64,
+    /// The number of the op around it; 0 if there is none.
+    op: u64,
+}
+
+impl<W: Write> Writer<'_, W> {
+    pub(super) fn host_events(&mut self) -> io::Result<()> {
+        let mut before = 0;
+        for track in self.cycle.tracks() {
+            let process = self.tracks.process;
+            self.tracks.name(process, track.thread, track.thread_name.clone());
+            let numbers = vec![track.thread];
+            let mut thread = Thread { track, lanes: Lanes::new(), numbers };
+            self.annotations.begin_thread();
+            let count = track.event_count() as u64;
+            // From the last to the first: what is around something comes before it.
+            for (number, event) in track.events().rev().enumerate() {
+                self.host_event(&mut thread, before + count - number as u64, &event)?;
+            }
+            for event in track.memory_events() {
+                self.memory_event(track.thread, &event)?;
+            }
+            before += count;
+        }
+        Ok(())
+    }
+
+    fn host_event(&mut self, thread: &mut Thread<'_>, id: u64, event: &Event) -> io::Result<()> {
+        let (start, end) = (self.time(event.start), self.time(event.end));
+        let lane = thread.lanes.place(start, end, usize::from(event.overlaps));
+        let kind = self.names.kind(event.action);
+        if !self.cycle.device_events.is_empty() {
+            self.annotations.see(event, kind, start);
+        }
+        self.separate()?;
+        let Some(lane) = lane else {
+            let slice = Slice { id, thread: thread.track.thread, start, end, op: 0 };
+            return self.instant(&slice, event);
+        };
+        while thread.numbers.len() <= lane {
+            let process = self.tracks.process;
+            let name = format!("{} (overlapping)", thread.track.thread_name);
+            thread.numbers.push(self.tracks.further(process, &name));
+        }
+        let parent = thread.lanes.lane(lane).parent(start, end).copied().unwrap_or(0);
+        let op = if kind == ActionKind::Op { id } else { parent };
+        thread.lanes.lane(lane).push(start, end, op);
+        // What is on a further track belongs to an op of the thread all the same.
+        let op = if op == 0 && lane > 0 {
+            thread.lanes.lane(0).around(start).copied().unwrap_or(0)
+        } else {
+            op
+        };
+        let slice = Slice { id, thread: thread.numbers[lane], start, end, op };
+        match kind {
+            ActionKind::Op => self.op(&slice, event),
+            ActionKind::Launch => self.launch(&slice, event),
+            kind => self.annotation(&slice, event, kind),
+        }
+    }
+
+    /// `","pid":…,"tid":…,"ts":…,"dur":…,"args":{`
+    #[inline]
+    fn slice(&mut self, slice: &Slice) {
+        self.json.raw("\"");
+        self.place(self.tracks.process, slice.thread, slice.start);
+        self.json.raw(",\"dur\":");
+        self.json.microseconds(slice.end.saturating_sub(slice.start).max(0));
+        self.json.raw(",\"args\":{");
+    }
+
+    fn op(&mut self, slice: &Slice, event: &Event) -> io::Result<()> {
+        self.json.raw("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"");
+        self.json.raw(self.names.escaped(event.action));
+        self.slice(slice);
+        self.json.raw("\"External id\":");
+        self.json.integer(slice.id);
+        self.json.raw(",\"Ev Idx\":");
+        self.json.integer(slice.id - 1);
+        if event.sequence != 0 {
+            self.json.raw(",\"Sequence number\":");
+            self.json.integer(event.sequence);
+            self.json.raw(",\"Fwd thread id\":");
+            let is_backward = event.direction == Direction::Backward;
+            self.json.integer(if is_backward { event.forward_thread } else { 0 });
+        }
+        self.json.raw(self.shapes.arguments(event.shapes));
+        self.json.raw(self.contexts.arguments(self.cycle, event.context));
+        self.end_of(event);
+        let place = (self.tracks.process, slice.thread, slice.start);
+        match self.index.link_of(slice.id, event) {
+            Some((number, LinkEnd::Forward)) => self.arrow(ArrowEnd::Forward(number), place),
+            Some((number, LinkEnd::Backward)) => self.arrow(ArrowEnd::Backward(number), place),
+            None => Ok(()),
+        }
+    }
+
+    fn annotation(&mut self, slice: &Slice, event: &Event, kind: ActionKind) -> io::Result<()> {
+        self.json.raw("{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"");
+        self.json.raw(self.names.escaped(event.action));
+        if kind == ActionKind::Step {
+            self.json.raw("#");
+            self.json.integer(event.sequence);
+        }
+        self.slice(slice);
+        self.json.raw("\"External id\":");
+        self.json.integer(slice.id);
+        self.json.raw(",\"Ev Idx\":");
+        self.json.integer(slice.id - 1);
+        self.json.raw(self.contexts.arguments(self.cycle, event.context));
+        self.end_of(event);
+        Ok(())
+    }
+
+    fn launch(&mut self, slice: &Slice, event: &Event) -> io::Result<()> {
+        let launched = self.index.launches.get_mut(&event.sequence);
+        let launched = launched.map(|launch| {
+            launch.external_id = slice.op;
+            &self.cycle.device_events[launch.device_event]
+        });
+        let activity = launched.map(|event| event.activity);
+        let known = (event.sequence != 0).then(|| known_name(event.action, activity)).flatten();
+        let is_driver = known.is_none() && is_of_driver(event.action.name());
+        self.json.raw("{\"ph\":\"X\",\"cat\":\"");
+        self.json.raw(if is_driver { "cuda_driver" } else { "cuda_runtime" });
+        self.json.raw("\",\"name\":\"");
+        match known {
+            Some(name) => self.json.raw(name),
+            None => self.json.raw(self.names.escaped(event.action)),
+        }
+        self.slice(slice);
+        self.json.raw("\"External id\":");
+        self.json.integer(slice.op);
+        if event.sequence != 0 {
+            self.json.raw(",\"correlation\":");
+            self.json.integer(event.sequence);
+        }
+        if known.is_some() {
+            self.json.raw(",\"api\":\"");
+            self.json.raw(self.names.escaped(event.action));
+            self.json.raw("\"");
+        }
+        let untimed = launched.filter(|event| event.method == TimingMethod::None);
+        if let Some(untimed) = untimed {
+            self.json.raw(",\"kernel\":\"");
+            self.json.raw(self.names.escaped(untimed.action));
+            self.json.raw("\"");
+        }
+        self.end_of(event);
+        let has_arrow = launched.is_some_and(|event| self.is_shown_with_launch(event));
+        if has_arrow {
+            let place = (self.tracks.process, slice.thread, slice.start);
+            self.arrow(ArrowEnd::Launch(event.sequence), place)?;
+        }
+        Ok(())
+    }
+
+    /// An event for which there is no track any more.
+    fn instant(&mut self, slice: &Slice, event: &Event) -> io::Result<()> {
+        self.json.raw("{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"user_annotation\",\"name\":\"");
+        self.json.raw(self.names.escaped(event.action));
+        self.json.raw("\"");
+        self.place(self.tracks.process, slice.thread, slice.start);
+        self.json.raw(",\"args\":{\"dur\":");
+        self.json.microseconds(slice.end.saturating_sub(slice.start).max(0));
+        self.end_of(event);
+        Ok(())
+    }
+
+    /// The last arguments.
+    #[inline]
+    fn end_of(&mut self, event: &Event) {
+        if event.is_unfinished {
+            self.json.raw(",\"unfinished\":true");
+        }
+        if event.overlaps {
+            self.json.raw(",\"overlaps\":true");
+        }
+        self.json.raw("}}");
+    }
+
+    fn memory_event(&mut self, thread: u64, event: &MemoryEvent) -> io::Result<()> {
+        self.separate()?;
+        let (device_type, device) = match event.change.device {
+            MemoryDevice::Cpu => (0, -1),
+            MemoryDevice::Accelerator(number) => (1, i32::from(number)),
+        };
+        self.json
+            .raw("{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\"");
+        let time = self.time(event.time);
+        self.place(self.tracks.process, thread, time);
+        self.json.raw(",\"args\":{\"Addr\":");
+        self.json.integer(event.change.address);
+        self.json.raw(",\"Bytes\":");
+        self.json.integer(event.change.bytes);
+        self.json.raw(",\"Total Allocated\":");
+        self.json.integer(event.change.total_allocated);
+        self.json.raw(",\"Total Reserved\":");
+        self.json.integer(event.change.total_reserved);
+        self.json.raw(",\"Device Type\":");
+        self.json.integer(device_type);
+        self.json.raw(",\"Device Id\":");
+        self.json.integer(device);
+        self.json.raw("}}");
+        Ok(())
+    }
+}
+
+/// Whether a call is named as CUDA's driver names its own: `cuMemAlloc`, not `cudaMalloc`.
+fn is_of_driver(name: &str) -> bool {
+    let rest = name.strip_prefix("cu").and_then(|rest| rest.chars().next());
+    rest.is_some_and(|first| first.is_ascii_uppercase())
+}
+
+/// The name under which analyses know a launch; `None` if they know its own.
+fn known_name(action: Action, activity: Option<DeviceActivity>) -> Option<&'static str> {
+    if KNOWN_LAUNCHES.contains(&action.name()) {
+        return None;
+    }
+    match activity {
+        Some(DeviceActivity::Copy) => Some("cudaMemcpyAsync"),
+        Some(DeviceActivity::Fill) => Some("cudaMemsetAsync"),
+        Some(DeviceActivity::Synchronization | DeviceActivity::Region) => None,
+        Some(DeviceActivity::Kernel | DeviceActivity::Tuning) => Some("cudaLaunchKernel"),
+        // Most calls of a driver launch nothing.
+        None => None,
+    }
+}

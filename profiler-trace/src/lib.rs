@@ -1,0 +1,25 @@
+//! What a recorded [`Cycle`] is written as, for the tools that people have.
+//!
+//! | to | use |
+//! |---|---|
+//! | see events on a time line: Perfetto, chrome://tracing, TensorBoard, HolisticTraceAnalysis | [`Cycle::export_chrome_trace`], [`kineto`] |
+//! | see where time or memory goes as a flame graph | [`Cycle::export_stacks`], [`flame`] |
+//! | see what memory is used for | [`Cycle::memory_timeline`], [`memory`] |
+//! | see ops with their times in a table | [`Cycle::key_averages`] |
+//!
+//! All of them read a cycle and write; none of them changes it or reads a clock.
+
+mod cycle;
+pub mod flame;
+mod flops;
+mod host;
+pub mod internals;
+mod json;
+pub mod kineto;
+pub mod memory;
+mod nest;
+mod profile;
+mod walk;
+
+pub use cycle::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track};
+pub use flops::flops;

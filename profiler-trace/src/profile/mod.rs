@@ -1,0 +1,239 @@
+//! What all cycles of a stage have shown, put together.
+
+mod averages;
+mod counters;
+mod fold;
+mod kinds;
+mod module_view;
+mod modules;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod tree;
+
+use rustc_hash::FxHashMap;
+
+use self::counters::CounterSums;
+use self::fold::{Bytes, Fold, Links, ModuleFinder};
+use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
+use crate::cycle::Cycle;
+use profiler_events::clock::Rate;
+use profiler_events::{
+    Action, ActionKind, DeviceActivity, DeviceEvent, GroupBy, MemoryDevice, ShapeList,
+    TimingMethod, clock,
+};
+use profiler_report::tensor::{
+    CycleSummary, DeviceCounterStatistics, DroppedEvents, KeyAverages, TuningSummary,
+};
+
+/// So many cycles are listed one by one; the others are only counted.
+const CYCLES_LISTED: usize = 100;
+
+/// All cycles of a stage, put together. Its memory depends on how many different paths there are,
+/// not on how many events.
+pub struct Profile {
+    /// When the stage began, in ticks.
+    pub started: u64,
+    tree: PathTree,
+    memory: FxHashMap<(NodeId, MemoryDevice), Bytes>,
+    /// Compiling kernels and trying them out, in ticks.
+    tuning: FxHashMap<Action, (u64, u64)>,
+    counters: CounterSums,
+    /// What is counted over all of them.
+    pub totals: Totals,
+    /// The first ones, one by one.
+    pub cycles: Vec<CycleSummary>,
+    /// The latest one, listed or not.
+    pub last_cycle: Option<CycleSummary>,
+    /// When the stage ended, in ticks.
+    ended: Option<u64>,
+}
+
+/// What is counted over all cycles.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    /// Cycles.
+    pub cycles: u64,
+    /// Their steps.
+    pub steps: u64,
+    /// Their events.
+    pub events: u64,
+    /// Scopes that were still open when their cycle ended.
+    pub unfinished: u64,
+    /// Those of other threads, which are not among the events.
+    pub open_elsewhere: u64,
+    /// Events for which there was no room.
+    pub dropped: DroppedEvents,
+    /// Device events whose times are the host's.
+    pub timed_by_host: u64,
+    /// Those that have none.
+    pub not_timed: u64,
+    /// Device events that nobody is known to have caused.
+    pub unattributed: u64,
+    /// As in [`Cycle::kernels_told_twice`].
+    pub told_twice: u64,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            started: clock::ticks(),
+            tree: PathTree::default(),
+            memory: FxHashMap::default(),
+            tuning: FxHashMap::default(),
+            counters: CounterSums::default(),
+            totals: Totals::default(),
+            cycles: Vec::new(),
+            last_cycle: None,
+            ended: None,
+        }
+    }
+}
+
+impl Profile {
+    /// Puts what `cycle` recorded to the rest.
+    pub fn add(&mut self, cycle: &Cycle) {
+        let mut links = Links::default();
+        for number in 1.. {
+            let context = profiler_events::Context::from_number(number);
+            let Some(open) = context.and_then(|context| cycle.context(context)) else { break };
+            links.contexts.push(self.tree.descend(open.actions));
+        }
+        let mut finder = ModuleFinder::new(&mut self.tree, &mut links);
+        for track in cycle.tracks() {
+            finder.track(track.events());
+        }
+        let memory = &mut self.memory;
+        let mut fold = Fold { tree: &mut self.tree, memory, links, unfinished: 0 };
+        for track in cycle.tracks() {
+            fold.track(track.events(), track.memory_events());
+        }
+        let (links, unfinished) = (fold.links, fold.unfinished);
+        for event in &cycle.device_events {
+            self.add_device_event(event, &links);
+        }
+        self.counters.add(cycle);
+        self.totals.unfinished += unfinished;
+        self.note(cycle);
+    }
+
+    fn note(&mut self, cycle: &Cycle) {
+        let steps = cycle.steps.end.saturating_sub(cycle.steps.start);
+        let totals = &mut self.totals;
+        totals.cycles += 1;
+        totals.steps += steps;
+        totals.events += cycle.event_count() as u64;
+        totals.open_elsewhere += cycle.open_elsewhere;
+        totals.told_twice += cycle.kernels_told_twice;
+        totals.dropped.events += cycle.dropped.events;
+        totals.dropped.memory += cycle.dropped.memory;
+        totals.dropped.device += cycle.dropped.device;
+        let summary = CycleSummary {
+            number: cycle.number,
+            first_step: cycle.steps.start,
+            steps,
+            is_complete: cycle.is_complete,
+            started_at: cycle.wall_time(cycle.started),
+            wall_seconds: cycle.wall_nanoseconds() as f64 * 1e-9,
+            events: cycle.event_count() as u64,
+        };
+        if self.cycles.len() < CYCLES_LISTED {
+            self.cycles.push(summary.clone());
+        }
+        self.last_cycle = Some(summary);
+    }
+
+    /// The stage is over.
+    pub fn end(&mut self) {
+        self.ended.get_or_insert_with(clock::ticks);
+    }
+
+    /// When the stage ended, or else now, in ticks.
+    pub fn ended(&self) -> u64 {
+        self.ended.unwrap_or_else(clock::ticks)
+    }
+
+    /// Device work belongs to what is around its launch, or to what was open where it was called.
+    fn add_device_event(&mut self, event: &DeviceEvent, links: &Links) {
+        // Waiting is the host's, whose calls are in the table; a region's kernels are, too.
+        if matches!(event.activity, DeviceActivity::Synchronization | DeviceActivity::Region) {
+            return;
+        }
+        let duration = match event.method {
+            TimingMethod::None => 0,
+            _ => event.end.ticks().saturating_sub(event.start.ticks()),
+        };
+        match event.method {
+            TimingMethod::Device | TimingMethod::Driver => {}
+            TimingMethod::Host => self.totals.timed_by_host += 1,
+            TimingMethod::None => self.totals.not_timed += 1,
+        }
+        if event.activity == DeviceActivity::Tuning {
+            let (count, ticks) = self.tuning.entry(event.action).or_default();
+            *count += 1;
+            *ticks += duration;
+            return;
+        }
+        let launch = links.launches.get(&event.correlation).filter(|_| event.correlation != 0);
+        let around = launch.map(|launch| self.tree.nodes[*launch as usize].key.parent);
+        let parent = match (around.filter(|parent| *parent != NOWHERE), event.context) {
+            (Some(parent), _) => parent,
+            (None, Some(context)) => links.context(context),
+            (None, None) => {
+                self.totals.unattributed += 1;
+                NOWHERE
+            }
+        };
+        let id = self.tree.node(PathKey::plain(parent, event.action));
+        self.tree.nodes[id as usize].calls.add(event.start.ticks(), duration);
+    }
+
+    /// The table of all cycles.
+    pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
+        averages::key_averages(self, *group_by, Rate::now())
+    }
+
+    /// Compiling kernels and trying them out.
+    pub fn tuning(&self) -> Vec<TuningSummary> {
+        let rate = Rate::now();
+        let summary = |(action, (count, ticks)): (&Action, &(u64, u64))| TuningSummary {
+            name: action.name().to_owned(),
+            count: *count,
+            device_seconds: rate.seconds(*ticks),
+        };
+        let mut all: Vec<_> = self.tuning.iter().map(summary).collect();
+        all.sort_by(|one, other| {
+            let longest_first = other.device_seconds.total_cmp(&one.device_seconds);
+            longest_first.then_with(|| one.name.cmp(&other.name))
+        });
+        all
+    }
+
+    /// What devices' counters showed.
+    pub fn device_counters(&self) -> Vec<DeviceCounterStatistics> {
+        self.counters.statistics(Rate::now())
+    }
+
+    /// Whether there were calls of this kind.
+    pub fn has(&self, kind: ActionKind) -> bool {
+        self.tree.nodes.iter().any(|node| node.kind == kind && node.calls.measured() > 0)
+    }
+
+    /// Whether anything was allocated or freed.
+    pub fn has_memory(&self) -> bool {
+        !self.memory.is_empty()
+    }
+
+    /// Whether there was no room to tell all paths and shapes apart.
+    pub fn is_full(&self) -> bool {
+        self.tree.is_full() || ShapeList::are_full()
+    }
+}
+
+impl Cycle {
+    /// The table of this cycle alone. *Cost*: some 50 ns per event.
+    pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
+        let mut profile = Profile::default();
+        profile.add(self);
+        profile.key_averages(group_by)
+    }
+}
