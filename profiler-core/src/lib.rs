@@ -115,10 +115,10 @@ mod guide {
     struct NsightSystems;
     #[doc = include_str!("../../docs/src/reports.md")]
     struct Reports;
-    #[doc = include_str!("../../docs/src/page.md")]
-    struct Page;
     #[doc = include_str!("../../docs/src/findings.md")]
     struct Findings;
+    #[doc = include_str!("../../docs/src/page.md")]
+    struct Page;
     #[doc = include_str!("../../docs/src/own-code.md")]
     struct OwnCode;
     #[doc = include_str!("../../docs/src/costs.md")]

@@ -22,20 +22,20 @@ macro_rules! output_settings {
             self
         }
 
+        /// Whether what costs time that could be saved is looked for at the end and told, as it is
+        /// unless this says `false`; see [`Output::findings`](crate::Output::findings).
+        #[must_use]
+        pub fn findings(mut self, looks_for_them: bool) -> Self {
+            self.output = self.output.findings(looks_for_them);
+            self
+        }
+
         /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in
         /// the directory of the report files. It is one file that needs no network; see
         /// [`page`](crate::report::page).
         #[must_use]
         pub fn html(mut self, writes: bool) -> Self {
             self.output = self.output.html(writes);
-            self
-        }
-
-        /// Whether what costs time that could be saved is looked for at the end and told, as it is
-        /// unless this says `false`; see [`Output::findings`](crate::Output::findings).
-        #[must_use]
-        pub fn findings(mut self, looks_for_them: bool) -> Self {
-            self.output = self.output.findings(looks_for_them);
             self
         }
 

@@ -17,7 +17,7 @@ const SCHEDULE: &str = "wait=2,warmup=1,active=3,repeat=1";
 
 fn flex(results: &Path) -> TensorReport {
     let options = ["--ops", "burn-flex,burn-autodiff", "--group-by-shapes", "--schedule", SCHEDULE];
-    let finished = run(&options, &["-p", "burn-digits"], &["--epochs", "1"], results);
+    let finished = run(&options, &["--release", "-p", "burn-digits"], &["--epochs", "1"], results);
     // The program was given no profiler: it trains as ever, and its loop tells of its steps.
     assert!(finished.stderr.contains("FIT Profiler Report"), "{finished:?}");
     report(results, "fit-burn-digits-")

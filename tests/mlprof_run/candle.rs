@@ -15,7 +15,12 @@ use crate::{calls_per_step, file, report, rows, run};
 fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let results = tempdir().expect("a folder");
     let options = ["--ops", "candle", "--group-by-shapes"];
-    let finished = run(&options, &["-p", "candle-digits"], &["--epochs", "1"], results.path());
+    let finished = run(
+        &options,
+        &["--profile", "quick", "-p", "candle-digits"],
+        &["--epochs", "1"],
+        results.path(),
+    );
     // The program was given no profiler: it trains as ever, and its trainer tells of its steps.
     assert!(finished.stderr.contains("FIT Profiler Report"), "{finished:?}");
     assert!(finished.stdout.contains("test accuracy"), "{finished:?}");
@@ -84,7 +89,7 @@ fn leaves(trace: &Path, scope: &str) -> BTreeMap<String, u64> {
 #[test]
 fn as_many_ops_are_seen_as_candle_itself_remembers() {
     let results = tempdir().expect("a folder");
-    let cargo = ["-p", "candle-digits", "--bin", "candle-tracked-nodes"];
+    let cargo = ["--profile", "quick", "-p", "candle-digits", "--bin", "candle-tracked-nodes"];
     let finished = run(&["--ops", "candle"], &cargo, &[], results.path());
     let said = finished.stdout.lines().find_map(|line| line.strip_suffix(" tracked nodes"));
     let nodes: u64 = said.expect("the count").parse().expect("a number");

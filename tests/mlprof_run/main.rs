@@ -18,8 +18,8 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs an example under `mlprof run`. `cargo` are the options of `cargo run`, `arguments` those of
-/// the program. Results go to `results`.
+/// Runs an example under `mlprof run`. `cargo` are the options of `cargo run`, the profile among them;
+/// `arguments` those of the program. Results go to `results`.
 fn run(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Finished {
     let mlprof = program::build("profiler-cli", "mlprof");
     let common = ["run".as_ref(), "--output".as_ref(), results.as_os_str()];
@@ -31,7 +31,7 @@ fn run(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> 
         let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let build = Command::new(&mlprof)
             .args(&options)
-            .args(["--", "cargo", "build", "--release"])
+            .args(["--", "cargo", "build"])
             .args(cargo)
             .current_dir(workspace())
             .env("CARGO_TARGET_DIR", target_directory())
@@ -44,7 +44,7 @@ fn run(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> 
     }
     Run::of(&mlprof, &workspace())
         .args(&options)
-        .args(["--", "cargo", "run", "--release"])
+        .args(["--", "cargo", "run"])
         .args(cargo)
         .arg_list(arguments)
         .env("CARGO_TARGET_DIR", target_directory())

@@ -130,13 +130,16 @@ impl ProfilerOptions {
         profiler
     }
 
-    /// Writes reports, with what is found in them, to the files of `--json` and `--html`, where these
-    /// were given.
+    /// Writes reports, with what is found in them, to the files of `--json` and `--html`, where these were
+    /// given.
     ///
     /// # Errors
     ///
     /// The file's name and why it could not be written.
     pub fn write_reports(&self, reports: &[Report]) -> io::Result<()> {
+        if self.json.is_none() && self.html.is_none() {
+            return Ok(());
+        }
         let rules = Rules::new();
         let reports: Vec<_> = reports.iter().map(|report| rules.annotate(report.clone())).collect();
         if let Some(file) = &self.json {

@@ -95,7 +95,7 @@ pub struct Arguments {
     ///
     /// The page is one file that needs no network. Nothing is printed.
     #[arg(long, value_name = "OUT", conflicts_with_all = ["sort", "limit", "filter", "action",
-        "group_by", "layout", "unit", "skip_zero", "findings", "explain_rules", "threshold"])]
+        "group_by", "layout", "unit", "skip_zero", "findings", "explain_rules"])]
     pub html: Option<PathBuf>,
 }
 
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     print(&text, arguments.json)
 }
 
-/// Writes one page of the reports of all files.
+/// Writes one page of the reports of all files, with what is found in them.
 ///
 /// # Errors
 ///
@@ -140,14 +140,10 @@ pub(crate) fn write_page(files: &[PathBuf], page: &Path) -> Result<(), Error> {
     if let Some(same) = files.iter().find(|file| is_same(file, page)) {
         return Err(Error::PageOverReport { path: same.clone() });
     }
-    let (mut reports, rules) = (Vec::new(), Rules::new());
+    let mut reports = Vec::new();
     for file in files {
-        let found = |report: Report| match report.findings() {
-            // Of a version that looked for none, or of a healthy run.
-            [] => rules.annotate(report),
-            _ => report,
-        };
-        reports.extend(reports_of(file)?.into_iter().map(found));
+        let rules = Rules::new();
+        reports.extend(reports_of(file)?.into_iter().map(|report| rules.annotate(report)));
     }
     let html = profiler_report::page::html(&reports);
     output::write_file(page, |file| file.write_all(html.as_bytes()))

@@ -79,9 +79,9 @@ impl RenderedReport {
         self.report.as_ref()
     }
 
-    /// Delivers it to the file of `output`, or to the console on rank 0, as JSON and as a page
-    /// if the output says so, and with the files beside it. What [`Rules`] find in the value is told,
-    /// too, unless the output [says otherwise](Output::findings).
+    /// Delivers it to the file of `output`, or to the console on rank 0, as JSON and as a page if the
+    /// output says so, and with the files beside it. What [`Rules`] find in the value is told, too, unless
+    /// the output [says otherwise](Output::findings).
     ///
     /// Never fails: where a file cannot be written it says so once on standard error, and the report
     /// goes to the console.

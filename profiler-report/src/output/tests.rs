@@ -259,26 +259,6 @@ fn a_stage_inside_another_leaves_the_outer_ones_name() {
     assert_eq!(output.stage(), Some(Stage::Predict));
 }
 
-#[test]
-fn a_page_is_written_where_it_is_asked_for() {
-    use crate::output::RenderedReport;
-    use crate::samples::{Samples, SamplesReport};
-
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let report = SamplesReport::new(Samples::default(), chrono::DateTime::UNIX_EPOCH, &run());
-    let report = Report::Samples(report);
-    let output = Output::new().dirpath(directory.path()).filename("run");
-    output.setup(Stage::Fit, &run());
-    RenderedReport::new("text\n", Some(report.clone())).deliver(Some(&output));
-    assert!(!directory.path().join("fit-run.html").exists(), "nobody asked");
-    let output = output.html(true);
-    output.note("a <note>");
-    RenderedReport::new("text\n", Some(report)).deliver(Some(&output));
-    let page = fs::read_to_string(directory.path().join("fit-run.html")).expect("a page");
-    assert!(page.contains("<h2>Samples") && page.contains("a &lt;note&gt;"), "{page}");
-    assert!(!directory.path().join("fit-run.json").exists(), "nobody asked for JSON");
-}
-
 /// Two seconds of training, of which saving checkpoints took so many.
 fn rendered(saving_seconds: f64) -> RenderedReport {
     let mut report = samples::steps(100, 0.02);
@@ -339,4 +319,24 @@ fn the_console_gets_three_lines_and_no_hints() {
     assert!(lines.iter().all(|line| line.starts_with("Finding: ")), "{printed}");
     assert!(lines[0].contains("Up to 9.50 s (47.50 %) can be saved"), "{printed}");
     assert!(!printed.contains("first batch"), "{printed}");
+}
+
+#[test]
+fn a_page_is_written_where_it_is_asked_for() {
+    use crate::output::RenderedReport;
+    use crate::samples::{Samples, SamplesReport};
+
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let report = SamplesReport::new(Samples::default(), chrono::DateTime::UNIX_EPOCH, &run());
+    let report = Report::Samples(report);
+    let output = Output::new().dirpath(directory.path()).filename("run");
+    output.setup(Stage::Fit, &run());
+    RenderedReport::new("text\n", Some(report.clone())).deliver(Some(&output));
+    assert!(!directory.path().join("fit-run.html").exists(), "nobody asked");
+    let output = output.html(true);
+    output.note("a <note>");
+    RenderedReport::new("text\n", Some(report)).deliver(Some(&output));
+    let page = fs::read_to_string(directory.path().join("fit-run.html")).expect("a page");
+    assert!(page.contains("<h2>Samples") && page.contains("a &lt;note&gt;"), "{page}");
+    assert!(!directory.path().join("fit-run.json").exists(), "nobody asked for JSON");
 }
