@@ -156,6 +156,12 @@ const scenarios = {
     assert.ok((await texts(page, `${chart} .box.found`)).includes(wanted));
     assert.match((await texts(page, `${chart} .status`))[0], /found: .* %/);
 
+    // A finding leads to the row that it talks of.
+    assert.match((await texts(page, "#findings li"))[0], /Saving checkpoints.*at most 1.00 ms a step, 2.00 s of the run, 30.0 %.*save less often/);
+    await (await page.$("#findings a")).click();
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "save_checkpoint");
+    assert.ok(await page.evaluate(() => document.activeElement.closest("#r0 tr") !== null));
+
     // `/` goes to a search.
     await page.evaluate(() => document.activeElement.blur());
     await page.keyboard.press("/");

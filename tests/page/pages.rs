@@ -3,6 +3,7 @@
 use profiler_core::Report;
 use profiler_core::report::AdvancedReport;
 use profiler_core::report::advanced::FunctionKey;
+use profiler_core::report::finding::{Confidence, Cost, Evidence, Finding, Place};
 use profiler_core::report::tensor::{ModuleCost, ModuleStatistics};
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ pub fn everything() -> Vec<Report> {
     let own = other.header().rank;
     other.header_mut().rank = own + 1;
     reports.insert(1, other);
+    reports[0] = reports[0].clone().with_findings(vec![finding()]);
     for report in &mut reports {
         match report {
             Report::Tensor(report) => {
@@ -39,6 +41,19 @@ pub fn everything() -> Vec<Report> {
         }
     }
     reports
+}
+
+/// Of an action that has a row.
+fn finding() -> Finding {
+    Finding {
+        rule: "checkpoints".to_owned(),
+        sentence: "Saving checkpoints takes a third of the epoch".to_owned(),
+        evidence: vec![Evidence::new("checkpoints", "20")],
+        place: Place::action("save_checkpoint"),
+        cost: Cost { seconds_per_step: Some(0.001), seconds: 2.0, share: 0.3 },
+        confidence: Confidence::Likely,
+        remedy: "save less often".to_owned(),
+    }
 }
 
 /// Adds calls to the first thread: three levels, the outer ones with several callees.

@@ -44,6 +44,11 @@ pub(super) fn write(html: &mut String, report: &Report) {
     if header.world_size > 1 {
         fact("Rank", format!("{} of {}", header.rank, header.world_size));
     }
+    if let Some(build) = &header.build {
+        let level = text::name(&build.opt_level, 20);
+        let checks = if build.debug_assertions { ", with debug assertions" } else { "" };
+        fact("Build", format!("opt-level {level}{checks}"));
+    }
     if let Some(startup) = &header.startup {
         fact("Start-up", duration(startup.total_seconds));
     }
