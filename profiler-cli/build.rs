@@ -62,8 +62,10 @@ fn watch(workspace: &Path) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_above = ["profiler-cli", "profiler-cuda", "profiler-train"].contains(&name.as_str());
         if name.starts_with("profiler-") && !is_above {
-            for watched in ["src", "Cargo.toml"] {
-                println!("cargo::rerun-if-changed={}", entry.path().join(watched).display());
+            // What is named and not there would have this run each time.
+            let watched = ["src", "Cargo.toml", "build.rs"].map(|name| entry.path().join(name));
+            for watched in watched.iter().filter(|watched| watched.exists()) {
+                println!("cargo::rerun-if-changed={}", watched.display());
             }
         }
     }

@@ -84,7 +84,7 @@ impl Rules {
             let known = known.into_iter().map(|(name, _)| name).collect();
             return Err(SetThresholdError::Unknown { name: name.to_owned(), known });
         }
-        if !(value >= 0.0) {
+        if value.is_nan() || value < 0.0 {
             return Err(SetThresholdError::NoNumber { name: name.to_owned(), value });
         }
         self.set.insert(name.to_owned(), value);

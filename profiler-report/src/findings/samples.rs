@@ -73,6 +73,7 @@ pub(crate) fn op(name: &str, calls: u64, seconds: f64) -> KeyAverage {
         calls,
         cpu_seconds: seconds,
         self_cpu_seconds: seconds,
+        first_seconds: seconds / calls as f64,
         ..total
     }
 }

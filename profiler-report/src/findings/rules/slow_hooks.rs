@@ -9,12 +9,19 @@ use crate::number::{duration, grouped, share};
 
 pub(super) struct SlowHooks;
 
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.1,
-    why: "the part of the run that one type's hooks must be: what watches training should cost little \
-          of it",
-}];
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "share",
+        default: 0.1,
+        why: "the part of the run that one type's hooks must be: what watches training should cost \
+              little of it",
+    },
+    Threshold {
+        name: "least-steps",
+        default: 20.0,
+        why: "so many steps there must be, that one hook whose thread lost its core does not decide",
+    },
+];
 
 /// burn's, through which metrics, loggers and the renderer are fed.
 const EVENT_PROCESSOR: &str = "[Callback]EventProcessor";
@@ -34,6 +41,9 @@ impl Rule for SlowHooks {
 
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let Some(steps) = facts.steps else { return Outcome::no_inputs(super::NO_LOOP) };
+        if (steps as f64) < limits[1] {
+            return Outcome::NoInputs(format!("there were {steps} steps only"));
+        }
         let mut owners: BTreeMap<&str, Vec<&ActionFacts<'_>>> = BTreeMap::new();
         for action in facts.actions.iter().filter(|action| is_hook_of_batches(action, steps)) {
             owners.entry(action.owner()).or_default().push(action);
@@ -142,6 +152,9 @@ mod tests {
         let mut fetching = steps(100, 0.02);
         fetching.actions.retain(|row| row.action == "run_training_batch");
         assert!(missing(NAME, fetching).contains("no hooks"));
+        let mut short = hooked(10, 1.0);
+        short.actions[0].calls = 10;
+        assert!(missing(NAME, short).contains("10 steps"));
     }
 
     #[test]
