@@ -172,6 +172,28 @@ fn the_command_is_built_without_a_recorder() {
     assert!(!core.contains("profiler-cuda") && !core.contains("profiler-train"), "{core:?}");
 }
 
+/// Whoever takes no stack samples need not build what reads them, also where a plugin is all that a program
+/// names.
+#[test]
+fn a_plugin_without_its_features_is_built_without_what_reads_stacks() {
+    let unwinder = |plugin: &str, features: &[&str]| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let tree = std::process::Command::new(cargo)
+            .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
+            .args(["--package", plugin])
+            .args(features)
+            .current_dir(workspace())
+            .output()
+            .expect("cargo runs");
+        assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+        String::from_utf8_lossy(&tree.stdout).contains("framehop")
+    };
+    for plugin in ["burn-plugin", "candle-plugin", "tch-plugin"] {
+        assert!(unwinder(plugin, &[]), "{plugin}");
+        assert!(!unwinder(plugin, &["--no-default-features"]), "{plugin}");
+    }
+}
+
 #[test]
 fn every_crate_is_read_whole() {
     let imports = |name: &str| Crate::read(&workspace().join(name).join("src/lib.rs")).imports();
