@@ -37,7 +37,7 @@ use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink, interest_ch
 ///
 /// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns). Parts are
 /// asked for their [`interest`](Profiler::interest) only when some profiler said that its own
-/// [changed](crate::hook::interest_changed), and at steps and stages.
+/// [changed](profiler_events::note_interest_change), and at steps and stages.
 pub struct Several {
     parts: Vec<Arc<dyn Profiler>>,
     /// Whether the last part is told of everything, whoever else is active.
@@ -366,7 +366,7 @@ mod tests {
         // Tests beside this one have profilers that change their minds.
         assert!(started() == 100 && asked() < 100, "asked {} times", asked());
         *choosy.interest.lock().expect("no panic") = Interest::NONE;
-        crate::hook::interest_changed();
+        profiler_events::note_interest_change();
         scopes(10);
         assert_eq!(started(), 100);
         *choosy.interest.lock().expect("no panic") = Interest::ACTIONS;

@@ -7,6 +7,8 @@ pub const RUN_TRAINING_EPOCH: &str = "run_training_epoch";
 pub const RUN_TRAINING_BATCH: &str = "run_training_batch";
 /// A trainer waiting for a training batch.
 pub const TRAIN_DATALOADER_NEXT: &str = "[_TrainingEpochLoop].train_dataloader_next";
+/// The same in a loop of the program's own, by the name that people give it.
+pub const OWN_TRAIN_DATALOADER_NEXT: &str = "train_dataloader_next";
 /// A trainer waiting for a validation batch.
 pub const VAL_NEXT: &str = "[_EvaluationLoop].val_next";
 /// A trainer waiting for a test batch.

@@ -1,5 +1,6 @@
 //! What mlprof's other crates make reports with. **Not for users**: it may change in any version.
 
+pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing};
 pub use crate::no_numbers::{has_numbers, reason_for_nothing};
 pub use crate::output::{ClaimedName, tell_apart, tell_missing};

@@ -86,6 +86,7 @@ mod line_count_restriction;
 pub mod lines;
 pub mod lines_memory;
 pub mod lines_text;
+mod markup;
 pub mod memory;
 mod missing;
 pub mod modules;

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::libtorch::workspace;
 use crate::steps::{Step, target_directory};
+use crate::system::NODE;
 
 /// What the bundler writes.
 const BUNDLE: [&str; 3] = ["page.js", "page.css", "policy.txt"];
@@ -37,8 +38,8 @@ pub fn step() -> Step {
 }
 
 fn check() -> Result<(), String> {
-    if !is_there("node") || !is_there("npm") {
-        println!("skipped: there is no node and npm");
+    if !NODE.is_there() {
+        println!("skipped: there is no {}", NODE.name);
         return Ok(());
     }
     let fresh = build()?;
@@ -108,12 +109,6 @@ fn run_in(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), String
         true => Ok(()),
         false => Err(format!("{program} {} failed ({status})", arguments.join(" "))),
     }
-}
-
-fn is_there(program: &str) -> bool {
-    let mut command = Command::new(program);
-    let command = command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null());
-    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

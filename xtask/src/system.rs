@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// Something that has to be there.
 pub struct Requirement {
-    name: &'static str,
+    pub name: &'static str,
     is_present: fn() -> bool,
     debian_packages: &'static [&'static str],
     /// Why it is needed.
@@ -65,6 +65,11 @@ pub const BROWSER: Requirement = Requirement {
 };
 
 impl Requirement {
+    /// Whether it is there.
+    pub fn is_there(&self) -> bool {
+        (self.is_present)()
+    }
+
     /// Makes sure that it is there.
     pub fn require(&self) -> Result<(), String> {
         let Self { name, is_present, debian_packages, reason } = self;

@@ -22,6 +22,10 @@ pub use self::group::Grouping;
 pub use self::limit::Limit;
 use self::read::Content;
 
+/// What makes sense for tables only.
+const OF_TABLES: [&str; 8] =
+    ["sort", "limit", "filter", "action", "group_by", "layout", "unit", "skip_zero"];
+
 /// Prints the tables of reports that mlprof wrote as JSON, in another order or only in part, or makes
 /// one HTML page of them.
 ///
@@ -76,26 +80,22 @@ pub struct Arguments {
     #[arg(long)]
     pub skip_zero: bool,
     /// What costs time that could be saved, in place of the tables
-    #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout", "unit",
-        "skip_zero"])]
+    #[arg(long, group = "form", conflicts_with_all = OF_TABLES)]
     pub findings: bool,
     /// What each rule for findings says: found, healthy and by which numbers, or what it lacks
-    #[arg(long, conflicts_with_all = ["findings", "sort", "limit", "filter", "action", "group_by",
-        "layout", "unit", "skip_zero"])]
+    #[arg(long, group = "form", conflicts_with_all = OF_TABLES)]
     pub explain_rules: bool,
     /// Findings: sets a threshold of a rule, such as data-waiting.share=0.05 (--explain-rules lists
     /// them)
     #[arg(long, value_name = "NAME=NUMBER")]
     pub threshold: Vec<findings::SetThreshold>,
     /// Print the report as JSON, whole
-    #[arg(long, conflicts_with_all = ["sort", "limit", "filter", "action", "group_by", "layout",
-        "unit", "skip_zero", "findings", "explain_rules", "html"])]
+    #[arg(long, group = "form", conflicts_with_all = OF_TABLES)]
     pub json: bool,
     /// Write all reports of all files as one HTML page: kinds, stages, ranks
     ///
     /// The page is one file that needs no network. Nothing is printed.
-    #[arg(long, value_name = "OUT", conflicts_with_all = ["sort", "limit", "filter", "action",
-        "group_by", "layout", "unit", "skip_zero", "findings", "explain_rules"])]
+    #[arg(long, value_name = "OUT", group = "form", conflicts_with_all = OF_TABLES)]
     pub html: Option<PathBuf>,
 }
 
@@ -117,7 +117,7 @@ pub enum Layout {
 /// If a file cannot be read or is no report, or an option makes no sense for it.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     if let Some(page) = &arguments.html {
-        return write_page(&arguments.files, page);
+        return write_page_of(&arguments.files, page);
     }
     let mut text = String::new();
     for file in &arguments.files {
@@ -131,20 +131,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     print(&text, arguments.json)
 }
 
-/// Writes one page of the reports of all files, with what is found in them.
-///
-/// # Errors
-///
-/// If a file cannot be read or is no report, or the page cannot be written.
-pub(crate) fn write_page(files: &[PathBuf], page: &Path) -> Result<(), Error> {
+/// Writes one page of the reports of all files.
+fn write_page_of(files: &[PathBuf], page: &Path) -> Result<(), Error> {
     if let Some(same) = files.iter().find(|file| is_same(file, page)) {
         return Err(Error::PageOverReport { path: same.clone() });
     }
     let mut reports = Vec::new();
     for file in files {
-        let rules = Rules::new();
-        reports.extend(reports_of(file)?.into_iter().map(|report| rules.annotate(report)));
+        reports.extend(reports_of(file)?);
     }
+    write_page(reports, page)
+}
+
+/// Writes one page of these reports, with what is found in them.
+///
+/// # Errors
+///
+/// If the page cannot be written.
+pub(crate) fn write_page(reports: Vec<Report>, page: &Path) -> Result<(), Error> {
+    let rules = Rules::new();
+    let reports: Vec<_> = reports.into_iter().map(|report| rules.annotate(report)).collect();
     let html = profiler_report::page::html(&reports);
     output::write_file(page, |file| file.write_all(html.as_bytes()))
         .map_err(|error| Error::Write { path: page.to_owned(), error })

@@ -43,14 +43,14 @@ impl Results {
         let is_json =
             |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "json");
         // Not every JSON file is a report: memory over time is not.
-        let reports = new.iter().filter(is_json).filter(|path| report::reports_of(path).is_ok());
-        let reports: Vec<_> = reports.cloned().collect();
+        let reports = new.iter().filter(is_json).filter_map(|path| report::reports_of(path).ok());
+        let reports: Vec<_> = reports.flatten().collect();
         if reports.is_empty() {
             say("there is no page: this command left no report");
             return;
         }
         let page = self.folder.join("report.html");
-        match report::write_page(&reports, &page) {
+        match report::write_page(reports, &page) {
             Ok(()) => {
                 new.retain(|path| *path != page);
                 new.push(page);

@@ -6,9 +6,7 @@ use super::table::RowSnapshot;
 use crate::Action;
 use crate::recorder::Collected;
 use crate::report::simple::DataWaiting;
-use profiler_events::names::RUN_TRAINING_EPOCH;
-
-const NEXT: &str = "train_dataloader_next";
+use profiler_events::names::{OWN_TRAIN_DATALOADER_NEXT, RUN_TRAINING_EPOCH};
 
 /// What one thread spent, in ticks.
 #[derive(Default)]
@@ -45,9 +43,9 @@ pub(super) fn data_waiting(
         for (name, ticks) in closed.chain(open) {
             if name == RUN_TRAINING_EPOCH {
                 spent.epochs += ticks;
-            } else if name == NEXT {
+            } else if name == OWN_TRAIN_DATALOADER_NEXT {
                 *spent.own_next.get_or_insert(0) += ticks;
-            } else if name.ends_with(NEXT) {
+            } else if name.ends_with(OWN_TRAIN_DATALOADER_NEXT) {
                 *spent.trainers_next.get_or_insert(0) += ticks;
             }
         }

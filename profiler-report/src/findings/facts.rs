@@ -131,7 +131,7 @@ fn actions(report: &Report) -> Vec<ActionFacts<'_>> {
         }
         Report::Advanced(report) => {
             let own = report.actions.iter().filter(|profile| is_own(profile.sub_stage));
-            own.map(|profile| plain(&profile.action, profile.calls, profile.total_seconds, None))
+            own.map(|profile| plain(&profile.action, profile.calls, profile.total_seconds))
                 .collect()
         }
         Report::Tensor(report) => of_tensor(&report.key_averages.rows),
@@ -150,13 +150,8 @@ fn of_simple(row: &ActionStatistics) -> ActionFacts<'_> {
     }
 }
 
-fn plain(
-    name: &str,
-    calls: u64,
-    total_seconds: f64,
-    first_seconds: Option<f64>,
-) -> ActionFacts<'_> {
-    ActionFacts { name, calls, total_seconds, first_seconds, rest: None, cpu: None }
+fn plain(name: &str, calls: u64, total_seconds: f64) -> ActionFacts<'_> {
+    ActionFacts { name, calls, total_seconds, first_seconds: None, rest: None, cpu: None }
 }
 
 /// Rows of one name, told apart by what is around them, are one action.
@@ -168,7 +163,7 @@ fn of_tensor(rows: &[KeyAverage]) -> Vec<ActionFacts<'_>> {
                 action.calls += row.calls;
                 action.total_seconds += row.cpu_seconds;
             }
-            None => actions.push(plain(&row.name, row.calls, row.cpu_seconds, None)),
+            None => actions.push(plain(&row.name, row.calls, row.cpu_seconds)),
         }
     }
     actions

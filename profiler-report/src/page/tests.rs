@@ -1,19 +1,19 @@
 use std::iter;
 
-use profiler_events::{ActionKind, RunContext};
+use profiler_events::ActionKind;
 
 use super::*;
 use crate::advanced::{CallStatistics, CallTreeNode, FunctionKey, ThreadCallTree};
-use crate::samples::{Samples, SamplesReport};
 use crate::simple::ActionStatistics;
 use crate::{AdvancedReport, ReportHeader, SimpleReport};
 
 fn header(rank: u32) -> ReportHeader {
-    let run = RunContext::from_environment();
-    let mut header =
-        SamplesReport::new(Samples::default(), chrono::DateTime::UNIX_EPOCH, &run).header;
-    (header.rank, header.world_size, header.wall_seconds) = (rank, rank + 1, 10.0);
-    header
+    ReportHeader {
+        stage: None,
+        rank,
+        world_size: rank + 1,
+        ..crate::findings::samples::header(10.0)
+    }
 }
 
 fn action(name: &str, total_seconds: f64) -> ActionStatistics {

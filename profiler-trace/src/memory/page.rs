@@ -86,21 +86,14 @@ fn table_row(html: &mut String, size: u64, all: u64, count: &str, category: &str
     );
 }
 
+/// Text between tags, without what XML does not allow at all.
 fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // Not allowed in XML at all.
-            character if character.is_control() => escaped.push(' '),
-            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            character => escaped.push(character),
-        }
-    }
-    escaped
+    let allowed = text.chars().map(|character| match character {
+        character if character.is_control() => ' ',
+        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        character => character,
+    });
+    profiler_report::internals::escape(&allowed.collect::<String>())
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,6 +1,8 @@
 //! Training waits for its data.
 
-use profiler_events::names::{RUN_TRAINING_EPOCH, TRAIN_DATALOADER_NEXT};
+use profiler_events::names::{
+    OWN_TRAIN_DATALOADER_NEXT, RUN_TRAINING_EPOCH, TRAIN_DATALOADER_NEXT,
+};
 
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::{ActionFacts, Facts};
@@ -11,8 +13,6 @@ use crate::number::{duration, grouped, share};
 pub(super) struct DataWaiting;
 
 /// What actions that wait for a training batch end in.
-const NEXT: &str = "train_dataloader_next";
-
 const THRESHOLDS: &[Threshold] = &[
     Threshold {
         name: "share",
@@ -92,7 +92,13 @@ impl Rule for DataWaiting {
 
 /// What waits for training batches: the trainer's own action, or else that of a loop by hand.
 fn next<'report>(facts: &Facts<'report>) -> Option<ActionFacts<'report>> {
-    let by_hand = || facts.actions.iter().find(|action| action.name.ends_with(NEXT)).copied();
+    let by_hand = || {
+        facts
+            .actions
+            .iter()
+            .find(|action| action.name.ends_with(OWN_TRAIN_DATALOADER_NEXT))
+            .copied()
+    };
     facts.action(TRAIN_DATALOADER_NEXT).or_else(by_hand)
 }
 
