@@ -60,6 +60,7 @@ pub(crate) fn steps(count: u64, seconds: f64) -> SimpleReport {
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }
@@ -119,6 +120,7 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
         device_counters: Vec::new(),
         dropped: DroppedEvents::default(),
         files: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }
