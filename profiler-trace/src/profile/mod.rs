@@ -6,6 +6,7 @@ mod fold;
 mod kinds;
 mod module_view;
 mod modules;
+mod step_part;
 mod steps;
 #[cfg(all(test, not(loom)))]
 mod tests;
