@@ -1,5 +1,6 @@
 //! The HTML page of reports in a real browser: Debian's Chromium, driven by puppeteer.
 
+mod comparison;
 mod pages;
 
 use std::fs;
@@ -43,9 +44,14 @@ fn pictures_are_taken_where_they_are_asked_for() {
 
 /// Has a browser open the page of these reports and go through a scenario. What that prints.
 fn seen(scenario: &str, reports: &[Report]) -> String {
+    seen_page(scenario, &page::html(reports))
+}
+
+/// The same of any page.
+fn seen_page(scenario: &str, html: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("reports.html");
-    fs::write(&file, page::html(reports)).expect("written");
+    fs::write(&file, html).expect("written");
     let mut node = Command::new("node");
     let output = node.arg(driver()).arg(scenario).arg(&file).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("cannot run node: {error}"));
