@@ -12,6 +12,13 @@ use super::seen_page;
 fn times(mut reports: Vec<Report>, factor: f64) -> Vec<Report> {
     for report in &mut reports {
         let Report::Simple(report) = report else { continue };
+        // Enough rows to search in.
+        let first = report.actions[0].clone();
+        report.actions.extend((0..20).map(|index| {
+            let mut row = first.clone();
+            row.action = format!("action {index}");
+            row
+        }));
         for row in &mut report.actions {
             let Some(rest) = &mut row.rest else { continue };
             rest.p50_seconds *= factor;

@@ -66,7 +66,7 @@ fn the_exit_status_says_whether_something_got_worse() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("Before and after"), "{said}");
         (output.status.code(), said)
     };
-    let regression = "regression: Simple, fit: Actions: forward: slower by +20.0 %, 1.00 ms before, \
+    let regression = "regression: Simple, fit: Actions: forward: slower, +20.0 %: 1.00 ms before, \
                       1.20 ms after; 12.00 % of the run\n";
     assert_eq!(ends(&slower, "5%"), (Some(1), regression.to_owned()));
     assert_eq!(ends(&slower, "0.05"), (Some(1), regression.to_owned()));

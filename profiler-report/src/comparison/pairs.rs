@@ -173,9 +173,9 @@ fn compare_runs(key: Key, before: &[&Report], after: &[&Report]) -> (ComparedRep
     let keys: BTreeSet<&(Subject, String)> =
         earlier.iter().chain(&later).flat_map(|rows| rows.samples.keys()).collect();
     let mut tables: Vec<ComparedTable> = Vec::new();
-    for key @ (subject, name) in keys {
+    for row_key @ (subject, name) in keys {
         let of = |side: &[Rows]| -> Vec<Sample> {
-            side.iter().filter_map(|rows| rows.samples.get(key).copied()).collect()
+            side.iter().filter_map(|rows| rows.samples.get(row_key).copied()).collect()
         };
         let counts_calls = does_the_same && subject.is_of_calls();
         let (one, other) = (of(&earlier), of(&later));
@@ -183,7 +183,7 @@ fn compare_runs(key: Key, before: &[&Report], after: &[&Report]) -> (ComparedRep
         match tables.last_mut().filter(|table| table.subject == *subject) {
             Some(table) => table.rows.push(row),
             None => {
-                let (subject, unit, per) = (*subject, subject.unit(), subject.per());
+                let (subject, unit, per) = (*subject, subject.unit(), subject.per(key.profiler));
                 tables.push(ComparedTable { subject, unit, per, rows: vec![row] });
             }
         }

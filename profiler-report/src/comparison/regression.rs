@@ -85,7 +85,7 @@ impl Display for Regression {
         let change = percent(*change);
         write!(
             text,
-            "{report}: {title}: {name}: {word} by {change}, {earlier} before, {later} after"
+            "{report}: {title}: {name}: {word}, {change}: {earlier} before, {later} after"
         )?;
         if before.calls != after.calls {
             write!(text, ", called {} times instead of {}", after.calls, before.calls)?;

@@ -78,7 +78,7 @@ fn only_what_is_beyond_the_threshold_and_large_enough_is_a_regression() {
     assert_eq!(names(0.49), ["load"]);
     assert_eq!(names(0.51), [""; 0]);
     let told = comparison.regressions(0.05)[0].to_string();
-    let expected = "Simple, fit: Actions: load: slower by +50.0 %, 2.00 ms before, 3.00 ms after; \
+    let expected = "Simple, fit: Actions: load: slower, +50.0 %: 2.00 ms before, 3.00 ms after; \
                     30.00 % of the run";
     assert_eq!(told, expected);
     assert!(comparison.is_judged());
@@ -148,7 +148,7 @@ fn how_often_something_runs_counts_where_steps_are_as_many() {
     let told = comparison.regressions(0.5)[0].to_string();
     assert!(
         told.contains(
-            "slower by × 10, 1.00 ms before, 1.00 ms after, called 100 times instead of 10"
+            "slower, × 10: 1.00 ms before, 1.00 ms after, called 100 times instead of 10"
         ),
         "{told}"
     );
@@ -310,13 +310,32 @@ fn more_memory_is_a_regression_too() {
     let text = told.join("\n");
     assert!(
         text.contains(
-            "Memory allocated: run_training_batch: more by +20.0 %, 1000 B before, 1.17 KiB after"
+            "Memory allocated: run_training_batch: more, +20.0 %: 1000 B before, 1.17 KiB after"
         ),
         "{text}"
     );
-    assert!(text.contains("Most memory at once: (the process): more by +60.0 %"), "{text}");
+    assert!(text.contains("Most memory at once: (the process): more, +60.0 %: "), "{text}");
     assert!(!text.contains("Blocks"), "as many: {text}");
     assert_eq!(of(&[memory(1_000, 5_000)], &[memory(1_002, 5_010)]).regressions(0.0), []);
+}
+
+#[test]
+fn tables_say_what_their_numbers_are_of() {
+    let of_kind = |report: Report| {
+        let comparison = of(std::slice::from_ref(&report), std::slice::from_ref(&report));
+        let headings = comparison.parts[0].tables.iter().map(ComparedTable::heading);
+        headings.collect::<Vec<_>>()
+    };
+    let simple = of_kind(run(0.002, vec![]));
+    assert_eq!(
+        simple,
+        ["The run: as a whole", "Actions: the median of calls, but for the first one"]
+    );
+    let action = crate::tensor::KeyAverage { kind: ActionKind::Action, ..op("forward", 9, 1.0) };
+    let tensor = of_kind(Report::Tensor(recorded(vec![action])));
+    assert_eq!(tensor[1], "Actions: the mean of recorded steps");
+    let memory = of_kind(memory(1_000, 5_000));
+    assert!(memory.contains(&"Memory allocated: of their own, the mean of calls".to_owned()));
 }
 
 #[test]

@@ -31,17 +31,19 @@ impl Subject {
         }
     }
 
-    pub(super) const fn per(self) -> &'static str {
-        match self {
-            Self::Run => "as a whole",
-            Self::Steps => "the median of steps",
-            Self::Actions => "the median of calls, but for the first one",
-            Self::DeviceRegions | Self::Lines => "the mean of calls",
-            Self::Ops | Self::Kernels => "of their own, the mean of recorded steps",
-            Self::Modules | Self::ModulesOnDevice => "of their own, the mean of recorded steps",
-            Self::Functions => "of their own, the mean of calls",
-            Self::Memory | Self::Blocks => "of their own, the mean of calls or recorded steps",
-            Self::Peak => "of the call with the most",
+    /// What the numbers of a report are of, by the kind of its profiler.
+    pub(super) fn per(self, profiler: &str) -> &'static str {
+        match (self, profiler) {
+            (Self::Run, _) => "as a whole",
+            (Self::Steps, _) => "the median of steps",
+            (Self::Actions, "Simple") => "the median of calls, but for the first one",
+            (Self::Actions | Self::Memory, "Tensor") => "the mean of recorded steps",
+            (Self::Actions | Self::DeviceRegions | Self::Lines, _) => "the mean of calls",
+            (Self::Functions | Self::Memory | Self::Blocks, _) => "of their own, the mean of calls",
+            (Self::Ops | Self::Kernels | Self::Modules | Self::ModulesOnDevice, _) => {
+                "of their own, the mean of recorded steps"
+            }
+            (Self::Peak, _) => "of the call with the most",
         }
     }
 
