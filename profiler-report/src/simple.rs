@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
 use super::regions::DeviceRegion;
+use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
 use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
@@ -27,6 +28,9 @@ pub struct SimpleReport {
     /// numbers.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
+    /// How long each step took, by stage; empty where no loop told of steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_series: Vec<StepSeries>,
     /// What costs time that could be saved; filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,

@@ -50,6 +50,7 @@ pub(super) fn summarize(
             .filter(|thread| !thread.actions.is_empty())
             .collect(),
         open: open_actions(&collected),
+        step_series: collected.step_series.clone(),
         findings: Vec::new(),
     }
 }

@@ -62,6 +62,7 @@ impl TensorProfiler {
             device_counters: profile.device_counters(),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
+            step_series: profile.step_series(run.stage),
             findings: Vec::new(),
         };
         (report, missing)

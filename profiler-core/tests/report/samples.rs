@@ -35,6 +35,7 @@ pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }
@@ -110,6 +111,7 @@ pub fn training_run() -> SimpleReport {
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }

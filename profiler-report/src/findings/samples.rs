@@ -61,6 +61,7 @@ pub(crate) fn steps(count: u64, seconds: f64) -> SimpleReport {
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }
@@ -120,6 +121,7 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
         device_counters: Vec::new(),
         dropped: DroppedEvents::default(),
         files: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }

@@ -19,6 +19,7 @@ mod ranks;
 mod run;
 mod samples;
 mod simple;
+mod steps;
 mod table;
 mod tensor;
 mod text;
@@ -181,6 +182,7 @@ fn write_report(html: &mut String, report: &Report, pruned: &Report, part: &Part
     let title = run::title(report);
     let _ = writeln!(html, "<section class=report id=r{}><h2>{title}</h2>", part.index);
     run::write(html, report);
+    steps::write(html, report.step_series(), pruned.step_series(), part);
     match report {
         Report::Lines(_) => {
             let Report::Lines(pruned) = pruned else { return };

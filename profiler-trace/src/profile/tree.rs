@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::modules::{ChainId, ModuleId, ModuleTable};
+use super::steps::StepPart;
 use profiler_events::{Action, ActionKind, Direction, ShapeList};
 
 /// The number of a [`Node`]; a parent's is always lower than its children's.
@@ -42,6 +43,8 @@ pub(super) struct Node {
     pub(super) kind: ActionKind,
     /// The modules that it ran in, itself included.
     pub(super) modules: Option<ChainId>,
+    /// The part of a step that it belongs to.
+    pub(super) part: StepPart,
     pub(super) calls: Calls,
 }
 
@@ -188,13 +191,15 @@ impl PathTree {
             }
         }
         let kind = key.action.kind();
-        let around = self.nodes.get(key.parent as usize).and_then(|parent| parent.modules);
+        let parent = self.nodes.get(key.parent as usize);
+        let part = StepPart::of(key.action, key.direction, parent.map(|parent| parent.part));
+        let around = parent.and_then(|parent| parent.modules);
         let modules = match kind {
             ActionKind::Module => Some(self.modules.call(around, key.action)),
             _ => key.forward_modules.or(around),
         };
         let id = self.nodes.len() as NodeId; // names are far fewer than 2^32
-        self.nodes.push(Node { key, kind, modules, calls: Calls::default() });
+        self.nodes.push(Node { key, kind, modules, part, calls: Calls::default() });
         self.ids.insert(key, id);
         id
     }
