@@ -76,6 +76,7 @@ pub mod advanced;
 #[cfg(feature = "arrow")]
 mod arrow;
 mod build_settings;
+pub mod comparison;
 mod counters;
 pub mod detailed;
 mod device_counters;

@@ -3,6 +3,7 @@
 mod counters;
 mod distribution;
 mod histogram;
+mod median;
 mod summarize;
 mod table;
 mod waiting;

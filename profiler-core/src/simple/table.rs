@@ -172,6 +172,7 @@ impl Row {
                     .wrapping_add(self.recursive.get())
                     .wrapping_sub(self.children.get()),
             ),
+            recursive: span(self.recursive.get()),
             first: self.first.get(),
             first_started: self.first_started.get(),
             min,
@@ -187,6 +188,8 @@ pub(crate) struct RowSnapshot {
     pub(super) count: u64,
     pub(super) total: u64,
     pub(super) own: u64,
+    /// Of calls inside a call of the same action, which are not in `total`.
+    pub(super) recursive: u64,
     pub(super) first: u64,
     pub(super) first_started: u64,
     pub(super) min: u64,
@@ -201,6 +204,7 @@ impl RowSnapshot {
         self.count += other.count;
         self.total += other.total;
         self.own += other.own;
+        self.recursive += other.recursive;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.distribution.merge(&other.distribution);

@@ -58,6 +58,7 @@ pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
             min_seconds: quantile(0.0),
             mean_seconds: rest.iter().sum::<f64>() / rest.len() as f64,
             p50_seconds: quantile(0.5),
+            p50_limits: None,
             p95_seconds: quantile(0.95),
             max_seconds: quantile(1.0),
         }),

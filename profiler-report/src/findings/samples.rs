@@ -38,6 +38,7 @@ pub(crate) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatist
             min_seconds: each,
             mean_seconds: each,
             p50_seconds: each,
+            p50_limits: None,
             p95_seconds: each,
             max_seconds: each,
         }),

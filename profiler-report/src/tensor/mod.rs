@@ -196,6 +196,10 @@ pub struct RestDurations {
     pub min_seconds: f64,
     /// The longest.
     pub max_seconds: f64,
+    /// Their standard deviation; `None` where there is only one, and in reports of versions that did not
+    /// say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviation_seconds: Option<f64>,
 }
 
 /// Memory of one device. In bytes.
