@@ -56,6 +56,7 @@ pub mod hook;
 pub mod interrupt;
 mod layer_wrappers;
 pub mod lines;
+mod machine;
 pub mod nvtx;
 mod output_settings;
 mod pass_through;

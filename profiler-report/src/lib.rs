@@ -23,6 +23,8 @@
 //!     "started_at": "2026-01-02T03:04:05Z",
 //!     "wall_seconds": 12.5,
 //!     "build": { "debug_assertions": false, "opt_level": "3", "target_features": ["avx2"] }, // or null
+//!     "program": "candle-digits",          // or null
+//!     "machine": { "system": "linux x86_64", "cpu": "…", "cores": 8, "memory_bytes": 16000000000 }, // or null
 //!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
 //!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
 //!     "notes": []                          // what was lost or limited, in words
@@ -90,6 +92,7 @@ mod line_count_restriction;
 pub mod lines;
 pub mod lines_memory;
 pub mod lines_text;
+mod machine;
 mod markup;
 pub mod memory;
 mod missing;
@@ -123,6 +126,7 @@ pub use arrow_array;
 pub use build_settings::BuildSettings;
 pub use line_count_restriction::LineCountRestriction;
 pub use lines::LinesReport;
+pub use machine::Machine;
 pub use memory::MemoryReport;
 pub use output::Output;
 pub use samples::SamplesReport;
@@ -277,6 +281,12 @@ pub struct ReportHeader {
     /// How the program was built, where that is known.
     #[serde(default)]
     pub build: Option<BuildSettings>,
+    /// The file name of the program, where it is known.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// What it ran on, where that is known.
+    #[serde(default)]
+    pub machine: Option<Machine>,
     /// How long the process took to its first action, in the one report of the process that says
     /// so; not part of the wall time.
     #[serde(default)]

@@ -28,6 +28,8 @@ impl SamplesReport {
             started_at,
             wall_seconds: samples.seconds,
             build: None,
+            program: None,
+            machine: None,
             startup: None,
             overhead: Overhead::default(),
             notes: Vec::new(),

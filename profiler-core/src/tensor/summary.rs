@@ -46,6 +46,8 @@ impl TensorProfiler {
                 started_at: rate.wall_time(profile.started),
                 wall_seconds: rate.seconds(elapsed),
                 build: crate::build_settings::of_program(),
+                program: crate::machine::program(),
+                machine: crate::machine::of_process(),
                 startup: None,
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
                 notes: self.notes(run, &missing),

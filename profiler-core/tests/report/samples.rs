@@ -21,6 +21,8 @@ pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
         started_at: "2026-01-02T03:04:05Z".parse().expect("a date"),
         wall_seconds,
         build: None,
+        program: None,
+        machine: None,
         startup: None,
         overhead: Overhead { scopes: 123_456, seconds_per_scope: 45e-9 },
         notes: Vec::new(),

@@ -18,6 +18,8 @@ pub(crate) fn header(wall_seconds: f64) -> ReportHeader {
         started_at: "2026-01-02T03:04:05Z".parse().expect("a date"),
         wall_seconds,
         build: None,
+        program: None,
+        machine: None,
         startup: None,
         overhead: Overhead::default(),
         notes: Vec::new(),

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::text;
-use crate::number::{duration, grouped, share};
-use crate::{Report, ReportHeader};
+use crate::number::{bytes, duration, grouped, share};
+use crate::{Machine, Report, ReportHeader};
 
 /// The kind of a report, in a word for people.
 pub(super) const fn kind(report: &Report) -> &'static str {
@@ -39,6 +39,9 @@ pub(super) fn write(html: &mut String, report: &Report) {
     let mut fact = |name: &str, value: String| {
         let _ = write!(html, "<dt>{name}<dd>{value}");
     };
+    if let Some(program) = &header.program {
+        fact("Program", text::name(program, 80));
+    }
     fact("Started", header.started_at.format("%Y-%m-%d %H:%M:%S UTC").to_string());
     fact("Wall time", duration(header.wall_seconds));
     if header.world_size > 1 {
@@ -48,6 +51,9 @@ pub(super) fn write(html: &mut String, report: &Report) {
         let level = text::name(&build.opt_level, 20);
         let checks = if build.debug_assertions { ", with debug assertions" } else { "" };
         fact("Build", format!("opt-level {level}{checks}"));
+    }
+    if let Some(machine) = &header.machine {
+        fact("Machine", written(machine));
     }
     if let Some(startup) = &header.startup {
         fact("Start-up", duration(startup.total_seconds));
@@ -112,4 +118,17 @@ pub(super) fn write(html: &mut String, report: &Report) {
     for note in &header.notes {
         let _ = write!(html, "<p class=note>{}</p>", text::sentence(note));
     }
+}
+
+/// `Some CPU, 8 cores, 16.0 GiB, linux x86_64`: what is known of it.
+fn written(machine: &Machine) -> String {
+    let cpu = machine.cpu.as_deref().map(|cpu| text::name(cpu, 80));
+    let cores = machine.cores.map(|cores| match cores {
+        1 => "1 core".to_owned(),
+        cores => format!("{} cores", grouped(cores)),
+    });
+    let memory = machine.memory_bytes.map(bytes);
+    let system = Some(text::name(&machine.system, 40));
+    let known = [cpu, cores, memory, system].into_iter().flatten().filter(|text| !text.is_empty());
+    known.collect::<Vec<_>>().join(", ")
 }

@@ -1,0 +1,16 @@
+//! What a program ran on.
+
+use serde::{Deserialize, Serialize};
+
+/// The machine that a program ran on, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// The operating system and the kind of processor: `linux x86_64`.
+    pub system: String,
+    /// The processor, as the operating system names it.
+    pub cpu: Option<String>,
+    /// How many cores the program may use.
+    pub cores: Option<u64>,
+    /// The machine's memory, in bytes.
+    pub memory_bytes: Option<u64>,
+}
