@@ -1,6 +1,8 @@
 //! The HTML page of reports in a real browser: Debian's Chromium, driven by puppeteer.
 
 mod comparison;
+#[path = "../../xtask/src/npm.rs"]
+mod npm;
 mod pages;
 
 use std::fs;
@@ -14,6 +16,11 @@ use profiler_core::report::page;
 #[test]
 fn everything_is_sorted_searched_grouped_and_zoomed() {
     seen("everything", &pages::everything());
+}
+
+#[test]
+fn steps_are_a_strip_whose_long_ones_are_told() {
+    seen("steps", &pages::everything());
 }
 
 #[test]
@@ -68,21 +75,10 @@ fn driver() -> &'static Path {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
         let folder = tests::target_directory().join("page-browser");
         fs::create_dir_all(&folder).expect("a folder");
-        let lock = fs::read(source.join("package-lock.json")).expect("the lock file");
-        // Written last.
-        let installed = folder.join("installed-packages.json");
-        let is_complete = fs::read(&installed).is_ok_and(|there| there == lock);
         for file in ["package.json", "package-lock.json", "browser.mjs"] {
             fs::copy(source.join(file), folder.join(file)).expect("copied");
         }
-        if !is_complete {
-            let mut npm = Command::new("npm");
-            npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(&folder);
-            let output = npm.stdin(Stdio::null()).output().expect("npm runs");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{npm:?} failed:\n{said}");
-            fs::write(&installed, lock).expect("written");
-        }
+        npm::install(&folder).unwrap_or_else(|message| panic!("{message}"));
         folder.join("browser.mjs")
     })
 }

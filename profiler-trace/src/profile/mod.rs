@@ -6,6 +6,7 @@ mod fold;
 mod kinds;
 mod module_view;
 mod modules;
+mod step_part;
 mod steps;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -202,14 +203,14 @@ impl Profile {
         self.tree.nodes[id as usize].calls.add(event.start.ticks(), duration);
     }
 
-    /// The table of all cycles.
-    pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
-        averages::key_averages(self, *group_by, Rate::now())
+    /// The table of all cycles. Whoever needs more than that for one report gives all of it the same
+    /// rate, here and below.
+    pub fn key_averages(&self, group_by: &GroupBy, rate: Rate) -> KeyAverages {
+        averages::key_averages(self, *group_by, rate)
     }
 
     /// Compiling kernels and trying them out.
-    pub fn tuning(&self) -> Vec<TuningSummary> {
-        let rate = Rate::now();
+    pub fn tuning(&self, rate: Rate) -> Vec<TuningSummary> {
         let summary = |(action, (count, ticks)): (&Action, &(u64, u64))| TuningSummary {
             name: action.name().to_owned(),
             count: *count,
@@ -224,13 +225,12 @@ impl Profile {
     }
 
     /// What devices' counters showed.
-    pub fn device_counters(&self) -> Vec<DeviceCounterStatistics> {
-        self.counters.statistics(Rate::now())
+    pub fn device_counters(&self, rate: Rate) -> Vec<DeviceCounterStatistics> {
+        self.counters.statistics(rate)
     }
 
     /// How long each step took that was recorded, if any; `stage`: the one that they are of.
-    pub fn step_series(&self, stage: Option<Stage>) -> Vec<StepSeries> {
-        let rate = Rate::now();
+    pub fn step_series(&self, stage: Option<Stage>, rate: Rate) -> Vec<StepSeries> {
         let series = self.steps.series(stage, self.started, |ticks| rate.seconds(ticks));
         if self.steps.is_empty() { Vec::new() } else { vec![series] }
     }
@@ -256,6 +256,6 @@ impl Cycle {
     pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
         let mut profile = Profile::default();
         profile.add(self);
-        profile.key_averages(group_by)
+        profile.key_averages(group_by, Rate::now())
     }
 }

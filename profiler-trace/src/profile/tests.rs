@@ -214,7 +214,7 @@ proptest! {
             let bytes = change.change.bytes;
             *if bytes >= 0 { &mut sum.0 } else { &mut sum.1 } += bytes.unsigned_abs();
         }
-        let averages = profile.key_averages(&GroupBy::name());
+        let averages = profile.key_averages(&GroupBy::name(), Rate::now());
         for row in &averages.rows {
             let own = row.memory.iter().map(|part| (part.self_allocated_bytes, part.self_freed_bytes));
             let own = own.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
@@ -278,7 +278,7 @@ fn a_call_inside_a_call_of_the_same_row_is_in_the_total_once() {
         event("aten::a", 70, 75, 0),
     ];
     let profile = fold(&events, &[allocation(35, 100), allocation(55, 11)]);
-    let averages = profile.key_averages(&GroupBy::name());
+    let averages = profile.key_averages(&GroupBy::name(), Rate::now());
     let rate = Rate::now();
     let row = &averages.rows[0];
     assert_eq!((row.name.as_str(), row.calls), ("aten::a", 3));
@@ -303,7 +303,7 @@ fn deep_recursion_does_not_overflow_any_stack() {
         })
         .collect();
     let profile = fold(&events, &[]);
-    let averages = profile.key_averages(&GroupBy::name().stack(3));
+    let averages = profile.key_averages(&GroupBy::name().stack(3), Rate::now());
     assert_eq!(averages.total_average().calls, deepest);
     assert_eq!(own_total(&profile.tree), 2 * deepest as i64, "one root");
 }
@@ -348,7 +348,7 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
         let memory: Vec<_> = memory.map(|(_, time, bytes)| allocation(*time, *bytes)).collect();
         fold.track(events.into_iter(), memory.into_iter());
     }
-    let averages = profile.key_averages(&GroupBy::name());
+    let averages = profile.key_averages(&GroupBy::name(), Rate::now());
     let rate = Rate::now();
     let ticks = |seconds: f64| (seconds / rate.seconds(1)).round() as u64;
     assert!(recorded.rows.len() > 30, "{} rows", recorded.rows.len());

@@ -170,7 +170,8 @@ pub const PARTS: [Part; 13] = [
             "candle-plugin",
             "tch-plugin",
             "examples",
-            "tests"
+            "tests",
+            "xtask/src/npm.rs"
         ),
         steps: end_to_end,
     },
