@@ -2,6 +2,7 @@
 
 mod advanced;
 mod counts;
+mod faults;
 mod files;
 mod findings;
 mod interruptions;

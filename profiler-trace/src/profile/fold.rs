@@ -96,6 +96,8 @@ pub(super) struct Fold<'profile> {
     pub(super) memory: &'profile mut FxHashMap<(NodeId, MemoryDevice), Bytes>,
     pub(super) links: Links,
     pub(super) unfinished: u64,
+    /// Forward ops that the framework has numbered, to find them again in the backward pass.
+    pub(super) tracked_ops: u64,
 }
 
 impl Fold<'_> {
@@ -170,6 +172,9 @@ impl Fold<'_> {
             if let Some(around) = around {
                 self.tree.nodes[around as usize].calls.own -= duration.cast_signed();
             }
+        }
+        if kind == ActionKind::Op && event.direction == Direction::Forward && event.sequence != 0 {
+            self.tracked_ops += 1;
         }
         if kind == ActionKind::Launch && event.sequence != 0 {
             self.links.launches.insert(event.sequence, id);

@@ -116,7 +116,7 @@ fn fold(events: &[Event], memory: &[MemoryEvent]) -> Profile {
     let mut profile = Profile::default();
     let links = Links::default();
     let (tree, sums) = (&mut profile.tree, &mut profile.memory);
-    let mut fold = Fold { tree, memory: sums, links, unfinished: 0 };
+    let mut fold = Fold { tree, memory: sums, links, unfinished: 0, tracked_ops: 0 };
     fold.track(events.iter().copied(), memory.iter().copied());
     profile
 }
@@ -322,7 +322,8 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
     let recorded: Recorded = serde_json::from_str(json).expect("the golden file");
     let mut profile = Profile::default();
     let (tree, sums) = (&mut profile.tree, &mut profile.memory);
-    let mut fold = Fold { tree, memory: sums, links: Links::default(), unfinished: 0 };
+    let mut fold =
+        Fold { tree, memory: sums, links: Links::default(), unfinished: 0, tracked_ops: 0 };
     let mut threads: Vec<u64> = recorded.events.iter().map(|event| event.0).collect();
     threads.extend(recorded.memory.iter().map(|change| change.0));
     threads.sort_unstable();
@@ -360,4 +361,15 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
         let bytes = (row.cpu_memory_bytes, row.self_cpu_memory_bytes);
         assert_eq!(bytes, (*memory, *own_memory), "{name}");
     }
+}
+
+#[test]
+fn ops_that_are_remembered_for_a_backward_pass_are_counted() {
+    let of = |sequence, direction| Event { sequence, direction, ..event("aten::mm", 0, 1, 0) };
+    let events = [of(7, Direction::Forward), of(0, Direction::Forward), of(7, Direction::Backward)];
+    let mut profile = Profile::default();
+    let (tree, memory) = (&mut profile.tree, &mut profile.memory);
+    let mut fold = Fold { tree, memory, links: Links::default(), unfinished: 0, tracked_ops: 0 };
+    fold.track(events.into_iter(), std::iter::empty());
+    assert_eq!(fold.tracked_ops, 1);
 }
