@@ -211,6 +211,7 @@ fn what_differs_besides_is_said() {
     let built = |level: &str| {
         let mut report = run(0.002, vec![]);
         report.header_mut().build = Some(crate::BuildSettings {
+            processor_features: Vec::new(),
             debug_assertions: level == "0",
             opt_level: level.to_owned(),
             target_features: Vec::new(),
