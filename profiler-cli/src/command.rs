@@ -35,9 +35,7 @@ pub fn main() -> ExitCode {
     }
     let done: Result<ExitCode, Box<dyn Error>> = match Command::parse_from(arguments).what {
         What::Run(arguments) => run::run(&arguments).map(run::end_as).map_err(Into::into),
-        What::Report(arguments) => {
-            report::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
-        }
+        What::Report(arguments) => report::run(&arguments).map_err(Into::into),
         What::Convert(arguments) => {
             convert::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

@@ -119,6 +119,8 @@ mod guide {
     struct Findings;
     #[doc = include_str!("../../docs/src/page.md")]
     struct Page;
+    #[doc = include_str!("../../docs/src/comparing.md")]
+    struct Comparing;
     #[doc = include_str!("../../docs/src/own-code.md")]
     struct OwnCode;
     #[doc = include_str!("../../docs/src/costs.md")]

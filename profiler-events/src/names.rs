@@ -13,6 +13,18 @@ pub const OWN_TRAIN_DATALOADER_NEXT: &str = "train_dataloader_next";
 pub const VAL_NEXT: &str = "[_EvaluationLoop].val_next";
 /// A trainer waiting for a test batch.
 pub const TEST_NEXT: &str = "[_EvaluationLoop].test_next";
+/// Whether an action of this name is a loop waiting for its next batch, of whatever stage.
+///
+/// ```
+/// use profiler_core::names;
+/// assert!(names::is_waiting_for_data(names::TRAIN_DATALOADER_NEXT));
+/// assert!(!names::is_waiting_for_data("val_dataloader"));
+/// ```
+pub fn is_waiting_for_data(name: &str) -> bool {
+    let ends = [OWN_TRAIN_DATALOADER_NEXT, ".val_next", ".test_next", ".predict_next"];
+    ends.iter().any(|end| name.ends_with(end))
+}
+
 /// From the loss back to the gradients.
 pub const BACKWARD: &str = "backward";
 /// The optimizer moves the parameters.

@@ -50,7 +50,7 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
 
 enum Item {
     /// A method or a free function: the grammar of a method takes both.
-    Function(ImplItemFn),
+    Function(Box<ImplItemFn>),
     Impl(ItemImpl),
 }
 
@@ -75,7 +75,7 @@ impl Parse for Item {
         if ahead.peek(Token![;]) {
             return Err(Error::new(ahead.span(), "a function without a body cannot be measured"));
         }
-        input.parse().map(Self::Function)
+        Ok(Self::Function(Box::new(input.parse()?)))
     }
 }
 

@@ -63,6 +63,9 @@
 //! All but Samples and Lines have an array `findings`, if there are any: what costs time that could be
 //! saved, each with the fields of [`Finding`](finding::Finding).
 //!
+//! Simple and Tensor have an array `step_series` besides where a loop tells of its steps, one
+//! [`StepSeries`](steps::StepSeries) per stage: how long each step took, and what its time went into.
+//!
 //! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock, each
 //! with the fields of [`DeviceRegion`](regions::DeviceRegion). They are in no other number.
 //!
@@ -73,6 +76,7 @@ pub mod advanced;
 #[cfg(feature = "arrow")]
 mod arrow;
 mod build_settings;
+pub mod comparison;
 mod counters;
 pub mod detailed;
 mod device_counters;
@@ -103,6 +107,7 @@ mod samples_folded;
 pub mod samples_page;
 mod samples_waits;
 pub mod simple;
+pub mod steps;
 mod table;
 pub mod tensor;
 pub mod tensor_page;
@@ -160,7 +165,16 @@ impl Report {
         }
     }
 
-    /// The same, to add notes to it.
+    /// How long each step took, by stage, where the profiler knows of steps.
+    pub fn step_series(&self) -> &[steps::StepSeries] {
+        match self {
+            Self::Simple(report) => &report.step_series,
+            Self::Tensor(report) => &report.step_series,
+            Self::Advanced(_) | Self::Memory(_) | Self::Lines(_) | Self::Samples(_) => &[],
+        }
+    }
+
+    /// What every report begins with, to add notes to it.
     pub fn header_mut(&mut self) -> &mut ReportHeader {
         match self {
             Self::Simple(report) => &mut report.header,

@@ -216,6 +216,7 @@ mod tests {
             min_seconds,
             mean_seconds: 1.0,
             p50_seconds: -min_seconds,
+            p50_limits: None,
             p95_seconds: -min_seconds,
             max_seconds: min_seconds,
         };

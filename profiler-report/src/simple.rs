@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
 use super::regions::DeviceRegion;
+use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
 use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
@@ -27,6 +28,9 @@ pub struct SimpleReport {
     /// numbers.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
+    /// How long each step took, by stage; empty where no loop told of steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_series: Vec<StepSeries>,
     /// What costs time that could be saved; filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
@@ -192,7 +196,9 @@ impl ActionStatistics {
 /// How the durations of several calls are distributed. Times in seconds.
 ///
 /// Percentiles come from a histogram with eight buckets per power of two: they are within 7 % of
-/// the exact value, and never outside `min` and `max`.
+/// the exact value, and never outside `min` and `max`. The median is closer where most calls are in few
+/// buckets: it is moved by what the sum of all durations, which is exact, differs from that of the
+/// histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DurationStatistics {
     /// The shortest.
@@ -201,8 +207,24 @@ pub struct DurationStatistics {
     pub mean_seconds: f64,
     /// Half of the calls took no longer.
     pub p50_seconds: f64,
+    /// How well the median is known; `None` of fewer than eight calls, which tell too little, and in
+    /// reports of versions that did not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_limits: Option<MedianLimits>,
     /// 95 % of the calls took no longer.
     pub p95_seconds: f64,
     /// The longest.
     pub max_seconds: f64,
+}
+
+/// Between which durations the median lies, were there any number of such calls: so it is with a
+/// confidence of 99 %, by the order of calls alone, whatever their distribution. It takes calls to be
+/// independent of each other, which those of one run are not quite; what buckets hide is in it. Times
+/// in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MedianLimits {
+    /// No less than this.
+    pub low_seconds: f64,
+    /// No more than this.
+    pub high_seconds: f64,
 }

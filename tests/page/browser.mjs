@@ -230,6 +230,46 @@ const scenarios = {
     await finished([page]);
   },
 
+  /** Two runs side by side: what got worse on top, in words and in tables that are sorted and searched. */
+  async comparison() {
+    const page = await open();
+    assert.match((await texts(page, "#summary li"))[0], /Actions: .* slower, \+100.0 %/);
+    const caption = "Actions: the median of calls, but for the first one";
+    const actions = await table(page, caption);
+    const verdicts = await actions.column(2);
+    const worse = verdicts.filter((verdict) => verdict === "slower").length;
+    assert.ok(worse > 0 && verdicts.slice(0, worse).every((verdict) => verdict === "slower"), `${verdicts}`);
+    const names = await actions.column(1);
+    await (await actions.title(1)).click();
+    assert.deepEqual(await actions.column(1), [...names].sort(), "sorted by name");
+    await typed(page, "[data-tools=this] input[type=search]", names[0]);
+    const left = await actions.column(1);
+    assert.ok(left.length > 0 && left.every((name) => name.includes(names[0])), `${left}`);
+    await finished([page, await open({ dark: true })]);
+  },
+
+  async comparison_without_scripts() {
+    const plain = await open({ javascript: false });
+    const live = await open();
+    const rows = (page) => page.$$eval("tbody tr", (all) => all.map((row) => row.textContent));
+    const [one, other] = [await rows(plain), await rows(live)];
+    assert.ok(one.length > 10, "tables are there");
+    assert.deepEqual(one, other);
+    await finished([live]);
+  },
+
+  async hostile_comparison() {
+    const page = await open();
+    assert.equal(await page.evaluate(() => window.broken), undefined, "no name ran");
+    assert.equal(await page.$$eval("img, iframe, object", (all) => all.length), 0);
+    assert.equal(await page.$$eval("script", (all) => all.length), 2, "those of the page");
+    const shown = await page.evaluate(() => document.body.innerText);
+    assert.ok(shown.includes("</script>") && !shown.includes("\u202e"), "names are shown, and turn nothing around");
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    assert.ok(wide <= 0, `the page is not wider than its window: ${wide}`);
+    await finished([page]);
+  },
+
   /** Pictures of every section, for somebody to look at: `MLPROF_TEST_PICTURES` names a folder. */
   async pictures() {
     const folder = process.env.MLPROF_TEST_PICTURES;

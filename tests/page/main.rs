@@ -1,5 +1,8 @@
 //! The HTML page of reports in a real browser: Debian's Chromium, driven by puppeteer.
 
+mod comparison;
+#[path = "../../xtask/src/npm.rs"]
+mod npm;
 mod pages;
 
 use std::fs;
@@ -43,9 +46,14 @@ fn pictures_are_taken_where_they_are_asked_for() {
 
 /// Has a browser open the page of these reports and go through a scenario. What that prints.
 fn seen(scenario: &str, reports: &[Report]) -> String {
+    seen_page(scenario, &page::html(reports))
+}
+
+/// The same of any page.
+fn seen_page(scenario: &str, html: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("reports.html");
-    fs::write(&file, page::html(reports)).expect("written");
+    fs::write(&file, html).expect("written");
     let mut node = Command::new("node");
     let output = node.arg(driver()).arg(scenario).arg(&file).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("cannot run node: {error}"));
@@ -62,21 +70,10 @@ fn driver() -> &'static Path {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
         let folder = tests::target_directory().join("page-browser");
         fs::create_dir_all(&folder).expect("a folder");
-        let lock = fs::read(source.join("package-lock.json")).expect("the lock file");
-        // Written last.
-        let installed = folder.join("installed-packages.json");
-        let is_complete = fs::read(&installed).is_ok_and(|there| there == lock);
         for file in ["package.json", "package-lock.json", "browser.mjs"] {
             fs::copy(source.join(file), folder.join(file)).expect("copied");
         }
-        if !is_complete {
-            let mut npm = Command::new("npm");
-            npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(&folder);
-            let output = npm.stdin(Stdio::null()).output().expect("npm runs");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{npm:?} failed:\n{said}");
-            fs::write(&installed, lock).expect("written");
-        }
+        npm::install(&folder).unwrap_or_else(|message| panic!("{message}"));
         folder.join("browser.mjs")
     })
 }

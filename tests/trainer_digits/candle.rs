@@ -1,6 +1,7 @@
 //! The example `candle-digits` as its users meet it.
 
 mod advanced;
+mod comparison;
 mod counts;
 mod files;
 mod findings;

@@ -11,6 +11,7 @@ mod miri;
 mod msrv;
 mod newest;
 mod nightly;
+mod npm;
 mod packages;
 mod page;
 mod platforms;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::libtorch::workspace;
+use crate::npm;
 use crate::steps::{Step, target_directory};
 use crate::system::NODE;
 
@@ -82,23 +83,10 @@ fn build() -> Result<PathBuf, String> {
         let entry = entry.map_err(explain)?;
         fs::copy(entry.path(), scripts.join(entry.file_name())).map_err(explain)?;
     }
-    install(&folder)?;
+    npm::install(&folder)?;
     run_in(&folder, "node", &["node_modules/typescript/bin/tsc", "--noEmit"])?;
     run_in(&folder, "node", &["build.mjs", "bundle"])?;
     Ok(folder.join("bundle"))
-}
-
-/// Installs what the lock file names, if that is not there.
-fn install(folder: &Path) -> Result<(), String> {
-    let explain = |error: io::Error| format!("{}: {error}", folder.display());
-    let lock = fs::read(folder.join("package-lock.json")).map_err(explain)?;
-    // Written last.
-    let installed = folder.join("installed-packages.json");
-    if fs::read(&installed).is_ok_and(|there| there == lock) {
-        return Ok(());
-    }
-    run_in(folder, "npm", &["ci", "--no-audit", "--no-fund", "--ignore-scripts"])?;
-    fs::write(&installed, lock).map_err(explain)
 }
 
 fn run_in(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), String> {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use profiler_report::comparison::CannotCompare;
 use profiler_report::findings::SetThresholdError;
 use profiler_report::{SCHEMA_VERSION, pstats, rows, tensor};
 
@@ -74,6 +75,15 @@ pub enum Error {
     /// No rule has such a threshold.
     #[error(transparent)]
     Threshold(#[from] SetThresholdError),
+    /// The two sides of a comparison have nothing in common.
+    #[error(transparent)]
+    Comparison(#[from] CannotCompare),
+    /// Nobody can say whether anything got worse.
+    #[error(
+        "nothing can be judged, so --fail-above would let everything pass: there are too few calls, or \
+         the reports do not say how calls vary; give three runs or more of each side"
+    )]
+    NothingJudged,
     /// The tables of lines have no such order.
     #[error("lines cannot be sorted by {key:?}: use one of \"file\", \"time\"")]
     LinesKey {

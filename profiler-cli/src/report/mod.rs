@@ -1,5 +1,6 @@
-//! `mlprof report`: prints the tables of reports again, or makes a page of them.
+//! `mlprof report`: prints the tables of reports again, makes a page of them, or compares them.
 
+mod comparison;
 mod error;
 mod findings;
 mod group;
@@ -10,12 +11,14 @@ pub(crate) mod unpack;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anstyle::Style;
 use profiler_report::findings::Rules;
 use profiler_report::{Report, output};
 use regex::Regex;
 
+pub use self::comparison::{FailAbove, InvalidFailAbove, REGRESSION};
 pub use self::error::Error;
 pub use self::findings::SetThreshold;
 pub use self::group::Grouping;
@@ -26,8 +29,24 @@ use self::read::Content;
 const OF_TABLES: [&str; 8] =
     ["sort", "limit", "filter", "action", "group_by", "layout", "unit", "skip_zero"];
 
-/// Prints the tables of reports that mlprof wrote as JSON, in another order or only in part, or makes
-/// one HTML page of them.
+/// What makes no sense where reports are compared.
+const NOT_COMPARED: [&str; 9] = [
+    "sort",
+    "action",
+    "group_by",
+    "layout",
+    "unit",
+    "skip_zero",
+    "findings",
+    "explain_rules",
+    "threshold",
+];
+
+/// Prints the tables of reports that mlprof wrote as JSON, in another order or only in part, makes one
+/// HTML page of them, or says what got slower and faster since other reports were made.
+///
+/// Exit status: 0; 1 if something got worse by more than --fail-above; 2 for what cannot be read,
+/// printed or compared.
 ///
 /// Columns to sort by, with --sort:
 ///
@@ -97,6 +116,19 @@ pub struct Arguments {
     /// The page is one file that needs no network. Nothing is printed.
     #[arg(long, value_name = "OUT", group = "form", conflicts_with_all = OF_TABLES)]
     pub html: Option<PathBuf>,
+    /// Compare with these reports: what got slower or faster since, and whether that is beyond what
+    /// varies anyway
+    ///
+    /// FILE is after a change, these are before it. Several reports of one kind, stage and rank on a side
+    /// are several runs; three or more of each side show what varies from run to run.
+    #[arg(long, value_name = "BEFORE", num_args = 1.., conflicts_with_all = NOT_COMPARED)]
+    pub against: Vec<PathBuf>,
+    /// With --against: end with status 1 if something got worse by more, such as 5% or 0.05
+    ///
+    /// Only what is slower, or takes more memory, beyond what varies anyway, and is at least 1 % of the
+    /// run. Each has a line on standard error.
+    #[arg(long, value_name = "SHARE", requires = "against")]
+    pub fail_above: Option<FailAbove>,
 }
 
 /// The layouts of a Simple report.
@@ -110,12 +142,21 @@ pub enum Layout {
     Detailed,
 }
 
-/// Prints the reports of the files on standard output, or writes the page.
+/// Prints the reports of the files on standard output, writes the page, or compares. How the command is
+/// to end.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or is no report, or an option makes no sense for it.
-pub fn run(arguments: &Arguments) -> Result<(), Error> {
+/// If a file cannot be read or is no report, an option makes no sense for it, or there is nothing to
+/// compare.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    if !arguments.against.is_empty() {
+        return comparison::run(arguments);
+    }
+    show(arguments).map(|()| ExitCode::SUCCESS)
+}
+
+fn show(arguments: &Arguments) -> Result<(), Error> {
     if let Some(page) = &arguments.html {
         return write_page_of(&arguments.files, page);
     }
@@ -133,14 +174,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
 
 /// Writes one page of the reports of all files.
 fn write_page_of(files: &[PathBuf], page: &Path) -> Result<(), Error> {
-    if let Some(same) = files.iter().find(|file| is_same(file, page)) {
-        return Err(Error::PageOverReport { path: same.clone() });
-    }
     let mut reports = Vec::new();
     for file in files {
         reports.extend(reports_of(file)?);
     }
-    write_page(reports, page)
+    write_html(&files.iter().collect::<Vec<_>>(), page, || html_of(reports))
 }
 
 /// Writes one page of these reports, with what is found in them.
@@ -149,9 +187,21 @@ fn write_page_of(files: &[PathBuf], page: &Path) -> Result<(), Error> {
 ///
 /// If the page cannot be written.
 pub(crate) fn write_page(reports: Vec<Report>, page: &Path) -> Result<(), Error> {
+    write_html(&[], page, || html_of(reports))
+}
+
+fn html_of(reports: Vec<Report>) -> String {
     let rules = Rules::new();
     let reports: Vec<_> = reports.into_iter().map(|report| rules.annotate(report)).collect();
-    let html = profiler_report::page::html(&reports);
+    profiler_report::page::html(&reports)
+}
+
+/// Writes a page, but over none of the files that it is made of.
+fn write_html(files: &[&PathBuf], page: &Path, html: impl FnOnce() -> String) -> Result<(), Error> {
+    if let Some(same) = files.iter().find(|file| is_same(file, page)) {
+        return Err(Error::PageOverReport { path: same.to_path_buf() });
+    }
+    let html = html();
     output::write_file(page, |file| file.write_all(html.as_bytes()))
         .map_err(|error| Error::Write { path: page.to_owned(), error })
 }

@@ -215,7 +215,8 @@ fn refuse(option: &'static str, is_given: bool, what: &str, instead: &str) -> Re
 
 /// Whether a line of a report heads what follows.
 pub(super) fn is_heading(line: &str) -> bool {
-    const BEGINNINGS: [&str; 6] = [
+    const BEGINNINGS: [&str; 7] = [
+        "Before and after: ",
         "Profile stats for: ",
         "Actions, ",
         "CPU time, ",

@@ -1,5 +1,6 @@
 //! `mlprof report` and `mlprof convert` over results that real profilers wrote.
 
+mod comparison;
 mod convert;
 mod errors;
 mod findings;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::regions::{self, Regions};
 use super::stack::Open;
 use crate::report::regions::DeviceRegion;
+use crate::report::steps::StepSeries;
 use crate::{Stage, Unbound};
 use profiler_events::clock::Rate;
 use profiler_events::startup::ProcessStartup;
@@ -31,6 +32,8 @@ pub(crate) struct Collected<S> {
     pub(crate) parts: Vec<Part<S>>,
     /// Regions of devices, by the stage inside the reported one that they belong to.
     pub(crate) regions: Vec<(Option<Stage>, Regions)>,
+    /// How long steps took, by stage.
+    pub(crate) step_series: Vec<StepSeries>,
     pub(crate) lost: u64,
     /// What was told to nobody while the profiler was active.
     pub(crate) unbound: Vec<Arc<Unbound>>,

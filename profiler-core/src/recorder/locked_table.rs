@@ -40,14 +40,14 @@ pub(crate) trait Measurement: Default + Send + 'static {
 
 /// What one thread measures, behind a lock.
 pub(crate) struct LockedTable<M> {
-    /// Which scopes are open. Frames hold, instead of a time, the number of their scope.
+    /// Which scopes are open.
     stack: Stack<()>,
     state: Mutex<State<M>>,
 }
 
 #[derive(Default)]
 struct State<M> {
-    /// The number of the scope opened last.
+    /// The number of the scope opened last: when it began, or the next number if that is taken.
     last: u64,
     nesting: Nesting,
     measurement: M,
@@ -58,10 +58,10 @@ impl<M: Measurement> LockedTable<M> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, action: Action) {
+    fn open(&self, action: Action, clock: &Clock) {
         M::aside(|| {
             let State { last, nesting, measurement } = &mut *self.state();
-            *last += 1;
+            *last = clock.now().max(*last + 1);
             self.stack.push_any(action, ptr::null(), nesting.open(action), || *last);
             measurement.open(*last, action);
         });
@@ -92,12 +92,12 @@ impl<M: Measurement> Table for LockedTable<M> {
         Self { stack: Stack::new(), state: Mutex::default() }
     }
 
-    fn start(&self, action: Action, _clock: &Clock) {
-        self.open(action);
+    fn start(&self, action: Action, clock: &Clock) {
+        self.open(action, clock);
     }
 
-    fn start_slow(&self, action: Action, _clock: &Clock) {
-        self.open(action);
+    fn start_slow(&self, action: Action, clock: &Clock) {
+        self.open(action, clock);
     }
 
     fn stop(

@@ -20,6 +20,7 @@ pub(crate) mod regions;
 mod session;
 mod session_numbers;
 pub(crate) mod stack;
+pub(crate) mod steps;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -344,19 +345,22 @@ impl<T: Table> Recorder<T> {
         session.collect_into(&mut parts, None);
         session.add_regions(&mut regions, None);
         let unbound = session.unbound.clone();
+        let (stage, started, rate) = (session.stage, session.started, Rate::now());
+        let step_series = session.steps.series(stage, started, |ticks| rate.seconds(ticks));
         for session in inside {
             let stage = session.stage;
             session.collect_into(&mut parts, stage);
             session.add_regions(&mut regions, stage);
         }
         Collected {
-            stage: session.stage,
-            started: session.started,
+            stage,
+            started,
             ended: session.ended.unwrap_or(now),
-            rate: Rate::now(),
+            rate,
             startup,
             parts,
             regions,
+            step_series,
             lost: self.lost.load(Ordering::Relaxed),
             unbound,
         }

@@ -7,6 +7,7 @@ use super::Table;
 use super::attach::{ThreadTable, next_number};
 use super::collected::Part;
 use super::regions::Regions;
+use super::steps::Steps;
 use crate::{Stage, Unbound};
 use profiler_events::startup::ProcessStartup;
 use profiler_events::{OfStage, Stages};
@@ -34,6 +35,8 @@ pub(super) struct Session<T: Table> {
     pub(super) ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
     /// Regions of devices, which are no thread's.
     pub(super) regions: Regions,
+    /// How long steps took.
+    pub(super) steps: Steps,
     /// What was told to nobody while the profiler was active.
     pub(super) unbound: Vec<Arc<Unbound>>,
     /// Stages inside this one that are over.
@@ -71,6 +74,7 @@ impl<T: Table> Session<T> {
             tables: Vec::new(),
             ended_threads: HashMap::new(),
             regions: Regions::default(),
+            steps: Steps::default(),
             unbound: Vec::new(),
             inner: Vec::new(),
         }

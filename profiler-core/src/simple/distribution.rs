@@ -68,6 +68,17 @@ impl Distribution {
     /// The duration that `share` (0 to 1) of the counted ones do not exceed, in ticks: interpolated
     /// inside its bucket. 0 when nothing was counted.
     pub(super) fn quantile(&self, share: f64) -> u64 {
+        let Some(place) = self.place(share) else { return 0 };
+        place.start + ((place.width - 1) as f64 * place.inside) as u64
+    }
+
+    /// The shortest duration of the bucket that it is in, and how many durations share that; `None` when
+    /// nothing was counted.
+    pub(super) fn bucket_at(&self, share: f64) -> Option<(u64, u64)> {
+        self.place(share).map(|place| (place.start, place.width))
+    }
+
+    fn place(&self, share: f64) -> Option<Place> {
         let total = self.total();
         let wanted = (share * total as f64).ceil().clamp(1.0, total.max(1) as f64);
         let mut below = 0.0;
@@ -75,13 +86,20 @@ impl Distribution {
             let count = *count as f64;
             if below + count >= wanted {
                 let (start, width) = (start_of(*bucket as usize), width_of(*bucket as usize));
-                let inside = (wanted - below - 0.5) / count;
-                return start + ((width - 1) as f64 * inside) as u64;
+                return Some(Place { start, width, inside: (wanted - below - 0.5) / count });
             }
             below += count;
         }
-        0
+        None
     }
+}
+
+/// A place in a bucket.
+struct Place {
+    start: u64,
+    width: u64,
+    /// 0 at its beginning, 1 at its end.
+    inside: f64,
 }
 
 #[cfg(all(test, not(loom)))]

@@ -3,6 +3,7 @@
 mod counters;
 mod distribution;
 mod histogram;
+mod median;
 mod summarize;
 mod table;
 mod waiting;
@@ -14,8 +15,10 @@ use self::table::SimpleTable;
 use crate::hook::{self, RegionSink};
 use crate::output::RenderedReport;
 use crate::recorder::Recorder;
+use crate::recorder::steps::Boundary;
 use crate::report::{Report, SimpleReport, detailed, lightning};
 use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
+use profiler_events::uncounted;
 
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
 /// `"simple"`.
@@ -136,6 +139,18 @@ impl Profiler for SimpleProfiler {
         self.recorder.unbound(work);
     }
 
+    fn step(&self) {
+        uncounted(|| self.recorder.pass(Boundary::Step));
+    }
+
+    fn pause(&self) {
+        uncounted(|| self.recorder.pass(Boundary::Pause));
+    }
+
+    fn resume(&self) {
+        uncounted(|| self.recorder.pass(Boundary::Resume));
+    }
+
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.output.setup(stage, run);
         self.recorder.begin(stage);
@@ -165,5 +180,7 @@ impl Profiler for SimpleProfiler {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod step_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;

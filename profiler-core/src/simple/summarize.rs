@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 
 use super::SimpleProfiler;
+use super::median::Median;
 use super::table::RowSnapshot;
 use super::waiting::data_waiting;
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Collected, Part};
 use crate::report::StartupDurations;
-use crate::report::simple::{ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics};
+use crate::report::simple::{
+    ActionStatistics, DurationStatistics, MedianLimits, SimpleReport, ThreadStatistics,
+};
 use crate::{Action, RunContext, Stage};
 use profiler_events::clock::Rate;
 use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
@@ -47,6 +50,7 @@ pub(super) fn summarize(
             .filter(|thread| !thread.actions.is_empty())
             .collect(),
         open: open_actions(&collected),
+        step_series: collected.step_series.clone(),
         findings: Vec::new(),
     }
 }
@@ -109,14 +113,20 @@ fn rest(row: &RowSnapshot, rate: Rate) -> Option<DurationStatistics> {
     // A report never fails, whatever order the numbers were read in: not `clamp`, which does where
     // the shortest is longer than the longest.
     let (min, max) = (row.min.min(row.max), row.max);
-    let quantile = |share| row.distribution.quantile(share).max(min).min(max);
+    let within = |ticks: u64| ticks.max(min).min(max);
+    let sum = row.total.saturating_sub(row.first);
+    let median = Median::of(&row.distribution, sum.saturating_add(row.recursive), max);
+    let p50 = within(median.ticks);
     (calls > 0).then(|| DurationStatistics {
         min_seconds: rate.seconds(min),
         // The total may have the time of calls that the distribution does not have yet.
-        mean_seconds: (rate.seconds(row.total.saturating_sub(row.first)) / calls as f64)
-            .min(rate.seconds(max)),
-        p50_seconds: rate.seconds(quantile(0.5)),
-        p95_seconds: rate.seconds(quantile(0.95)),
+        mean_seconds: (rate.seconds(sum) / calls as f64).min(rate.seconds(max)),
+        p50_seconds: rate.seconds(p50),
+        p50_limits: median.limits.map(|(low, high)| MedianLimits {
+            low_seconds: rate.seconds(within(low).min(p50)),
+            high_seconds: rate.seconds(within(high).max(p50)),
+        }),
+        p95_seconds: rate.seconds(within(row.distribution.quantile(0.95)).max(p50)),
         max_seconds: rate.seconds(max),
     })
 }
@@ -135,6 +145,7 @@ mod tests {
             count: 1,
             total: 50,
             own: 50,
+            recursive: 0,
             first: 60,
             first_started: 1,
             min: u64::MAX,

@@ -9,6 +9,7 @@ use crate::NeverStarted;
 use crate::recorder::arena::Arena;
 use crate::recorder::index::{ActionIndex, Named};
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
+use crate::recorder::steps::{ActionTicks, TellsTotals};
 use crate::recorder::{Kind, Table};
 use profiler_events::Action;
 use profiler_events::clock::{Clock, counter};
@@ -42,6 +43,8 @@ pub(crate) struct Row {
     first_started: Tally,
     /// Of calls that were made inside a call of the same action.
     recursive: Tally,
+    /// What the first call was made inside of.
+    around: Option<Action>,
 }
 
 const _: () = {
@@ -60,7 +63,7 @@ impl Named for Row {
 }
 
 impl Row {
-    fn new(action: Action, octaves: &Arc<Octaves>) -> Self {
+    fn new(action: Action, around: Option<Action>, octaves: &Arc<Octaves>) -> Self {
         let zero = || Tally::new(0);
         Self {
             total: zero(),
@@ -73,6 +76,7 @@ impl Row {
             first: zero(),
             first_started: zero(),
             recursive: zero(),
+            around,
         }
     }
 
@@ -161,6 +165,7 @@ impl Row {
                     .wrapping_add(self.recursive.get())
                     .wrapping_sub(self.children.get()),
             ),
+            recursive: span(self.recursive.get()),
             first: self.first.get(),
             first_started: self.first_started.get(),
             min,
@@ -176,6 +181,8 @@ pub(crate) struct RowSnapshot {
     pub(super) count: u64,
     pub(super) total: u64,
     pub(super) own: u64,
+    /// Of calls inside a call of the same action, which are not in `total`.
+    pub(super) recursive: u64,
     pub(super) first: u64,
     pub(super) first_started: u64,
     pub(super) min: u64,
@@ -190,6 +197,7 @@ impl RowSnapshot {
         self.count += other.count;
         self.total += other.total;
         self.own += other.own;
+        self.recursive += other.recursive;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.distribution.merge(&other.distribution);
@@ -220,7 +228,7 @@ impl SimpleTable {
     /// The row of an action, made on its first use.
     fn row(&self, action: Action) -> &Row {
         self.index.get(action).unwrap_or_else(|| {
-            let row = self.rows.add(Row::new(action, &self.octaves));
+            let row = self.rows.add(Row::new(action, self.stack.innermost(), &self.octaves));
             // SAFETY: rows live as long as the table, whose index is dropped with them.
             unsafe { self.index.insert(row) };
             row
@@ -312,6 +320,29 @@ impl Table for SimpleTable {
     }
 }
 
+impl TellsTotals for SimpleTable {
+    fn actions(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn actions_from(&self, number: usize) -> impl Iterator<Item = Action> {
+        self.rows.iter().skip(number).filter_map(Row::action)
+    }
+
+    fn around(&self, action: Action) -> Option<Action> {
+        self.index.get(action)?.around
+    }
+
+    fn ticks(&self, action: Action) -> Option<ActionTicks> {
+        let row = self.index.get(action)?;
+        (row.firsts.get() > 0).then(|| ActionTicks {
+            total: span(row.total.get()),
+            children: span(row.children.get()),
+            first_started: row.first_started.get(),
+        })
+    }
+}
+
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -327,7 +358,7 @@ mod loom_tests {
         let action = Action::new("loom-row");
         loom::model(move || {
             counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let row = Arc::new(Row::new(action, &std::sync::Arc::default()));
+            let row = Arc::new(Row::new(action, None, &std::sync::Arc::default()));
             // The reader is spawned, not the writer: see the tests of the stack.
             let reader = {
                 let row = row.clone();

@@ -31,7 +31,7 @@ impl TensorProfiler {
         let run = control.reported().unwrap_or(&empty);
         let settings = &self.settings;
         let (profile, rate) = (&run.profile, Rate::now());
-        let mut key_averages = profile.key_averages(&settings.report.group_by);
+        let mut key_averages = profile.key_averages(&settings.report.group_by, rate);
         key_averages.device_name = settings.report.device_name();
         let elapsed = profile.ended().saturating_sub(profile.started);
         let totals = &profile.totals;
@@ -56,12 +56,13 @@ impl TensorProfiler {
             cycle_count: totals.cycles,
             cycles: profile.cycles.clone(),
             key_averages,
-            modules: profile.modules(),
-            tuning: profile.tuning(),
+            modules: profile.modules(rate),
+            tuning: profile.tuning(rate),
             device_regions: regions::statistics([(None, &run.regions)]),
-            device_counters: profile.device_counters(),
+            device_counters: profile.device_counters(rate),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
+            step_series: profile.step_series(run.stage),
             findings: Vec::new(),
         };
         (report, missing)
@@ -90,7 +91,7 @@ impl TensorProfiler {
     pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
         let control = self.control();
         let run = control.reported();
-        let averages = run.map(|run| run.profile.key_averages(group_by));
+        let averages = run.map(|run| run.profile.key_averages(group_by, Rate::now()));
         let device_name = self.settings.report.device_name();
         KeyAverages { device_name, ..averages.unwrap_or_default() }
     }

@@ -1,6 +1,7 @@
 //! What the profiler of memory counts for actions.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use profiler_core::allocation::AllocationProfiler;
 use profiler_core::prelude::profile;
@@ -50,6 +51,23 @@ fn total_self_net_and_peak() {
     let json = Report::Memory(report.clone()).to_json().expect("JSON");
     assert_eq!(Report::from_json(&json).expect("ours"), Report::Memory(report));
     drop(kept);
+}
+
+#[test]
+fn what_is_still_running_has_run_since_it_was_started() {
+    let _turn = turn();
+    let profiler = AllocationProfiler::new();
+    let began = Instant::now();
+    let _outer = profiler.profile("outer");
+    let _inner = profiler.profile("inner");
+    let report = profiler.snapshot();
+    let most = began.elapsed().as_secs_f64() * 1.01 + 1e-3;
+    assert_eq!(report.open.len(), 2);
+    for open in &report.open {
+        let elapsed = open.elapsed_seconds;
+        assert!((0.0..=most).contains(&elapsed), "{open:?}: at most {most} s");
+    }
+    assert_eq!(report.open[0].action, "outer", "the longest first");
 }
 
 /// The peak of an action is above what the thread had at its start, and an action that frees more

@@ -192,6 +192,7 @@ fn nothing_measured_is_a_report_too() {
         open: vec![],
         data_waiting: None,
         device_regions: vec![],
+        step_series: Vec::new(),
         findings: vec![],
     };
     let text = paint(&empty);

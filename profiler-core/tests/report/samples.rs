@@ -35,6 +35,7 @@ pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }
@@ -57,6 +58,7 @@ pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
             min_seconds: quantile(0.0),
             mean_seconds: rest.iter().sum::<f64>() / rest.len() as f64,
             p50_seconds: quantile(0.5),
+            p50_limits: None,
             p95_seconds: quantile(0.95),
             max_seconds: quantile(1.0),
         }),
@@ -109,6 +111,7 @@ pub fn training_run() -> SimpleReport {
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }

@@ -15,7 +15,8 @@ fn every_row_is_in_the_batch() {
     first.cpu_seconds = 0.5;
     first.flops = 10;
     first.self_cpu_memory_bytes = -7;
-    first.rest = Some(RestDurations { min_seconds: 0.1, max_seconds: 0.2 });
+    first.rest =
+        Some(RestDurations { min_seconds: 0.1, max_seconds: 0.2, deviation_seconds: None });
     first.input_shapes = Some(vec![TensorShape::Tensor(DType::Float32, vec![2, 3])]);
     first.stack = vec!["inner".into(), "outer".into()];
     first.phase = Some(Phase::Backward);

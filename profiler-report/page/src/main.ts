@@ -1,6 +1,7 @@
 // Brings the page to life: everything in it can be read without.
 
 import { Icicle } from "./icicle";
+import { bringToLife } from "./strip";
 import { enhance } from "./table";
 import { treesOf, type Report } from "./tree";
 
@@ -20,6 +21,13 @@ function drawIcicles(reports: Report[]): void {
     }
   }, { rootMargin: "400px" });
   document.querySelectorAll<HTMLElement>(".icicle").forEach((host) => seen.observe(host));
+}
+
+function answerInStrips(reports: Report[]): void {
+  document.querySelectorAll<HTMLElement>(".strip").forEach((host) => {
+    const report = reports[Number(host.dataset.report)];
+    if (report) bringToLife(host, report);
+  });
 }
 
 /** Tables inside what is folded get their controls when it is opened. */
@@ -66,7 +74,9 @@ function listenForSearch(): void {
 const text = document.getElementById("reports")?.textContent ?? "[]";
 document.documentElement.classList.add("live");
 enhanceTables();
-drawIcicles(JSON.parse(text) as Report[]);
+const reports = JSON.parse(text) as Report[];
+drawIcicles(reports);
+answerInStrips(reports);
 linkFindings();
 listenForSearch();
 window.addEventListener("beforeprint", () => {

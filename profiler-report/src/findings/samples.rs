@@ -38,6 +38,7 @@ pub(crate) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatist
             min_seconds: each,
             mean_seconds: each,
             p50_seconds: each,
+            p50_limits: None,
             p95_seconds: each,
             max_seconds: each,
         }),
@@ -60,6 +61,7 @@ pub(crate) fn steps(count: u64, seconds: f64) -> SimpleReport {
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }
@@ -119,6 +121,7 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
         device_counters: Vec::new(),
         dropped: DroppedEvents::default(),
         files: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }

@@ -7,6 +7,7 @@ use crate::advanced::{ActionProfile, CallTreeNode, ThreadCallTree};
 use crate::lines::FunctionLines;
 use crate::memory::{MemoryTree, PathMemory};
 use crate::samples::Samples;
+use crate::steps::StepSeries;
 use crate::tensor::ModuleStatistics;
 
 /// How deep trees are shown; a script that follows them does so by recursion.
@@ -21,13 +22,16 @@ pub(super) struct Limits {
     pub(super) places: usize,
     /// Lines of source.
     pub(super) lines: usize,
+    /// Bars in the strip of steps.
+    pub(super) steps: usize,
     /// Characters of a name.
     pub(super) name: usize,
 }
 
 impl Limits {
     /// What a page tries first.
-    pub(super) const FIRST: Self = Self { rows: 1_000, places: 6_000, lines: 4_000, name: 160 };
+    pub(super) const FIRST: Self =
+        Self { rows: 1_000, places: 6_000, lines: 4_000, steps: 480, name: 160 };
 
     /// Half as much of everything.
     pub(super) fn half(self) -> Self {
@@ -36,6 +40,7 @@ impl Limits {
             rows: half(self.rows, 8),
             places: half(self.places, 16),
             lines: half(self.lines, 16),
+            steps: half(self.steps, 60),
             name: half(self.name, 40),
         }
     }
@@ -62,6 +67,7 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
     match report {
         Report::Simple(report) => {
             let mut report = report.clone();
+            report.step_series = shortened(&report.step_series, limits);
             pruner.truncate(&mut report.actions);
             if report.threads.len() == 1 {
                 // What the only thread did is what all of them did.
@@ -110,6 +116,7 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
                 tuning: pruner.largest(&report.tuning, |kernel| kernel.device_seconds),
                 device_regions: report.device_regions.clone(),
                 device_counters,
+                step_series: shortened(&report.step_series, limits),
                 files: report.files.clone(),
                 findings: report.findings.clone(),
                 ..*report
@@ -136,6 +143,11 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
             samples: pruner.samples(&report.samples),
         }),
     }
+}
+
+/// What the strip of steps has bars for. What is merged is no less: the tables below it are of all steps.
+fn shortened(series: &[StepSeries], limits: Limits) -> Vec<StepSeries> {
+    series.iter().map(|series| series.shortened(limits.steps)).collect()
 }
 
 struct Pruner<'page> {

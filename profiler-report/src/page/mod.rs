@@ -9,6 +9,7 @@
 //! styles that the policy forbids; there is no line chart yet that uPlot could draw.
 
 mod advanced;
+mod comparison;
 mod devices;
 mod findings;
 mod limits;
@@ -18,6 +19,7 @@ mod ranks;
 mod run;
 mod samples;
 mod simple;
+mod steps;
 mod table;
 mod tensor;
 mod text;
@@ -26,6 +28,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+pub use self::comparison::comparison;
 use self::limits::{LeftOut, Limits, prune};
 use crate::Report;
 use crate::number::grouped;
@@ -97,7 +100,13 @@ fn with_limits(reports: &[Report], limits: Limits) -> String {
         pruned.iter().map(|report| serde_json::to_value(report).unwrap_or(Value::Null)).collect();
     values.iter_mut().for_each(round);
     let mut html = String::new();
-    write_head(&mut html, reports);
+    let titles: Vec<_> = reports.iter().map(run::title).collect();
+    let title = match titles.as_slice() {
+        [] => "no reports".to_owned(),
+        [title] => title.clone(),
+        titles => format!("{} and {} more", titles[0], titles.len() - 1),
+    };
+    write_head(&mut html, &title, &titles);
     write_left_out(&mut html, &left_out);
     findings::write(&mut html, &values);
     for group in ranks::groups(reports) {
@@ -132,13 +141,8 @@ fn round(value: &mut Value) {
     }
 }
 
-fn write_head(html: &mut String, reports: &[Report]) {
-    let titles: Vec<_> = reports.iter().map(run::title).collect();
-    let title = match titles.as_slice() {
-        [] => "no reports".to_owned(),
-        [title] => title.clone(),
-        titles => format!("{} and {} more", titles[0], titles.len() - 1),
-    };
+/// `titles`: of the sections to go to.
+fn write_head(html: &mut String, title: &str, titles: &[String]) {
     let _ = write!(
         html,
         "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
@@ -178,6 +182,7 @@ fn write_report(html: &mut String, report: &Report, pruned: &Report, part: &Part
     let title = run::title(report);
     let _ = writeln!(html, "<section class=report id=r{}><h2>{title}</h2>", part.index);
     run::write(html, report);
+    steps::write(html, report.step_series(), pruned.step_series(), part);
     match report {
         Report::Lines(_) => {
             let Report::Lines(pruned) = pruned else { return };

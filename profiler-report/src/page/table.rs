@@ -166,6 +166,8 @@ pub(super) struct Table {
     rows: Vec<Vec<Cell>>,
     /// How far each row stands to the right, if the table is a tree.
     depths: Vec<usize>,
+    /// The anchors of rows that have one.
+    anchors: Vec<Option<String>>,
     is_tree: bool,
     can_group: bool,
     sorted_by: Option<usize>,
@@ -198,6 +200,15 @@ impl Table {
     pub(super) fn row_at(&mut self, depth: usize, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
         self.depths.push(depth);
+        self.anchors.push(None);
+    }
+
+    /// A row that links lead to.
+    pub(super) fn row_named(&mut self, anchor: String, cells: impl IntoIterator<Item = Cell>) {
+        self.row(cells);
+        if let Some(last) = self.anchors.last_mut() {
+            *last = Some(anchor);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -260,8 +271,11 @@ impl Table {
         html.push_str("<tbody>");
         let largest: Vec<f64> =
             (0..self.columns.len()).map(|column| self.largest(column)).collect();
-        for (row, depth) in self.rows.iter().zip(&self.depths) {
-            html.push_str("<tr>");
+        for ((row, depth), anchor) in self.rows.iter().zip(&self.depths).zip(&self.anchors) {
+            let _ = match anchor {
+                Some(anchor) => write!(html, "<tr id={anchor}>"),
+                None => write!(html, "<tr>"),
+            };
             for column in &shown {
                 let level = if self.is_tree { Some(*depth) } else { None };
                 let head = (*column == shown[0]).then_some(level);

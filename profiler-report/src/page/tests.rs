@@ -38,6 +38,7 @@ fn simple(rank: u32, actions: Vec<ActionStatistics>) -> Report {
         open: Vec::new(),
         data_waiting: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     })
 }

@@ -12,6 +12,7 @@ pub use super::device_counters::{
 };
 use super::finding::Finding;
 use super::regions::DeviceRegion;
+use super::steps::StepSeries;
 use profiler_events::{ActionKind, GroupBy, MemoryDevice, Phase, Schedule, TensorShape};
 
 /// The numbers of one stage: of all its cycles, not of the last one.
@@ -46,6 +47,9 @@ pub struct TensorReport {
     pub dropped: DroppedEvents,
     /// The files that were written.
     pub files: Vec<String>,
+    /// How long each step took, by stage; empty where no loop told of steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_series: Vec<StepSeries>,
     /// What costs time that could be saved; filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
@@ -192,6 +196,10 @@ pub struct RestDurations {
     pub min_seconds: f64,
     /// The longest.
     pub max_seconds: f64,
+    /// Their standard deviation; `None` where there is only one, and in reports of versions that did not
+    /// say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviation_seconds: Option<f64>,
 }
 
 /// Memory of one device. In bytes.

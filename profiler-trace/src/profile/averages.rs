@@ -302,6 +302,9 @@ impl Row {
             rest: (calls.measured() > 1).then(|| RestDurations {
                 min_seconds: rate.seconds(calls.shortest),
                 max_seconds: rate.seconds(calls.longest),
+                deviation_seconds: calls
+                    .deviation()
+                    .map(|ticks| rate.seconds(ticks.round() as u64)),
             }),
             device_seconds: rate.seconds(self.device),
             self_device_seconds: rate.seconds(self.own_device),

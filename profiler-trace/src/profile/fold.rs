@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::kinds::Kinds;
 use super::modules::ChainId;
+use super::steps::StepSplit;
 use super::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::cycle::{Event, MemoryEvent};
 use profiler_events::{Action, ActionKind, Context, Direction, MemoryDevice};
@@ -95,6 +96,7 @@ pub(super) struct Fold<'profile> {
     pub(super) tree: &'profile mut PathTree,
     pub(super) memory: &'profile mut FxHashMap<(NodeId, MemoryDevice), Bytes>,
     pub(super) links: Links,
+    pub(super) steps: StepSplit,
     pub(super) unfinished: u64,
 }
 
@@ -122,6 +124,7 @@ impl Fold<'_> {
         for change in memory {
             self.change_memory(&mut stack, &change);
         }
+        self.steps.end_track(&self.tree.nodes);
     }
 
     /// The path of an event: below what is around it on its thread, or else below what was open on
@@ -170,6 +173,11 @@ impl Fold<'_> {
             if let Some(around) = around {
                 self.tree.nodes[around as usize].calls.own -= duration.cast_signed();
             }
+        }
+        match kind {
+            ActionKind::Step => self.steps.begin(event, &self.tree.nodes),
+            _ if !event.overlaps => self.steps.add(event, id, around),
+            _ => {}
         }
         if kind == ActionKind::Launch && event.sequence != 0 {
             self.links.launches.insert(event.sequence, id);

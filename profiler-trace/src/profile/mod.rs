@@ -6,6 +6,7 @@ mod fold;
 mod kinds;
 mod module_view;
 mod modules;
+mod steps;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod tree;
@@ -14,13 +15,16 @@ use rustc_hash::FxHashMap;
 
 use self::counters::CounterSums;
 use self::fold::{Bytes, Fold, Links, ModuleFinder};
+use self::steps::StepSplit;
 use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::cycle::Cycle;
 use profiler_events::clock::Rate;
 use profiler_events::{
-    Action, ActionKind, DeviceActivity, DeviceEvent, GroupBy, MemoryDevice, ShapeList,
+    Action, ActionKind, DeviceActivity, DeviceEvent, GroupBy, MemoryDevice, ShapeList, Stage,
     TimingMethod, clock,
 };
+use profiler_report::internals::StepLog;
+use profiler_report::steps::StepSeries;
 use profiler_report::tensor::{
     CycleSummary, DeviceCounterStatistics, DroppedEvents, KeyAverages, TuningSummary,
 };
@@ -38,6 +42,7 @@ pub struct Profile {
     /// Compiling kernels and trying them out, in ticks.
     tuning: FxHashMap<Action, (u64, u64)>,
     counters: CounterSums,
+    steps: StepLog,
     /// What is counted over all of them.
     pub totals: Totals,
     /// The first ones, one by one.
@@ -81,6 +86,7 @@ impl Default for Profile {
             memory: FxHashMap::default(),
             tuning: FxHashMap::default(),
             counters: CounterSums::default(),
+            steps: StepLog::default(),
             totals: Totals::default(),
             cycles: Vec::new(),
             last_cycle: None,
@@ -103,11 +109,20 @@ impl Profile {
             finder.track(track.events());
         }
         let memory = &mut self.memory;
-        let mut fold = Fold { tree: &mut self.tree, memory, links, unfinished: 0 };
+        let mut fold = Fold {
+            tree: &mut self.tree,
+            memory,
+            links,
+            steps: StepSplit::default(),
+            unfinished: 0,
+        };
         for track in cycle.tracks() {
             fold.track(track.events(), track.memory_events());
         }
         let (links, unfinished) = (fold.links, fold.unfinished);
+        for step in fold.steps.take(&cycle.steps) {
+            self.steps.add(step);
+        }
         for event in &cycle.device_events {
             self.add_device_event(event, &links);
         }
@@ -187,14 +202,14 @@ impl Profile {
         self.tree.nodes[id as usize].calls.add(event.start.ticks(), duration);
     }
 
-    /// The table of all cycles.
-    pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
-        averages::key_averages(self, *group_by, Rate::now())
+    /// The table of all cycles. Whoever needs more than that for one report gives all of it the same
+    /// rate, here and below.
+    pub fn key_averages(&self, group_by: &GroupBy, rate: Rate) -> KeyAverages {
+        averages::key_averages(self, *group_by, rate)
     }
 
     /// Compiling kernels and trying them out.
-    pub fn tuning(&self) -> Vec<TuningSummary> {
-        let rate = Rate::now();
+    pub fn tuning(&self, rate: Rate) -> Vec<TuningSummary> {
         let summary = |(action, (count, ticks)): (&Action, &(u64, u64))| TuningSummary {
             name: action.name().to_owned(),
             count: *count,
@@ -209,8 +224,15 @@ impl Profile {
     }
 
     /// What devices' counters showed.
-    pub fn device_counters(&self) -> Vec<DeviceCounterStatistics> {
-        self.counters.statistics(Rate::now())
+    pub fn device_counters(&self, rate: Rate) -> Vec<DeviceCounterStatistics> {
+        self.counters.statistics(rate)
+    }
+
+    /// How long each step took that was recorded, if any; `stage`: the one that they are of.
+    pub fn step_series(&self, stage: Option<Stage>) -> Vec<StepSeries> {
+        let rate = Rate::now();
+        let series = self.steps.series(stage, self.started, |ticks| rate.seconds(ticks));
+        if self.steps.is_empty() { Vec::new() } else { vec![series] }
     }
 
     /// Whether there were calls of this kind.
@@ -234,6 +256,6 @@ impl Cycle {
     pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
         let mut profile = Profile::default();
         profile.add(self);
-        profile.key_averages(group_by)
+        profile.key_averages(group_by, Rate::now())
     }
 }

@@ -32,8 +32,8 @@ impl Default for Tally {
 
 impl Profile {
     /// The modules in the order in which they first ran, below each other as their paths say.
-    pub fn modules(&self) -> Vec<ModuleStatistics> {
-        let (tallies, costs) = self.tallies();
+    pub fn modules(&self, rate: Rate) -> Vec<ModuleStatistics> {
+        let (tallies, costs) = self.tallies(rate);
         let mut order: Vec<(ModuleId, &Module)> = self.tree.modules.iter().collect();
         // Roots first: what is below them must find them.
         order.sort_by_key(|(id, module)| {
@@ -67,8 +67,8 @@ impl Profile {
     }
 
     /// What modules cost, each on its own, and what was spent on each way down through them.
-    fn tallies(&self) -> (HashMap<ModuleId, Tally>, HashMap<ChainId, ModuleCost>) {
-        let (costs, rate) = (Costs::new(self), Rate::now());
+    fn tallies(&self, rate: Rate) -> (HashMap<ModuleId, Tally>, HashMap<ChainId, ModuleCost>) {
+        let costs = Costs::new(self);
         let mut tallies: HashMap<ModuleId, Tally> = HashMap::new();
         let mut by_chain: HashMap<ChainId, ModuleCost> = HashMap::new();
         for (id, node) in self.tree.nodes.iter().enumerate() {

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::fold::{Fold, Links};
+use super::steps::StepSplit;
 use super::tree::{NOWHERE, PathTree};
 use super::{GroupBy, Profile};
 use crate::cycle::{Event, MemoryEvent};
 use profiler_events::clock::Rate;
-use profiler_events::{Action, Direction, MemoryChange, MemoryDevice, ShapeList, Timestamp};
+use profiler_events::{
+    Action, ActionKind, Direction, MemoryChange, MemoryDevice, ShapeList, Timestamp,
+};
+use profiler_report::internals::StepParts;
 
 const NAMES: [&str; 4] = ["aten::a", "aten::b", "aten::c", "aten::d"];
 
@@ -116,7 +120,7 @@ fn fold(events: &[Event], memory: &[MemoryEvent]) -> Profile {
     let mut profile = Profile::default();
     let links = Links::default();
     let (tree, sums) = (&mut profile.tree, &mut profile.memory);
-    let mut fold = Fold { tree, memory: sums, links, unfinished: 0 };
+    let mut fold = Fold { tree, memory: sums, links, steps: StepSplit::default(), unfinished: 0 };
     fold.track(events.iter().copied(), memory.iter().copied());
     profile
 }
@@ -210,7 +214,7 @@ proptest! {
             let bytes = change.change.bytes;
             *if bytes >= 0 { &mut sum.0 } else { &mut sum.1 } += bytes.unsigned_abs();
         }
-        let averages = profile.key_averages(&GroupBy::name());
+        let averages = profile.key_averages(&GroupBy::name(), Rate::now());
         for row in &averages.rows {
             let own = row.memory.iter().map(|part| (part.self_allocated_bytes, part.self_freed_bytes));
             let own = own.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
@@ -274,7 +278,7 @@ fn a_call_inside_a_call_of_the_same_row_is_in_the_total_once() {
         event("aten::a", 70, 75, 0),
     ];
     let profile = fold(&events, &[allocation(35, 100), allocation(55, 11)]);
-    let averages = profile.key_averages(&GroupBy::name());
+    let averages = profile.key_averages(&GroupBy::name(), Rate::now());
     let rate = Rate::now();
     let row = &averages.rows[0];
     assert_eq!((row.name.as_str(), row.calls), ("aten::a", 3));
@@ -299,7 +303,7 @@ fn deep_recursion_does_not_overflow_any_stack() {
         })
         .collect();
     let profile = fold(&events, &[]);
-    let averages = profile.key_averages(&GroupBy::name().stack(3));
+    let averages = profile.key_averages(&GroupBy::name().stack(3), Rate::now());
     assert_eq!(averages.total_average().calls, deepest);
     assert_eq!(own_total(&profile.tree), 2 * deepest as i64, "one root");
 }
@@ -322,7 +326,8 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
     let recorded: Recorded = serde_json::from_str(json).expect("the golden file");
     let mut profile = Profile::default();
     let (tree, sums) = (&mut profile.tree, &mut profile.memory);
-    let mut fold = Fold { tree, memory: sums, links: Links::default(), unfinished: 0 };
+    let (links, steps) = (Links::default(), StepSplit::default());
+    let mut fold = Fold { tree, memory: sums, links, steps, unfinished: 0 };
     let mut threads: Vec<u64> = recorded.events.iter().map(|event| event.0).collect();
     threads.extend(recorded.memory.iter().map(|change| change.0));
     threads.sort_unstable();
@@ -343,7 +348,7 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
         let memory: Vec<_> = memory.map(|(_, time, bytes)| allocation(*time, *bytes)).collect();
         fold.track(events.into_iter(), memory.into_iter());
     }
-    let averages = profile.key_averages(&GroupBy::name());
+    let averages = profile.key_averages(&GroupBy::name(), Rate::now());
     let rate = Rate::now();
     let ticks = |seconds: f64| (seconds / rate.seconds(1)).round() as u64;
     assert!(recorded.rows.len() > 30, "{} rows", recorded.rows.len());
@@ -360,4 +365,80 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
         let bytes = (row.cpu_memory_bytes, row.self_cpu_memory_bytes);
         assert_eq!(bytes, (*memory, *own_memory), "{name}");
     }
+}
+
+/// A step with a batch that is waited for, a layer in a forward, and its backward inside an optimizer's step.
+#[test]
+fn a_steps_time_is_taken_apart_by_phase() {
+    let of = |action: Action, start, end, depth| Event { action, ..event("", start, end, depth) };
+    let step = |number: u32, start, end| Event {
+        sequence: number,
+        ..of(Action::of_kind(ActionKind::Step, "ProfilerStep", None), start, end, 1)
+    };
+    let named = |name: &str, start, end, depth| of(Action::new(name), start, end, depth);
+    let layer = Action::of_kind(ActionKind::Module, "[module]Linear: head", None);
+    let events = [
+        event("aten::copy_", 11, 13, 3),
+        named("[_TrainingEpochLoop].train_dataloader_next", 10, 14, 2),
+        event("aten::mm", 21, 26, 5),
+        of(layer, 20, 27, 4),
+        named("training_step", 18, 30, 3),
+        event("aten::mm", 33, 36, 4),
+        named("backward", 31, 40, 3),
+        named("optimizer_step", 17, 45, 2),
+        named("on_train_batch_end", 46, 49, 2),
+        step(7, 10, 50),
+        step(8, 50, 51),
+        named("run_training_epoch", 0, 60, 0),
+    ];
+    let mut profile = Profile::default();
+    let mut fold = Fold {
+        tree: &mut profile.tree,
+        memory: &mut profile.memory,
+        links: Links::default(),
+        steps: StepSplit::default(),
+        unfinished: 0,
+    };
+    fold.track(events.iter().copied(), std::iter::empty());
+    let steps = fold.steps.take(&(7..9));
+    let parts = StepParts { data: 4, forward: 12, backward: 9, optimizer: 28 - 12 - 9 };
+    assert_eq!(steps.len(), 2);
+    assert_eq!((steps[0].number, steps[0].started, steps[0].elapsed), (7, 10, 40));
+    assert_eq!(steps[0].parts, parts, "the epoch around it and the callback are the rest");
+    assert_eq!(steps[0].slowest, Some((Action::op("aten::mm"), 8)), "both calls");
+    assert_eq!(
+        (steps[1].elapsed, steps[1].parts, steps[1].slowest),
+        (1, StepParts::default(), None)
+    );
+}
+
+#[test]
+fn a_step_that_was_interrupted_is_one_and_others_are_not_the_cycles() {
+    let step = |number: u32, start, end| Event {
+        action: Action::of_kind(ActionKind::Step, "ProfilerStep", None),
+        sequence: number,
+        ..event("", start, end, 0)
+    };
+    let mut profile = Profile::default();
+    let mut fold = Fold {
+        tree: &mut profile.tree,
+        memory: &mut profile.memory,
+        links: Links::default(),
+        steps: StepSplit::default(),
+        unfinished: 0,
+    };
+    let unfinished = Event { is_unfinished: true, ..step(4, 60, 70) };
+    let events = [
+        step(2, 0, 9),
+        event("aten::a", 10, 14, 1),
+        step(3, 10, 20),
+        event("aten::b", 41, 46, 1),
+        step(3, 40, 50),
+        unfinished,
+    ];
+    fold.track(events.into_iter(), std::iter::empty());
+    let steps = fold.steps.take(&(3..5));
+    assert_eq!(steps.len(), 1);
+    assert_eq!((steps[0].number, steps[0].started, steps[0].elapsed), (3, 10, 20));
+    assert_eq!(steps[0].slowest, Some((Action::op("aten::b"), 5)));
 }

@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::modules::{ChainId, ModuleId, ModuleTable};
+use super::steps::StepPart;
 use profiler_events::{Action, ActionKind, Direction, ShapeList};
 
 /// The number of a [`Node`]; a parent's is always lower than its children's.
@@ -42,6 +43,8 @@ pub(super) struct Node {
     pub(super) kind: ActionKind,
     /// The modules that it ran in, itself included.
     pub(super) modules: Option<ChainId>,
+    /// The part of a step that it belongs to.
+    pub(super) part: StepPart,
     pub(super) calls: Calls,
 }
 
@@ -60,6 +63,9 @@ pub(super) struct Calls {
     /// Of all but the first.
     pub(super) shortest: u64,
     pub(super) longest: u64,
+    /// Their sum, and that of their squares.
+    pub(super) rest: f64,
+    pub(super) rest_squares: f64,
 }
 
 impl Default for Calls {
@@ -73,6 +79,8 @@ impl Default for Calls {
             first: 0,
             shortest: u64::MAX,
             longest: 0,
+            rest: 0.0,
+            rest_squares: 0.0,
         }
     }
 }
@@ -116,7 +124,17 @@ impl Calls {
         if has_others {
             self.shortest = self.shortest.min(other);
             self.longest = self.longest.max(other);
+            self.rest += other as f64;
+            self.rest_squares += other as f64 * other as f64;
         }
+    }
+
+    /// The standard deviation of all but the first; `None` of less than two.
+    pub(super) fn deviation(&self) -> Option<f64> {
+        let count = self.measured().saturating_sub(1) as f64;
+        let variance = (self.rest_squares - self.rest * self.rest / count) / (count - 1.0);
+        // Rounding may make nothing less than nothing.
+        (count >= 2.0).then(|| variance.max(0.0).sqrt())
     }
 
     /// Counts the calls of `other` too; their total only if they are not inside calls that are
@@ -126,6 +144,8 @@ impl Calls {
             self.add_first(other.first_started, other.first, self.measured() > 0);
             self.shortest = self.shortest.min(other.shortest);
             self.longest = self.longest.max(other.longest);
+            self.rest += other.rest;
+            self.rest_squares += other.rest_squares;
         }
         self.count += other.count;
         self.resumptions += other.resumptions;
@@ -171,13 +191,15 @@ impl PathTree {
             }
         }
         let kind = key.action.kind();
-        let around = self.nodes.get(key.parent as usize).and_then(|parent| parent.modules);
+        let parent = self.nodes.get(key.parent as usize);
+        let part = StepPart::of(key.action, key.direction, parent.map(|parent| parent.part));
+        let around = parent.and_then(|parent| parent.modules);
         let modules = match kind {
             ActionKind::Module => Some(self.modules.call(around, key.action)),
             _ => key.forward_modules.or(around),
         };
         let id = self.nodes.len() as NodeId; // names are far fewer than 2^32
-        self.nodes.push(Node { key, kind, modules, calls: Calls::default() });
+        self.nodes.push(Node { key, kind, modules, part, calls: Calls::default() });
         self.ids.insert(key, id);
         id
     }
@@ -241,6 +263,25 @@ mod tests {
             assert_eq!(sum(&order), (3, 15, 7, 3, 5), "{order:?}");
         }
         assert_eq!(sum(&[0]), (1, 7, 7, u64::MAX, 0), "no rest");
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_all_but_the_first() {
+        let durations = [900, 4, 8, 6, 2];
+        let calls = |range: std::ops::Range<usize>| {
+            let mut calls = Calls::default();
+            range.for_each(|index| calls.add(index as u64, durations[index]));
+            calls
+        };
+        // Of 4, 8, 6 and 2.
+        let expected = (20.0_f64 / 3.0).sqrt();
+        let near =
+            |calls: Calls| calls.deviation().is_some_and(|found| (found - expected).abs() < 1e-9);
+        assert!(near(calls(0..5)));
+        let mut merged = calls(3..5);
+        merged.merge(&calls(0..3), false);
+        assert!(near(merged), "{:?}", merged.deviation());
+        assert_eq!((calls(0..1).deviation(), calls(0..2).deviation()), (None, None));
     }
 
     #[test]

@@ -94,6 +94,7 @@ mod tests {
         assert_eq!(of_devices, ["core", "loom", "tool", "candle"]);
         assert_eq!(reached_by("docs/src/ops.md"), ["core"]);
         assert_eq!(reached_by("xtask/src/main.rs"), ["tool"]);
+        assert_eq!(reached_by("xtask/src/npm.rs"), ["tool", "e2e"]);
         assert_eq!(reached_by("Cargo.lock").len(), PARTS.len());
     }
 

@@ -158,7 +158,8 @@ pub const PARTS: [Part; 11] = [
             "candle-plugin",
             "tch-plugin",
             "examples",
-            "tests"
+            "tests",
+            "xtask/src/npm.rs"
         ),
         steps: end_to_end,
     },

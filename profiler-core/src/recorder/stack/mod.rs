@@ -244,6 +244,12 @@ impl<R> Stack<R> {
         open.filter(|open| is_open && started == open.started)
     }
 
+    /// The innermost open scope, unless it is the last of a chunk. Only the owning thread may call this.
+    pub(crate) fn innermost(&self) -> Option<Action> {
+        // SAFETY: `top` points into a chunk.
+        unsafe { &*self.top.load(Ordering::Relaxed) }.action()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         let top = self.top.load(Ordering::Acquire).cast_const();
         ptr::eq(top, self.outside) && !self.deep().has_detached()

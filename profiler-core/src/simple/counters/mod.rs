@@ -188,6 +188,18 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         self.simple.is_open(action)
     }
 
+    fn step(&self) {
+        self.simple.step();
+    }
+
+    fn pause(&self) {
+        self.simple.pause();
+    }
+
+    fn resume(&self) {
+        self.simple.resume();
+    }
+
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.recorder.begin(stage);
         self.simple.setup(stage, run);

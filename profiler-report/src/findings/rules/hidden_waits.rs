@@ -160,7 +160,8 @@ mod tests {
         healthy(NAME, recorded(vec![op("candle::to_scalar", 5, 0.6)]));
         healthy(NAME, recorded(vec![op("candle::to_scalar", 100, 0.001)]));
         let mut uneven = op("candle::to_scalar", 100, 0.6);
-        uneven.rest = Some(RestDurations { min_seconds: 2e-6, max_seconds: 0.59 });
+        uneven.rest =
+            Some(RestDurations { min_seconds: 2e-6, max_seconds: 0.59, deviation_seconds: None });
         healthy(NAME, recorded(vec![uneven]));
         let mut tested = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
         tested.header.stage = Some(profiler_events::Stage::Test);

@@ -1,0 +1,114 @@
+//! `mlprof report FILE… --against FILE…`: what got slower or faster.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use profiler_report::comparison::{Comparison, TextOptions, compare};
+use profiler_report::{Report, output};
+
+use super::{Arguments, Error, print, reports_of, write_html};
+
+/// What the command ends with where something got worse by more than it may.
+pub const REGRESSION: u8 = 1;
+
+/// By how much something may get worse: `5%` or `0.05`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FailAbove(pub f64);
+
+/// It is none of the forms that there are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected a percentage such as 5%, or a share from 0 to 1 such as 0.05")]
+pub struct InvalidFailAbove;
+
+impl FromStr for FailAbove {
+    type Err = InvalidFailAbove;
+
+    fn from_str(text: &str) -> Result<Self, InvalidFailAbove> {
+        let (number, whole, most) = match text.trim().strip_suffix('%') {
+            Some(percent) => (percent.trim_end(), 100.0, f64::MAX),
+            // `5` is 5 % to some and 500 % to others.
+            None => (text.trim(), 1.0, 1.0),
+        };
+        let number: f64 = number.parse().map_err(|_| InvalidFailAbove)?;
+        match (0.0..=most).contains(&number) {
+            true => Ok(Self(number / whole)),
+            false => Err(InvalidFailAbove),
+        }
+    }
+}
+
+/// Compares, prints or writes the result, and says how the command is to end.
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let [before, after] = [&arguments.against, &arguments.files].map(|files| all_of(files));
+    let comparison = compare(&before?, &after?)?;
+    match &arguments.html {
+        Some(page) => {
+            let files: Vec<_> = arguments.files.iter().chain(&arguments.against).collect();
+            write_html(&files, page, || profiler_report::page::comparison(&comparison))?;
+        }
+        None => print(&text(&comparison, arguments)?, arguments.json)?,
+    }
+    match arguments.fail_above {
+        Some(FailAbove(threshold)) => judge(&comparison, threshold),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn all_of(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
+    let mut reports = Vec::new();
+    for file in files {
+        reports.extend(reports_of(file)?);
+    }
+    Ok(reports)
+}
+
+fn text(comparison: &Comparison, arguments: &Arguments) -> Result<String, Error> {
+    if arguments.json {
+        let json = serde_json::to_string_pretty(comparison);
+        let failed = |error: serde_json::Error| Error::Write {
+            path: "standard output".into(),
+            error: error.into(),
+        };
+        return json.map(|json| json + "\n").map_err(failed);
+    }
+    let filter = arguments.filter.as_ref();
+    let matches = filter.map(|filter| move |name: &str| filter.is_match(name));
+    let rows = comparison.parts.iter().flat_map(|part| &part.tables).map(|table| table.rows.len());
+    let own = TextOptions::default().limit;
+    let limit = arguments.limit.map_or(own, |limit| limit.of(rows.max().unwrap_or(0)));
+    let is_shown = matches.as_ref().map(|matches| matches as &dyn Fn(&str) -> bool);
+    Ok(comparison.text_with(&TextOptions { limit, is_shown }))
+}
+
+/// A line on standard error for each row that got worse by more than it may.
+fn judge(comparison: &Comparison, threshold: f64) -> Result<ExitCode, Error> {
+    if !comparison.is_judged() {
+        return Err(Error::NothingJudged);
+    }
+    let regressions = comparison.regressions(threshold);
+    for regression in &regressions {
+        output::say(format_args!("regression: {regression}"));
+    }
+    Ok(match regressions.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(REGRESSION),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_and_shares_are_told_apart() {
+        for (text, expected) in
+            [("5%", 0.05), (" 5 % ", 0.05), ("0.05", 0.05), ("0", 0.0), ("150%", 1.5), ("1", 1.0)]
+        {
+            assert_eq!(text.parse(), Ok(FailAbove(expected)), "{text}");
+        }
+        for text in ["", "%", "5", "1.5", "-1%", "-0.05", "NaN", "NaN%", "inf%", "five%"] {
+            assert_eq!(text.parse::<FailAbove>(), Err(InvalidFailAbove), "{text}");
+        }
+    }
+}

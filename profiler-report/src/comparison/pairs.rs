@@ -1,0 +1,278 @@
+//! Which reports are compared with each other, and what differs between them besides.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashSet;
+
+use super::rows::Rows;
+use super::runs::{rows, steps};
+use super::spread::{Sample, quantile};
+use super::{ComparedReports, ComparedRow, ComparedTable, Comparison, Runs, Subject};
+use crate::Report;
+use crate::number::grouped;
+use profiler_events::Stage;
+
+/// Why there is nothing to compare.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CannotCompare {
+    /// Of another kind, stage or rank each.
+    #[error(
+        "there is nothing to compare: after there is {after}, before there is {before}; reports of \
+         one kind of profiler, one stage and one rank are compared with each other"
+    )]
+    NothingInCommon {
+        /// What the side before has.
+        before: String,
+        /// What the side after has.
+        after: String,
+    },
+    /// Estimates of where time went, not times.
+    #[error(
+        "there is nothing to compare: reports of samples are estimates, which are not compared with \
+         each other"
+    )]
+    Samples,
+    /// No name is on both sides.
+    #[error(
+        "there is nothing to compare: no action, op or function is on both sides; are they of the \
+         same program?"
+    )]
+    OtherProgram,
+}
+
+/// Compares what was before a change with what is after it. Several reports of one kind, stage and rank on
+/// a side are several runs.
+///
+/// # Errors
+///
+/// If the two sides have nothing in common; the error says what each of them has.
+pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, CannotCompare> {
+    let (before, after) = (groups(before), groups(after));
+    let mut comparison = Comparison { parts: Vec::new(), notes: Vec::new() };
+    let (mut has_samples, mut has_rows) = (false, false);
+    for (key, runs) in &after {
+        let Some((_, earlier)) = before.iter().find(|(other, _)| other == key) else { continue };
+        if matches!(runs[0], Report::Samples(_)) {
+            has_samples = true;
+            continue;
+        }
+        let (part, has_common_rows) = compare_runs(*key, earlier, runs);
+        has_rows |= has_common_rows;
+        comparison.parts.push(part);
+    }
+    if comparison.parts.is_empty() {
+        return Err(match has_samples {
+            true => CannotCompare::Samples,
+            false => {
+                CannotCompare::NothingInCommon { before: listed(&before), after: listed(&after) }
+            }
+        });
+    }
+    if !has_rows {
+        return Err(CannotCompare::OtherProgram);
+    }
+    if has_samples {
+        comparison.notes.push("Reports of samples are estimates, and are not compared.".to_owned());
+    }
+    for (groups, others, side) in [(&before, &after, "before"), (&after, &before, "after")] {
+        let is_alone = |(key, _): &&Group<'_>| others.iter().all(|(other, _)| other != key);
+        let alone: Vec<_> = groups.iter().filter(is_alone).map(|(key, _)| key.title()).collect();
+        if !alone.is_empty() {
+            comparison.notes.push(format!("Only the side {side} has {}.", alone.join("; ")));
+        }
+    }
+    let fewest = |part: &ComparedReports| part.before.runs.min(part.after.runs);
+    if comparison.parts.iter().map(fewest).min() == Some(1) {
+        comparison.notes.push(
+            "One run of a side does not show what varies from run to run, on a machine that others \
+             use, too, above all; three or more of each side do."
+                .to_owned(),
+        );
+    }
+    Ok(comparison)
+}
+
+/// What reports must have in common to be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    profiler: &'static str,
+    stage: Option<Stage>,
+    /// Where there are several.
+    rank: Option<u32>,
+}
+
+impl Key {
+    fn of(report: &Report) -> Self {
+        let profiler = match report {
+            Report::Simple(_) => "Simple",
+            Report::Advanced(_) => "Advanced",
+            Report::Tensor(_) => "Tensor",
+            Report::Memory(_) => "Memory",
+            Report::Lines(_) => "Lines",
+            Report::Samples(_) => "Samples",
+        };
+        let header = report.header();
+        let is_one_of_several = header.world_size > 1 || header.rank > 0;
+        let rank = is_one_of_several.then_some(header.rank);
+        Self { profiler, stage: header.stage, rank }
+    }
+
+    fn title(&self) -> String {
+        title(self.profiler, self.stage, self.rank)
+    }
+}
+
+/// `Simple, fit, rank 1`.
+pub(super) fn title(profiler: &str, stage: Option<Stage>, rank: Option<u32>) -> String {
+    let stage = stage.map_or_else(String::new, |stage| format!(", {stage}"));
+    let rank = rank.map_or_else(String::new, |rank| format!(", rank {rank}"));
+    format!("{profiler}{stage}{rank}")
+}
+
+impl ComparedReports {
+    /// The kind of profiler, the stage and the rank: `Simple, fit`.
+    pub fn title(&self) -> String {
+        title(self.profiler, self.stage, self.rank)
+    }
+}
+
+type Group<'reports> = (Key, Vec<&'reports Report>);
+
+fn groups(reports: &[Report]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for report in reports {
+        let key = Key::of(report);
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => group.push(report),
+            None => groups.push((key, vec![report])),
+        }
+    }
+    groups
+}
+
+fn listed(groups: &[Group<'_>]) -> String {
+    let titles: Vec<_> = groups.iter().map(|(key, _)| key.title()).collect();
+    if titles.is_empty() { "no report".to_owned() } else { titles.join("; ") }
+}
+
+/// Also whether there is a row that both sides have, of more than the run as a whole.
+fn compare_runs(key: Key, before: &[&Report], after: &[&Report]) -> (ComparedReports, bool) {
+    let all = || before.iter().chain(after).copied();
+    let groupings = all().filter_map(|report| match report {
+        Report::Tensor(report) => Some(report.key_averages.group_by),
+        _ => None,
+    });
+    let is_whole = are_all_equal(groupings);
+    let of_side = |side: &[&Report]| -> Vec<Rows> {
+        side.iter().map(|report| rows(report, is_whole)).collect()
+    };
+    let (earlier, later) = (of_side(before), of_side(after));
+    let (runs_before, runs_after) = (Runs::of(before), Runs::of(after));
+    let does_the_same = runs_before.steps.is_some() && runs_before.steps == runs_after.steps;
+    let keys: BTreeSet<&(Subject, String)> =
+        earlier.iter().chain(&later).flat_map(|rows| rows.samples.keys()).collect();
+    let mut tables: Vec<ComparedTable> = Vec::new();
+    for row_key @ (subject, name) in keys {
+        let of = |side: &[Rows]| -> Vec<Sample> {
+            side.iter().filter_map(|rows| rows.samples.get(row_key).copied()).collect()
+        };
+        let counts_calls = does_the_same && subject.is_of_calls();
+        let (one, other) = (of(&earlier), of(&later));
+        let row = ComparedRow::of(name.clone(), subject.unit(), [&one, &other], counts_calls);
+        match tables.last_mut().filter(|table| table.subject == *subject) {
+            Some(table) => table.rows.push(row),
+            None => {
+                let (subject, unit, per) = (*subject, subject.unit(), subject.per(key.profiler));
+                tables.push(ComparedTable { subject, unit, per, rows: vec![row] });
+            }
+        }
+    }
+    let is_common = |row: &ComparedRow| row.before.is_some() && row.after.is_some();
+    let of_more = |table: &&ComparedTable| table.subject != Subject::Run;
+    let has_common_rows = tables.iter().filter(of_more).any(|table| {
+        // That there is a process says nothing of the program.
+        table.rows.iter().any(|row| is_common(row) && row.name != super::memory::PROCESS)
+    });
+    for table in &mut tables {
+        table.rows.sort_by(ComparedRow::compare);
+    }
+    let mut notes = differences(before, after, &runs_before, &runs_after);
+    if !is_whole {
+        notes.push(
+            "Rows are told apart by other things before than after, and are compared by their names."
+                .to_owned(),
+        );
+    }
+    if !has_common_rows {
+        notes.push("No row is on both sides: of different programs?".to_owned());
+    }
+    let Key { profiler, stage, rank } = key;
+    let (before, after) = (runs_before, runs_after);
+    (ComparedReports { profiler, stage, rank, before, after, notes, tables }, has_common_rows)
+}
+
+impl Runs {
+    /// Of at least one.
+    fn of(reports: &[&Report]) -> Self {
+        let wall: Vec<f64> = reports.iter().map(|report| report.header().wall_seconds).collect();
+        let each: FxHashSet<Option<u64>> = reports.iter().map(|report| steps(report)).collect();
+        Self {
+            runs: reports.len(),
+            started_at: reports.iter().map(|it| it.header().started_at).min().unwrap_or_default(),
+            wall_seconds: quantile(&wall, 0.5).unwrap_or(0.0),
+            steps: if each.len() == 1 { each.into_iter().next().flatten() } else { None },
+        }
+    }
+}
+
+fn are_all_equal<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
+    all.next().is_none_or(|first| all.all(|other| other == first))
+}
+
+/// What differs besides times, in sentences.
+fn differences(before: &[&Report], after: &[&Report], earlier: &Runs, later: &Runs) -> Vec<String> {
+    let mut notes = Vec::new();
+    if before.iter().any(|report| after.contains(report)) {
+        notes.push("The same run is on both sides.".to_owned());
+    }
+    let count = |steps: Option<u64>| steps.map_or_else(|| "an unknown number".to_owned(), grouped);
+    if earlier.steps.is_none() || earlier.steps != later.steps {
+        let steps = match (earlier.steps, later.steps) {
+            (None, None) => "How many steps the runs have is not known".to_owned(),
+            (one, other) => format!("Steps: {} before, {} after", count(one), count(other)),
+        };
+        notes.push(format!(
+            "{steps}. Each call is compared with each call: how often something ran does not count."
+        ));
+    }
+    let mut differs = |what: &str, of: &dyn Fn(&Report) -> Option<String>| {
+        let one = |side: &[&Report]| -> BTreeSet<String> {
+            side.iter().filter_map(|report| of(report)).collect()
+        };
+        let (one, other) = (one(before), one(after));
+        if one != other && !one.is_empty() && !other.is_empty() {
+            let text = |side: BTreeSet<String>| side.into_iter().collect::<Vec<_>>().join(" or ");
+            notes.push(format!("{what}: {} before, {} after.", text(one), text(other)));
+        }
+    };
+    differs("Ranks", &|report| Some(report.header().world_size.to_string()));
+    differs("Optimization level", &|report| {
+        report.header().build.as_ref().map(|build| build.opt_level.clone())
+    });
+    differs("Debug assertions", &|report| {
+        let build = report.header().build.as_ref();
+        build.map(|build| if build.debug_assertions { "on" } else { "off" }.to_owned())
+    });
+    differs("Target features", &|report| {
+        report.header().build.as_ref().map(|build| match build.target_features.join(", ") {
+            none if none.is_empty() => "none".to_owned(),
+            features => features,
+        })
+    });
+    differs("Device", &|report| match report {
+        Report::Tensor(report) => Some(report.key_averages.device_name.clone()),
+        _ => None,
+    });
+    notes
+}

@@ -1,0 +1,95 @@
+//! What got worse by so much that somebody should look.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::words::percent;
+use super::{Comparison, Measured, Subject, Verdict};
+use crate::label;
+use crate::number::share;
+
+/// What is less of its run, on both sides, is in no list of regressions: 1 %.
+pub const LEAST_SHARE: f64 = 0.01;
+
+/// A row that got worse beyond what varies anyway. Displayed as one line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Regression {
+    /// Whose report it is in: `Simple, fit`.
+    pub report: String,
+    /// What it is one of.
+    pub subject: Subject,
+    /// Its name.
+    pub name: String,
+    /// Before.
+    pub before: Measured,
+    /// After.
+    pub after: Measured,
+    /// How much more that is, as a part of what it was.
+    pub change: f64,
+    /// The part that it is of the run: 0 to 1.
+    pub share: f64,
+}
+
+impl Comparison {
+    /// Rows that are slower or take more memory beyond what varies anyway, by more than `threshold`, a
+    /// part of what they were (0.05: 5 %), and are [enough](LEAST_SHARE) of the run.
+    pub fn regressions(&self, threshold: f64) -> Vec<Regression> {
+        let mut regressions = Vec::new();
+        for part in &self.parts {
+            let rows = part
+                .tables
+                .iter()
+                .flat_map(|table| table.rows.iter().map(move |row| (table.subject, row)));
+            for (subject, row) in rows {
+                let (Some(before), Some(after), Some(change)) = (row.before, row.after, row.change)
+                else {
+                    continue;
+                };
+                let is_worse = row.verdict == Verdict::Worse;
+                if is_worse && change > threshold && row.share >= LEAST_SHARE {
+                    let (report, name) = (part.title(), row.name.clone());
+                    let share = row.share;
+                    regressions.push(Regression {
+                        report,
+                        subject,
+                        name,
+                        before,
+                        after,
+                        change,
+                        share,
+                    });
+                }
+            }
+        }
+        regressions
+    }
+
+    /// Whether anything could be judged that is [enough](LEAST_SHARE) of the run: if not, no list of
+    /// regressions says anything.
+    pub fn is_judged(&self) -> bool {
+        let rows = self.parts.iter().flat_map(|part| &part.tables).flat_map(|table| &table.rows);
+        rows.filter(|row| row.share >= LEAST_SHARE).any(|row| match row.verdict {
+            Verdict::Worse | Verdict::Better | Verdict::Same => true,
+            Verdict::OnlyAfter | Verdict::OnlyBefore | Verdict::TooFew | Verdict::Unknown => false,
+        })
+    }
+}
+
+impl Display for Regression {
+    fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
+        let Self { report, subject, name, before, after, change, share: part } = self;
+        let unit = subject.unit();
+        let word = Verdict::Worse.word(unit);
+        let name = label::shown(name);
+        let title = subject.title();
+        let (earlier, later) = (unit.write(before.value), unit.write(after.value));
+        let change = percent(*change);
+        write!(
+            text,
+            "{report}: {title}: {name}: {word}, {change}: {earlier} before, {later} after"
+        )?;
+        if before.calls != after.calls {
+            write!(text, ", called {} times instead of {}", after.calls, before.calls)?;
+        }
+        write!(text, "; {} of the run", share(*part, 1.0))
+    }
+}

@@ -1,0 +1,57 @@
+//! Rows of a Simple report.
+
+use super::rows::{Rows, share};
+use super::spread::{FEWEST, Sample, Spread};
+use super::{Limits, Subject};
+use crate::ReportHeader;
+use crate::regions::DeviceRegion;
+use crate::simple::{ActionStatistics, SimpleReport};
+
+pub(super) fn append(rows: &mut Rows, report: &SimpleReport) {
+    let wall = report.header.wall_seconds;
+    append_run(rows, &report.header);
+    if let Some(waiting) = &report.data_waiting {
+        let sample =
+            Sample::alone(waiting.waiting_seconds, 1, share(waiting.waiting_seconds, wall));
+        rows.add(Subject::Run, "waiting for data", sample);
+    }
+    for row in report.actions.iter().filter(|row| !report.is_startup(row)) {
+        rows.add(Subject::Actions, row.label(), sample(row, share(row.total_seconds, wall)));
+    }
+    append_regions(rows, &report.device_regions, wall);
+}
+
+/// The median of the calls but the first, which is the only one at times.
+fn sample(row: &ActionStatistics, share: f64) -> Sample {
+    let (value, spread) = match &row.rest {
+        None => (row.first_seconds, Spread::TooFew),
+        Some(rest) => {
+            let known = rest.p50_limits.map(|limits| {
+                Spread::Known(Limits { low: limits.low_seconds, high: limits.high_seconds })
+            });
+            // Of enough calls only old reports do not say it.
+            let unknown = if row.calls > FEWEST { Spread::NotRecorded } else { Spread::TooFew };
+            (rest.p50_seconds, known.unwrap_or(unknown))
+        }
+    };
+    Sample { value, spread, calls: row.calls, share }
+}
+
+/// The run as a whole: of one alone nobody knows how runs vary.
+pub(super) fn append_run(rows: &mut Rows, header: &ReportHeader) {
+    rows.add(Subject::Run, "wall time", Sample::alone(header.wall_seconds, 1, 1.0));
+    if let Some(startup) = &header.startup {
+        let seconds = startup.total_seconds;
+        let sample = Sample::alone(seconds, 1, share(seconds, header.wall_seconds));
+        rows.add(Subject::Run, "start-up of the process", sample);
+    }
+}
+
+/// Regions of devices.
+pub(super) fn append_regions(rows: &mut Rows, regions: &[DeviceRegion], seconds: f64) {
+    for region in regions {
+        let share = share(region.total_seconds, seconds);
+        let sample = Sample::alone(region.mean_seconds(), region.calls, share);
+        rows.add(Subject::DeviceRegions, region.label(), sample);
+    }
+}

@@ -1,0 +1,186 @@
+//! Between which limits the numbers of a run, and of several runs, are known.
+
+use super::{Limits, Measured, Unit};
+
+/// Fewer calls tell too little.
+pub(super) const FEWEST: u64 = 8;
+/// So many standard errors have 99 % of a normal distribution between them.
+pub(super) const SURE: f64 = 2.576;
+/// So many runs show how runs vary.
+const FEWEST_RUNS: usize = 3;
+/// A time of one run is known no better than within this: where memory happens to lie, and how warm the
+/// machine is, differ from run to run.
+const LEAST_OF_A_TIME: f64 = 0.02;
+/// What is counted is the same in equal runs, but for what threads do by chance.
+const COUNTED: f64 = 0.005;
+
+/// How well a number of one run is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Spread {
+    /// Between limits.
+    Known(Limits),
+    /// There are too few calls.
+    TooFew,
+    /// The report does not say how calls vary.
+    NotRecorded,
+}
+
+/// A number of one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sample {
+    /// Of a typical call or step.
+    pub(super) value: f64,
+    pub(super) spread: Spread,
+    /// So many calls there were.
+    pub(super) calls: u64,
+    /// The part of the run that it is, 0 to 1.
+    pub(super) share: f64,
+}
+
+impl Sample {
+    /// A number of which nothing else is known.
+    pub(super) fn alone(value: f64, calls: u64, share: f64) -> Self {
+        Self { value, spread: Spread::NotRecorded, calls, share }
+    }
+
+    /// Something that is counted, and not measured.
+    pub(super) fn counted(value: f64, calls: u64, share: f64) -> Self {
+        Self::within(value, value.abs() * COUNTED, calls, share)
+    }
+
+    /// A number that is known within so much.
+    pub(super) fn within(value: f64, uncertainty: f64, calls: u64, share: f64) -> Self {
+        let limits = Limits { low: value - uncertainty, high: value + uncertainty };
+        Self { value, spread: Spread::Known(limits), calls, share }
+    }
+
+    /// Rows of one name as one.
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        let spread = match (self.spread, other.spread) {
+            (Spread::Known(one), Spread::Known(other)) => {
+                Spread::Known(Limits { low: one.low + other.low, high: one.high + other.high })
+            }
+            (Spread::TooFew, _) | (_, Spread::TooFew) => Spread::TooFew,
+            _ => Spread::NotRecorded,
+        };
+        Self {
+            value: self.value + other.value,
+            spread,
+            calls: self.calls.max(other.calls),
+            share: (self.share + other.share).min(1.0),
+        }
+    }
+}
+
+impl Limits {
+    /// From the least to the greatest; `None` of nothing.
+    fn around(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
+        numbers.into_iter().fold(None, |limits, number| {
+            let Self { low, high } = limits.unwrap_or(Self { low: number, high: number });
+            Some(Self { low: low.min(number), high: high.max(number) })
+        })
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { low: self.low * factor, high: self.high * factor }
+    }
+}
+
+impl Measured {
+    /// Of the runs of one side; `None` without any.
+    pub(super) fn of(runs: &[Sample], unit: Unit) -> Option<Self> {
+        let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
+        let calls = runs.iter().map(|run| run.calls as f64).sum::<f64>() / runs.len() as f64;
+        let value = quantile(&values, 0.5)?;
+        let least = match unit {
+            Unit::Seconds if runs.len() < FEWEST_RUNS => LEAST_OF_A_TIME * value,
+            _ => 0.0,
+        };
+        let limits = limits_of(runs).map(|limits| Limits {
+            low: limits.low.min(value - least),
+            high: limits.high.max(value + least),
+        });
+        Some(Self { value, limits, calls })
+    }
+
+    /// The same for so many times as much.
+    pub(super) fn times(self, factor: f64) -> Self {
+        let limits = self.limits.map(|limits| limits.times(factor));
+        Self { value: self.value * factor, limits, ..self }
+    }
+}
+
+/// Of several runs: around the limits of each, and around the runs themselves.
+fn limits_of(runs: &[Sample]) -> Option<Limits> {
+    let known = runs.iter().filter_map(|run| match run.spread {
+        Spread::Known(limits) => Some(limits),
+        Spread::TooFew | Spread::NotRecorded => None,
+    });
+    let known: Vec<Limits> = known.collect();
+    let within = match known.len() == runs.len() {
+        true => Limits::around(known.iter().flat_map(|limits| [limits.low, limits.high])),
+        false => None,
+    };
+    let between = match runs.len() >= FEWEST_RUNS {
+        true => Limits::around(runs.iter().map(|run| run.value)).map(|limits| {
+            let beyond = (limits.high - limits.low) / (runs.len() - 2) as f64;
+            Limits { low: limits.low - beyond, high: limits.high + beyond }
+        }),
+        false => None,
+    };
+    Limits::around(within.into_iter().chain(between).flat_map(|limits| [limits.low, limits.high]))
+}
+
+/// What so many of the numbers do not exceed; `None` without any. In the middle between two the mean.
+pub(super) fn quantile(numbers: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let place = (share * sorted.len() as f64 - 0.5).clamp(0.0, last as f64);
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    Some(below + (above - below) * place.fract())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_the_numbers() {
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(quantile(&[3.0], 0.95), Some(3.0));
+        assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), Some(2.0));
+        assert_eq!(quantile(&[4.0, 1.0, 2.0, 3.0], 0.5), Some(2.5));
+        assert_eq!(quantile(&[1.0, 2.0], -3.0), Some(1.0));
+        assert_eq!(quantile(&[1.0, 2.0], 7.0), Some(2.0));
+    }
+
+    #[test]
+    fn runs_are_the_yardstick_where_there_are_three() {
+        let one = |value| Sample::alone(value, 10, 0.5);
+        let measured = |runs: &[Sample]| Measured::of(runs, Unit::Seconds).expect("runs");
+        assert_eq!(measured(&[one(1.0), one(2.0)]).limits, None);
+        let three = measured(&[one(1.0), one(3.0), one(2.0)]);
+        assert_eq!((three.value, three.limits), (2.0, Some(Limits { low: -1.0, high: 5.0 })));
+        let five = measured(&[one(1.0), one(2.0), one(3.0), one(4.0), one(4.0)]);
+        assert_eq!(five.limits, Some(Limits { low: 0.0, high: 5.0 }));
+        // What each run says of itself counts, too, and of two runs it is all that there is.
+        let known = |value| Sample::within(value, 0.25, 10, 0.5);
+        let two = measured(&[known(1.0), known(2.0)]);
+        assert_eq!(two.limits, Some(Limits { low: 0.75, high: 2.25 }));
+        let wide = |value| Sample::within(value, 9.0, 10, 0.5);
+        let three = measured(&[wide(1.0), wide(1.0), wide(1.0)]);
+        assert_eq!(three.limits, Some(Limits { low: -8.0, high: 10.0 }));
+    }
+
+    #[test]
+    fn a_time_of_one_run_is_never_known_to_a_hair() {
+        let exact = [Sample::within(100.0, 0.0, 1_000_000, 1.0)];
+        let limits = |unit| Measured::of(&exact, unit).expect("a run").limits;
+        assert_eq!(limits(Unit::Seconds), Some(Limits { low: 98.0, high: 102.0 }));
+        assert_eq!(limits(Unit::Bytes), Some(Limits { low: 100.0, high: 100.0 }));
+        let three = [exact[0]; 3];
+        let measured = Measured::of(&three, Unit::Seconds).expect("runs");
+        assert_eq!(measured.limits, Some(Limits { low: 100.0, high: 100.0 }), "they say so");
+    }
+}

@@ -1,0 +1,390 @@
+//! Reports before and after a change that is known.
+
+use super::*;
+use crate::findings::samples::{kernel, op, recorded, row, steps};
+use crate::memory::{ActionMemory, MemoryReport, MemoryTree, ProcessMemory};
+use crate::simple::{ActionStatistics, MedianLimits, SimpleReport};
+use crate::{Report, ReportHeader};
+use profiler_events::{ActionKind, Tallies};
+
+/// Calls of which the median is known within so much of it.
+fn known(name: &str, calls: u64, each: f64, within: f64) -> ActionStatistics {
+    let mut row = row(name, calls, calls as f64 * each);
+    if let Some(rest) = &mut row.rest {
+        let (low_seconds, high_seconds) = (each * (1.0 - within), each * (1.0 + within));
+        rest.p50_limits = Some(MedianLimits { low_seconds, high_seconds });
+    }
+    row
+}
+
+/// 100 steps of 10 ms, of which loading takes so much, known within 3 %; and others.
+fn run(load: f64, others: Vec<ActionStatistics>) -> Report {
+    let mut report = steps(100, 0.01);
+    report.header.wall_seconds = 1.0;
+    report.actions =
+        vec![known("run_training_batch", 100, 0.01, 0.5), known("load", 100, load, 0.03)];
+    report.actions.extend(others);
+    Report::Simple(report)
+}
+
+fn of(before: &[Report], after: &[Report]) -> Comparison {
+    compare(before, after).expect("something in common")
+}
+
+fn find<'rows>(comparison: &'rows Comparison, subject: Subject, name: &str) -> &'rows ComparedRow {
+    let mut tables = comparison.parts.iter().flat_map(|part| &part.tables);
+    let table = tables.find(|table| table.subject == subject).expect("a table");
+    table.rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{table:#?}"))
+}
+
+fn verdict(before: &[Report], after: &[Report], name: &str) -> Verdict {
+    find(&of(before, after), Subject::Actions, name).verdict
+}
+
+fn about(value: Option<f64>, expected: f64) {
+    assert!(value.is_some_and(|value| (value - expected).abs() < 1e-9), "{value:?}, {expected}");
+}
+
+#[test]
+fn what_got_slower_is_told_from_what_varies() {
+    let before = [run(0.002, vec![])];
+    for (load, expected) in [
+        (0.002, Verdict::Same),
+        (0.0021, Verdict::Same), // 5 %, and each side is known within 3 %
+        (0.0022, Verdict::Worse),
+        (0.0018, Verdict::Better),
+    ] {
+        assert_eq!(verdict(&before, &[run(load, vec![])], "load"), expected, "{load}");
+    }
+    let comparison = of(&before, &[run(0.003, vec![])]);
+    let slower = find(&comparison, Subject::Actions, "load");
+    about(slower.change, 0.5);
+    about(slower.sure_change, 0.003 * 0.97 / (0.002 * 1.03) - 1.0);
+    about(Some(slower.share), 0.3);
+    let first = &comparison.parts[0].tables.iter().find(|it| it.subject == Subject::Actions);
+    assert_eq!(first.expect("actions").rows[0].name, "load", "the worst comes first");
+}
+
+#[test]
+fn only_what_is_beyond_the_threshold_and_large_enough_is_a_regression() {
+    let comparison = of(
+        &[run(0.002, vec![known("log", 100, 1e-6, 0.01)])],
+        &[run(0.003, vec![known("log", 100, 9e-6, 0.01)])],
+    );
+    let names = |threshold: f64| -> Vec<String> {
+        comparison.regressions(threshold).into_iter().map(|regression| regression.name).collect()
+    };
+    assert_eq!(names(0.05), ["load"], "logging is 0.09 % of the run");
+    assert_eq!(names(0.49), ["load"]);
+    assert_eq!(names(0.51), [""; 0]);
+    let told = comparison.regressions(0.05)[0].to_string();
+    let expected = "Simple, fit: Actions: load: slower, +50.0 %: 2.00 ms before, 3.00 ms after; \
+                    30.00 % of the run";
+    assert_eq!(told, expected);
+    assert!(comparison.is_judged());
+}
+
+/// Equal runs, and ten thousand rows of them: none is a regression.
+#[test]
+fn equal_runs_differ_in_nothing() {
+    let rows = || (0..10_000).map(|index| known(&format!("row {index}"), 50, 1e-6, 0.0)).collect();
+    let comparison = of(&[run(0.002, rows())], &[run(0.002, rows())]);
+    assert_eq!(comparison.regressions(0.0), []);
+    let tables = comparison.parts.iter().flat_map(|part| &part.tables);
+    let told = tables.flat_map(|table| &table.rows).filter(|row| row.sure_change != Some(0.0));
+    assert_eq!(told.map(|row| &row.name).collect::<Vec<_>>(), ["wall time"], "one run of each");
+    assert!(comparison.parts[0].notes[0].contains("The same run"), "{comparison:?}");
+}
+
+#[test]
+fn few_calls_tell_nothing() {
+    let once = |seconds: f64| {
+        let mut only = row("save", 1, seconds);
+        only.rest = None;
+        run(0.002, vec![only])
+    };
+    assert_eq!(verdict(&[once(0.1)], &[once(0.9)], "save"), Verdict::TooFew);
+    let comparison = of(&[once(0.1)], &[once(0.9)]);
+    assert_eq!(comparison.regressions(0.0), []);
+    // Three runs of each side show how runs vary, and then there is something to tell.
+    let side = |seconds: [f64; 3]| seconds.map(once);
+    let before = side([0.10, 0.11, 0.12]);
+    assert_eq!(verdict(&before, &side([0.9, 0.91, 0.92]), "save"), Verdict::Worse);
+    assert_eq!(verdict(&before, &side([0.1, 0.9, 0.92]), "save"), Verdict::Same);
+    // Nothing but what is too little.
+    let alone = |seconds: f64| {
+        let Report::Simple(mut report) = once(seconds) else { panic!("a Simple report") };
+        report.actions.drain(..2);
+        Report::Simple(report)
+    };
+    assert!(!of(&[alone(0.1)], &[alone(0.9)]).is_judged());
+}
+
+#[test]
+fn several_runs_are_their_own_yardstick() {
+    let side =
+        |loads: &[f64]| -> Vec<Report> { loads.iter().map(|load| run(*load, vec![])).collect() };
+    // Alone, each says that it is known within 3 %: together they show that it is not.
+    let before = side(&[0.0020, 0.0024, 0.0028]);
+    let after = side(&[0.0029, 0.0031, 0.0033]);
+    assert_eq!(verdict(&before[..1], &after[..1], "load"), Verdict::Worse);
+    assert_eq!(verdict(&before, &after, "load"), Verdict::Same);
+    let far = side(&[0.009, 0.0091, 0.0092]);
+    assert_eq!(verdict(&before, &far, "load"), Verdict::Worse);
+    let comparison = of(&before, &far);
+    let load = find(&comparison, Subject::Actions, "load");
+    about(load.before.map(|side| side.value), 0.0024);
+    assert_eq!(comparison.parts[0].before.runs, 3);
+    assert!(comparison.notes.iter().all(|note| !note.contains("One run")), "{comparison:?}");
+}
+
+#[test]
+fn how_often_something_runs_counts_where_steps_are_as_many() {
+    let validated = |calls: u64| run(0.002, vec![known("validate", calls, 0.001, 0.01)]);
+    let comparison = of(&[validated(10)], &[validated(100)]);
+    let row = find(&comparison, Subject::Actions, "validate");
+    assert_eq!(row.verdict, Verdict::Worse);
+    about(row.change, 9.0);
+    let told = comparison.regressions(0.5)[0].to_string();
+    assert!(
+        told.contains(
+            "slower, × 10: 1.00 ms before, 1.00 ms after, called 100 times instead of 10"
+        ),
+        "{told}"
+    );
+    // A run of other steps is compared call by call.
+    let Report::Simple(mut longer) = validated(100) else { panic!("a Simple report") };
+    longer.actions[0].calls = 1_000;
+    let comparison = of(&[validated(10)], &[Report::Simple(longer)]);
+    assert_eq!(find(&comparison, Subject::Actions, "validate").verdict, Verdict::Same);
+    assert!(comparison.parts[0].notes[0].starts_with("Steps: 100 before, 1,000 after."));
+}
+
+#[test]
+fn rows_of_one_side_are_said_to_be() {
+    let comparison = of(
+        &[run(0.002, vec![known("old", 100, 0.001, 0.0)])],
+        &[run(0.002, vec![known("new", 100, 0.001, 0.0)])],
+    );
+    assert_eq!(find(&comparison, Subject::Actions, "old").verdict, Verdict::OnlyBefore);
+    let new = find(&comparison, Subject::Actions, "new");
+    assert_eq!((new.verdict, new.before, new.change), (Verdict::OnlyAfter, None, None));
+    let text = comparison.text();
+    assert!(text.contains("only before  old\n") && text.contains("only after  new\n"), "{text}");
+}
+
+#[test]
+fn ranks_are_compared_with_their_own() {
+    let rank = |rank: u32, load: f64| {
+        let mut report = run(load, vec![]);
+        let header = report.header_mut();
+        (header.rank, header.world_size) = (rank, 2);
+        report
+    };
+    let comparison = of(&[rank(0, 0.002), rank(1, 0.002)], &[rank(1, 0.004), rank(0, 0.002)]);
+    let titles: Vec<_> = comparison.parts.iter().map(ComparedReports::title).collect();
+    assert_eq!(titles, ["Simple, fit, rank 1", "Simple, fit, rank 0"]);
+    let regressions = comparison.regressions(0.05);
+    let reports: Vec<_> = regressions.iter().map(|it| it.report.as_str()).collect();
+    assert_eq!(reports, ["Simple, fit, rank 1"]);
+    let alone = of(&[rank(0, 0.002), rank(1, 0.002)], &[rank(0, 0.002)]);
+    assert!(alone.notes.contains(&"Only the side before has Simple, fit, rank 1.".to_owned()));
+}
+
+#[test]
+fn what_has_nothing_in_common_is_not_compared() {
+    let simple = [run(0.002, vec![])];
+    let tensor = Report::Tensor(recorded(vec![op("matmul", 100, 1.0)]));
+    let error = compare(&simple, &[tensor]).expect_err("of two kinds");
+    let expected = "after there is Tensor, fit, before there is Simple, fit;";
+    assert!(error.to_string().contains(expected), "{error}");
+    let Report::Simple(mut other) = simple[0].clone() else { panic!("a Simple report") };
+    other.actions = vec![row("something else", 9, 1.0)];
+    let other = Report::Simple(other);
+    assert_eq!(compare(&simple, &[other]), Err(CannotCompare::OtherProgram));
+    let error = compare(&[], &simple).expect_err("nothing");
+    assert!(error.to_string().contains("before there is no report"), "{error}");
+}
+
+#[test]
+fn ops_are_compared_by_step_whatever_the_schedule_was() {
+    let side = |steps: u64, seconds: f64| {
+        let rows = vec![op("matmul", 4 * steps, seconds), kernel("gemm", steps, 2.0 * seconds)];
+        let mut report = recorded(rows);
+        report.recorded_steps = steps;
+        Report::Tensor(report)
+    };
+    let before = [side(100, 1.0), side(100, 1.01), side(100, 0.99)];
+    let after = [side(50, 1.0), side(50, 1.01), side(50, 0.99)];
+    let comparison = of(&before, &after);
+    let matmul = find(&comparison, Subject::Ops, "matmul");
+    assert_eq!(matmul.verdict, Verdict::Worse);
+    about(matmul.change, 1.0);
+    about(find(&comparison, Subject::Kernels, "gemm").after.map(|it| it.value), 0.04);
+    // One run of each does not say how these ops vary.
+    let one = of(&before[..1], &after[..1]);
+    assert_eq!(find(&one, Subject::Ops, "matmul").verdict, Verdict::TooFew);
+    assert!(!one.is_judged() && one.regressions(0.0).is_empty());
+}
+
+#[test]
+fn how_ops_vary_within_a_run_judges_them_too() {
+    let side = |each: f64, deviation: f64, calls: u64| {
+        let mut matmul = op("matmul", calls, calls as f64 * each);
+        matmul.rest = Some(crate::tensor::RestDurations {
+            min_seconds: each,
+            max_seconds: each,
+            deviation_seconds: Some(deviation),
+        });
+        [Report::Tensor(recorded(vec![matmul]))]
+    };
+    let verdict = |before: [Report; 1], after: [Report; 1]| {
+        find(&of(&before, &after), Subject::Ops, "matmul").verdict
+    };
+    // Of 400 calls the mean is known within 13 % of their deviation.
+    assert_eq!(verdict(side(1.0, 0.1, 401), side(1.1, 0.1, 401)), Verdict::Worse);
+    assert_eq!(verdict(side(1.0, 1.0, 401), side(1.1, 1.0, 401)), Verdict::Same);
+    assert_eq!(verdict(side(1.0, 0.1, 8), side(9.0, 0.1, 8)), Verdict::TooFew);
+}
+
+#[test]
+fn rows_told_apart_by_other_things_are_compared_by_name() {
+    let side = |is_apart: bool| {
+        let mut report = recorded(vec![op("matmul", 100, 1.0), op("matmul", 100, 2.0)]);
+        if is_apart {
+            report.key_averages.group_by.phase = true;
+            let phases = [profiler_events::Phase::Forward, profiler_events::Phase::Backward];
+            for (row, phase) in report.key_averages.rows.iter_mut().zip(phases) {
+                row.phase = Some(phase);
+            }
+        }
+        Report::Tensor(report)
+    };
+    let comparison = of(&[side(false)], &[side(true)]);
+    about(find(&comparison, Subject::Ops, "matmul").change, 0.0);
+    assert!(comparison.parts[0].notes.iter().any(|note| note.contains("by their names")));
+    let comparison = of(&[side(true)], &[side(true)]);
+    about(find(&comparison, Subject::Ops, "matmul, forward").change, 0.0);
+}
+
+/// So many bytes in each of 100 steps.
+fn memory(bytes: u64, peak: i64) -> Report {
+    let tallies = |steps: u64| Tallies {
+        allocated_bytes: steps * bytes,
+        allocated_blocks: steps,
+        freed_bytes: steps * bytes,
+        freed_blocks: steps,
+    };
+    let header: ReportHeader = run(0.002, vec![]).header().clone();
+    Report::Memory(MemoryReport {
+        header,
+        process: ProcessMemory {
+            total: tallies(100),
+            live_bytes: 0,
+            live_at_start_bytes: 0,
+            peak_bytes: peak,
+            uncertainty_bytes_per_thread: 0,
+        },
+        actions: vec![ActionMemory {
+            action: "run_training_batch".to_owned(),
+            kind: ActionKind::Action,
+            sub_stage: None,
+            calls: 100,
+            total: tallies(100),
+            own: tallies(100),
+            peak_bytes: peak.unsigned_abs(),
+        }],
+        threads: Vec::new(),
+        peak: MemoryTree::default(),
+        alive: MemoryTree::default(),
+        copies: MemoryTree::default(),
+        open: Vec::new(),
+        findings: Vec::new(),
+    })
+}
+
+#[test]
+fn more_memory_is_a_regression_too() {
+    let comparison = of(&[memory(1_000, 5_000)], &[memory(1_200, 8_000)]);
+    let told: Vec<_> = comparison.regressions(0.05).iter().map(ToString::to_string).collect();
+    let text = told.join("\n");
+    assert!(
+        text.contains(
+            "Memory allocated: run_training_batch: more, +20.0 %: 1000 B before, 1.17 KiB after"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("Most memory at once: (the process): more, +60.0 %: "), "{text}");
+    assert!(!text.contains("Blocks"), "as many: {text}");
+    assert_eq!(of(&[memory(1_000, 5_000)], &[memory(1_002, 5_010)]).regressions(0.0), []);
+}
+
+#[test]
+fn tables_say_what_their_numbers_are_of() {
+    let of_kind = |report: Report| {
+        let comparison = of(std::slice::from_ref(&report), std::slice::from_ref(&report));
+        let headings = comparison.parts[0].tables.iter().map(ComparedTable::heading);
+        headings.collect::<Vec<_>>()
+    };
+    let simple = of_kind(run(0.002, vec![]));
+    assert_eq!(
+        simple,
+        ["The run: as a whole", "Actions: the median of calls, but for the first one"]
+    );
+    let action = crate::tensor::KeyAverage { kind: ActionKind::Action, ..op("forward", 9, 1.0) };
+    let tensor = of_kind(Report::Tensor(recorded(vec![action])));
+    assert_eq!(tensor[1], "Actions: the mean of recorded steps");
+    let memory = of_kind(memory(1_000, 5_000));
+    assert!(memory.contains(&"Memory allocated: of their own, the mean of calls".to_owned()));
+}
+
+#[test]
+fn what_differs_besides_is_said() {
+    let built = |level: &str| {
+        let mut report = run(0.002, vec![]);
+        report.header_mut().build = Some(crate::BuildSettings {
+            debug_assertions: level == "0",
+            opt_level: level.to_owned(),
+            target_features: Vec::new(),
+        });
+        report
+    };
+    let comparison = of(&[built("3")], &[built("0")]);
+    let notes = &comparison.parts[0].notes;
+    assert!(notes.contains(&"Optimization level: 3 before, 0 after.".to_owned()), "{notes:?}");
+    assert!(notes.contains(&"Debug assertions: off before, on after.".to_owned()), "{notes:?}");
+    assert!(comparison.notes[0].starts_with("One run of a side"), "{comparison:?}");
+}
+
+#[test]
+fn hostile_names_stay_on_their_line() {
+    let name = format!("a\nb\u{202e}</script>{}", "x".repeat(10_000));
+    let side = |each: f64| run(0.002, vec![known(&name, 100, each, 0.01)]);
+    let comparison = of(&[side(0.001)], &[side(0.002)]);
+    let text = comparison.text();
+    assert!(text.contains(r"a\nb\u{202e}</script>xxx") && !text.contains('\u{202e}'), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() < 400), "{text}");
+    let told = comparison.regressions(0.05)[0].to_string();
+    assert!(told.lines().count() == 1 && told.contains(r"a\nb"), "{told}");
+}
+
+#[test]
+fn tables_say_how_much_they_left_out() {
+    let rows = || (0..30).map(|index| known(&format!("row {index}"), 50, 1e-3, 0.0)).collect();
+    let comparison = of(&[run(0.002, rows())], &[run(0.002, rows())]);
+    assert!(comparison.text().contains("… and 12 more, which changed less\n"));
+    let is_shown = |name: &str| name.ends_with('7');
+    let text = comparison.text_with(&TextOptions { limit: 2, is_shown: Some(&is_shown) });
+    assert!(text.contains("row 17") && text.contains("row 27") && !text.contains("load"), "{text}");
+    assert!(text.contains("… and 1 more, which changed less\n"), "{text}");
+}
+
+#[test]
+fn reports_that_say_nothing_of_the_median_are_told_of_as_such() {
+    let of_before = |load: f64| {
+        let mut report: SimpleReport = steps(100, load);
+        report.actions.push(row("load", 100, 100.0 * load));
+        Report::Simple(report)
+    };
+    assert_eq!(verdict(&[of_before(0.1)], &[of_before(0.9)], "load"), Verdict::Unknown);
+}

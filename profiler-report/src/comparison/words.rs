@@ -1,0 +1,96 @@
+//! What comparisons are told in.
+
+use super::{Subject, Unit, Verdict};
+use crate::number::{bytes, duration, grouped};
+
+impl Subject {
+    /// As it stands above a table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Run => "The run",
+            Self::Steps => "Steps",
+            Self::Actions => "Actions",
+            Self::DeviceRegions => "Device regions",
+            Self::Ops => "Ops, host time",
+            Self::Kernels => "Ops and kernels, device time",
+            Self::Modules => "Modules, host time",
+            Self::ModulesOnDevice => "Modules, device time",
+            Self::Functions => "Functions",
+            Self::Lines => "Functions with lines",
+            Self::Memory => "Memory allocated",
+            Self::Peak => "Most memory at once",
+            Self::Blocks => "Blocks allocated",
+        }
+    }
+
+    pub(super) const fn unit(self) -> Unit {
+        match self {
+            Self::Memory | Self::Peak => Unit::Bytes,
+            Self::Blocks => Unit::Count,
+            _ => Unit::Seconds,
+        }
+    }
+
+    /// What the numbers of a report are of, by the kind of its profiler.
+    pub(super) fn per(self, profiler: &str) -> &'static str {
+        match (self, profiler) {
+            (Self::Run, _) => "as a whole",
+            (Self::Steps, _) => "the median of steps",
+            (Self::Actions, "Simple") => "the median of calls, but for the first one",
+            (Self::Actions | Self::Memory, "Tensor") => "the mean of recorded steps",
+            (Self::Actions | Self::DeviceRegions | Self::Lines, _) => "the mean of calls",
+            (Self::Functions | Self::Memory | Self::Blocks, _) => "of their own, the mean of calls",
+            (Self::Ops | Self::Kernels | Self::Modules | Self::ModulesOnDevice, _) => {
+                "of their own, the mean of recorded steps"
+            }
+            (Self::Peak, _) => "of the call with the most",
+        }
+    }
+
+    /// Whether numbers are of a call, so that how often it is called counts besides.
+    pub(super) const fn is_of_calls(self) -> bool {
+        match self {
+            Self::Actions | Self::DeviceRegions | Self::Functions | Self::Lines => true,
+            Self::Memory | Self::Blocks => true,
+            Self::Run | Self::Steps | Self::Peak | Self::Ops | Self::Kernels => false,
+            Self::Modules | Self::ModulesOnDevice => false,
+        }
+    }
+}
+
+impl Unit {
+    /// A number in this unit, as tables have it.
+    pub fn write(self, number: f64) -> String {
+        match self {
+            Self::Seconds => duration(number),
+            Self::Bytes => bytes(number.max(0.0).round() as u64),
+            Self::Count => grouped(number.max(0.0).round() as u64),
+        }
+    }
+}
+
+/// With a sign, and of what multiplied by how much.
+pub(super) fn percent(change: f64) -> String {
+    match 1.0 + change {
+        times if times >= 10.0 => format!("× {times:.0}"),
+        times if times >= 3.0 => format!("× {times:.1}"),
+        _ => format!("{:+.1} %", 100.0 * change),
+    }
+}
+
+impl Verdict {
+    /// In a word, for rows in this unit.
+    pub fn word(self, unit: Unit) -> &'static str {
+        match (self, unit) {
+            (Self::Worse, Unit::Seconds) => "slower",
+            (Self::Worse, _) => "more",
+            (Self::Better, Unit::Seconds) => "faster",
+            (Self::Better, _) => "less",
+            (Self::OnlyAfter, _) => "only after",
+            (Self::OnlyBefore, _) => "only before",
+            (Self::Same, _) => "same",
+            (Self::TooFew, _) => "too few calls",
+            (Self::Unknown, _) => "not known",
+        }
+    }
+}

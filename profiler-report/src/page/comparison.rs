@@ -1,0 +1,177 @@
+//! What got slower or faster, as a page.
+
+use std::fmt::Write;
+
+use super::limits::Limits;
+use super::table::{Cell, Column, Table, Unit};
+use super::{LARGEST, SCRIPT, text, write_head};
+use crate::comparison::{ComparedReports, ComparedTable, Comparison, Verdict};
+use crate::comparison::{LEAST_SHARE, Measured, Unit as Counted};
+use crate::number::grouped;
+
+/// A [`Comparison`] as one HTML file, what got worse on top. It has at most [`LARGEST`] bytes; rows that
+/// are left out to get there are those that changed least, and are counted in the page.
+pub fn comparison(comparison: &Comparison) -> String {
+    let mut limits = Limits::FIRST;
+    loop {
+        let page = with_limits(comparison, limits);
+        let half = limits.half();
+        if page.len() <= LARGEST || half == limits {
+            return page;
+        }
+        limits = half;
+    }
+}
+
+fn with_limits(comparison: &Comparison, limits: Limits) -> String {
+    let mut html = String::new();
+    let titles: Vec<_> =
+        comparison.parts.iter().map(|part| text::sentence(&part.title())).collect();
+    write_head(&mut html, "before and after", &titles);
+    write_summary(&mut html, comparison, limits);
+    let mut left_out = 0;
+    for (index, part) in comparison.parts.iter().enumerate() {
+        // Writing into a string cannot fail, here and below.
+        let title = &titles[index];
+        let _ = writeln!(html, "<section class=report id=r{index}><h2>{title}</h2>");
+        write_part(&mut html, part, limits, &mut left_out);
+        html.push_str("</section>\n");
+    }
+    if left_out > 0 {
+        let _ = writeln!(
+            html,
+            "<p class=note>So that the page stays small, {} rows that changed less are left out.</p>",
+            grouped(left_out as u64)
+        );
+    }
+    // The script asks for the reports of a page: this one has none.
+    let _ = write!(
+        html,
+        "</main>\n<script type=\"application/json\" id=reports>[]</script>\n<script>{SCRIPT}</script>\n"
+    );
+    html
+}
+
+/// What got worse, whatever it is, in words; and what a reader must know.
+fn write_summary(html: &mut String, comparison: &Comparison, limits: Limits) {
+    const SHOWN: usize = 10;
+    html.push_str("<section id=summary><h2>What got worse</h2>");
+    let worse = comparison.regressions(0.0);
+    if worse.is_empty() {
+        let _ = write!(
+            html,
+            "<p>Nothing that is {:.0} % of the run or more, beyond what varies anyway.</p>",
+            100.0 * LEAST_SHARE
+        );
+    }
+    html.push_str("<ul>");
+    for regression in worse.iter().take(SHOWN) {
+        let _ = write!(html, "<li>{}", text::sentence(&regression.to_string()));
+    }
+    html.push_str("</ul>");
+    if let Some(more) = worse.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let _ = write!(html, "<p>And {} more rows.</p>", grouped(more as u64));
+    }
+    for note in comparison.notes.iter().take(limits.rows) {
+        let _ = write!(html, "<p class=note>{}</p>", text::sentence(note));
+    }
+    html.push_str("</section>\n");
+}
+
+fn write_part(html: &mut String, part: &ComparedReports, limits: Limits, left_out: &mut usize) {
+    let (before, after) = (part.before.text(), part.after.text());
+    let _ = write!(html, "<dl class=facts><dt>Before<dd>{before}<dt>After<dd>{after}</dl>");
+    for note in part.notes.iter().take(limits.rows) {
+        let _ = write!(html, "<p class=note>{}</p>", text::sentence(note));
+    }
+    for table in &part.tables {
+        let _ = writeln!(html, "<h3>{}</h3>", table.subject.title());
+        write_table(html, table, limits);
+        *left_out += table.rows.len().saturating_sub(limits.rows);
+    }
+}
+
+fn write_table(html: &mut String, compared: &ComparedTable, limits: Limits) {
+    let unit = match compared.unit {
+        Counted::Seconds => Unit::Seconds,
+        Counted::Bytes => Unit::Bytes,
+        Counted::Count => Unit::Count,
+    };
+    let mut table = Table::new([
+        Column::new("Name", Unit::Text, "What is compared"),
+        Column::new("Verdict", Unit::Text, "Whether a difference is beyond what varies anyway"),
+        Column::new("Before", unit, "Of a typical call or step"),
+        Column::new("After", unit, "Of a typical call or step"),
+        Column::new("Change", Unit::Share, "With how often it was called, where steps are as many"),
+        Column::new("Least", Unit::Share, "How much of the change is beyond what varies anyway"),
+        Column::new("Share", Unit::Share, "Of the run, on the side where that is more").bar(),
+        Column::new("Calls before", Unit::Count, "Of a run"),
+        Column::new("Calls after", Unit::Count, "Of a run"),
+        Column::new("Before from", unit, "Between these it is known"),
+        Column::new("Before to", unit, "Between these it is known"),
+        Column::new("After from", unit, "Between these it is known"),
+        Column::new("After to", unit, "Between these it is known"),
+    ]);
+    for row in compared.rows.iter().take(limits.rows) {
+        let word = row.verdict.word(compared.unit);
+        let verdict = match row.verdict {
+            Verdict::Worse => format!("<b>{word}</b>"),
+            _ => word.to_owned(),
+        };
+        let of = |side: Option<Measured>, pick: fn(&Measured) -> Option<f64>| {
+            Cell::Number(side.as_ref().and_then(pick))
+        };
+        let low = |side: &Measured| side.limits.map(|limits| limits.low.max(0.0));
+        let high = |side: &Measured| side.limits.map(|limits| limits.high);
+        table.row([
+            text::name(&row.name, limits.name).into(),
+            verdict.into(),
+            of(row.before, |side| Some(side.value)),
+            of(row.after, |side| Some(side.value)),
+            row.change.into(),
+            row.least().into(),
+            row.share.into(),
+            of(row.before, |side| Some(side.calls)),
+            of(row.after, |side| Some(side.calls)),
+            of(row.before, low),
+            of(row.before, high),
+            of(row.after, low),
+            of(row.after, high),
+        ]);
+    }
+    table.write(html, &compared.heading());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Report;
+    use crate::comparison::compare;
+    use crate::findings::samples::{row, steps};
+
+    fn side(rows: u64, name: &str, seconds: f64) -> Report {
+        let mut report = steps(100, 0.01);
+        let others = (0..rows).map(|index| row(&format!("{name} {index}"), 100, seconds));
+        report.actions.extend(others);
+        Report::Simple(report)
+    }
+
+    #[test]
+    fn a_page_stays_small_and_says_what_it_left_out() {
+        let name = format!("</script>{}", "x".repeat(500));
+        let sides = [side(20_000, &name, 0.1), side(20_000, &name, 0.2)];
+        let compared = compare(&sides[..1], &sides[1..]).expect("of one program");
+        let html = comparison(&compared);
+        assert!(html.len() <= LARGEST, "{}", html.len());
+        assert!(html.contains("rows that changed less are left out"));
+        assert_eq!(html.matches("</script>").count(), 2, "those of the page");
+    }
+
+    #[test]
+    fn what_did_not_get_worse_is_said_too() {
+        let compared = compare(&[side(0, "", 0.1)], &[side(0, "", 0.1)]).expect("of one program");
+        let html = comparison(&compared);
+        assert!(html.contains("Nothing that is 1 % of the run or more"), "{html}");
+        assert!(html.contains("<p class=note>One run of a side"), "{html}");
+    }
+}

@@ -1,0 +1,364 @@
+//! The strip of steps: one bar per step, and those that took much longer than others.
+
+use std::fmt::Write;
+
+use super::Part;
+use super::table::{Cell, Column, Table, Unit};
+use super::text;
+use crate::number::{duration, grouped};
+use crate::steps::{StepEntry, StepSeries};
+
+/// What a step's time went into, in the order in which it is stacked: its name, the class of its colour,
+/// and how much there is of it.
+const PARTS: [(&str, &str, Pick); 5] = [
+    ("data", "p0", |entry| entry.data_seconds),
+    ("forward", "p1", |entry| entry.forward_seconds),
+    ("backward", "p2", |entry| entry.backward_seconds),
+    ("optimizer", "p3", |entry| entry.optimizer_seconds),
+    ("other", "p4", |entry| entry.other_seconds),
+];
+/// The colour of a validation inside a training.
+const VALIDATION: &str = "p5";
+
+type Pick = fn(&StepEntry) -> f64;
+
+/// Of the strip, in pixels: its height, and how far down it begins, so that marks have room.
+const HEIGHT: f64 = 110.0;
+const TOP: f64 = 12.0;
+const WIDTH: f64 = 1100.0;
+
+/// So many long steps are listed.
+const OUTLIERS: usize = 16;
+/// A step is long if it took so many times the median.
+const TIMES: f64 = 1.5;
+
+/// The strip, and tables of what is in it. `pruned`: what there are bars for.
+pub(super) fn write(html: &mut String, all: &[StepSeries], pruned: &[StepSeries], part: &Part) {
+    let (Some(steps), Some(shown)) = (all.first(), pruned.first()) else { return };
+    part.heading(html, "steps", "Steps");
+    let outliers = Outliers::of(steps);
+    Strip::new(shown, pruned.get(1), &outliers).write(html, part);
+    outliers.write(html, steps, part);
+    html.push_str("<details><summary>All steps in numbers</summary>");
+    for series in all {
+        write_quantiles(html, series);
+    }
+    html.push_str("</details>\n");
+}
+
+/// A bar of the strip.
+struct Bar<'steps> {
+    entry: &'steps StepEntry,
+    is_validation: bool,
+}
+
+struct Strip<'steps> {
+    bars: Vec<Bar<'steps>>,
+    outliers: &'steps Outliers<'steps>,
+    /// So long is a bar of full height; longer ones are cut.
+    highest: f64,
+    /// How many steps share a bar at the most.
+    shared_by: u64,
+}
+
+impl<'steps> Strip<'steps> {
+    fn new(
+        steps: &'steps StepSeries,
+        validations: Option<&'steps StepSeries>,
+        outliers: &'steps Outliers<'steps>,
+    ) -> Self {
+        let bars = |series: &'steps StepSeries, is_validation| {
+            series.entries.iter().map(move |entry| Bar { entry, is_validation })
+        };
+        let mut all: Vec<_> = bars(steps, false).collect();
+        all.extend(validations.into_iter().flat_map(|series| bars(series, true)));
+        all.sort_by(|one, other| one.entry.start_seconds.total_cmp(&other.entry.start_seconds));
+        let means = steps.entries.iter().map(StepEntry::mean_seconds);
+        let longest = means.fold(0.0, f64::max);
+        let usual = outliers.p95.max(outliers.median) * 1.6;
+        let highest = if longest > usual { usual } else { longest };
+        let shared_by = steps.entries.iter().map(|entry| entry.count).max().unwrap_or(1);
+        Self { bars: all, outliers, highest: highest.max(f64::MIN_POSITIVE), shared_by }
+    }
+
+    /// Writing into a string cannot fail, here and below.
+    fn write(&self, html: &mut String, part: &Part) {
+        let pitch = (WIDTH / self.bars.len() as f64).clamp(2.0, 14.0);
+        let width = pitch * self.bars.len() as f64;
+        let bar = if pitch > 4.0 { pitch - 1.0 } else { pitch - 0.3 };
+        let bottom = TOP + HEIGHT;
+        let _ = write!(
+            html,
+            "<figure class=strip data-report={} data-pitch={pitch:.3}><figcaption>",
+            part.index
+        );
+        self.write_legend(html);
+        let _ = write!(
+            html,
+            "</figcaption><div class=scroll><svg width={width:.0} height={bottom:.0} \
+             viewBox=\"0 0 {width:.1} {bottom:.1}\" role=img aria-label=\"{}\"><g stroke-width={bar:.2}>",
+            text::escape(&self.about())
+        );
+        for (index, (_, class, pick)) in PARTS.iter().enumerate() {
+            let below = |entry: &StepEntry| -> f64 {
+                PARTS[..index].iter().map(|part| (part.2)(entry)).sum()
+            };
+            self.write_part(html, class, pitch, |bar| {
+                let below: f64 = below(bar.entry);
+                (!bar.is_validation).then(|| (below, below + pick(bar.entry)))
+            });
+        }
+        self.write_part(html, VALIDATION, pitch, |bar| {
+            bar.is_validation.then_some((0.0, bar.entry.seconds))
+        });
+        html.push_str("</g>");
+        self.write_marks(html, pitch, part);
+        html.push_str("</svg></div></figure>\n");
+    }
+
+    /// One path for one colour: bars are many.
+    fn write_part(
+        &self,
+        html: &mut String,
+        class: &str,
+        pitch: f64,
+        range: impl Fn(&Bar<'_>) -> Option<(f64, f64)>,
+    ) {
+        let mut path = String::new();
+        for (index, bar) in self.bars.iter().enumerate() {
+            let Some((from, to)) = range(bar) else { continue };
+            let count = bar.entry.count as f64;
+            let [from, to] = [from, to].map(|seconds| self.y(seconds / count));
+            if from - to >= 0.05 {
+                let _ = write!(path, "M{:.1} {from:.1}V{to:.1}", (index as f64 + 0.5) * pitch);
+            }
+        }
+        if !path.is_empty() {
+            let _ = write!(html, "<path class={class} d=\"{path}\"/>");
+        }
+    }
+
+    fn y(&self, seconds: f64) -> f64 {
+        TOP + HEIGHT * (1.0 - (seconds / self.highest).min(1.0))
+    }
+
+    /// A mark above each long step, which leads to its row.
+    fn write_marks(&self, html: &mut String, pitch: f64, part: &Part) {
+        for (index, bar) in self.bars.iter().enumerate().filter(|(_, bar)| !bar.is_validation) {
+            let (first, longest) = (bar.entry.number, bar.entry.longest());
+            let is_in = |step: &&Outlier<'_>| {
+                (first..first + bar.entry.count).contains(&step.number)
+                    && step.number == longest.number
+            };
+            let Some(outlier) = self.outliers.steps.iter().find(is_in) else { continue };
+            let x = (index as f64 + 0.5) * pitch;
+            let _ = write!(
+                html,
+                "<a href=\"#r{}-step-{}\" aria-label=\"Step {}: {}\"><path class=mark \
+                 d=\"M{x:.1} {:.1}l-4 -8h8z\"/></a>",
+                part.index,
+                outlier.number,
+                outlier.number,
+                text::escape(&duration(outlier.seconds)),
+                TOP - 1.0,
+            );
+        }
+    }
+
+    fn write_legend(&self, html: &mut String) {
+        let has =
+            |pick: &Pick| self.bars.iter().any(|bar| !bar.is_validation && pick(bar.entry) > 0.0);
+        for (name, class, _) in PARTS.iter().filter(|(_, _, pick)| has(pick)) {
+            let _ = write!(html, "<span class=\"key {class}\">{name}</span>");
+        }
+        if self.bars.iter().any(|bar| bar.is_validation) {
+            let _ = write!(html, "<span class=\"key {VALIDATION}\">validation</span>");
+        }
+        let _ = write!(html, "<span class=quiet>{}</span>", text::escape(&self.about()));
+    }
+
+    fn about(&self) -> String {
+        let mut about = match self.shared_by {
+            1 => "One bar per step".to_owned(),
+            shared => format!("One bar per {} steps, their mean", grouped(shared)),
+        };
+        let _ = write!(about, "; full height is {}", duration(self.highest));
+        if self.bars.iter().any(|bar| bar.entry.mean_seconds() > self.highest) {
+            about.push_str(", longer ones are cut");
+        }
+        about
+    }
+}
+
+/// A step that took much longer than the median.
+struct Outlier<'steps> {
+    number: u64,
+    seconds: f64,
+    entry: &'steps StepEntry,
+}
+
+/// The steps that stand out.
+struct Outliers<'steps> {
+    median: f64,
+    p95: f64,
+    /// Those that took the longest, in the order of time.
+    steps: Vec<Outlier<'steps>>,
+    /// How many there are; of steps that share an entry the longest counts.
+    all: usize,
+}
+
+impl<'steps> Outliers<'steps> {
+    fn of(series: &'steps StepSeries) -> Self {
+        let median = series.quantile(0.5).unwrap_or(0.0);
+        let mut steps: Vec<_> = series
+            .entries
+            .iter()
+            .map(|entry| (entry, entry.longest()))
+            .filter(|(_, longest)| median > 0.0 && longest.seconds >= TIMES * median)
+            .map(|(entry, longest)| Outlier {
+                number: longest.number,
+                seconds: longest.seconds,
+                entry,
+            })
+            .collect();
+        let all = steps.len();
+        steps.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        steps.truncate(OUTLIERS);
+        steps.sort_by_key(|step| step.number);
+        Self { median, p95: series.quantile(0.95).unwrap_or(0.0), steps, all }
+    }
+
+    fn write(&self, html: &mut String, series: &StepSeries, part: &Part) {
+        let mut table = Table::new([
+            Column::new("Step", Unit::Count, "Its number, from 0"),
+            Column::new("At", Unit::Seconds, "Since the beginning of the stage"),
+            Column::new("Took", Unit::Seconds, "How long the step took").bar(),
+            Column::new("× median", Unit::Number, "By what half of the steps took at the most"),
+            Column::new(
+                "Made long by",
+                Unit::Text,
+                "The part that took the most beyond its usual time",
+            ),
+            Column::new("Data", Unit::Seconds, "Waiting for data"),
+            Column::new("Forward", Unit::Seconds, "From the batch to the loss"),
+            Column::new("Backward", Unit::Seconds, "From the loss back to the gradients"),
+            Column::new("Optimizer", Unit::Seconds, "From the gradients to new parameters"),
+            Column::new("Other", Unit::Seconds, "Callbacks, logging, what is between epochs"),
+            Column::new("Slowest", Unit::Text, "What took the most time itself in this step"),
+        ]);
+        let usual = PARTS.map(|(_, _, pick)| median_of(series, pick));
+        for step in &self.steps {
+            let is_alone = step.entry.count == 1;
+            let of = |pick: Pick| is_alone.then(|| pick(step.entry));
+            let [data, forward, backward, optimizer, other] = PARTS.map(|(_, _, pick)| of(pick));
+            let slowest = step.entry.slowest.as_ref().map_or_else(String::new, |slowest| {
+                let name = text::name(&slowest.name, part.limits.name);
+                format!("{name}, {}", text::escape(&duration(slowest.seconds)))
+            });
+            let cause = if is_alone { made_long_by(step.entry, &usual) } else { String::new() };
+            table.row_named(
+                format!("r{}-step-{}", part.index, step.number),
+                [
+                    step.number.into(),
+                    step.entry.start_seconds.into(),
+                    step.seconds.into(),
+                    (step.seconds / self.median).into(),
+                    cause.into(),
+                    data.into(),
+                    forward.into(),
+                    backward.into(),
+                    optimizer.into(),
+                    other.into(),
+                    slowest.into(),
+                ],
+            );
+        }
+        if table.is_empty() {
+            let _ = writeln!(
+                html,
+                "<p class=quiet>No step took {TIMES} times the median, {}.</p>",
+                text::escape(&duration(self.median))
+            );
+            return;
+        }
+        let caption = match self.all > self.steps.len() {
+            true => format!(
+                "The {} longest of {} steps that took {TIMES} times the median or more",
+                self.steps.len(),
+                grouped(self.all as u64)
+            ),
+            false => format!("Steps that took {TIMES} times the median or more"),
+        };
+        table.write(html, &caption);
+    }
+}
+
+/// What an entry's steps usually take of a part.
+fn median_of(series: &StepSeries, pick: Pick) -> f64 {
+    let mean = |entry: &StepEntry| pick(entry) / entry.count.max(1) as f64;
+    let mut all: Vec<f64> = series.entries.iter().map(mean).collect();
+    let middle = all.len() / 2;
+    match all.is_empty() {
+        true => 0.0,
+        false => *all.select_nth_unstable_by(middle, f64::total_cmp).1,
+    }
+}
+
+/// `data, +31.0 ms`: the part that took the most beyond what it usually takes.
+fn made_long_by(entry: &StepEntry, usual: &[f64; 5]) -> String {
+    let beyond =
+        PARTS.iter().zip(usual).map(|((name, _, pick), usual)| (name, pick(entry) - usual));
+    let most = beyond.max_by(|(_, one), (_, other)| one.total_cmp(other));
+    most.map_or_else(String::new, |(name, seconds)| {
+        format!("{name}, +{}", text::escape(&duration(seconds)))
+    })
+}
+
+fn write_quantiles(html: &mut String, series: &StepSeries) {
+    let mut table = Table::new([
+        Column::new("Part", Unit::Text, "What the time went into"),
+        Column::new("Sum", Unit::Seconds, "Of all steps").bar(),
+        Column::new("Share", Unit::Share, "Of all steps"),
+        Column::new("Mean", Unit::Seconds, "Of a step"),
+        Column::new("p50", Unit::Seconds, "Half of the steps took no longer"),
+        Column::new("p95", Unit::Seconds, "95 % of the steps took no longer"),
+        Column::new("p99", Unit::Seconds, "99 % of the steps took no longer"),
+        Column::new("Max", Unit::Seconds, "The longest step"),
+    ]);
+    let sum = |pick: Pick| series.entries.iter().map(pick).sum::<f64>();
+    let all = sum(|entry| entry.seconds);
+    let count = series.steps.max(1) as f64;
+    let quantile = |share| Cell::from(series.quantile(share));
+    table.row([
+        "all of the step".to_owned().into(),
+        all.into(),
+        None.into(),
+        (all / count).into(),
+        quantile(0.5),
+        quantile(0.95),
+        quantile(0.99),
+        quantile(1.0),
+    ]);
+    for (name, _, pick) in PARTS {
+        let seconds = sum(pick);
+        if seconds > 0.0 {
+            let none = || Cell::Number(None);
+            table.row([
+                name.to_owned().into(),
+                seconds.into(),
+                (all > 0.0).then(|| seconds / all).into(),
+                (seconds / count).into(),
+                none(),
+                none(),
+                none(),
+                none(),
+            ]);
+        }
+    }
+    let steps = grouped(series.steps);
+    let caption = match series.stage {
+        Some(stage) => format!("{steps} steps of {stage}"),
+        None => format!("{steps} steps"),
+    };
+    table.write(html, &caption);
+}

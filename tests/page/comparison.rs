@@ -1,0 +1,58 @@
+//! The page of a comparison.
+
+use profiler_core::Report;
+use profiler_core::report::comparison::compare;
+use profiler_core::report::page;
+use profiler_core::report::simple::MedianLimits;
+
+use super::pages::{everything, hostile};
+use super::seen_page;
+
+/// The reports with all actions of the Simple ones as well known as can be, and so many times as long.
+fn times(mut reports: Vec<Report>, factor: f64) -> Vec<Report> {
+    for report in &mut reports {
+        let Report::Simple(report) = report else { continue };
+        // Enough rows to search in.
+        let first = report.actions[0].clone();
+        report.actions.extend((0..20).map(|index| {
+            let mut row = first.clone();
+            row.action = format!("action {index}");
+            row
+        }));
+        for row in &mut report.actions {
+            let Some(rest) = &mut row.rest else { continue };
+            rest.p50_seconds *= factor;
+            let seconds = rest.p50_seconds;
+            rest.p50_limits = Some(MedianLimits { low_seconds: seconds, high_seconds: seconds });
+        }
+    }
+    reports
+}
+
+fn page_of(reports: &dyn Fn() -> Vec<Report>) -> String {
+    let comparison = compare(&times(reports(), 1.0), &times(reports(), 2.0));
+    page::comparison(&comparison.expect("of one program"))
+}
+
+#[test]
+fn two_runs_are_compared_in_a_browser() {
+    seen_page("comparison", &page_of(&everything));
+}
+
+#[test]
+fn a_comparison_is_whole_without_scripts() {
+    seen_page("comparison_without_scripts", &page_of(&everything));
+}
+
+#[test]
+fn hostile_names_are_harmless_in_a_comparison() {
+    seen_page("hostile_comparison", &page_of(&hostile));
+}
+
+/// For whoever works on the page, as `pictures_are_taken_where_they_are_asked_for`.
+#[test]
+fn pictures_of_a_comparison_are_taken_where_they_are_asked_for() {
+    if std::env::var_os("MLPROF_TEST_PICTURES").is_some() {
+        seen_page("pictures", &page_of(&everything));
+    }
+}

@@ -1,0 +1,45 @@
+//! A change that makes a training slower is named, and equal trainings are told to be equal.
+
+use std::path::Path;
+
+use profiler_core::Report;
+use profiler_core::report::comparison::compare;
+use tempfile::tempdir;
+use tests::program::{Run, build};
+
+use crate::PACKAGE;
+
+/// Slower by less is what a machine does that others use, too.
+const HALF: f64 = 0.5;
+
+fn fit(directory: &Path, faults: &[&str]) -> Report {
+    let run = Run::of(&build(PACKAGE, "candle-faults"), directory)
+        .args(["--profiler", "simple", "--json", "fit.json", "--epochs", "2"])
+        .env("RAYON_NUM_THREADS", "1");
+    let run = if faults.is_empty() { run } else { run.args(["--faults", &faults.join(",")]) };
+    run.succeed();
+    let json = std::fs::read_to_string(directory.join("fit.json")).expect("a file");
+    let mut reports: Vec<Report> = serde_json::from_str(&json).expect("reports");
+    reports.remove(0)
+}
+
+#[test]
+fn a_slower_loader_is_named_and_equal_trainings_are_equal() {
+    let directory = tempdir().expect("a folder");
+    let (mut before, mut again, mut slower) = (Vec::new(), Vec::new(), Vec::new());
+    // In turns, so that what else the machine does meanwhile concerns them all.
+    for _ in 0..3 {
+        before.push(fit(directory.path(), &[]));
+        slower.push(fit(directory.path(), &["loader"]));
+        again.push(fit(directory.path(), &[]));
+    }
+    let same = compare(&before, &again).expect("of one program");
+    assert_eq!(same.regressions(HALF), [], "{}", same.text());
+    let comparison = compare(&before, &slower).expect("of one program");
+    let regressions = comparison.regressions(HALF);
+    let is_loader = |name: &str| name.ends_with("train_dataloader_next");
+    assert!(regressions.iter().any(|it| is_loader(&it.name)), "{}", comparison.text());
+    // One run of each is enough to see that.
+    let one = compare(&before[..1], &slower[..1]).expect("of one program");
+    assert!(one.regressions(HALF).iter().any(|it| is_loader(&it.name)), "{}", one.text());
+}
