@@ -89,6 +89,7 @@ fn scopes_inside_each_other(names: &[Action], depth: usize) {
 
 /// From the first duration in another power of two on, up to 33 ms.
 #[test]
+#[cfg_attr(not(unix), ignore = "where no signal handler interrupts the allocator, it is used")]
 fn a_duration_unlike_all_others_takes_nothing_from_the_allocator() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (name, profiler) in profilers() {
@@ -111,6 +112,7 @@ fn a_duration_unlike_all_others_takes_nothing_from_the_allocator() {
 }
 
 #[test]
+#[cfg_attr(not(unix), ignore = "where no signal handler interrupts the allocator, it is used")]
 fn deeper_nesting_takes_nothing_from_the_allocator() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let names: Vec<Action> = (0..10).map(|name| Action::new(&format!("n{name}"))).collect();

@@ -62,6 +62,7 @@ fn bytes_per_name(profiler: &dyn Profiler, names: &[Action], are_nested: bool) -
 }
 
 #[test]
+#[cfg_attr(not(unix), ignore = "pages for durations unlike all others are the allocator's there")]
 fn a_name_takes_a_few_hundred_bytes_however_many_there_are() {
     let names: Vec<Action> = (0..10_000).map(|name| Action::new(&format!("n{name}"))).collect();
     for count in [300, 10_000] {

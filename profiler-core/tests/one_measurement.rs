@@ -72,8 +72,9 @@ const FORMS: [Form; 5] = [
 /// Delivers a report of each profiler while two threads go on.
 fn deliver_all(folder: &Path) {
     for form in &FORMS {
-        let output =
-            Output::new().dirpath(folder).filename(form.name).json(true).always_print(true);
+        // The console has one line of a finding, the file a paragraph.
+        let output = Output::new().dirpath(folder).filename(form.name).json(true);
+        let output = output.always_print(true).findings(false);
         let profiler = (form.profiler)(output);
         let is_over = AtomicBool::new(false);
         let (action, function) =

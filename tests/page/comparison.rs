@@ -14,9 +14,9 @@ fn times(mut reports: Vec<Report>, factor: f64) -> Vec<Report> {
         let Report::Simple(report) = report else { continue };
         // Enough rows to search in.
         let first = report.actions[0].clone();
-        report.actions.extend((0..20).map(|index| {
+        report.actions.extend(('a'..='t').map(|letter| {
             let mut row = first.clone();
-            row.action = format!("action {index}");
+            row.action = format!("action {letter}");
             row
         }));
         for row in &mut report.actions {

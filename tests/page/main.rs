@@ -19,6 +19,11 @@ fn everything_is_sorted_searched_grouped_and_zoomed() {
 }
 
 #[test]
+fn steps_are_a_strip_whose_long_ones_are_told() {
+    seen("steps", &pages::everything());
+}
+
+#[test]
 fn tables_are_whole_without_scripts() {
     seen("without_scripts", &pages::everything());
 }

@@ -1,10 +1,11 @@
 //! The reports that pages are made of.
 
-use profiler_core::Report;
 use profiler_core::report::AdvancedReport;
 use profiler_core::report::advanced::FunctionKey;
 use profiler_core::report::finding::{Confidence, Cost, Evidence, Finding, Place};
+use profiler_core::report::steps::{SlowestAction, StepEntry, StepSeries};
 use profiler_core::report::tensor::{ModuleCost, ModuleStatistics};
+use profiler_core::{Report, Stage};
 use serde_json::Value;
 
 /// A report of every kind, each with everything that it can have.
@@ -20,7 +21,9 @@ pub fn everything() -> Vec<Report> {
     reports[0] = reports[0].clone().with_findings(vec![finding()]);
     for report in &mut reports {
         match report {
+            Report::Simple(report) => report.step_series = vec![steps(), validations()],
             Report::Tensor(report) => {
+                report.step_series = vec![steps()];
                 let rows = &mut report.key_averages.rows;
                 let first = rows[0].clone();
                 report.modules = vec![module(
@@ -41,6 +44,46 @@ pub fn everything() -> Vec<Report> {
         }
     }
     reports
+}
+
+/// Sixty steps of which two are long: number 20 waited for its data, number 41 for its backward.
+fn steps() -> StepSeries {
+    let entry = |number: u64| {
+        let (data, backward) = match number {
+            20 => (0.3, 0.02),
+            41 => (0.001, 0.09),
+            _ => (0.001, 0.02),
+        };
+        let (forward, optimizer, other) = (0.01 + 1e-5 * number as f64, 0.004, 0.002);
+        StepEntry {
+            number,
+            count: 1,
+            // Each tenth step is followed by a validation.
+            start_seconds: 0.1 * number as f64,
+            seconds: data + forward + backward + optimizer + other,
+            data_seconds: data,
+            forward_seconds: forward,
+            backward_seconds: backward,
+            optimizer_seconds: optimizer,
+            other_seconds: other,
+            longest: None,
+            slowest: (number == 41)
+                .then(|| SlowestAction { name: "aten::mm".to_owned(), seconds: 0.05 }),
+        }
+    };
+    StepSeries { stage: Some(Stage::Fit), steps: 60, entries: (0..60).map(entry).collect() }
+}
+
+fn validations() -> StepSeries {
+    let entry = |number: u64| StepEntry {
+        number,
+        count: 1,
+        start_seconds: number as f64 + 0.95,
+        seconds: 0.04,
+        forward_seconds: 0.04,
+        ..StepEntry::default()
+    };
+    StepSeries { stage: Some(Stage::Validate), steps: 5, entries: (0..5).map(entry).collect() }
 }
 
 /// Of an action that has a row.

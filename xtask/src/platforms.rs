@@ -4,6 +4,7 @@
 use crate::libtorch::workspace;
 use crate::nightly;
 use crate::steps::{Step, target_directory};
+use crate::system::is_there;
 
 /// Platforms, and a program that compiling the standard library for them takes.
 const TARGETS: [(&str, Option<&str>); 3] = [
@@ -43,20 +44,9 @@ fn step(target: &'static str) -> Step {
         .variables(&vec![("MLPROF_RUNTIME_LIBRARY", Some(workspace().join("Cargo.toml").into()))])
 }
 
-/// Whether the system finds a program.
-pub fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn programs_are_found_where_the_system_looks() {
-        assert!(is_there("cargo") && !is_there("no-such-program-anywhere"));
-    }
 
     #[test]
     fn each_platform_is_looked_at_where_a_nightly_can() {

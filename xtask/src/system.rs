@@ -64,6 +64,51 @@ pub const BROWSER: Requirement = Requirement {
     reason: "the HTML page of reports is tested in it",
 };
 
+/// Translates another processor's instructions.
+pub const QEMU: Requirement = Requirement {
+    name: "qemu-aarch64",
+    is_present: || is_there("qemu-aarch64"),
+    debian_packages: &["qemu-user"],
+    reason: "tests for aarch64 are run by it",
+};
+
+/// Links for it. The C library comes with it.
+pub const AARCH64_COMPILER: Requirement = Requirement {
+    name: "aarch64-linux-gnu-gcc",
+    is_present: || is_there("aarch64-linux-gnu-gcc"),
+    debian_packages: &["gcc-aarch64-linux-gnu"],
+    reason: "tests for aarch64 are linked by it",
+};
+
+/// Translates Windows' system calls.
+pub const WINE: Requirement = Requirement {
+    name: "wine (of 64 bits)",
+    is_present: || wine().is_some(),
+    debian_packages: &["wine64"],
+    reason: "tests for Windows are run by it",
+};
+
+/// Links for Windows. Windows' libraries come with it.
+pub const WINDOWS_COMPILER: Requirement = Requirement {
+    name: "x86_64-w64-mingw32-gcc",
+    is_present: || is_there("x86_64-w64-mingw32-gcc"),
+    debian_packages: &["gcc-mingw-w64-x86-64-win32"],
+    reason: "tests for Windows are linked by it",
+};
+
+/// The program. Debian's package of 64 bits alone has it where no shell looks.
+pub fn wine() -> Option<&'static str> {
+    let hidden = "/usr/lib/wine/wine64";
+    let in_path = ["wine64", "wine"].into_iter().find(|program| is_there(program));
+    in_path.or_else(|| Path::new(hidden).is_file().then_some(hidden))
+}
+
+/// Whether the system finds a program.
+pub fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 impl Requirement {
     /// Whether it is there.
     pub fn is_there(&self) -> bool {
@@ -134,6 +179,11 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_are_found_where_the_system_looks() {
+        assert!(is_there("cargo") && !is_there("no-such-program-anywhere"));
+    }
 
     #[test]
     fn what_is_there_is_not_installed_again() {

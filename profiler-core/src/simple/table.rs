@@ -37,20 +37,23 @@ pub(crate) struct Row {
     state: AtomicU32,
     /// Of all calls but the first.
     distribution: Histogram,
-    /// 1 once there was a first call.
+    /// [`FIRST`] once there was a first call, and above [`AROUND`] the [number](Action::number) of what it was
+    /// made inside of, 0 where it is outside of all.
     firsts: Tally,
     first: Tally,
     first_started: Tally,
     /// Of calls that were made inside a call of the same action.
     recursive: Tally,
-    /// What the first call was made inside of.
-    around: Option<Action>,
 }
 
 const _: () = {
     let end = std::mem::offset_of!(Row, distribution) + Histogram::BYTES_OF_NEAR;
     assert!(end <= 64 || cfg!(loom), "more than one cache line for each name that is used in turn");
 };
+
+/// In `firsts` of a [`Row`].
+const FIRST: u64 = 1;
+const AROUND: u32 = 32;
 
 /// In the state of a [`Row`]; no action has a number that large.
 const OPEN: u32 = 1 << 31;
@@ -72,11 +75,10 @@ impl Row {
             range: AtomicU32::new(0),
             state: AtomicU32::new(action.number()),
             distribution: Histogram::new(octaves),
-            firsts: zero(),
+            firsts: Tally::new(around.map_or(0, |around| u64::from(around.number()) << AROUND)),
             first: zero(),
             first_started: zero(),
             recursive: zero(),
-            around,
         }
     }
 
@@ -93,6 +95,11 @@ impl Row {
     #[inline(always)]
     fn is_closed(&self, action: Action) -> bool {
         self.state() == action.number()
+    }
+
+    /// What the first call was made inside of.
+    fn around(&self) -> Option<Action> {
+        Action::from_number((self.firsts.get() >> AROUND) as u32)
     }
 
     fn is_open(&self) -> bool {
@@ -131,10 +138,10 @@ impl Row {
     #[inline(never)]
     fn record_unusual(&self, elapsed: u64, started: u64) -> Result<(), NeverStarted> {
         let elapsed = span(elapsed);
-        if self.distribution.is_empty() && self.firsts.get() == 0 {
+        if self.distribution.is_empty() && self.firsts.get() & FIRST == 0 {
             self.first.set(elapsed);
             self.first_started.set(started);
-            self.firsts.publish(1);
+            self.firsts.publish(self.firsts.get() | FIRST);
             return Ok(());
         }
         let is_usual_changed = self.distribution.record(elapsed, || {
@@ -154,7 +161,7 @@ impl Row {
     /// A copy for a report. Any thread may call this.
     fn snapshot(&self) -> Option<RowSnapshot> {
         let distribution = self.distribution.distribution();
-        let firsts = self.firsts.get_published();
+        let firsts = self.firsts.get_published() & FIRST;
         let (min, max) = self.distribution.extremes();
         (firsts > 0).then(|| RowSnapshot {
             count: firsts + distribution.total(),
@@ -330,12 +337,12 @@ impl TellsTotals for SimpleTable {
     }
 
     fn around(&self, action: Action) -> Option<Action> {
-        self.index.get(action)?.around
+        self.index.get(action)?.around()
     }
 
     fn ticks(&self, action: Action) -> Option<ActionTicks> {
         let row = self.index.get(action)?;
-        (row.firsts.get() > 0).then(|| ActionTicks {
+        (row.firsts.get() & FIRST > 0).then(|| ActionTicks {
             total: span(row.total.get()),
             children: span(row.children.get()),
             first_started: row.first_started.get(),

@@ -62,7 +62,7 @@ impl TensorProfiler {
             device_counters: profile.device_counters(rate),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
-            step_series: profile.step_series(run.stage),
+            step_series: profile.step_series(run.stage, rate),
             findings: Vec::new(),
         };
         (report, missing)

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use profiler_core::tensor::{Schedule, trace_handler};
-use profiler_core::trace::flame::FlameMetric;
 use profiler_core::{Observation, Profiler, RunContext, Stage, TensorProfiler};
 
 use crate::parsed::Trace;
@@ -196,6 +195,9 @@ fn a_full_disk_is_an_error() {
 #[test]
 fn dev_full_is_told_and_stays_what_it_is() {
     use std::os::unix::fs::FileTypeExt;
+
+    use profiler_core::trace::flame::FlameMetric;
+
     let errors = read(
         |profiler| op(profiler, "one", || {}),
         |cycle| {

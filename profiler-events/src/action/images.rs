@@ -15,7 +15,29 @@ mod segments {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
+mod segments {
+    use std::ffi::c_void;
+
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut *mut c_void) -> i32;
+    }
+
+    /// The name is an address, and the file is not held on to.
+    const BY_ADDRESS: u32 = 0x4;
+    const UNCHANGED: u32 = 0x2;
+
+    pub(super) fn hold(address: usize) -> bool {
+        let mut found = std::ptr::null_mut();
+        // SAFETY: room for the answer; the address is only compared.
+        unsafe {
+            GetModuleHandleExW(BY_ADDRESS | UNCHANGED, address as *const u16, &mut found) != 0
+        }
+    }
+}
+
+#[cfg(not(any(unix, windows)))]
 mod segments {
     /// Nothing is known of it: a text that is leaked has to stay so.
     pub(super) fn hold(_address: usize) -> bool {
@@ -91,7 +113,7 @@ mod segments {
     }
 }
 
-#[cfg(all(test, unix, not(miri)))]
+#[cfg(all(test, any(unix, windows), not(miri)))]
 mod tests {
     use super::*;
 

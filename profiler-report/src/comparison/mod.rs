@@ -15,6 +15,9 @@
 //!   confidence of 99 % ([`MedianLimits`](crate::simple::MedianLimits)). It needs eight calls besides the
 //!   first one, which is left out. Calls are taken to be independent of each other; those of one run are
 //!   not quite.
+//! * Steps of one run besides: from the least to the greatest median of the ten tenths of the run, so
+//!   that what drifts while the program runs counts as variation. By as much the limits of all other times
+//!   of that run are wider.
 //! * Calls of an op, a kernel or an action that a Tensor report has: by the standard error of their mean,
 //!   again with 99 %, where there are as many.
 //! * Several runs of a side: all that is between the limits of any of them. Of three runs and more also
@@ -53,6 +56,7 @@ mod rows;
 mod runs;
 mod simple;
 mod spread;
+mod steps;
 mod tensor;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ pub(super) fn rows(report: &Report, is_whole: bool) -> Rows {
         Report::Lines(report) => lines::append(&mut rows, report),
         Report::Samples(_) => {}
     }
+    rows.drift_all();
     rows
 }
 

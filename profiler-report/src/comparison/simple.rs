@@ -2,7 +2,7 @@
 
 use super::rows::{Rows, share};
 use super::spread::{FEWEST, Sample, Spread};
-use super::{Limits, Subject};
+use super::{Limits, Subject, steps};
 use crate::ReportHeader;
 use crate::regions::DeviceRegion;
 use crate::simple::{ActionStatistics, SimpleReport};
@@ -10,6 +10,7 @@ use crate::simple::{ActionStatistics, SimpleReport};
 pub(super) fn append(rows: &mut Rows, report: &SimpleReport) {
     let wall = report.header.wall_seconds;
     append_run(rows, &report.header);
+    steps::append(rows, &report.step_series, report.header.stage, wall);
     if let Some(waiting) = &report.data_waiting {
         let sample =
             Sample::alone(waiting.waiting_seconds, 1, share(waiting.waiting_seconds, wall));

@@ -8,6 +8,8 @@ pub(super) const FEWEST: u64 = 8;
 pub(super) const SURE: f64 = 2.576;
 /// So many runs show how runs vary.
 const FEWEST_RUNS: usize = 3;
+/// A run is cut into so many parts, to see whether it drifts.
+const PARTS: usize = 10;
 /// A time of one run is known no better than within this: where memory happens to lie, and how warm the
 /// machine is, differ from run to run.
 const LEAST_OF_A_TIME: f64 = 0.02;
@@ -54,6 +56,22 @@ impl Sample {
         Self { value, spread: Spread::Known(limits), calls, share }
     }
 
+    /// The median of these numbers, which stand in the order of time. `None` without any.
+    pub(super) fn of_series(numbers: &[f64], share: f64) -> Option<Self> {
+        let value = quantile(numbers, 0.5)?;
+        let calls = numbers.len() as u64;
+        if calls < FEWEST {
+            return Some(Self { value, spread: Spread::TooFew, calls, share });
+        }
+        let beyond = 0.5 * SURE / (numbers.len() as f64).sqrt();
+        let by_order = [quantile(numbers, 0.5 - beyond), quantile(numbers, 0.5 + beyond)];
+        let drift = Limits::of_drift(numbers);
+        let all = drift.into_iter().flat_map(|drift| [drift.low, drift.high]);
+        let limits = Limits::around(all.chain(by_order.into_iter().flatten()));
+        let limits = limits.unwrap_or(Limits { low: value, high: value });
+        Some(Self { value, spread: Spread::Known(limits), calls, share })
+    }
+
     /// Rows of one name as one.
     pub(super) fn plus(&self, other: &Self) -> Self {
         let spread = match (self.spread, other.spread) {
@@ -73,6 +91,14 @@ impl Sample {
 }
 
 impl Limits {
+    /// Between which the medians of the parts of a run are, of numbers in the order of time.
+    pub(super) fn of_drift(numbers: &[f64]) -> Option<Self> {
+        let part = numbers.len().div_ceil(PARTS).max(FEWEST as usize);
+        // The last part may be too short to say anything.
+        let parts = numbers.chunks(part).filter(|part| part.len() >= FEWEST as usize);
+        Self::around(parts.filter_map(|part| quantile(part, 0.5)))
+    }
+
     /// From the least to the greatest; `None` of nothing.
     fn around(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
         numbers.into_iter().fold(None, |limits, number| {
@@ -144,6 +170,33 @@ pub(super) fn quantile(numbers: &[f64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_drifts_is_known_less_well() {
+        let steady: Vec<f64> = (0..200).map(|step| 1.0 + f64::from(step % 7) / 100.0).collect();
+        let drifting: Vec<f64> = (0..200).map(|step| 1.0 + f64::from(step) / 1e3).collect();
+        let steady = limits(&Sample::of_series(&steady, 1.0).expect("steps"));
+        assert!(steady.high - steady.low < 0.03, "{steady:?}");
+        let drifting = limits(&Sample::of_series(&drifting, 1.0).expect("steps"));
+        assert!(drifting.low < 1.02 && drifting.high > 1.18, "{drifting:?}");
+    }
+
+    #[test]
+    fn few_steps_say_nothing() {
+        assert_eq!(Sample::of_series(&[], 1.0), None);
+        let few = Sample::of_series(&[1.0; 7], 1.0).expect("steps");
+        assert_eq!((few.value, few.spread, few.calls), (1.0, Spread::TooFew, 7));
+        let enough = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+        let enough = Sample::of_series(&enough, 1.0).expect("steps");
+        assert_eq!(limits(&enough), Limits { low: 1.0, high: 8.0 }, "all of them");
+    }
+
+    fn limits(sample: &Sample) -> Limits {
+        match sample.spread {
+            Spread::Known(limits) => limits,
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn quantiles_lie_between_the_numbers() {

@@ -3,7 +3,7 @@
 use super::rows::{Rows, share};
 use super::simple::{append_regions, append_run};
 use super::spread::{FEWEST, SURE, Sample, Spread};
-use super::{Limits, Subject};
+use super::{Limits, Subject, steps};
 use crate::TensorReport;
 use crate::tensor::table::shapes_text;
 use crate::tensor::{KeyAverage, ModuleStatistics};
@@ -11,15 +11,23 @@ use profiler_events::ActionKind;
 
 pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
     append_run(rows, &report.header);
-    let steps = report.recorded_steps.max(1);
+    // Those that were recorded are all that it covers.
+    let recorded = report.step_series.iter().flat_map(|series| &series.entries);
+    let seconds = recorded.map(|entry| entry.seconds).sum();
+    steps::append(rows, &report.step_series, report.header.stage, seconds);
+    let count = report.recorded_steps.max(1);
     let averages = &report.key_averages;
     let sum = |pick: fn(&KeyAverage) -> f64| averages.rows.iter().map(pick).sum::<f64>();
     let host = sum(|row| row.self_cpu_seconds);
     let device = sum(|row| row.self_device_seconds);
     let bytes = sum(|row| allocated(row) as f64);
     let of_steps =
-        |number: f64, whole: f64| Sample::alone(number / steps as f64, steps, share(number, whole));
+        |number: f64, whole: f64| Sample::alone(number / count as f64, count, share(number, whole));
     for row in &averages.rows {
+        if row.kind == ActionKind::Step && !report.step_series.is_empty() {
+            // Of steps more is known.
+            continue;
+        }
         if row.kind == ActionKind::Action {
             let sample = of_steps(row.cpu_seconds, host);
             let sample = Sample { spread: spread(row, sample.value), ..sample };
@@ -43,7 +51,7 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
         }
         let own = allocated(row) as f64;
         if own > 0.0 {
-            let sample = Sample::counted(own / steps as f64, steps, share(own, bytes));
+            let sample = Sample::counted(own / count as f64, count, share(own, bytes));
             rows.add(Subject::Memory, name(row, is_whole), sample);
         }
     }

@@ -7,7 +7,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher;
 use std::io;
-use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use super::temporary::{
@@ -27,11 +26,19 @@ pub struct ClaimedName {
 /// Gone when this is dropped.
 #[derive(Debug)]
 struct Claim {
+    /// Locked, by which others see that somebody is alive who wants the name.
+    _lock: Lock,
     path: RemovedPath,
-    /// Locked for as long as the process lives. Never closed: in a program that closes whatever is open
-    /// the number may be somebody else's by then.
-    _lock: ManuallyDrop<File>,
 }
+
+/// Locked for as long as the process lives. Never closed: in a program that closes whatever is open
+/// the number may be somebody else's by then.
+#[cfg(unix)]
+type Lock = std::mem::ManuallyDrop<File>;
+
+/// Closed before the file is removed: the name of one that is open may be taken until it is closed.
+#[cfg(not(unix))]
+type Lock = File;
 
 impl ClaimedName {
     /// `name`, or else `name-2` and so on, for files in `folder`, which is made if need be. Taken is
@@ -73,9 +80,10 @@ impl Claim {
     fn make(folder: &Path, name: &str) -> io::Result<Self> {
         let path = folder.join(with_number(this_machine(), number_of(name)));
         let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        let claim = Self { path: RemovedPath(path), _lock: ManuallyDrop::new(file) };
-        // By the lock others see that somebody is alive who wants it.
-        let _ = claim._lock.try_lock();
+        let _ = file.try_lock();
+        #[cfg(unix)]
+        let file = Lock::new(file);
+        let claim = Self { _lock: file, path: RemovedPath(path) };
         clear_leftovers(folder, &claim.path.0);
         Ok(claim)
     }

@@ -106,7 +106,8 @@ pub fn write_whole_at<E: From<io::Error>>(
     let folder = super::TemporaryFolder::within(path.parent().unwrap_or(Path::new("")))?;
     let temporary = folder.path().join(name);
     bounded_write::without_signals(|| write(&temporary))?;
-    let file = fs::File::open(&temporary)?;
+    // Windows has what is written only by whoever may write.
+    let file = OpenOptions::new().read(true).write(cfg!(windows)).open(&temporary)?;
     // What `write` did not report: files are often closed without a look at the outcome.
     file.sync_all()?;
     if let Some(permissions) = super::temporary::permissions_of(path) {

@@ -127,8 +127,10 @@ impl<'steps> Strip<'steps> {
         let mut path = String::new();
         for (index, bar) in self.bars.iter().enumerate() {
             let Some((from, to)) = range(bar) else { continue };
-            let count = bar.entry.count as f64;
-            let [from, to] = [from, to].map(|seconds| self.y(seconds / count));
+            // One that is cut has its parts, too, if smaller ones.
+            let mean = bar.entry.mean_seconds();
+            let scale = (self.highest / mean).min(1.0) / bar.entry.count.max(1) as f64;
+            let [from, to] = [from, to].map(|seconds| self.y(seconds * scale));
             if from - to >= 0.05 {
                 let _ = write!(path, "M{:.1} {from:.1}V{to:.1}", (index as f64 + 0.5) * pitch);
             }

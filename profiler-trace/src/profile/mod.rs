@@ -6,6 +6,7 @@ mod fold;
 mod kinds;
 mod module_view;
 mod modules;
+mod step_part;
 mod steps;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -229,8 +230,7 @@ impl Profile {
     }
 
     /// How long each step took that was recorded, if any; `stage`: the one that they are of.
-    pub fn step_series(&self, stage: Option<Stage>) -> Vec<StepSeries> {
-        let rate = Rate::now();
+    pub fn step_series(&self, stage: Option<Stage>, rate: Rate) -> Vec<StepSeries> {
         let series = self.steps.series(stage, self.started, |ticks| rate.seconds(ticks));
         if self.steps.is_empty() { Vec::new() } else { vec![series] }
     }

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::modules::{ChainId, ModuleId, ModuleTable};
-use super::steps::StepPart;
+use super::step_part::StepPart;
 use profiler_events::{Action, ActionKind, Direction, ShapeList};
 
 /// The number of a [`Node`]; a parent's is always lower than its children's.

@@ -7,6 +7,8 @@
 mod aarch64;
 mod changed;
 mod parts;
+mod translated;
+mod windows;
 
 use self::changed::changed_files;
 use self::parts::{ON_REQUEST, PARTS, Part};
@@ -80,7 +82,7 @@ mod tests {
         let names = |arguments: &[&str]| {
             chosen(arguments).map(|parts| parts.iter().map(|part| part.name).collect::<Vec<_>>())
         };
-        assert_eq!(names(&["aarch64"]), Ok(vec!["aarch64"]));
+        assert_eq!(names(&["aarch64", "windows"]), Ok(vec!["aarch64", "windows"]));
         assert_eq!(names(&["tch", "core"]), Ok(vec!["tch", "core"]));
         assert_eq!(names(&[]).map(|all| all.len()), Ok(PARTS.len()));
         assert!(names(&["tcl"]).expect_err("a typo").contains("there are core, "));

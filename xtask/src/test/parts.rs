@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::aarch64;
+use super::{aarch64, windows};
 use crate::libtorch::{Libtorch, Variables, version};
 use crate::steps::{Step, target_directory};
 use crate::{miri, newest};
@@ -171,13 +171,21 @@ pub const PARTS: [Part; 11] = [
     },
 ];
 
-/// What is run only by its name: it takes long, and few changes know the processor.
-pub const ON_REQUEST: [Part; 1] = [Part {
-    name: "aarch64",
-    about: "events, sampler, core and the loop for aarch64 under qemu, where that is; by its name only",
-    stands_on: core_and!("profiler-train"),
-    steps: || Ok(aarch64::steps()),
-}];
+/// What is run only by its name: it takes long, and few changes know the processor or the system.
+pub const ON_REQUEST: [Part; 2] = [
+    Part {
+        name: "aarch64",
+        about: "libraries of core for aarch64 under qemu, where that is; by its name only",
+        stands_on: core_and!("profiler-train"),
+        steps: || Ok(aarch64::steps()),
+    },
+    Part {
+        name: "windows",
+        about: "core and the loop for Windows under wine, where that is; by its name only",
+        stands_on: core_and!("profiler-train"),
+        steps: || Ok(windows::steps()),
+    },
+];
 
 /// With all features, which is what the default ones do and more; that all combinations compile, the lints
 /// see. What is said where there are none is a test of its own.

@@ -1,0 +1,54 @@
+//! Steps of the training loop, and what their time went into.
+
+use super::rows::{Rows, share};
+use super::spread::{Sample, quantile};
+use super::{Limits, Subject};
+use crate::label;
+use crate::steps::{StepEntry, StepSeries};
+use profiler_events::Stage;
+
+/// A part of a step, and its name.
+type Part = (&'static str, fn(&StepEntry) -> f64);
+
+const PARTS: [Part; 6] = [
+    ("step", |entry| entry.seconds),
+    ("step, waiting for data", |entry| entry.data_seconds),
+    ("step, forward", |entry| entry.forward_seconds),
+    ("step, backward", |entry| entry.backward_seconds),
+    ("step, optimizer", |entry| entry.optimizer_seconds),
+    ("step, other", |entry| entry.other_seconds),
+];
+
+/// `stage`: that of the report, which its own steps need not say. `seconds`: all that the report covers.
+pub(super) fn append(rows: &mut Rows, series: &[StepSeries], stage: Option<Stage>, seconds: f64) {
+    for series in series {
+        let inside = series.stage.filter(|_| series.stage != stage);
+        for (name, part) in PARTS {
+            let of_one = |entry: &StepEntry| part(entry) / entry.count.max(1) as f64;
+            let numbers: Vec<f64> = series.entries.iter().map(of_one).collect();
+            let sum: f64 = series.entries.iter().map(part).sum();
+            if sum > 0.0
+                && let Some(sample) = Sample::of_series(&numbers, share(sum, seconds))
+            {
+                let name = label::with_stage(inside, name);
+                rows.add(Subject::Steps, name, Sample { calls: series.steps, ..sample });
+            }
+        }
+        let all: Vec<f64> = series.entries.iter().map(StepEntry::mean_seconds).collect();
+        let sum: f64 = series.entries.iter().map(|entry| entry.seconds).sum();
+        if let Some(slow) = quantile(&all, 0.95) {
+            let name = label::with_stage(inside, "step, 95 % took no longer");
+            rows.add(Subject::Steps, name, Sample::alone(slow, series.steps, share(sum, seconds)));
+        }
+    }
+    let own = series.iter().find(|series| series.stage.is_none() || series.stage == stage);
+    rows.drift = own.and_then(drift);
+}
+
+/// What the medians of the parts of a run are of the median of all its steps.
+fn drift(series: &StepSeries) -> Option<Limits> {
+    let all: Vec<f64> = series.entries.iter().map(StepEntry::mean_seconds).collect();
+    let median = quantile(&all, 0.5).filter(|median| *median > 0.0)?;
+    let Limits { low, high } = Limits::of_drift(&all)?;
+    Some(Limits { low: (low / median).min(1.0), high: (high / median).max(1.0) })
+}
