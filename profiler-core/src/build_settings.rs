@@ -21,11 +21,12 @@ pub(crate) fn of_program() -> Option<BuildSettings> {
         debug_assertions: cfg!(debug_assertions),
         opt_level: env!("MLPROF_OPT_LEVEL").to_owned(),
         target_features: target_features(),
+        processor_features: processor_features(),
     })
 }
 
 fn target_features() -> Vec<String> {
-    let features = [
+    names_of([
         (cfg!(target_feature = "sse4.2"), "sse4.2"),
         (cfg!(target_feature = "avx"), "avx"),
         (cfg!(target_feature = "avx2"), "avx2"),
@@ -33,7 +34,35 @@ fn target_features() -> Vec<String> {
         (cfg!(target_feature = "avx512f"), "avx512f"),
         (cfg!(target_feature = "neon"), "neon"),
         (cfg!(target_feature = "sve"), "sve"),
-    ];
+    ])
+}
+
+/// Of the processor that this runs on.
+#[cfg(target_arch = "x86_64")]
+fn processor_features() -> Vec<String> {
+    use std::is_x86_feature_detected as has;
+    names_of([
+        (has!("sse4.2"), "sse4.2"),
+        (has!("avx"), "avx"),
+        (has!("avx2"), "avx2"),
+        (has!("fma"), "fma"),
+        (has!("avx512f"), "avx512f"),
+    ])
+}
+
+/// Of the processor that this runs on.
+#[cfg(target_arch = "aarch64")]
+fn processor_features() -> Vec<String> {
+    use std::arch::is_aarch64_feature_detected as has;
+    names_of([(has!("neon"), "neon"), (has!("sve"), "sve")])
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn processor_features() -> Vec<String> {
+    Vec::new()
+}
+
+fn names_of<const COUNT: usize>(features: [(bool, &str); COUNT]) -> Vec<String> {
     features.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name.to_owned()).collect()
 }
 
@@ -50,6 +79,13 @@ mod tests {
         let build = build.expect("it is built with the program");
         assert_eq!(build.debug_assertions, cfg!(debug_assertions));
         assert!(["0", "1", "2", "3", "s", "z"].contains(&&*build.opt_level), "{build:?}");
+        // Else it would not run.
+        let is_known = |feature| build.processor_features.contains(feature);
+        assert!(build.target_features.iter().all(is_known), "{build:?}");
+        assert_eq!(
+            build.processor_features.is_empty(),
+            cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64")))
+        );
         assert_eq!(Some(build), of_program());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::output::RenderedReport;
-use crate::report::internals::tell_apart;
+use crate::report::internals::{deliver_together, tell_apart};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
@@ -286,9 +286,9 @@ impl Profiler for Several {
         RenderedReport::joined(self.parts.iter().map(|part| part.render()))
     }
 
-    /// Each to an output of its own.
+    /// Each to an output of its own; what more than one of them found is said once on the console.
     fn describe(&self) {
-        self.parts.iter().for_each(|part| part.describe());
+        deliver_together(|| self.parts.iter().for_each(|part| part.describe()));
     }
 }
 

@@ -51,7 +51,7 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
 enum Item {
     /// A method or a free function: the grammar of a method takes both.
     Function(Box<ImplItemFn>),
-    Impl(ItemImpl),
+    Impl(Box<ItemImpl>),
 }
 
 impl Parse for Item {
@@ -60,7 +60,7 @@ impl Parse for Item {
         Attribute::parse_outer(&ahead)?;
         let first = ahead.cursor().span();
         if is_impl(&ahead) {
-            return input.parse().map(Self::Impl);
+            return Ok(Self::Impl(Box::new(input.parse()?)));
         }
         ahead.parse::<Visibility>()?;
         if ahead.peek(Token![default]) {

@@ -13,6 +13,9 @@ pub struct BuildSettings {
     /// What the compiler may take for granted of the processor beyond what each of its kind can do
     /// (`target-cpu`, `target-feature`), of what matters to numeric code.
     pub target_features: Vec<String>,
+    /// What of the same the processor can do that the program runs on; empty where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processor_features: Vec<String>,
 }
 
 impl BuildSettings {

@@ -103,6 +103,9 @@ pub struct Cost {
     pub seconds: f64,
     /// The part that this is of the time that the report covers, 0 to 1.
     pub share: f64,
+    /// Memory that it takes at the end, in bytes, where it costs memory and not time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 /// How sure a finding is.

@@ -3,6 +3,6 @@
 pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing};
 pub use crate::no_numbers::{has_numbers, reason_for_nothing};
-pub use crate::output::{ClaimedName, tell_apart, tell_missing};
+pub use crate::output::{ClaimedName, deliver_together, tell_apart, tell_missing};
 pub use crate::steps::log::{StepLog, StepParts, StepTicks};
 pub use crate::tensor::table::shapes_text;

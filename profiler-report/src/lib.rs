@@ -22,7 +22,8 @@
 //!     "rank": 0, "world_size": 1,
 //!     "started_at": "2026-01-02T03:04:05Z",
 //!     "wall_seconds": 12.5,
-//!     "build": { "debug_assertions": false, "opt_level": "3", "target_features": ["avx2"] }, // or null
+//!     "build": { "debug_assertions": false, "opt_level": "3", "target_features": ["avx2"],
+//!                "processor_features": ["avx2", "fma"] }, // or null
 //!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
 //!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
 //!     "notes": []                          // what was lost or limited, in words

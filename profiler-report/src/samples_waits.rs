@@ -20,6 +20,27 @@ pub(super) struct Waits {
 
 /// Those of an action, the longest first.
 pub(super) fn of_action(samples: &Samples, action: &ActionSamples) -> Vec<Waits> {
+    of_action_where(samples, action, |_way_up| true)
+}
+
+/// Those inside functions of such names only.
+pub(super) fn of_action_inside(
+    samples: &Samples,
+    action: &ActionSamples,
+    is_such: impl Fn(&str) -> bool,
+) -> Vec<Waits> {
+    let is_inside = |function: &u32| {
+        samples.functions.get(*function as usize).is_some_and(|code| is_such(&code.name))
+    };
+    of_action_where(samples, action, |way_up| way_up.iter().any(is_inside))
+}
+
+/// Those of stacks that `is_wanted` says so of: it gets their functions, the innermost first.
+fn of_action_where(
+    samples: &Samples,
+    action: &ActionSamples,
+    is_wanted: impl Fn(&[u32]) -> bool,
+) -> Vec<Waits> {
     let is_of_it = in_action(samples, action);
     let mut sums: HashMap<(u32, u32), u64> = HashMap::new();
     for (index, node) in samples.stacks.iter().enumerate() {
@@ -32,7 +53,11 @@ pub(super) fn of_action(samples: &Samples, action: &ActionSamples) -> Vec<Waits>
         let is_waiting = |function: &u32| {
             samples.functions.get(*function as usize).is_some_and(is_of_the_program)
         };
-        let function = way_up.filter_map(|node| node.function).find(is_waiting).unwrap_or(inside);
+        let way_up: Vec<u32> = way_up.filter_map(|node| node.function).collect();
+        if !is_wanted(&way_up) {
+            continue;
+        }
+        let function = way_up.iter().copied().find(is_waiting).unwrap_or(inside);
         *sums.entry((function, inside)).or_default() += node.waiting_ticks;
     }
     let waits = |((function, inside), ticks)| Waits { function, inside, ticks };

@@ -93,7 +93,7 @@ fn finding() -> Finding {
         sentence: "Saving checkpoints takes a third of the epoch".to_owned(),
         evidence: vec![Evidence::new("checkpoints", "20")],
         place: Place::action("save_checkpoint"),
-        cost: Cost { seconds_per_step: Some(0.001), seconds: 2.0, share: 0.3 },
+        cost: Cost { seconds_per_step: Some(0.001), seconds: 2.0, share: 0.3, bytes: None },
         confidence: Confidence::Likely,
         remedy: "save less often".to_owned(),
     }

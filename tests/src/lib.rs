@@ -5,6 +5,7 @@
 //! target `traces` records for itself, since machines that run tests have no GPU.
 
 pub mod digits;
+pub mod findings;
 #[cfg(unix)]
 pub mod interruption;
 pub mod program;

@@ -3,6 +3,7 @@
 mod advanced;
 mod comparison;
 mod counts;
+mod faults;
 mod files;
 mod findings;
 mod interruptions;

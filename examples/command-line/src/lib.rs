@@ -41,6 +41,9 @@ pub struct ProfilerOptions {
     /// Tensor: how many rows the table has.
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub row_limit: usize,
+    /// Tensor: tell ops apart by the shapes of their inputs, too.
+    #[arg(long)]
+    pub input_shapes: bool,
     /// Tensor: record allocations, and write what memory was used for over time.
     #[arg(long)]
     pub profile_memory: bool,
@@ -104,6 +107,7 @@ impl ProfilerOptions {
         let mut profiler = TensorProfiler::new()
             .row_limit(self.row_limit)
             .device_timing(if self.names_only { DeviceTiming::NamesOnly } else { DeviceTiming::On })
+            .group_by_input_shapes(self.input_shapes)
             .profile_memory(self.profile_memory)
             .memory_timeline(self.profile_memory)
             .flame(self.flame);

@@ -3,6 +3,7 @@
 
 mod batches;
 mod data;
+mod disk;
 mod options;
 pub mod overhead;
 mod program;
@@ -11,6 +12,7 @@ mod training;
 
 pub use batches::{Batches, EpochShare, Order, loader};
 pub use data::{CLASSES, DataError, Digit, SIDE, Splits, digits, splits};
+pub use disk::Disk;
 pub use options::{Options, TrainerOptions};
 pub use program::{LossCurve, Measured, finish, refuse_early_end};
 pub use random::SplitMix;

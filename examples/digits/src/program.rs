@@ -44,7 +44,10 @@ impl Measured {
     /// Runs a stage and keeps its report, whatever the outcome.
     pub fn stage<T>(&mut self, stage: impl FnOnce() -> T) -> T {
         let outcome = stage();
-        self.reports.extend(self.profiler.report());
+        match self.profiler.parts() {
+            [] => self.reports.extend(self.profiler.report()),
+            parts => self.reports.extend(parts.iter().filter_map(|part| part.report())),
+        }
         outcome
     }
 

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use profiler_report::Report;
 use profiler_report::findings::{Rules, SetThresholdError, text};
 
+use super::{Arguments, Error};
+
 /// A threshold of a rule, and what it is to be: `data-waiting.share=0.05`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetThreshold {
@@ -47,6 +49,24 @@ pub(super) fn found(report: &Report, rules: &Rules) -> String {
         }
         whole => format!("{}{}", text::heading(report), whole.trim_start_matches('\n')),
     }
+}
+
+/// What is found by looking at several ranks side by side, where that was asked for and there are
+/// several.
+pub(super) fn of_ranks(reports: &[Report], arguments: &Arguments) -> Result<String, Error> {
+    if !arguments.findings && !arguments.explain_rules {
+        return Ok(String::new());
+    }
+    let rules = rules(&arguments.threshold)?;
+    let Some(explanation) = rules.explain_ranks(reports) else { return Ok(String::new()) };
+    let told = match arguments.explain_rules {
+        true => text::explained(&[explanation]),
+        false => match text::whole(&rules.apply_to_ranks(reports)) {
+            nothing if nothing.is_empty() => "Nothing was found.\n".to_owned(),
+            whole => whole.trim_start_matches('\n').to_owned(),
+        },
+    };
+    Ok(format!("\nAll ranks side by side\n\n{told}"))
 }
 
 /// What each rule says of a report, and by which thresholds.

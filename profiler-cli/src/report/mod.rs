@@ -161,14 +161,18 @@ fn show(arguments: &Arguments) -> Result<(), Error> {
         return write_page_of(&arguments.files, page);
     }
     let mut text = String::new();
+    let mut all = Vec::new();
     for file in &arguments.files {
-        for report in &reports_of(file)? {
+        let reports = reports_of(file)?;
+        for report in &reports {
             if !text.is_empty() {
                 text.push('\n');
             }
             text.push_str(&page::of(report, file, arguments)?);
         }
+        all.extend(reports);
     }
+    text.push_str(&findings::of_ranks(&all, arguments)?);
     print(&text, arguments.json)
 }
 

@@ -72,7 +72,8 @@ fn each_rule_says_what_it_looked_at_or_what_it_lacks() {
         let (rule, threshold) = name.split_once('.').expect("a rule and its threshold");
         let is_told =
             told.contains(&format!("\n{rule}: ")) && told.contains(&format!("   {threshold} = "));
-        assert!(is_told || rule == "all", "{name} is not in {told}");
+        let is_of_several = ["all", "slowest-rank"].contains(&rule);
+        assert!(is_told || is_of_several, "{name} is not in {told}");
     }
     for part in [
         "   found (likely): Training waited for its data 5.00 s of 10.0 s (50.00 %). Costs at most",
@@ -82,6 +83,36 @@ fn each_rule_says_what_it_looked_at_or_what_it_lacks() {
     ] {
         assert!(told.contains(part), "{part:?} is not in {told}");
     }
+}
+
+#[test]
+fn several_ranks_are_looked_at_side_by_side() {
+    let folder = Folder::new();
+    let rank = |number: u32, loading: f64| {
+        let Report::Simple(mut report) = waited(loading) else { panic!("a Simple report") };
+        report.header.rank = number;
+        report.header.world_size = 2;
+        for (action, seconds) in
+            [("run_training_epoch", 10.0), ("all_reduce_gradients", 6.0 - loading)]
+        {
+            let mut row = report.actions[0].clone();
+            (row.action, row.total_seconds) = (action.to_owned(), seconds);
+            report.actions.push(row);
+        }
+        folder.report(&format!("fit-{number}.json"), &Report::Simple(report))
+    };
+    let (quick, slow) = (rank(0, 0.5), rank(1, 5.0));
+    let files = [text(&quick), text(&slow)];
+    let told = printed(&[&["report", "--findings"], &files[..]].concat());
+    let (_, of_all) = told.split_once("\nAll ranks side by side\n\n").expect("a part of its own");
+    let expected = "Rank 1 needs 4.50 s longer for its own work than rank 0 (45.00 %)";
+    assert!(of_all.contains(expected) && of_all.contains(NEXT), "{told}");
+    let told = printed(&[&["report", "--explain-rules"], &files[..]].concat());
+    assert!(told.contains("\nslowest-rank: ") && told.contains(expected), "{told}");
+    let alone = printed(&["report", "--findings", text(&quick)]);
+    assert!(!alone.contains("All ranks"), "{alone}");
+    let tables = printed(&["report", files[0], files[1]]);
+    assert!(!tables.contains("All ranks"), "{tables}");
 }
 
 /// A report that has its findings with it prints them below its tables, as the profiler did.

@@ -53,6 +53,8 @@ impl TensorProfiler {
             schedule: settings.schedule(),
             steps: run.step,
             recorded_steps: totals.steps,
+            recorded_seconds: Some(totals.seconds),
+            tracked_ops: totals.tracked_ops,
             cycle_count: totals.cycles,
             cycles: profile.cycles.clone(),
             key_averages,

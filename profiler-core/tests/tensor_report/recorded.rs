@@ -119,6 +119,19 @@ fn all_cycles_are_in_the_table() {
 }
 
 #[test]
+fn of_more_cycles_than_are_listed_the_report_knows_how_long_they_took() {
+    let profiler = every_step();
+    steps(&profiler, 150);
+    let report = profiler.snapshot();
+    assert_eq!((report.cycles.len(), report.cycle_count), (100, 150));
+    let listed: f64 = report.cycles.iter().map(|cycle| cycle.wall_seconds).sum();
+    let averages = profiler.key_averages(&GroupBy::name());
+    let all = report.recorded_seconds.expect("it says so");
+    let in_steps = find(&averages, "ProfilerStep*").cpu_seconds;
+    assert!(all > listed && all >= in_steps, "{all} s, {listed} s listed, {in_steps} s in steps");
+}
+
+#[test]
 fn phases_are_told_by_the_innermost_thing_that_says_so() {
     let profiler = every_step();
     steps(&profiler, 1);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::facts::Facts;
+use super::ranks;
 use super::rule::{Outcome, Rule, Threshold};
 use super::rules::ALL;
 use crate::Report;
@@ -94,7 +95,8 @@ impl Rules {
     /// All thresholds by their full names, which [`set`](Self::set) takes.
     pub fn thresholds(&self) -> Vec<(String, Threshold)> {
         let of_rules = ALL.iter().map(|rule| (rule.name(), rule.thresholds()));
-        let all = std::iter::once((GENERAL_NAME, GENERAL)).chain(of_rules);
+        let all = [(GENERAL_NAME, GENERAL)].into_iter().chain(of_rules);
+        let all = all.chain([(ranks::NAME, ranks::THRESHOLDS)]);
         let named = |(rule, thresholds): (&'static str, &'static [Threshold])| {
             thresholds.iter().map(move |threshold| (full_name(rule, threshold), *threshold))
         };
@@ -135,6 +137,29 @@ impl Rules {
         ALL.iter().map(explain).collect()
     }
 
+    /// What is found by looking at the reports of several processes of one run side by side; nothing in
+    /// those of one process. The finding is of the slowest.
+    pub fn apply_to_ranks(&self, reports: &[Report]) -> Vec<Finding> {
+        match self.explain_ranks(reports).map(|explanation| explanation.outcome) {
+            Some(Outcome::Found(findings)) => findings,
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is said of several processes, and by which numbers; `None` where all reports are of one.
+    pub fn explain_ranks(&self, reports: &[Report]) -> Option<Explanation> {
+        let first = reports.first()?.header().rank;
+        let are_several = reports.iter().any(|report| report.header().rank != first);
+        let threshold = ranks::THRESHOLDS[0];
+        let limit = self.limit(ranks::NAME, &threshold);
+        are_several.then(|| Explanation {
+            rule: ranks::NAME,
+            condition: ranks::CONDITION,
+            thresholds: vec![(threshold, limit)],
+            outcome: ranks::examine(reports, limit),
+        })
+    }
+
     fn examine(&self, rule: &dyn Rule, facts: &Facts<'_>) -> Outcome {
         if let Some(too_little) = self.too_little(facts) {
             return Outcome::NoInputs(too_little);
@@ -154,6 +179,14 @@ impl Rules {
             ));
         }
         let Report::Tensor(report) = facts.report else { return None };
+        if !facts.knows_its_seconds {
+            return Some(format!(
+                "the report lists the first {} of its {} cycles, and not how long all of them took: \
+                 it is of an earlier version",
+                report.cycles.len(),
+                report.cycle_count
+            ));
+        }
         let least = self.limit(GENERAL_NAME, &GENERAL[1]);
         ((report.recorded_steps as f64) < least).then(|| {
             format!(
@@ -179,7 +212,8 @@ fn full_name(rule: &str, threshold: &Threshold) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::samples::{row, steps};
+    use crate::TensorReport;
+    use crate::findings::samples::{op, recorded, row, steps};
 
     fn saving(report_seconds: f64) -> Report {
         let mut report = steps(100, report_seconds / 100.0);
@@ -205,6 +239,26 @@ mod tests {
         }));
         rules.set("all.least-seconds", 0.1).expect("there is such a threshold");
         assert_eq!(rules.apply(&report).len(), 2);
+    }
+
+    #[test]
+    fn of_recorded_steps_the_report_must_say_how_long_they_took() {
+        let explained = |report: &TensorReport| {
+            let explanations = Rules::new().explain(&Report::Tensor(report.clone()));
+            let rule = explanations.into_iter().find(|rule| rule.rule == "hidden-waits");
+            rule.expect("there is such a rule").outcome
+        };
+        // More cycles than are listed, two seconds in all.
+        let mut report = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
+        report.cycle_count = 150;
+        let Outcome::Found(found) = explained(&report) else { panic!("it takes 30 %") };
+        assert!((found[0].cost.share - 0.3).abs() < 1e-9, "{found:?}");
+        // What earlier versions wrote.
+        report.recorded_seconds = None;
+        let Outcome::NoInputs(why) = explained(&report) else { panic!("of what is not known") };
+        assert!(why.contains("the first 1 of its 150 cycles"), "{why}");
+        report.cycle_count = 1;
+        assert!(matches!(explained(&report), Outcome::Found(_)));
     }
 
     #[test]

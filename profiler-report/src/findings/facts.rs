@@ -15,6 +15,8 @@ pub(super) struct Facts<'report> {
     pub(super) report: &'report Report,
     /// So much time it covers, in seconds: the stage, or the recorded cycles.
     pub(super) seconds: f64,
+    /// Whether the report says so; else it is 0.
+    pub(super) knows_its_seconds: bool,
     /// So many training steps it covers, where it knows of any.
     pub(super) steps: Option<u64>,
     /// Its actions: what training loops and people start.
@@ -37,10 +39,21 @@ pub(super) struct ActionFacts<'report> {
     pub(super) cpu: Option<CpuStatistics>,
 }
 
+/// What names of actions begin with in which processes exchange something.
+const COLLECTIVES: [&str; 7] =
+    ["all_reduce", "allreduce", "all_gather", "reduce_scatter", "broadcast", "barrier", "sync"];
+
 impl ActionFacts<'_> {
     /// The part behind the type: `on_train_batch_end` of `[Callback]Logger.on_train_batch_end`.
     pub(super) fn hook(&self) -> &str {
         self.name.rsplit_once('.').map_or(self.name, |(_, hook)| hook)
+    }
+
+    /// Whether it is there to wait for the other processes of a training: by its name, such as
+    /// `all_reduce_gradients`.
+    pub(super) fn waits_for_others(&self) -> bool {
+        let hook = self.hook().to_ascii_lowercase();
+        COLLECTIVES.iter().any(|beginning| hook.starts_with(beginning))
     }
 
     /// The part before that, `[Callback]Logger`.
@@ -62,13 +75,19 @@ impl<'report> Facts<'report> {
             _ => batches.map(|batches| batches.calls),
         };
         let ops = ops(report).iter().filter(|row| row.kind == ActionKind::Op);
+        let remembered = match report {
+            Report::Memory(report) => &report.actions[..],
+            _ => &[],
+        };
+        let names = actions.iter().map(|action| action.name);
         let framework = Framework::of(
-            actions.iter().map(|action| action.name),
+            names.chain(remembered.iter().map(|row| row.action.as_str())),
             ops.map(|row| row.name.as_str()),
         );
         Self {
             report,
-            seconds: seconds(report),
+            seconds: seconds(report).unwrap_or(0.0),
+            knows_its_seconds: seconds(report).is_some(),
             steps: steps.filter(|steps| *steps > 0),
             actions,
             framework,
@@ -100,6 +119,7 @@ impl<'report> Facts<'report> {
             seconds_per_step: self.steps.map(|steps| seconds / steps as f64),
             seconds,
             share: self.share(seconds),
+            bytes: None,
         }
     }
 
@@ -109,15 +129,15 @@ impl<'report> Facts<'report> {
     }
 }
 
-/// How much time a report covers.
-fn seconds(report: &Report) -> f64 {
+/// How much time a report covers; `None` where it does not say.
+fn seconds(report: &Report) -> Option<f64> {
     match report {
-        // Only the first cycles are listed.
-        Report::Tensor(report) if report.cycles.len() as u64 == report.cycle_count => {
-            report.cycles.iter().map(|cycle| cycle.wall_seconds).sum()
-        }
-        Report::Tensor(_) => 0.0,
-        report => report.header().wall_seconds,
+        Report::Tensor(report) => report.recorded_seconds.or_else(|| {
+            // Only the first cycles are listed.
+            let are_all_listed = report.cycles.len() as u64 == report.cycle_count;
+            are_all_listed.then(|| report.cycles.iter().map(|cycle| cycle.wall_seconds).sum())
+        }),
+        report => Some(report.header().wall_seconds),
     }
 }
 

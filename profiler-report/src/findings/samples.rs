@@ -1,12 +1,13 @@
 //! Reports for the tests of rules, and what those ask of them.
 
-use profiler_events::{GroupBy, Stage};
+use profiler_events::{GroupBy, Stage, Tallies};
 
 use super::{Outcome, Rules};
 use crate::finding::Finding;
+use crate::memory::{MemoryTree, ProcessMemory};
 use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport};
 use crate::tensor::{CycleSummary, DroppedEvents, KeyAverage, KeyAverages, TensorReport};
-use crate::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
+use crate::{AdvancedReport, MemoryReport, Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
 
 pub(crate) fn header(wall_seconds: f64) -> ReportHeader {
     ReportHeader {
@@ -107,6 +108,8 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
         schedule: None,
         steps: 1000,
         recorded_steps: 100,
+        recorded_seconds: Some(2.0),
+        tracked_ops: 0,
         cycle_count: 1,
         cycles: vec![cycle],
         key_averages: KeyAverages {
@@ -126,6 +129,21 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
     }
 }
 
+/// Two seconds in which so much was allocated and freed.
+pub(crate) fn remembered(total: Tallies) -> MemoryReport {
+    MemoryReport {
+        header: header(2.0),
+        process: ProcessMemory { total, ..ProcessMemory::default() },
+        actions: Vec::new(),
+        threads: Vec::new(),
+        peak: MemoryTree::default(),
+        alive: MemoryTree::default(),
+        copies: MemoryTree::default(),
+        open: Vec::new(),
+        findings: Vec::new(),
+    }
+}
+
 /// Any of the reports that rules look at.
 pub(crate) trait IntoReport {
     fn into_report(self) -> Report;
@@ -134,6 +152,12 @@ pub(crate) trait IntoReport {
 impl IntoReport for SimpleReport {
     fn into_report(self) -> Report {
         Report::Simple(self)
+    }
+}
+
+impl IntoReport for AdvancedReport {
+    fn into_report(self) -> Report {
+        Report::Advanced(self)
     }
 }
 

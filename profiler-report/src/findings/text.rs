@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use super::engine::Explanation;
 use super::rule::Outcome;
-use crate::finding::{Confidence, Finding};
+use crate::finding::{Confidence, Cost, Finding};
 use crate::lightning::title;
-use crate::number::{duration, share};
+use crate::number::{bytes, duration, share};
 use crate::{Report, label};
 
 /// So many have a line on the console.
@@ -26,14 +26,21 @@ pub fn brief(findings: &[Finding]) -> String {
         // Writing into a string cannot fail, here and below.
         let _ = writeln!(
             text,
-            "Finding: {} Up to {} ({}) can be saved: {}",
+            "Finding: {} Up to {} can be saved: {}",
             label::one_line(&finding.sentence),
-            duration(finding.cost.seconds),
-            share(finding.cost.share, 1.0),
+            cost(&finding.cost),
             label::one_line(&finding.remedy),
         );
     }
     text
+}
+
+/// `1.25 s (12.50 %)`, or `3.00 MiB of memory`.
+fn cost(cost: &Cost) -> String {
+    match cost.bytes {
+        Some(count) => format!("{} of memory", bytes(count)),
+        None => format!("{} ({})", duration(cost.seconds), share(cost.share, 1.0)),
+    }
 }
 
 /// All findings with all that is known of them; nothing without any.
@@ -43,17 +50,15 @@ pub fn whole(findings: &[Finding]) -> String {
     }
     let mut text = String::from("\nFindings, what costs most first\n");
     for (number, finding) in (1..).zip(findings) {
-        let cost = &finding.cost;
-        let step = cost
-            .seconds_per_step
-            .map_or_else(String::new, |seconds| format!(", {} per step", duration(seconds)));
+        let in_time = finding.cost.seconds_per_step.filter(|_| finding.cost.bytes.is_none());
+        let step =
+            in_time.map_or_else(String::new, |seconds| format!(", {} per step", duration(seconds)));
         let _ = write!(
             text,
-            "\n{number}. {} ({})\n   Costs at most {} ({}){step}\n",
+            "\n{number}. {} ({})\n   Costs at most {}{step}\n",
             label::one_line(&finding.sentence),
             finding.confidence,
-            duration(cost.seconds),
-            share(cost.share, 1.0),
+            cost(&finding.cost),
         );
         for (what, name) in finding.place.parts() {
             let _ = writeln!(text, "   Where: {what} {}", label::shown(name));
@@ -84,11 +89,10 @@ pub fn explained(explanations: &[Explanation]) -> String {
                 for finding in findings {
                     let _ = writeln!(
                         text,
-                        "   found ({}): {} Costs at most {} ({})",
+                        "   found ({}): {} Costs at most {}",
                         finding.confidence,
                         label::one_line(&finding.sentence),
-                        duration(finding.cost.seconds),
-                        share(finding.cost.share, 1.0),
+                        cost(&finding.cost),
                     );
                 }
             }

@@ -12,6 +12,7 @@ mod missing;
 mod name;
 mod rendered;
 mod temporary;
+mod together;
 
 use std::collections::HashMap;
 use std::io;
@@ -33,6 +34,7 @@ use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::{RunContext, Stage, Stages};
 pub use rendered::RenderedReport;
 pub use temporary::{TemporaryFolder, is_temporary};
+pub use together::deliver_together;
 
 /// Where the reports of one profiler go.
 ///
@@ -335,7 +337,8 @@ fn deliver_to(
     }
     let noted = output.map_or_else(String::new, |output| label::notes(&output.state().notes));
     let report = format!("{report}{noted}");
-    let printed = || format!("{report}{}", findings_text::brief(findings));
+    let goes_to_stderr = output.is_some_and(|output| output.prints_to_stderr);
+    let printed = || format!("{report}{}", together::lines(findings, goes_to_stderr));
     let Some((output, path)) = output.and_then(|output| Some((output, output.report_path()?)))
     else {
         let run = output.map_or_else(RunContext::from_environment, Output::run);

@@ -26,13 +26,11 @@ pub(super) fn write(html: &mut String, reports: &[Value]) {
     html.push_str("</ol></section>\n");
 }
 
-/// Writing into a string cannot fail, here and below.
-fn write_one(html: &mut String, report: usize, finding: &Value) {
-    let words = |field: &str| match finding.get(field) {
-        Some(Value::String(text)) => text::sentence(text),
-        _ => String::new(),
-    };
-    let _ = write!(html, "<li><p class=sentence><b>{}</b>", words("sentence"));
+/// Time, or memory where it costs that.
+fn costs(finding: &Value) -> Vec<String> {
+    if let Some(bytes) = number(finding, "/cost/bytes") {
+        return vec![format!("{} of memory", Unit::Bytes.write(bytes))];
+    }
     let mut costs = Vec::new();
     if let Some(seconds) = number(finding, "/cost/seconds_per_step") {
         costs.push(format!("{} a step", Unit::Seconds.write(seconds)));
@@ -43,6 +41,17 @@ fn write_one(html: &mut String, report: usize, finding: &Value) {
     if let Some(share) = number(finding, "/cost/share") {
         costs.push(Unit::Share.write(share));
     }
+    costs
+}
+
+/// Writing into a string cannot fail, here and below.
+fn write_one(html: &mut String, report: usize, finding: &Value) {
+    let words = |field: &str| match finding.get(field) {
+        Some(Value::String(text)) => text::sentence(text),
+        _ => String::new(),
+    };
+    let _ = write!(html, "<li><p class=sentence><b>{}</b>", words("sentence"));
+    let costs = costs(finding);
     if !costs.is_empty() {
         let _ = write!(html, " <span class=cost>at most {}</span>", costs.join(", "));
     }

@@ -26,6 +26,13 @@ pub struct TensorReport {
     pub steps: u64,
     /// How many of the steps are in the numbers.
     pub recorded_steps: u64,
+    /// How long all cycles took together, in seconds; `None` in files of versions that did not say it.
+    #[serde(default)]
+    pub recorded_seconds: Option<f64>,
+    /// How many recorded ops of forward the framework has remembered for a backward pass, where it numbers
+    /// them (tch); else 0.
+    #[serde(default)]
+    pub tracked_ops: u64,
     /// How many cycles there were.
     pub cycle_count: u64,
     /// The cycles, at most the first 100.

@@ -98,6 +98,8 @@ pub(super) struct Fold<'profile> {
     pub(super) links: Links,
     pub(super) steps: StepSplit,
     pub(super) unfinished: u64,
+    /// Forward ops that the framework has numbered, to find them again in the backward pass.
+    pub(super) tracked_ops: u64,
 }
 
 impl Fold<'_> {
@@ -173,6 +175,9 @@ impl Fold<'_> {
             if let Some(around) = around {
                 self.tree.nodes[around as usize].calls.own -= duration.cast_signed();
             }
+        }
+        if kind == ActionKind::Op && event.direction == Direction::Forward && event.sequence != 0 {
+            self.tracked_ops += 1;
         }
         match kind {
             ActionKind::Step => self.steps.begin(event, &self.tree.nodes),

@@ -61,8 +61,12 @@ pub struct Totals {
     pub cycles: u64,
     /// Their steps.
     pub steps: u64,
+    /// How long they took, in seconds.
+    pub seconds: f64,
     /// Their events.
     pub events: u64,
+    /// Forward ops that the framework has numbered for a backward pass.
+    pub tracked_ops: u64,
     /// Scopes that were still open when their cycle ended.
     pub unfinished: u64,
     /// Those of other threads, which are not among the events.
@@ -116,10 +120,12 @@ impl Profile {
             links,
             steps: StepSplit::default(),
             unfinished: 0,
+            tracked_ops: 0,
         };
         for track in cycle.tracks() {
             fold.track(track.events(), track.memory_events());
         }
+        self.totals.tracked_ops += fold.tracked_ops;
         let (links, unfinished) = (fold.links, fold.unfinished);
         for step in fold.steps.take(&cycle.steps) {
             self.steps.add(step);
@@ -134,9 +140,11 @@ impl Profile {
 
     fn note(&mut self, cycle: &Cycle) {
         let steps = cycle.steps.end.saturating_sub(cycle.steps.start);
+        let wall_seconds = cycle.wall_nanoseconds() as f64 * 1e-9;
         let totals = &mut self.totals;
         totals.cycles += 1;
         totals.steps += steps;
+        totals.seconds += wall_seconds;
         totals.events += cycle.event_count() as u64;
         totals.open_elsewhere += cycle.open_elsewhere;
         totals.told_twice += cycle.kernels_told_twice;
@@ -149,7 +157,7 @@ impl Profile {
             steps,
             is_complete: cycle.is_complete,
             started_at: cycle.wall_time(cycle.started),
-            wall_seconds: cycle.wall_nanoseconds() as f64 * 1e-9,
+            wall_seconds,
             events: cycle.event_count() as u64,
         };
         if self.cycles.len() < CYCLES_LISTED {

@@ -120,7 +120,14 @@ fn fold(events: &[Event], memory: &[MemoryEvent]) -> Profile {
     let mut profile = Profile::default();
     let links = Links::default();
     let (tree, sums) = (&mut profile.tree, &mut profile.memory);
-    let mut fold = Fold { tree, memory: sums, links, steps: StepSplit::default(), unfinished: 0 };
+    let mut fold = Fold {
+        tree,
+        memory: sums,
+        links,
+        steps: StepSplit::default(),
+        unfinished: 0,
+        tracked_ops: 0,
+    };
     fold.track(events.iter().copied(), memory.iter().copied());
     profile
 }
@@ -327,7 +334,7 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
     let mut profile = Profile::default();
     let (tree, sums) = (&mut profile.tree, &mut profile.memory);
     let (links, steps) = (Links::default(), StepSplit::default());
-    let mut fold = Fold { tree, memory: sums, links, steps, unfinished: 0 };
+    let mut fold = Fold { tree, memory: sums, links, steps, unfinished: 0, tracked_ops: 0 };
     let mut threads: Vec<u64> = recorded.events.iter().map(|event| event.0).collect();
     threads.extend(recorded.memory.iter().map(|change| change.0));
     threads.sort_unstable();
@@ -398,6 +405,7 @@ fn a_steps_time_is_taken_apart_by_phase() {
         links: Links::default(),
         steps: StepSplit::default(),
         unfinished: 0,
+        tracked_ops: 0,
     };
     fold.track(events.iter().copied(), std::iter::empty());
     let steps = fold.steps.take(&(7..9));
@@ -426,6 +434,7 @@ fn a_step_that_was_interrupted_is_one_and_others_are_not_the_cycles() {
         links: Links::default(),
         steps: StepSplit::default(),
         unfinished: 0,
+        tracked_ops: 0,
     };
     let unfinished = Event { is_unfinished: true, ..step(4, 60, 70) };
     let events = [
@@ -441,4 +450,22 @@ fn a_step_that_was_interrupted_is_one_and_others_are_not_the_cycles() {
     assert_eq!(steps.len(), 1);
     assert_eq!((steps[0].number, steps[0].started, steps[0].elapsed), (3, 10, 20));
     assert_eq!(steps[0].slowest, Some((Action::op("aten::b"), 5)));
+}
+
+#[test]
+fn ops_that_are_remembered_for_a_backward_pass_are_counted() {
+    let of = |sequence, direction| Event { sequence, direction, ..event("aten::mm", 0, 1, 0) };
+    let events = [of(7, Direction::Forward), of(0, Direction::Forward), of(7, Direction::Backward)];
+    let mut profile = Profile::default();
+    let (tree, memory) = (&mut profile.tree, &mut profile.memory);
+    let mut fold = Fold {
+        tree,
+        memory,
+        links: Links::default(),
+        steps: StepSplit::default(),
+        unfinished: 0,
+        tracked_ops: 0,
+    };
+    fold.track(events.into_iter(), std::iter::empty());
+    assert_eq!(fold.tracked_ops, 1);
 }

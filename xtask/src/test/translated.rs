@@ -63,7 +63,6 @@ mod tests {
     use std::path::Path;
 
     use super::super::{aarch64, windows};
-    use super::*;
     use crate::libtorch::workspace;
 
     /// All Rust of a folder.

@@ -77,8 +77,7 @@ mod tests {
     use profiler_events::Tallies;
 
     use crate::MemoryReport;
-    use crate::findings::samples::{close, found, header, healthy, missing, steps};
-    use crate::memory::{MemoryTree, ProcessMemory};
+    use crate::findings::samples::{close, found, healthy, missing, remembered, steps};
 
     const NAME: &str = "allocation-churn";
 
@@ -89,17 +88,7 @@ mod tests {
             freed_bytes: 64 * blocks,
             freed_blocks: blocks,
         };
-        MemoryReport {
-            header: header(2.0),
-            process: ProcessMemory { total, ..ProcessMemory::default() },
-            actions: Vec::new(),
-            threads: Vec::new(),
-            peak: MemoryTree::default(),
-            alive: MemoryTree::default(),
-            copies: MemoryTree::default(),
-            open: Vec::new(),
-            findings: Vec::new(),
-        }
+        remembered(total)
     }
 
     #[test]

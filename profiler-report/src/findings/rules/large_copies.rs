@@ -85,9 +85,11 @@ fn largest(path: &PathMemory) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use profiler_events::Tallies;
+
     use crate::MemoryReport;
-    use crate::findings::samples::{close, found, header, healthy, missing};
-    use crate::memory::{MemoryTree, PathMemory, ProcessMemory};
+    use crate::findings::samples::{close, found, healthy, missing, remembered};
+    use crate::memory::{MemoryTree, PathMemory};
 
     const NAME: &str = "large-copies";
 
@@ -101,17 +103,8 @@ mod tests {
             inside,
         };
         let blocks = path("", vec![path("load_batch", Vec::new())]);
-        MemoryReport {
-            header: header(2.0),
-            process: ProcessMemory::default(),
-            actions: Vec::new(),
-            threads: Vec::new(),
-            peak: MemoryTree::default(),
-            alive: MemoryTree::default(),
-            copies: MemoryTree { blocks, ..MemoryTree::default() },
-            open: Vec::new(),
-            findings: Vec::new(),
-        }
+        let copies = MemoryTree { blocks, ..MemoryTree::default() };
+        MemoryReport { copies, ..remembered(Tallies::ZERO) }
     }
 
     #[test]

@@ -51,8 +51,17 @@ impl Rule for SlowHooks {
         if owners.is_empty() {
             return Outcome::no_inputs("the report has no hooks of callbacks or of a module");
         }
+        // Averaging gradients is training, and the place for it are these hooks.
+        let exchanges = facts.actions.iter().filter(|action| action.waits_for_others());
+        let exchanging: f64 = exchanges.map(|action| action.total_seconds).sum();
         let seconds = |hooks: &[&ActionFacts<'_>]| -> f64 {
-            hooks.iter().map(|action| action.total_seconds).sum()
+            let of_gradients: f64 = hooks
+                .iter()
+                .filter(|hook| is_of_gradients(hook))
+                .map(|hook| hook.total_seconds)
+                .sum();
+            let all: f64 = hooks.iter().map(|action| action.total_seconds).sum();
+            all - exchanging.min(of_gradients)
         };
         let (slow, quick): (Vec<_>, Vec<_>) =
             owners.into_iter().partition(|(_, hooks)| facts.share(seconds(hooks)) >= limits[0]);
@@ -106,6 +115,11 @@ fn is_hook_of_batches(action: &ActionFacts<'_>, steps: u64) -> bool {
         && action.calls * 2 > steps
 }
 
+/// After gradients are there, and before they are used.
+fn is_of_gradients(hook: &ActionFacts<'_>) -> bool {
+    ["on_after_backward", "on_before_optimizer_step"].contains(&hook.hook())
+}
+
 fn remedy(owner: &str) -> &'static str {
     match owner {
         EVENT_PROCESSOR => {
@@ -155,6 +169,20 @@ mod tests {
         let mut short = hooked(10, 1.0);
         short.actions[0].calls = 10;
         assert!(missing(NAME, short).contains("10 steps"));
+    }
+
+    #[test]
+    fn averaging_gradients_is_training() {
+        let hook = "[LightningModule]Net.on_after_backward";
+        let averaged = |averaging: f64| {
+            let mut report = hooked(100, 0.01);
+            report.header.wall_seconds += 1.0;
+            report.actions.push(row(hook, 100, 1.0));
+            report.actions.push(row("all_reduce_gradients", 100, averaging));
+            report
+        };
+        healthy(NAME, averaged(0.99));
+        close(found(NAME, averaged(0.2)).cost.seconds, 0.8, 0.001);
     }
 
     #[test]

@@ -1,0 +1,34 @@
+//! A disk that takes its time, for programs with faults: how long they wait for it is known, whatever else
+//! the machine does.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often anybody has waited.
+static WAITS: AtomicU64 = AtomicU64::new(0);
+
+/// How long every file takes that such a program reads or writes. Flatten it into its own options.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Disk {
+    /// Every file that is read or written takes so many milliseconds, as on a slow disk.
+    #[arg(long, default_value_t = 0, value_name = "MILLISECONDS")]
+    slow_disk: u64,
+}
+
+impl Disk {
+    /// Waits as long as a file takes.
+    pub fn wait(self) {
+        if self.slow_disk > 0 {
+            WAITS.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(self.slow_disk));
+        }
+    }
+
+    /// Says on standard error how long all have waited.
+    pub fn tell(self) {
+        let milliseconds = WAITS.load(Ordering::Relaxed) * self.slow_disk;
+        if milliseconds > 0 {
+            eprintln!("waited for the disk: {milliseconds} ms");
+        }
+    }
+}

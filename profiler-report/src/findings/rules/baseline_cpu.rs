@@ -1,0 +1,156 @@
+//! Compiled for any processor of its kind, and run on one that can do more.
+
+use profiler_events::ActionKind;
+
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, share};
+use crate::tensor::KeyAverage;
+
+pub(super) struct BaselineCpu;
+
+const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: 0.2,
+    why: "the part of the recorded steps that the program's own loops over numbers must be",
+}];
+
+/// What the compiler makes wider loops with, and how many bytes those take at once. All of this kind of
+/// processor can do 16.
+const WIDER: [(&str, f64); 2] = [("avx512f", 64.0), ("avx2", 32.0)];
+const BASELINE: f64 = 16.0;
+
+/// Ops that are written in Rust and compiled with the program.
+const OWN_OPS: &str = "candle::";
+
+/// Of them these choose their instructions while the program runs.
+const CHOOSE: [&str; 4] = ["matmul", "conv", "gemm", "attention"];
+
+impl Rule for BaselineCpu {
+    fn name(&self) -> &'static str {
+        "baseline-cpu"
+    }
+
+    fn condition(&self) -> &'static str {
+        "the program's own loops take long, and its processor has wider instructions than it was \
+         compiled for"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Report::Tensor(report) = facts.report else {
+            return Outcome::no_inputs("only the report of the Tensor profiler has ops");
+        };
+        let Some(build) = report.header.build.as_ref() else {
+            return Outcome::no_inputs("the report does not say how the program was built");
+        };
+        if build.processor_features.is_empty() {
+            return Outcome::no_inputs("the report does not say what the processor can do");
+        }
+        let own = || facts.ops().iter().filter(|row| is_own_loop(row));
+        if own().next().is_none() {
+            return Outcome::no_inputs(
+                "the report has no ops of the program's own code (candle's are known under \
+                 `mlprof run`, functions by `#[profile]`)",
+            );
+        }
+        let seconds: f64 = own().map(|row| row.self_cpu_seconds).sum();
+        let has = |features: &[String], name: &str| features.iter().any(|known| known == name);
+        let widest = |features: &[String]| {
+            let wider = WIDER.iter().find(|(name, _)| has(features, name));
+            wider.map_or(("none", BASELINE), |wider| *wider)
+        };
+        let (compiled, able) = (widest(&build.target_features), widest(&build.processor_features));
+        let evidence = [
+            Evidence::new("own loops", duration(seconds)),
+            Evidence::new("share", share(facts.share(seconds), 1.0)),
+            Evidence::new("wider instructions compiled for", compiled.0),
+            Evidence::new("of the processor", able.0),
+        ];
+        let longest =
+            own().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+        let is_less = compiled.1 < able.1 && facts.share(seconds) >= limits[0];
+        let Some(longest) = longest.filter(|_| is_less) else { return Outcome::healthy(evidence) };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "The program's own loops took {} ({}), compiled without {}, which this processor has.",
+                duration(seconds),
+                share(facts.share(seconds), 1.0),
+                able.0
+            ),
+            evidence: evidence.into(),
+            place: Place { module: longest.module.clone(), ..Place::op(&*longest.name) },
+            cost: facts.cost(seconds * (1.0 - compiled.1 / able.1)),
+            // Loops that wait for memory, or that the compiler cannot widen, stay as they are.
+            confidence: Confidence::Hint,
+            remedy:
+                "compile for the processor that it runs on: `RUSTFLAGS=\"-C target-cpu=native\"`, \
+                     or `rustflags` in `.cargo/config.toml`."
+                    .to_owned(),
+        }])
+    }
+}
+
+fn is_own_loop(row: &KeyAverage) -> bool {
+    let is_own = match row.kind {
+        ActionKind::Function => true,
+        ActionKind::Op => row.name.starts_with(OWN_OPS),
+        _ => false,
+    };
+    is_own && !row.is_on_device && !CHOOSE.iter().any(|part| row.name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::BuildSettings;
+    use crate::finding::Confidence;
+    use crate::findings::samples::{close, found, healthy, missing, op, recorded, steps};
+    use crate::tensor::{KeyAverage, TensorReport};
+
+    const NAME: &str = "baseline-cpu";
+
+    fn built(rows: Vec<KeyAverage>, compiled: &[&str], able: &[&str]) -> TensorReport {
+        let names = |features: &[&str]| features.iter().map(|name| (*name).to_owned()).collect();
+        let mut report = recorded(rows);
+        report.header.build = Some(BuildSettings {
+            opt_level: "3".to_owned(),
+            target_features: names(compiled),
+            processor_features: names(able),
+            ..BuildSettings::default()
+        });
+        report
+    }
+
+    fn loops(seconds: f64) -> Vec<KeyAverage> {
+        vec![op("candle::matmul", 500, 0.5), op("candle::exp", 500, seconds)]
+    }
+
+    #[test]
+    fn loops_of_a_program_for_any_processor_are_found() {
+        let finding = found(NAME, built(loops(0.8), &[], &["avx2", "fma"]));
+        close(finding.cost.seconds, 0.4, 0.001);
+        assert_eq!(finding.confidence, Confidence::Hint);
+        assert_eq!(finding.place.op.as_deref(), Some("candle::exp"));
+        assert!(finding.remedy.contains("target-cpu=native"), "{finding:?}");
+        let wider = ["avx2", "fma", "avx512f"];
+        close(found(NAME, built(loops(0.8), &[], &wider)).cost.seconds, 0.6, 0.001);
+        close(found(NAME, built(loops(0.8), &["avx2"], &wider)).cost.seconds, 0.4, 0.001);
+    }
+
+    #[test]
+    fn one_compiled_for_its_processor_is_not_nor_one_whose_loops_are_short() {
+        healthy(NAME, built(loops(0.8), &["avx2", "fma"], &["avx2", "fma"]));
+        healthy(NAME, built(loops(0.1), &[], &["avx2", "fma"]));
+        let others = vec![op("aten::exp", 500, 0.8)];
+        assert!(missing(NAME, built(others, &[], &["avx2"])).contains("own code"));
+        assert!(missing(NAME, built(loops(0.8), &[], &[])).contains("processor can do"));
+        assert!(missing(NAME, recorded(loops(0.8))).contains("was built"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
+    }
+}

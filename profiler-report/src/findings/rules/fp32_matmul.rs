@@ -1,0 +1,117 @@
+//! Matrices of 32-bit numbers are multiplied where tensor cores could do it.
+
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+
+pub(super) struct Fp32Matmul;
+
+const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: 0.2,
+    why: "the part of the recorded steps that such kernels must be",
+}];
+
+/// Tensor cores are at the most eight times as fast: an A100's with TF32.
+const SAVED: f64 = 7.0 / 8.0;
+
+impl Rule for Fp32Matmul {
+    fn name(&self) -> &'static str {
+        "fp32-matmul"
+    }
+
+    fn condition(&self) -> &'static str {
+        "kernels that multiply 32-bit matrices without tensor cores are a large part of the steps"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let kernels = || facts.ops().iter().filter(|row| row.is_on_device);
+        if kernels().next().is_none() {
+            return Outcome::no_inputs("nothing ran on a device");
+        }
+        let slow = || kernels().filter(|row| is_without_tensor_cores(&row.name));
+        let seconds: f64 = slow().map(|row| row.self_device_seconds).sum();
+        let evidence = [
+            Evidence::new("32-bit matrix kernels", grouped(slow().map(|row| row.calls).sum())),
+            Evidence::new("device time", duration(seconds)),
+            Evidence::new("share", share(facts.share(seconds), 1.0)),
+        ];
+        let longest = slow()
+            .max_by(|one, other| one.self_device_seconds.total_cmp(&other.self_device_seconds));
+        let Some(kernel) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+            return Outcome::healthy(evidence);
+        };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "Multiplying 32-bit matrices without tensor cores took {} of device time ({}).",
+                duration(seconds),
+                share(facts.share(seconds), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: Place::kernel(&*kernel.name),
+            cost: facts.cost(SAVED * seconds),
+            // Fewer bits are another result, and not every device has tensor cores.
+            confidence: Confidence::Hint,
+            remedy: remedy(facts.framework).to_owned(),
+        }])
+    }
+}
+
+/// cuBLAS's and CUTLASS's names: `ampere_sgemm_128x64_nn`, `cutlass_80_simt_sgemm_…`. With tensor cores it is
+/// `…_s1688gemm_…` or has `tf32` in it.
+fn is_without_tensor_cores(name: &str) -> bool {
+    (name.contains("sgemm") || name.contains("_gemm_f32f32_f32f32_f32_"))
+        && !["tf32", "tensorop", "s1688", "s16816", "s884"].iter().any(|part| name.contains(part))
+}
+
+fn remedy(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Burn => {
+            "if the results stay good enough, train in 16 bits, or with `DType::Flex32`, for which \
+             CubeCL takes tensor cores."
+        }
+        Framework::Tch => {
+            "if the results stay good enough, compute in 16 bits (`tch::autocast`), or let cuBLAS use \
+             TF32 (`NVIDIA_TF32_OVERRIDE=1` in the environment)."
+        }
+        _ => {
+            "if the results stay good enough, let matrices be multiplied with fewer bits \
+             (`candle_core::cuda::set_gemm_reduced_precision_f32`), or train in `DType::BF16`."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::Confidence;
+    use crate::findings::samples::{close, found, healthy, kernel, missing, op, recorded};
+
+    const NAME: &str = "fp32-matmul";
+
+    #[test]
+    fn matrices_without_tensor_cores_are_found_and_those_with_are_not() {
+        for name in ["ampere_sgemm_128x64_nn", "void cutlass::Kernel<cutlass_80_simt_sgemm_128x32>"]
+        {
+            let finding = found(NAME, recorded(vec![kernel(name, 500, 0.8)]));
+            close(finding.cost.seconds, 0.7, 0.001);
+            assert_eq!(finding.confidence, Confidence::Hint);
+            assert_eq!(finding.place.kernel.as_deref(), Some(name));
+            healthy(NAME, recorded(vec![kernel(name, 500, 0.1)]));
+        }
+        for name in [
+            "ampere_s1688gemm_tf32_128x64_nn",
+            "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64",
+            "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn",
+        ] {
+            healthy(NAME, recorded(vec![kernel(name, 500, 1.8)]));
+        }
+        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("on a device"));
+    }
+}

@@ -1,0 +1,107 @@
+//! Copies that the host waits for.
+
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+
+pub(super) struct SynchronousCopies;
+
+const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: 0.05,
+    why: "the part of the recorded steps that the host must wait in them",
+}];
+
+/// Calls that return when the copy is done.
+const COPIES: &[&str] = &[
+    "cuMemcpy",
+    "cuMemcpy2D",
+    "cuMemcpyDtoH",
+    "cuMemcpyHtoD",
+    "cudaMemcpy",
+    "cudaMemcpy2D",
+    "cudaMemcpyToSymbol",
+];
+
+impl Rule for SynchronousCopies {
+    fn name(&self) -> &'static str {
+        "synchronous-copies"
+    }
+
+    fn condition(&self) -> &'static str {
+        "the host waits for copies to or from a device for a notable part of the recorded steps"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Report::Tensor(_) = facts.report else {
+            return Outcome::no_inputs("only the report of the Tensor profiler has copies");
+        };
+        let is_driver = |name: &str| name.starts_with("cuda") || name.starts_with("cuM");
+        if !facts.ops().iter().any(|row| !row.is_on_device && is_driver(&row.name)) {
+            return Outcome::no_inputs("the report has no calls of CUDA's driver");
+        }
+        let copies =
+            || facts.ops().iter().filter(|row| !row.is_on_device && COPIES.contains(&&*row.name));
+        let seconds: f64 = copies().map(|row| row.self_cpu_seconds).sum();
+        let evidence = [
+            Evidence::new("synchronous copies", grouped(copies().map(|row| row.calls).sum())),
+            Evidence::new("host time", duration(seconds)),
+            Evidence::new("share", share(facts.share(seconds), 1.0)),
+        ];
+        let longest =
+            copies().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+        let Some(copy) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+            return Outcome::healthy(evidence);
+        };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "The host waited for copies that block it ({}) for {} ({}).",
+                copy.name,
+                duration(seconds),
+                share(facts.share(seconds), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: Place { module: copy.module.clone(), ..Place::op(&*copy.name) },
+            cost: facts.cost(seconds),
+            confidence: Confidence::Likely,
+            remedy: match facts.framework {
+                Framework::Tch => {
+                    "copy pinned memory without waiting (`Tensor::pin_memory`, `to_device_` with \
+                     `non_blocking`), and read values every so many steps only."
+                }
+                _ => {
+                    "copy the next batch while the device works on this one, from a thread of its own, \
+                     and read values every so many steps only."
+                }
+            }
+            .to_owned(),
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::samples::{close, found, healthy, missing, op, recorded, steps};
+
+    const NAME: &str = "synchronous-copies";
+
+    #[test]
+    fn copies_that_block_are_found_and_others_are_not() {
+        let rows = vec![op("cudaMemcpy", 100, 0.2), op("cuMemcpyDtoH", 100, 0.1)];
+        let finding = found(NAME, recorded(rows));
+        close(finding.cost.seconds, 0.3, 0.001);
+        assert_eq!(finding.place.op.as_deref(), Some("cudaMemcpy"));
+        healthy(NAME, recorded(vec![op("cudaMemcpy", 100, 0.01)]));
+        healthy(NAME, recorded(vec![op("cudaMemcpyAsync", 100, 0.5)]));
+        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("CUDA"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
+    }
+}

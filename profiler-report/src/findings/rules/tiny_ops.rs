@@ -1,0 +1,130 @@
+//! Ops that take hardly longer than it takes to call them.
+
+use profiler_events::ActionKind;
+
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+use crate::tensor::KeyAverage;
+
+pub(super) struct TinyOps;
+
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "share",
+        default: 0.5,
+        why: "the part of the recorded steps that such ops must be",
+    },
+    Threshold {
+        name: "seconds-per-op",
+        default: 10e-6,
+        why: "ops that take less are called tiny: finding the kernel, checking shapes and making the \
+              tensor that comes out take some microseconds of it",
+    },
+    Threshold {
+        name: "least-ops-per-step",
+        default: 100.0,
+        why: "so many of them a step must have, that there is something to put together",
+    },
+];
+
+impl Rule for TinyOps {
+    fn name(&self) -> &'static str {
+        "tiny-ops"
+    }
+
+    fn condition(&self) -> &'static str {
+        "most of the recorded steps goes into many ops that each take hardly longer than a call"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let ops = || {
+            let ops = facts.ops().iter();
+            ops.filter(|row| row.kind == ActionKind::Op && !row.is_on_device && row.calls > 0)
+        };
+        let Some(steps) = facts.steps.filter(|_| ops().any(|row| row.self_cpu_seconds > 0.0))
+        else {
+            return Outcome::no_inputs("the report has no ops that were timed on the host");
+        };
+        let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls as f64;
+        let tiny = || ops().filter(|row| mean(row) < limits[1]);
+        let seconds: f64 = tiny().map(|row| row.self_cpu_seconds).sum();
+        let calls: u64 = tiny().map(|row| row.calls).sum();
+        let per_step = calls as f64 / steps as f64;
+        let evidence = [
+            Evidence::new("in tiny ops", duration(seconds)),
+            Evidence::new("share", share(facts.share(seconds), 1.0)),
+            Evidence::new("tiny ops per step", format!("{per_step:.0}")),
+            Evidence::new("all ops", grouped(ops().map(|row| row.calls).sum())),
+        ];
+        let most =
+            tiny().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+        let is_much = facts.share(seconds) >= limits[0] && per_step >= limits[2];
+        let Some(most) = most.filter(|_| is_much) else { return Outcome::healthy(evidence) };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "{per_step:.0} ops per step take less than {} each, together {} ({}).",
+                duration(limits[1]),
+                duration(seconds),
+                share(facts.share(seconds), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: Place { module: most.module.clone(), ..Place::op(&*most.name) },
+            cost: facts.cost(seconds),
+            // A small network is small.
+            confidence: Confidence::Hint,
+            remedy: remedy(facts.framework).to_owned(),
+        }])
+    }
+}
+
+fn remedy(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Burn => {
+            "larger batches make each op do more; on CubeCL's devices the feature `fusion` puts \
+             several into one."
+        }
+        Framework::Tch => {
+            "larger batches make each op do more; use ops that do several in one (`linear`, \
+             `layer_norm`, `scaled_dot_product_attention`) in place of their parts."
+        }
+        _ => {
+            "larger batches make each op do more; use ops that do several in one (`affine`, \
+             `softmax_last_dim`, `layer_norm`) in place of their parts."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::Confidence;
+    use crate::findings::samples::{close, found, healthy, missing, op, recorded, steps};
+
+    const NAME: &str = "tiny-ops";
+
+    #[test]
+    fn thousands_of_ops_of_a_few_microseconds_are_found() {
+        // 3,000 per step, 5 µs each, in 100 steps of 20 ms.
+        let rows = vec![op("candle::add", 200_000, 1.0), op("candle::mul", 100_000, 0.5)];
+        let finding = found(NAME, recorded(rows));
+        close(finding.cost.seconds, 1.5, 0.001);
+        assert_eq!(finding.confidence, Confidence::Hint);
+        assert_eq!(finding.place.op.as_deref(), Some("candle::add"));
+    }
+
+    #[test]
+    fn a_few_are_not_and_neither_are_ops_that_work() {
+        healthy(NAME, recorded(vec![op("candle::matmul", 5_000, 1.5)]));
+        healthy(NAME, recorded(vec![op("candle::add", 100_000, 0.9)]));
+        healthy(NAME, recorded(vec![op("candle::add", 9_000, 0.08)]));
+        assert!(missing(NAME, recorded(Vec::new())).contains("no ops"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("no ops"));
+    }
+}

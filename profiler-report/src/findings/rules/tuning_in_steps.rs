@@ -1,0 +1,121 @@
+//! Kernels are compiled, or the fastest of several is looked for, while steps are measured.
+
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+
+pub(super) struct TuningInSteps;
+
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "share",
+        default: 0.1,
+        why: "the part of the recorded steps that tuning must be",
+    },
+    Threshold {
+        name: "warm-after",
+        default: 10.0,
+        why: "after so many steps all shapes of an epoch should have been seen: tuning in earlier ones \
+              is a hint",
+    },
+];
+
+impl Rule for TuningInSteps {
+    fn name(&self) -> &'static str {
+        "tuning-in-steps"
+    }
+
+    fn condition(&self) -> &'static str {
+        "in the recorded steps the device compiles kernels or tries them out"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Report::Tensor(report) = facts.report else {
+            return Outcome::no_inputs("only the report of the Tensor profiler has kernels");
+        };
+        if report.tuning.is_empty() && facts.ops().iter().all(|row| !row.is_on_device) {
+            return Outcome::no_inputs("nothing ran on a device");
+        }
+        let seconds: f64 = report.tuning.iter().map(|kernel| kernel.device_seconds).sum();
+        let first_step = report.cycles.last().map_or(0, |cycle| cycle.first_step);
+        let evidence = [
+            Evidence::new("tuning", duration(seconds)),
+            Evidence::new("kernels", grouped(report.tuning.len() as u64)),
+            Evidence::new("first step of the last cycle", grouped(first_step)),
+        ];
+        let longest = report
+            .tuning
+            .iter()
+            .max_by(|one, other| one.device_seconds.total_cmp(&other.device_seconds));
+        let Some(longest) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+            return Outcome::healthy(evidence);
+        };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "In the recorded steps the device compiled kernels or tried them out for {} ({}).",
+                duration(seconds),
+                share(facts.share(seconds), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: Place::kernel(&*longest.name),
+            cost: facts.cost(seconds),
+            confidence: match first_step as f64 >= limits[1] {
+                true => Confidence::Likely,
+                false => Confidence::Hint,
+            },
+            remedy:
+                "keep shapes the same from step to step (pad, leave out the last small batch), \
+                     keep CubeCL's cache of autotuning between runs, and record later steps \
+                     (`Schedule::skip_first`) if it is the first ones that tune."
+                    .to_owned(),
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::Confidence;
+    use crate::findings::samples::{close, found, healthy, kernel, missing, op, recorded, steps};
+    use crate::tensor::{TensorReport, TuningSummary};
+
+    const NAME: &str = "tuning-in-steps";
+
+    /// Two of these kernels, in the steps from that one on.
+    fn tuned(device_seconds: f64, first_step: u64) -> TensorReport {
+        let mut report = recorded(vec![kernel("matmul", 100, 1.0)]);
+        report.cycles[0].first_step = first_step;
+        for part in [0.25, 0.75] {
+            let device_seconds = part * device_seconds;
+            report.tuning.push(TuningSummary {
+                name: format!("kernel of {part}"),
+                count: 3,
+                device_seconds,
+            });
+        }
+        report
+    }
+
+    #[test]
+    fn tuning_late_in_a_run_is_found_and_early_it_is_a_hint() {
+        let finding = found(NAME, tuned(0.5, 50));
+        close(finding.cost.seconds, 0.5, 0.001);
+        assert_eq!(finding.confidence, Confidence::Likely);
+        assert_eq!(finding.place.kernel.as_deref(), Some("kernel of 0.75"));
+        assert_eq!(found(NAME, tuned(0.5, 2)).confidence, Confidence::Hint);
+    }
+
+    #[test]
+    fn warm_steps_are_not() {
+        healthy(NAME, tuned(0.01, 50));
+        healthy(NAME, recorded(vec![kernel("matmul", 100, 1.0)]));
+        assert!(missing(NAME, recorded(vec![op("aten::mm", 9, 1.0)])).contains("on a device"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
+    }
+}

@@ -1,0 +1,87 @@
+//! What is found in the reports that a program has written, and what mending it saved.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{Finished, Run};
+
+/// The reports in the file of a program's `--json`.
+pub fn reports(file: &Path) -> Vec<Value> {
+    let json = std::fs::read_to_string(file).expect("a file");
+    serde_json::from_str(&json).expect("a list of reports")
+}
+
+/// How long the stage took, which is what findings are of.
+pub fn wall_seconds(report: &Value) -> f64 {
+    report["header"]["wall_seconds"].as_f64().expect("a number")
+}
+
+/// All findings of this rule.
+pub fn of_rule<'report>(report: &'report Value, rule: &str) -> Vec<&'report Value> {
+    let all = report["findings"].as_array().into_iter().flatten();
+    all.filter(|finding| finding["rule"] == rule).collect()
+}
+
+/// Findings that are more than hints: rule, and the most that can be saved, in seconds.
+pub fn sure(report: &Value) -> Vec<(String, f64)> {
+    let all = report["findings"].as_array().into_iter().flatten();
+    let sure = all.filter(|finding| finding["confidence"] != "hint");
+    sure.map(|finding| {
+        let rule = finding["rule"].as_str().expect("a name");
+        (rule.to_owned(), finding["cost"]["seconds"].as_f64().expect("a number"))
+    })
+    .collect()
+}
+
+/// A program with faults that has run.
+pub struct Faulty {
+    /// Of its fit.
+    pub report: Value,
+    /// How long it has waited for its slow disk, in seconds: counted, whatever else the machine did.
+    pub waited_seconds: f64,
+}
+
+impl Faulty {
+    /// What the program has left: the first report of its `--json`, and what it said.
+    pub fn new(file: &Path, finished: &Finished) -> Self {
+        let waited = finished.stderr.lines().find_map(|line| {
+            let milliseconds = line.strip_prefix("waited for the disk: ")?.strip_suffix(" ms")?;
+            milliseconds.parse::<f64>().ok()
+        });
+        Self { report: reports(file).remove(0), waited_seconds: waited.unwrap_or(0.0) * 1e-3 }
+    }
+
+    /// `rule` finds something in this and nothing in `mended`, and what was promised is what that has saved
+    /// of waiting for the disk, but for 30 %. How long both took is printed and not judged: on a busy
+    /// machine two runs differ by more.
+    pub fn assert_saves_what_was_promised(&self, rule: &str, mended: &Self) {
+        let promised = sure(&self.report).into_iter().find(|(found, _)| found == rule);
+        let (_, promised) =
+            promised.unwrap_or_else(|| panic!("{rule} is not found: {:#}", self.report));
+        assert!(of_rule(&mended.report, rule).is_empty(), "{rule} is found: {:#}", mended.report);
+        let saved = self.waited_seconds - mended.waited_seconds;
+        let shorter = wall_seconds(&self.report) - wall_seconds(&mended.report);
+        let figures = format!(
+            "{rule}: {promised:.2} s promised, {saved:.2} s saved, the fit is {shorter:.2} s shorter"
+        );
+        println!("{figures}");
+        assert!((promised - saved).abs() <= 0.3 * saved, "{figures}");
+    }
+}
+
+/// No profiler finds more than a hint in a run of this program.
+pub fn assert_healthy(program: &Path, directory: &Path, arguments: &[&str]) {
+    for profiler in ["simple", "advanced", "tensor"] {
+        let run = Run::of(program, directory)
+            .args(["--profiler", profiler, "--json", "reports.json"])
+            .args(arguments)
+            .succeed();
+        assert!(!run.stdout.contains("Finding: "), "{}", run.stdout);
+        let reports = reports(&directory.join("reports.json"));
+        assert!(!reports.is_empty());
+        for report in reports {
+            assert_eq!(sure(&report), [], "{report:#}");
+        }
+    }
+}

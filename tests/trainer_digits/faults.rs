@@ -1,0 +1,85 @@
+//! What is found in candle's program with faults, and no longer once they are mended.
+
+use std::path::Path;
+
+use tempfile::tempdir;
+use tests::findings::{Faulty, of_rule, reports, sure, wall_seconds};
+use tests::program::{Finished, Run, build};
+
+use crate::PACKAGE;
+
+/// Each fault of the program, and the rule that finds it.
+const FAULTS: [(&str, &str); 3] =
+    [("loader", "data-waiting"), ("validation", "frequent-validation"), ("logger", "slow-hooks")];
+
+/// A fit with these faults. Most of what they cost is waiting for a slow disk.
+fn fit(directory: &Path, profiler: &[&str], faults: &[&str]) -> Finished {
+    let list = faults.join(",");
+    let run = Run::of(&build(PACKAGE, "candle-faults"), directory)
+        .args(["--profiler"].iter().chain(profiler))
+        .args(["--json", "fit.json", "--epochs", "2", "--batch-size", "16"])
+        .args(["--limit-batches", "20", "--slow-disk", "40"]);
+    let run = if faults.is_empty() { run } else { run.args(["--faults", &list]) };
+    run.succeed()
+}
+
+/// The same under Simple.
+fn simple(directory: &Path, faults: &[&str]) -> (Faulty, Finished) {
+    let finished = fit(directory, &["simple"], faults);
+    (Faulty::new(&directory.join("fit.json"), &finished), finished)
+}
+
+fn told(printed: &str) -> Vec<&str> {
+    printed.lines().filter(|line| line.starts_with("Finding: ")).collect()
+}
+
+#[test]
+fn three_faults_are_found_each_until_it_is_mended_which_saves_what_was_promised() {
+    let directory = tempdir().expect("a folder");
+    let names = FAULTS.map(|(fault, _)| fault);
+    let (faulty, finished) = simple(directory.path(), &names);
+    let promised = sure(&faulty.report);
+    let rules: Vec<_> = promised.iter().map(|(rule, _)| rule.as_str()).collect();
+    // 120 files are read for validation, 80 for training, and 40 written.
+    assert_eq!(rules, ["frequent-validation", "data-waiting", "slow-hooks"], "{promised:?}");
+    assert!(promised.is_sorted_by(|one, other| one.1 >= other.1), "{promised:?}");
+    assert_eq!(told(&finished.stdout).len(), 3, "{}", finished.stdout);
+    for (fault, rule) in FAULTS {
+        let others: Vec<_> = names.iter().copied().filter(|name| *name != fault).collect();
+        let (mended, _) = simple(directory.path(), &others);
+        faulty.assert_saves_what_was_promised(rule, &mended);
+    }
+}
+
+/// Both reports find the logger; what the whole fit says of it is said, and nothing else.
+#[test]
+fn two_profilers_say_once_what_both_found() {
+    let directory = tempdir().expect("a folder");
+    let schedule = "wait=1,warmup=1,active=30,repeat=1";
+    let both = ["tensor+simple", "--schedule", schedule];
+    let printed = fit(directory.path(), &both, &["logger"]).stdout;
+    let reports = reports(&directory.path().join("fit.json"));
+    let [tensor, simple] = &reports[..] else { panic!("{} reports", reports.len()) };
+    assert_eq!((&simple["profiler"], &tensor["profiler"]), (&"simple".into(), &"tensor".into()));
+    for report in [simple, tensor] {
+        assert_eq!(of_rule(report, "slow-hooks").len(), 1, "{report:#}");
+    }
+    let sentence = of_rule(simple, "slow-hooks")[0]["sentence"].as_str().expect("text");
+    // Without the share: what is written as JSON is measured a moment later.
+    let (sentence, _share) = sentence.rsplit_once(" (").expect("a share");
+    let [line] = told(&printed)[..] else { panic!("one line: {printed}") };
+    assert!(line.contains(sentence), "{printed}");
+    let below = printed.split(line).nth(1).expect("it is there");
+    assert!(!below.contains("FIT Profiler Report"), "below both reports: {printed}");
+}
+
+#[test]
+fn without_a_fault_nothing_is_found() {
+    let directory = tempdir().expect("a folder");
+    Run::of(&build(PACKAGE, "candle-faults"), directory.path())
+        .args(["--profiler", "simple", "--json", "fit.json", "--batch-size", "8"])
+        .succeed();
+    let healthy = reports(&directory.path().join("fit.json")).remove(0);
+    assert!(wall_seconds(&healthy) > 1.0, "else rules do not look at it");
+    assert_eq!(sure(&healthy), [], "{healthy:#}");
+}
