@@ -1,7 +1,4 @@
 //! burn's own spans in a report.
-//!
-//! Not part of `cargo xtask test`: burn's feature has all of burn compiled anew, for minutes. By hand:
-//! `cargo test -p burn-plugin --features tracing --test tracing`.
 
 #![allow(clippy::unwrap_used)]
 

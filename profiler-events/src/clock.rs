@@ -150,6 +150,21 @@ pub fn counter() -> u64 {
     0
 }
 
+/// The counter and the clock at one moment: the closest of three attempts, since the processor may be taken
+/// away between two readings for as long as a rate is measured over.
+fn read_together(counter: impl Fn() -> u64, elapsed: impl Fn() -> Duration) -> (u64, Duration) {
+    let attempt = || {
+        let before = counter();
+        let elapsed = elapsed();
+        let apart = counter().saturating_sub(before);
+        (apart, before + apart / 2, elapsed)
+    };
+    let (_, ticks, elapsed) = (0..2)
+        .map(|_| attempt())
+        .fold(attempt(), |best, next| if next.0 < best.0 { next } else { best });
+    (ticks, elapsed)
+}
+
 /// Converts ticks, with the rate as known at the moment it was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
@@ -160,7 +175,7 @@ impl Rate {
     /// The rate as it is known by now.
     pub fn now() -> Self {
         let origin = origin();
-        let (ticks, elapsed) = (origin.clock.raw(), origin.instant.elapsed());
+        let (ticks, elapsed) = read_together(|| origin.clock.raw(), || origin.instant.elapsed());
         let spent = ticks.saturating_sub(origin.ticks);
         let seconds_per_tick = if elapsed >= MINIMAL_BASE && spent > 0 {
             elapsed.as_secs_f64() / spent as f64
@@ -217,6 +232,27 @@ mod tests {
         let (spent, elapsed) = (clock.ticks() - ticks, instant.elapsed().as_secs_f64());
         let seconds = Rate::now().seconds(spent);
         assert!((seconds / elapsed - 1.0).abs() < 0.01, "{seconds} s against {elapsed} s");
+    }
+
+    /// Whose processor is taken away between the readings of an attempt.
+    #[test]
+    fn a_reading_that_was_interrupted_does_not_count() {
+        let time = std::cell::Cell::new(1_000_u64);
+        let pass = |ticks| time.replace(time.get() + ticks);
+        for interrupted in 0..3 {
+            time.set(1_000);
+            let attempt = std::cell::Cell::new(0);
+            let clock = || {
+                let now = pass(2);
+                if attempt.replace(attempt.get() + 1) == interrupted {
+                    pass(1_000_000);
+                }
+                Duration::from_nanos(now)
+            };
+            let (ticks, elapsed) = read_together(|| pass(2), clock);
+            let apart = ticks.abs_diff(u64::try_from(elapsed.as_nanos()).expect("small"));
+            assert!(apart <= 2, "{ticks} ticks at {elapsed:?}, interrupted at {interrupted}");
+        }
     }
 
     #[test]

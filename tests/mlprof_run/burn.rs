@@ -2,22 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use profiler_core::report::TensorReport;
 use profiler_core::{ActionKind, Report};
 use tempfile::tempdir;
-use tests::program::Run;
-use tests::target_directory;
+use tests::program::{self, Run};
 
-use crate::{calls_per_step, report, rows, run, workspace};
+use crate::{calls_per_step, report, rows, run};
 
 /// Steps whose ops are compared; the first ones tune kernels.
 const SCHEDULE: &str = "wait=2,warmup=1,active=3,repeat=1";
 
 fn flex(results: &Path) -> TensorReport {
     let options = ["--ops", "burn-flex,burn-autodiff", "--group-by-shapes", "--schedule", SCHEDULE];
-    let finished = run(&options, &["--release", "-p", "burn-digits"], &["--epochs", "1"], results);
+    let finished =
+        run(&options, &["--profile", "quick", "-p", "burn-digits"], &["--epochs", "1"], results);
     // The program was given no profiler: it trains as ever, and its loop tells of its steps.
     assert!(finished.stderr.contains("FIT Profiler Report"), "{finished:?}");
     report(results, "fit-burn-digits-")
@@ -71,19 +70,9 @@ fn ops(report: &TensorReport) -> BTreeMap<String, f64> {
 
 /// The same program on a device of CubeCL, whose framework tells of each op that it is given.
 fn cubecl(folder: &Path) -> TensorReport {
-    // As the tests of burn on a GPU build it.
-    let build = ["build", "--profile", "wgpu", "-p", "burn-digits", "--features", "wgpu"];
-    let status = Command::new(env!("CARGO"))
-        .args(build)
-        .args(["--bin", "burn-digits", "--target-dir"])
-        .arg(target_directory())
-        .current_dir(workspace())
-        .stdin(Stdio::null())
-        .status();
-    assert!(status.expect("cargo runs").success());
     let options = ["--device", "wgpu", "--epochs", "1", "--json", "report.json"];
     let profiler = ["--profiler", "tensor", "--names-only", "--schedule", SCHEDULE];
-    Run::of(&target_directory().join("wgpu/burn-digits"), folder)
+    Run::of(&program::build("burn-digits", "burn-digits"), folder)
         .args(options)
         .args(profiler)
         .succeed();

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 /// A program that runs longer is killed, and its test fails.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Packages whose programs are built together, with these features, as their own tests are: of what they
-/// stand on there is then one build, not one for each of them.
-const TOGETHER: [(&[&str], &str); 3] = [
+/// Packages whose programs are built together, with these features and in this profile, as their own tests
+/// are: of what they stand on there is then one build, not one for each of them.
+const TOGETHER: [(&[&str], &str, &str); 3] = [
     (
         &[
             "candle-plugin",
@@ -25,47 +25,54 @@ const TOGETHER: [(&[&str], &str); 3] = [
             "digits",
         ],
         "candle-plugin/tracing,candle-text/spans",
+        "release",
     ),
-    (&["burn-plugin", "burn-digits"], "burn-plugin/rl"),
-    (&["tch-plugin", "tch-digits"], ""),
+    (
+        &["burn-plugin", "burn-digits"],
+        "burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu",
+        "quick",
+    ),
+    (&["tch-plugin", "tch-digits"], "", "release"),
 ];
 
-/// Builds the program of a package once, optimised, and returns its path.
+/// Builds the programs of a package once, with those of the packages that are built together with it, and
+/// returns the path of the one that is named.
 pub fn build(package: &str, binary: &str) -> PathBuf {
     static BUILT: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let built = built.get_or_insert_default();
-    if let Some(path) = built.get(binary) {
-        return path.clone();
+    if !built.contains_key(binary) {
+        built.extend(run_cargo_build(package));
     }
-    let path = run_cargo_build(package, binary);
-    built.insert(binary.to_owned(), path.clone());
-    path
+    built.get(binary).cloned().unwrap_or_else(|| panic!("cargo built no program called {binary}"))
 }
 
-fn run_cargo_build(package: &str, binary: &str) -> PathBuf {
+/// All programs at once, so that no processor waits while the last part of one is built.
+fn run_cargo_build(package: &str) -> Vec<(String, PathBuf)> {
     let alone = [package];
-    let together = TOGETHER.into_iter().find(|(packages, _)| packages.contains(&package));
-    let (packages, features) = together.unwrap_or((&alone, ""));
+    let together = TOGETHER.into_iter().find(|(packages, ..)| packages.contains(&package));
+    let (packages, features, profile) = together.unwrap_or((&alone, "", "release"));
     // Beside this package, which is built already.
     let packages = [env!("CARGO_PKG_NAME")].iter().chain(packages);
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--message-format=json-render-diagnostics"])
+        .args(["build", "--profile", profile, "--message-format=json-render-diagnostics"])
         .args(packages.flat_map(|package| ["--package", package]))
-        .args(["--bin", binary, "--features", features, "--target-dir"])
+        .args(["--bins", "--features", features, "--target-dir"])
         .arg(crate::target_directory())
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "cargo build of {binary}: {}", output.status);
+    assert!(output.status.success(), "cargo build of {package}: {}", output.status);
+    let executable = |message: serde_json::Value| {
+        let name = message["target"]["name"].as_str()?;
+        Some((name.to_owned(), PathBuf::from(message["executable"].as_str()?)))
+    };
     String::from_utf8_lossy(&output.stdout)
         .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == binary)
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .unwrap_or_else(|| panic!("cargo built no program called {binary}"))
+        .filter_map(|line| executable(serde_json::from_str(line).ok()?))
+        .collect()
 }
 
 /// A run of a program that is being prepared: no input, in a folder of its own, and without those

@@ -5,8 +5,8 @@ use crate::steps::{Step, run_all};
 use crate::{features, msrv, packages, page, platforms, public_api};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
-/// and is of use only where there is a GPU. Lints and documentation use the release profile: they then
-/// share the build scripts and macros that the tests of burn's parts have built.
+/// and is of use only where there is a GPU. Lints and documentation use the profile that the tests build
+/// with: they then share the build scripts and macros that are built already.
 pub fn run() -> Result<(), String> {
     // The build scripts of tch's parts run for lints and documentation too.
     let libtorch = Libtorch::of_workspace()?.variables();
@@ -14,9 +14,15 @@ pub fn run() -> Result<(), String> {
         Step::cargo("formatting", "fmt --all --check"),
         Step::cargo(
             "lints",
-            "clippy --release --workspace --exclude gpu-check --all-targets -- -D warnings",
+            "clippy --release --workspace --exclude gpu-check --exclude burn-plugin \
+             --exclude burn-digits --all-targets -- -D warnings",
         )
         .variables(&libtorch),
+        Step::cargo(
+            "lints of burn's plugin and example",
+            "clippy --profile quick -p burn-plugin -p burn-digits --all-targets \
+             --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu -- -D warnings",
+        ),
         Step::cargo(
             "lints of the core, all features",
             "clippy --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
@@ -29,13 +35,18 @@ pub fn run() -> Result<(), String> {
         )
         .variables(&libtorch),
         Step::cargo(
-            "lints of burn's ops",
-            "clippy --profile wgpu -p burn-plugin -p burn-digits --features burn-digits/wgpu \
-             --no-deps --lib --test wgpu -- -D warnings",
-        ),
-        Step::cargo("documentation", "doc --release --workspace --exclude gpu-check --no-deps")
-            .variables(&libtorch)
-            .env("RUSTDOCFLAGS", "-D warnings"),
+            "documentation",
+            "doc --release --workspace --exclude gpu-check --exclude burn-plugin \
+             --exclude burn-digits --no-deps",
+        )
+        .variables(&libtorch)
+        .env("RUSTDOCFLAGS", "-D warnings"),
+        Step::cargo(
+            "documentation of burn's plugin and example",
+            "doc --profile quick -p burn-plugin -p burn-digits --no-deps \
+             --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu",
+        )
+        .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of the core, all features",
             "doc --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \

@@ -27,8 +27,8 @@ fn steps_of(package: &Value) -> impl Iterator<Item = Step> {
             |feature| format!("{name} with {feature} alone"),
         );
         let feature = feature.map(|feature| format!("--features {feature} ")).unwrap_or_default();
-        // The profile that the lints have looked at what it stands on with: burn's devices take minutes.
-        let profile = if name == "burn-plugin" { "wgpu" } else { "release" };
+        // The profile that the lints have looked at what it stands on with.
+        let profile = if name == "burn-plugin" { "quick" } else { "release" };
         let arguments = format!(
             "clippy --profile {profile} -p {name} --lib --no-deps --no-default-features {feature}-- -D \
              warnings"

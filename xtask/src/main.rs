@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod disk_space;
 mod features;
 mod gpu_check;
 mod libtorch;

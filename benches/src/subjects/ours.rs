@@ -169,8 +169,7 @@ pub struct Several {
 impl Several {
     /// With profilers of its own.
     pub fn new() -> Self {
-        let parts = [behind_dyn(SimpleProfiler::new()), behind_dyn(AdvancedProfiler::new())];
-        let profiler = behind_dyn(profiler_core::Several::new(parts));
+        let profiler = behind_dyn(profiler_core::Several::new(simple_and_advanced()));
         Self { profiler, action: Action::new("training_step") }
     }
 }
@@ -186,6 +185,41 @@ impl Subject for Several {
             work(call);
         })
     }
+}
+
+/// Both called one after the other by whoever opens the scope: what two profilers cost where nothing stands
+/// between. It is more than the sum of each alone: two readings of the counter have less to run beside.
+pub struct BothByHand {
+    parts: [Arc<dyn Profiler>; 2],
+    action: Action,
+}
+
+impl BothByHand {
+    /// With profilers of its own.
+    pub fn new() -> Self {
+        Self { parts: simple_and_advanced(), action: Action::new("training_step") }
+    }
+}
+
+impl Subject for BothByHand {
+    fn name(&self) -> &'static str {
+        "both_by_hand"
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        let [simple, advanced] = &self.parts;
+        time(scopes, |call| {
+            simple.start(self.action);
+            advanced.start(self.action);
+            work(call);
+            let _ = advanced.stop(self.action);
+            let _ = simple.stop(self.action);
+        })
+    }
+}
+
+fn simple_and_advanced() -> [Arc<dyn Profiler>; 2] {
+    [behind_dyn(SimpleProfiler::new()), behind_dyn(AdvancedProfiler::new())]
 }
 
 /// The Tensor profiler, as hooks call it: one of eight ops in turn, inside an open action.

@@ -108,7 +108,10 @@ fn document(package: &str, options: &[&str]) -> Result<PathBuf, String> {
             cargo.env_remove(&name);
         }
     }
-    cargo.args(["rustdoc", "--quiet", "--release", "--lib", "--package", package]).args(options);
+    // The profile that the lints have looked at what it stands on with.
+    let profile = if package == "burn-plugin" { "quick" } else { "release" };
+    cargo.args(["rustdoc", "--quiet", "--profile", profile, "--lib", "--package", package]);
+    cargo.args(options);
     cargo.arg("--target-dir").arg(&target);
     // Lints have a step of their own.
     cargo.args(["--", "-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"]);

@@ -51,18 +51,12 @@ macro_rules! core_and {
 }
 
 /// In the order in which they are run.
-pub const PARTS: [Part; 13] = [
+pub const PARTS: [Part; 11] = [
     Part {
         name: "core",
-        about: "events, reports, sampler, traces, core, macros, the training loop; the guide's examples",
-        stands_on: core_and!("profiler-train", "docs"),
+        about: "events, reports, sampler, traces, core, macros, loop, NVIDIA's devices; the guide's examples",
+        stands_on: core_and!("profiler-train", "profiler-cuda", "docs"),
         steps: core,
-    },
-    Part {
-        name: "all",
-        about: "core and NVIDIA's devices with all features",
-        stands_on: core_and!("profiler-cuda"),
-        steps: all_features,
     },
     Part {
         name: "loom",
@@ -121,7 +115,7 @@ pub const PARTS: [Part; 13] = [
     },
     Part {
         name: "burn",
-        about: "burn-plugin and its example",
+        about: "burn-plugin and its example, on the processor and on a GPU, or a software one",
         stands_on: core_and!(
             "burn-plugin",
             "examples/burn-digits",
@@ -129,12 +123,6 @@ pub const PARTS: [Part; 13] = [
             "README.md"
         ),
         steps: burn,
-    },
-    Part {
-        name: "wgpu",
-        about: "burn on a GPU, or a software one",
-        stands_on: core_and!("burn-plugin", "examples/burn-digits", "examples/command-line"),
-        steps: wgpu,
     },
     Part {
         name: "tch",
@@ -199,18 +187,17 @@ pub const ON_REQUEST: [Part; 2] = [
     },
 ];
 
+/// With all features, which is what the default ones do and more; that all combinations compile, the lints
+/// see. What is said where there are none is a test of its own.
 fn core() -> Result<Vec<Step>, String> {
     let packages = "test -p profiler-core -p profiler-events -p profiler-report -p profiler-sampler \
-                    -p profiler-trace -p profiler-macros -p profiler-train";
-    Ok(vec![Step::cargo("core, macros and the training loop", packages)])
-}
-
-fn all_features() -> Result<Vec<Step>, String> {
-    let packages = "test -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
-                    -p profiler-cuda -p profiler-macros --all-features";
+                    -p profiler-trace -p profiler-macros -p profiler-train -p profiler-cuda --all-features";
     let libtorch = Libtorch::of_workspace()?.variables();
-    let step = Step::cargo("core and devices, all features", packages);
-    Ok(vec![step.variables(&cupti_of(&libtorch))])
+    let without = "test -p profiler-core --no-default-features --test missing";
+    Ok(vec![
+        Step::cargo("core, loop and devices", packages).variables(&cupti_of(&libtorch)),
+        Step::cargo("what is said without features", without),
+    ])
 }
 
 /// Names the libcupti that came with libtorch to the tests that see what a real one does without a
@@ -242,18 +229,12 @@ fn candle() -> Result<Vec<Step>, String> {
     Ok(vec![Step::cargo("candle plugin and examples", packages)])
 }
 
+/// In one build for all of burn's devices, as the end-to-end tests build the same packages. One test after
+/// the other, since cubecl tells one observer of the process what is launched.
 fn burn() -> Result<Vec<Step>, String> {
-    let packages = "test --release -p burn-plugin -p burn-digits --features burn-plugin/rl";
-    Ok(vec![Step::cargo("burn plugin and example", packages)])
-}
-
-/// Unoptimised, in a build folder of its own: the work is done by the driver. One test after the other,
-/// since cubecl tells one observer of the process what is launched.
-fn wgpu() -> Result<Vec<Step>, String> {
-    Ok(vec![Step::cargo(
-        "burn on a GPU, or a software one",
-        "test --profile wgpu -p burn-digits --features wgpu --test wgpu -- --test-threads 1",
-    )])
+    let packages = "test --profile quick -p burn-plugin -p burn-digits \
+                    --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu";
+    Ok(vec![Step::cargo("burn plugin and example", packages).env("RUST_TEST_THREADS", "1")])
 }
 
 fn tch() -> Result<Vec<Step>, String> {
@@ -266,7 +247,7 @@ fn newest_tch() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::named_or_made(version::newest())?.variables();
     let step = Step::cargo(
         "tch plugin and example, newest tch",
-        "test --release -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle \
+        "test --profile quick -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle \
          --manifest-path",
     );
     let step = step.argument(newest::source().join("Cargo.toml")).argument("--target-dir");

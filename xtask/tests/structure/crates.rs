@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 #[path = "../../src/metadata.rs"]
-mod metadata;
+pub mod metadata;
 
 /// A crate's own ones among those that it depends on, but for those of its tests.
 pub type Dependencies = BTreeMap<String, BTreeSet<String>>;

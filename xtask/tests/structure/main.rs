@@ -12,6 +12,7 @@ mod graph;
 mod layout;
 mod modules;
 mod purity;
+mod untested;
 
 use std::path::{Path, PathBuf};
 
@@ -95,6 +96,22 @@ fn reports_and_traces_read_no_clock_and_nothing_of_the_process() {
         let looks = purity::looks(&text);
         assert!(looks.is_empty(), "{}:\n{}", file.display(), looks.join("\n"));
     }
+}
+
+/// Nobody would run them.
+#[test]
+fn what_is_not_built_for_tests_has_none() {
+    let packages = crates::metadata::packages().expect("cargo knows them");
+    let left_out = untested::files(&packages, &files(), &workspace());
+    assert!(left_out.len() > 20, "{left_out:?}");
+    let left_out: Vec<_> =
+        left_out.into_iter().filter(|file| file.extension().is_some_and(|it| it == "rs")).collect();
+    let has_tests = |file: &PathBuf| {
+        let text = std::fs::read_to_string(workspace().join(file)).expect("a file");
+        text.lines().any(|line| line.trim_start().starts_with("#[test]"))
+    };
+    let found: Vec<_> = left_out.into_iter().filter(has_tests).collect();
+    assert!(found.is_empty(), "its manifest says `test = false`: {found:?}");
 }
 
 /// What each library and the command may be built with of ours. Whoever adds to it makes more be compiled
