@@ -55,6 +55,8 @@ fn the_layout_is_as_documented() {
     "started_at": "2026-01-02T03:04:05Z",
     "wall_seconds": 12.5,
     "build": null,
+    "program": null,
+    "machine": null,
     "startup": null,
     "overhead": {
       "scopes": 123456,
