@@ -39,7 +39,8 @@ fn a_package_with_this_dependency_alone_measures_itself() {
     let manifest = format!(
         "[package]\nname = \"one-dependency\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
          [workspace]\nmembers = [\"neighbour\"]\n\n[dependencies]\ncandle-plugin = {{ path = {plugin:?}, features = {features:?} }}\n\n\
-         [profile.release]\ncodegen-units = 16\ndebug = \"line-tables-only\"\n"
+         [profile.release]\ncodegen-units = 16\ndebug = \"line-tables-only\"\n\
+         [profile.release.package.\"*\"]\ndebug = false\n"
     );
     let write = |file: &str, text: &str| {
         let path = folder.path().join(file);
