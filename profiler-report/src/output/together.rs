@@ -21,36 +21,41 @@ struct HeldBack {
 /// most first, and what more than one of them found is said by the one with the better evidence. Files
 /// have all findings of their own report.
 pub fn deliver_together(deliver: impl FnOnce()) {
-    let is_inside_another = HELD_BACK.with_borrow(Option::is_some);
-    if is_inside_another {
+    // Where the thread's own values are gone already, each report says its own.
+    if with_held_back(|held_back| held_back.is_some()).unwrap_or(true) {
         return deliver();
     }
     /// Also if a profiler of the user's panics.
     struct Whole;
     impl Drop for Whole {
         fn drop(&mut self) {
-            let held_back = HELD_BACK.take().unwrap_or_default();
+            let held_back = with_held_back(Option::take).flatten().unwrap_or_default();
             tell(held_back, |goes_to_stderr| match goes_to_stderr {
                 true => Console::standard_error(),
                 false => Console::standard(),
             });
         }
     }
-    HELD_BACK.set(Some(Vec::new()));
+    with_held_back(|held_back| *held_back = Some(Vec::new()));
     let _whole = Whole;
     deliver();
 }
 
+/// `None` in a thread whose own values are gone: reports of a whole run are delivered when the main thread has
+/// ended.
+fn with_held_back<R>(access: impl FnOnce(&mut Option<Vec<HeldBack>>) -> R) -> Option<R> {
+    HELD_BACK.try_with(|held_back| access(&mut held_back.borrow_mut())).ok()
+}
+
 /// The lines that are to be printed below a report now: none while they are held back.
 pub(super) fn lines(findings: &[Finding], goes_to_stderr: bool) -> String {
-    HELD_BACK.with_borrow_mut(|held_back| match held_back {
-        Some(held_back) => {
-            let held = |finding: &Finding| HeldBack { finding: finding.clone(), goes_to_stderr };
-            held_back.extend(findings.iter().map(held));
-            String::new()
-        }
-        None => text::brief(findings),
-    })
+    let hold = |held_back: &mut Option<Vec<HeldBack>>| {
+        let held_back = held_back.as_mut()?;
+        let held = |finding: &Finding| HeldBack { finding: finding.clone(), goes_to_stderr };
+        held_back.extend(findings.iter().map(held));
+        Some(String::new())
+    };
+    with_held_back(hold).flatten().unwrap_or_else(|| text::brief(findings))
 }
 
 fn tell<'streams>(held_back: Vec<HeldBack>, console: impl Fn(bool) -> Console<'streams>) {
@@ -182,6 +187,34 @@ mod tests {
         // Later ones are said at once.
         let lines = lines(&findings(&report()), false);
         assert!(lines.starts_with("Finding: "), "{lines}");
+    }
+
+    /// As at the end of a program that `mlprof run` measures.
+    #[test]
+    fn a_thread_whose_own_values_are_gone_says_everything_at_once() {
+        struct AtTheEnd(std::sync::mpsc::Sender<(bool, String)>);
+        impl Drop for AtTheEnd {
+            fn drop(&mut self) {
+                let found = findings(&hooked(100, "[Callback]A.on_train_batch_end", 0.01));
+                let mut said = String::new();
+                deliver_together(|| said = lines(&found, false));
+                let is_gone = HELD_BACK.try_with(|_| ()).is_err();
+                self.0.send((is_gone, said)).expect("the test waits");
+            }
+        }
+        thread_local! {
+            static FIRST: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
+            static LAST: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
+        }
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            FIRST.set(Some(AtTheEnd(sender.clone())));
+            assert_eq!(lines(&[], false), "");
+            LAST.set(Some(AtTheEnd(sender)));
+        });
+        let ends: Vec<_> = receiver.iter().collect();
+        let gone = ends.iter().find(|(is_gone, _)| *is_gone).expect("one is before the other");
+        assert!(gone.1.starts_with("Finding: "), "{gone:?}");
     }
 
     #[test]
