@@ -1,15 +1,9 @@
-//! What the program is called, and what it runs on: read once, when the first report is made.
+//! What the program runs on: read once, when the first report is made.
 
 use std::sync::OnceLock;
 
 use crate::report::Machine;
 use profiler_events::forking::made_once;
-
-/// The file name of the program that runs.
-pub(crate) fn program() -> Option<String> {
-    let program = std::env::current_exe().ok()?;
-    Some(program.file_name()?.to_string_lossy().into_owned())
-}
 
 /// What this process runs on.
 pub(crate) fn of_process() -> Option<Machine> {

@@ -1,8 +1,9 @@
 //! What mlprof's other crates make reports with. **Not for users**: it may change in any version.
 
+pub use crate::confidence::{SURE, median_shares};
 pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing};
 pub use crate::no_numbers::{has_numbers, reason_for_nothing};
 pub use crate::output::{ClaimedName, deliver_together, tell_apart, tell_missing};
-pub use crate::steps::log::{StepLog, StepParts, StepTicks};
+pub use crate::steps::log::{StepLog, StepPart, StepParts, StepTicks};
 pub use crate::tensor::table::shapes_text;

@@ -80,6 +80,7 @@ pub mod advanced;
 mod arrow;
 mod build_settings;
 pub mod comparison;
+mod confidence;
 mod counters;
 pub mod detailed;
 mod device_counters;
@@ -167,6 +168,18 @@ impl Report {
             Self::Memory(report) => &report.header,
             Self::Lines(report) => &report.header,
             Self::Samples(report) => &report.header,
+        }
+    }
+
+    /// Of which kind it is, in a word for people.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Simple(_) => "Simple",
+            Self::Advanced(_) => "Advanced",
+            Self::Tensor(_) => "Tensor",
+            Self::Memory(_) => "Memory",
+            Self::Lines(_) => "Lines",
+            Self::Samples(_) => "Samples",
         }
     }
 
@@ -297,6 +310,13 @@ pub struct ReportHeader {
     /// What a reader of the numbers must know: calls that could not be recorded, limits reached.
     /// Empty when nothing was lost.
     pub notes: Vec<String>,
+}
+
+impl ReportHeader {
+    /// The number of this process, where there are several.
+    pub(crate) fn rank_of_several(&self) -> Option<u32> {
+        (self.world_size > 1 || self.rank > 0).then_some(self.rank)
+    }
 }
 
 /// From the start of the process to its first action; see [`startup`](profiler_events::startup).

@@ -15,10 +15,9 @@ pub(crate) fn host_name() -> String {
 }
 
 /// The file name of the program that runs.
-pub(crate) fn program_name() -> String {
-    let program = std::env::current_exe().ok();
-    let name = program.as_deref().and_then(|path| path.file_name());
-    name.map_or_else(|| "program".to_owned(), |name| name.to_string_lossy().into_owned())
+pub fn program_name() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    Some(program.file_name()?.to_string_lossy().into_owned())
 }
 
 /// What a process calls itself in file names: `{host}_{process number}`.
@@ -32,7 +31,8 @@ mod tests {
 
     #[test]
     fn machine_and_program_have_names() {
-        assert!(program_name().starts_with("profiler_trace"), "{}", program_name());
+        let program = program_name().expect("it runs");
+        assert!(program.starts_with("profiler_trace"), "{program}");
         #[cfg(target_os = "linux")]
         assert_eq!(
             host_name(),

@@ -72,6 +72,17 @@ async function typed(page, selector, text) {
   await new Promise((resolve) => setTimeout(resolve, 250));
 }
 
+/** The page without scripts and with them: what its tables say is the same. */
+async function openedBothWays() {
+  const plain = await open({ javascript: false });
+  const live = await open();
+  const rows = (page) => page.$$eval("tbody tr", (all) => all.map((row) => row.textContent));
+  const [one, other] = [await rows(plain), await rows(live)];
+  assert.ok(one.length > 10, "tables are there");
+  assert.deepEqual(one, other);
+  return [plain, live];
+}
+
 /** Waits for the chart of calls: charts are drawn when they come into view. */
 async function settled(page) {
   await (await page.$("[data-tree=calls]")).scrollIntoView();
@@ -226,12 +237,7 @@ const scenarios = {
 
   /** What tables say without scripts is what scripts leave standing. */
   async without_scripts() {
-    const plain = await open({ javascript: false });
-    const live = await open();
-    const rows = (page) => page.$$eval("tbody tr", (all) => all.map((row) => row.textContent));
-    const [one, other] = [await rows(plain), await rows(live)];
-    assert.ok(one.length > 10, "tables are there");
-    assert.deepEqual(one, other);
+    const [plain, live] = await openedBothWays();
     assert.ok((await texts(plain, "h3")).includes("Actions"));
     assert.equal((await plain.$$("input, select")).length, 0, "no control that does nothing");
     await finished([live]);
@@ -293,12 +299,7 @@ const scenarios = {
   },
 
   async comparison_without_scripts() {
-    const plain = await open({ javascript: false });
-    const live = await open();
-    const rows = (page) => page.$$eval("tbody tr", (all) => all.map((row) => row.textContent));
-    const [one, other] = [await rows(plain), await rows(live)];
-    assert.ok(one.length > 10, "tables are there");
-    assert.deepEqual(one, other);
+    const [, live] = await openedBothWays();
     await finished([live]);
   },
 

@@ -1,13 +1,12 @@
 //! `mlprof report FILE… --against FILE…`: what got slower or faster.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use profiler_report::comparison::{Comparison, TextOptions, compare};
-use profiler_report::{Report, output};
+use profiler_report::output;
 
-use super::{Arguments, Error, print, reports_of, write_html};
+use super::{Arguments, Error, all_of, print, write_html};
 
 /// What the command ends with where something got worse by more than it may.
 pub const REGRESSION: u8 = 1;
@@ -53,14 +52,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         Some(FailAbove(threshold)) => judge(&comparison, threshold),
         None => Ok(ExitCode::SUCCESS),
     }
-}
-
-fn all_of(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
-    let mut reports = Vec::new();
-    for file in files {
-        reports.extend(reports_of(file)?);
-    }
-    Ok(reports)
 }
 
 fn text(comparison: &Comparison, arguments: &Arguments) -> Result<String, Error> {

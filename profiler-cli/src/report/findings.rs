@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use profiler_report::Report;
-use profiler_report::findings::{Rules, SetThresholdError, text};
+use profiler_report::findings::{Outcome, Rules, SetThresholdError, text};
 
 use super::{Arguments, Error};
 
@@ -61,9 +61,9 @@ pub(super) fn of_ranks(reports: &[Report], arguments: &Arguments) -> Result<Stri
     let Some(explanation) = rules.explain_ranks(reports) else { return Ok(String::new()) };
     let told = match arguments.explain_rules {
         true => text::explained(&[explanation]),
-        false => match text::whole(&rules.apply_to_ranks(reports)) {
-            nothing if nothing.is_empty() => "Nothing was found.\n".to_owned(),
-            whole => whole.trim_start_matches('\n').to_owned(),
+        false => match explanation.outcome {
+            Outcome::Found(findings) => text::whole(&findings).trim_start_matches('\n').to_owned(),
+            Outcome::Healthy(_) | Outcome::NoInputs(_) => "Nothing was found.\n".to_owned(),
         },
     };
     Ok(format!("\nAll ranks side by side\n\n{told}"))

@@ -178,10 +178,7 @@ fn show(arguments: &Arguments) -> Result<(), Error> {
 
 /// Writes one page of the reports of all files.
 fn write_page_of(files: &[PathBuf], page: &Path) -> Result<(), Error> {
-    let mut reports = Vec::new();
-    for file in files {
-        reports.extend(reports_of(file)?);
-    }
+    let reports = all_of(files)?;
     write_html(&files.iter().collect::<Vec<_>>(), page, || html_of(reports))
 }
 
@@ -213,6 +210,15 @@ fn write_html(files: &[&PathBuf], page: &Path, html: impl FnOnce() -> String) ->
 fn is_same(one: &Path, other: &Path) -> bool {
     let whole = |path: &Path| path.canonicalize().ok();
     one == other || (whole(one).is_some() && whole(one) == whole(other))
+}
+
+/// The reports of all files.
+fn all_of(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
+    let mut reports = Vec::new();
+    for file in files {
+        reports.extend(reports_of(file)?);
+    }
+    Ok(reports)
 }
 
 /// The reports of a file.

@@ -48,7 +48,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
             started_at: rate.wall_time(started),
             wall_seconds: rate.seconds(ended.saturating_sub(started)),
             build: crate::build_settings::of_program(),
-            program: crate::machine::program(),
+            program: crate::trace::internals::program_name(),
             machine: crate::machine::of_process(),
             startup: None,
             overhead: Overhead { scopes: hits, seconds_per_scope: seconds_per_line() },

@@ -44,7 +44,7 @@ pub(crate) fn header<S>(
         started_at: collected.rate.wall_time(collected.started),
         wall_seconds: collected.rate.seconds(collected.ended.saturating_sub(collected.started)),
         build: crate::build_settings::of_program(),
-        program: crate::machine::program(),
+        program: crate::trace::internals::program_name(),
         machine: crate::machine::of_process(),
         startup: collected.startup.map(|startup| StartupDurations {
             total_seconds: startup.total.as_secs_f64(),

@@ -2,9 +2,9 @@
 //! thread has recorded until then. Scopes themselves know nothing of it.
 
 use super::{Recorder, Table};
-use crate::report::internals::{StepLog, StepParts, StepTicks};
+use crate::report::internals::{StepLog, StepPart, StepParts, StepTicks};
 use crate::report::steps::StepSeries;
-use profiler_events::{Action, ActionKind, Direction, Phase, Stage, names};
+use profiler_events::{Action, Direction, Stage};
 
 /// What a table has of one action, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,44 +29,18 @@ pub(crate) trait TellsTotals {
     fn ticks(&self, action: Action) -> Option<ActionTicks>;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Data,
-    Forward,
-    Backward,
-    Optimizer,
-}
-
-impl Part {
-    fn told_by(action: Action) -> Option<Self> {
-        if action.kind() == ActionKind::Action && names::is_waiting_for_data(action.name()) {
-            return Some(Self::Data);
-        }
-        match Phase::told_by(action, Direction::Forward)? {
-            Phase::Forward => Some(Self::Forward),
-            Phase::Backward => Some(Self::Backward),
-            Phase::Optimizer => Some(Self::Optimizer),
-            Phase::Other => None,
-        }
-    }
-
-    fn of(self, parts: &mut StepParts) -> &mut u64 {
-        match self {
-            Self::Data => &mut parts.data,
-            Self::Forward => &mut parts.forward,
-            Self::Backward => &mut parts.backward,
-            Self::Optimizer => &mut parts.optimizer,
-        }
-    }
+/// What an action of the loop's thread tells.
+fn part_told_by(action: Action) -> Option<StepPart> {
+    StepPart::told_by(action, Direction::Forward)
 }
 
 /// An action that tells a part of a step.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     action: Action,
-    part: Part,
+    part: StepPart,
     /// The part that it lies in, if any: its time is not that one's.
-    around: Option<Part>,
+    around: Option<StepPart>,
     /// Until the last moment that was looked at.
     until: ActionTicks,
 }
@@ -172,12 +146,12 @@ impl Steps {
             return;
         }
         for action in table.actions_from(self.looked_at) {
-            let Some(part) = Part::told_by(action) else { continue };
+            let Some(part) = part_told_by(action) else { continue };
             let mut outer =
                 std::iter::successors(table.around(action), |action| table.around(*action));
-            let around = outer.find_map(Part::told_by);
+            let around = outer.find_map(part_told_by);
             // What is inside of its own kind is counted there; all that fetching a batch takes is that.
-            if around != Some(part) && around != Some(Part::Data) {
+            if around != Some(part) && around != Some(StepPart::Data) {
                 let until = ActionTicks::default();
                 self.known.push(Known { action, part, around, until });
             }
@@ -193,7 +167,7 @@ impl Steps {
         for known in &mut self.known {
             let ticks = table.ticks(known.action).unwrap_or(known.until);
             let total = ticks.total.saturating_sub(known.until.total);
-            if known.part == Part::Optimizer {
+            if known.part == StepPart::Optimizer {
                 optimizers_children += ticks.children.saturating_sub(known.until.children);
             }
             known.until = ticks;
@@ -208,12 +182,12 @@ impl Steps {
             // but others are.
             inside.optimizer = both;
         }
-        for part in [Part::Data, Part::Forward, Part::Backward, Part::Optimizer] {
+        for part in StepPart::ALL {
             let own = part.of(&mut parts).saturating_sub(*part.of(&mut inside));
             *part.of(&mut parts) = own;
         }
         let mut left = elapsed;
-        for part in [Part::Data, Part::Forward, Part::Backward, Part::Optimizer] {
+        for part in StepPart::ALL {
             let ticks = part.of(&mut parts);
             *ticks = (*ticks).min(left);
             left -= *ticks;

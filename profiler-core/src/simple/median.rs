@@ -1,12 +1,8 @@
 //! The median of counted durations, and how well it is known.
 
 use super::distribution::{Distribution, start_of, width_of};
+use crate::report::internals::{SURE, median_shares};
 
-/// Fewer durations tell too little: of eight, the shortest and the longest have the median between them
-/// with a confidence of 99 %, of fewer with less.
-const FEWEST: u64 = 8;
-/// So many standard errors have 99 % of a normal distribution between them, to both sides.
-const SURE: f64 = 2.576;
 /// What is beyond these shares of all durations is unusual.
 const USUAL: (f64, f64) = (0.025, 0.975);
 
@@ -27,19 +23,16 @@ impl Median {
     /// what it differs by from the sum of the histogram moves the median, once what lies in the buckets
     /// of unusual durations is put aside.
     pub(super) fn of(distribution: &Distribution, sum: u64, longest: u64) -> Self {
-        let count = distribution.total();
         let Some(shift) = Shift::of(distribution, sum, longest) else {
             return Self { ticks: distribution.quantile(0.5), limits: None };
         };
         let ticks = shift.apply(distribution, 0.5, 0.0);
-        if count < FEWEST {
-            return Self { ticks, limits: None };
-        }
-        // How many of so many fall short of the median is a matter of coins.
-        let beyond = 0.5 * SURE / (count as f64).sqrt();
-        let low = shift.apply(distribution, 0.5 - beyond, -shift.error);
-        let high = shift.apply(distribution, 0.5 + beyond, shift.error);
-        Self { ticks, limits: Some((low.min(ticks), high.max(ticks))) }
+        let limits = median_shares(distribution.total()).map(|(below, above)| {
+            let low = shift.apply(distribution, below, -shift.error);
+            let high = shift.apply(distribution, above, shift.error);
+            (low.min(ticks), high.max(ticks))
+        });
+        Self { ticks, limits }
     }
 }
 

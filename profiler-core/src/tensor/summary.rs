@@ -46,7 +46,7 @@ impl TensorProfiler {
                 started_at: rate.wall_time(profile.started),
                 wall_seconds: rate.seconds(elapsed),
                 build: crate::build_settings::of_program(),
-                program: crate::machine::program(),
+                program: crate::trace::internals::program_name(),
                 machine: crate::machine::of_process(),
                 startup: None,
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },

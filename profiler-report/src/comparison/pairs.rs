@@ -104,18 +104,8 @@ struct Key {
 
 impl Key {
     fn of(report: &Report) -> Self {
-        let profiler = match report {
-            Report::Simple(_) => "Simple",
-            Report::Advanced(_) => "Advanced",
-            Report::Tensor(_) => "Tensor",
-            Report::Memory(_) => "Memory",
-            Report::Lines(_) => "Lines",
-            Report::Samples(_) => "Samples",
-        };
         let header = report.header();
-        let is_one_of_several = header.world_size > 1 || header.rank > 0;
-        let rank = is_one_of_several.then_some(header.rank);
-        Self { profiler, stage: header.stage, rank }
+        Self { profiler: report.kind(), stage: header.stage, rank: header.rank_of_several() }
     }
 
     fn title(&self) -> String {

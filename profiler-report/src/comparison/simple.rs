@@ -1,9 +1,10 @@
 //! Rows of a Simple report.
 
 use super::rows::{Rows, share};
-use super::spread::{FEWEST, Sample, Spread};
+use super::spread::{Sample, Spread};
 use super::{Limits, Subject, steps};
 use crate::ReportHeader;
+use crate::confidence::FEWEST;
 use crate::regions::DeviceRegion;
 use crate::simple::{ActionStatistics, SimpleReport};
 

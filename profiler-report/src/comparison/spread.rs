@@ -1,11 +1,8 @@
 //! Between which limits the numbers of a run, and of several runs, are known.
 
 use super::{Limits, Measured, Unit};
+use crate::confidence::{FEWEST, median_shares};
 
-/// Fewer calls tell too little.
-pub(super) const FEWEST: u64 = 8;
-/// So many standard errors have 99 % of a normal distribution between them.
-pub(super) const SURE: f64 = 2.576;
 /// So many runs show how runs vary.
 const FEWEST_RUNS: usize = 3;
 /// A run is cut into so many parts, to see whether it drifts.
@@ -60,11 +57,10 @@ impl Sample {
     pub(super) fn of_series(numbers: &[f64], share: f64) -> Option<Self> {
         let value = quantile(numbers, 0.5)?;
         let calls = numbers.len() as u64;
-        if calls < FEWEST {
+        let Some((below, above)) = median_shares(calls) else {
             return Some(Self { value, spread: Spread::TooFew, calls, share });
-        }
-        let beyond = 0.5 * SURE / (numbers.len() as f64).sqrt();
-        let by_order = [quantile(numbers, 0.5 - beyond), quantile(numbers, 0.5 + beyond)];
+        };
+        let by_order = [quantile(numbers, below), quantile(numbers, above)];
         let drift = Limits::of_drift(numbers);
         let all = drift.into_iter().flat_map(|drift| [drift.low, drift.high]);
         let limits = Limits::around(all.chain(by_order.into_iter().flatten()));

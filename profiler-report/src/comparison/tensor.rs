@@ -2,9 +2,10 @@
 
 use super::rows::{Rows, share};
 use super::simple::{append_regions, append_run};
-use super::spread::{FEWEST, SURE, Sample, Spread};
+use super::spread::{Sample, Spread};
 use super::{Limits, Subject, steps};
 use crate::TensorReport;
+use crate::confidence::{FEWEST, SURE};
 use crate::tensor::table::shapes_text;
 use crate::tensor::{KeyAverage, ModuleStatistics};
 use profiler_events::ActionKind;

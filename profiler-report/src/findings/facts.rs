@@ -5,7 +5,7 @@ use profiler_events::{ActionKind, Stage};
 
 use super::framework::Framework;
 use crate::Report;
-use crate::finding::Cost;
+use crate::finding::{Cost, Place};
 use crate::simple::{ActionStatistics, CpuStatistics, DataWaiting, DurationStatistics};
 use crate::tensor::KeyAverage;
 
@@ -127,6 +127,11 @@ impl<'report> Facts<'report> {
     pub(super) fn share(&self, seconds: f64) -> f64 {
         if self.seconds > 0.0 { seconds / self.seconds } else { 0.0 }
     }
+}
+
+/// The op of a row, and the module that it is of, if the row says so.
+pub(super) fn place_of_op(row: &KeyAverage) -> Place {
+    Place { module: row.module.clone(), ..Place::op(&*row.name) }
 }
 
 /// How much time a report covers; `None` where it does not say.

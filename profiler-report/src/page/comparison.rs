@@ -4,23 +4,15 @@ use std::fmt::Write;
 
 use super::limits::Limits;
 use super::table::{Cell, Column, Table, Unit};
-use super::{LARGEST, SCRIPT, text, write_head};
+use super::{SCRIPT, text, within_size, write_head};
 use crate::comparison::{ComparedReports, ComparedTable, Comparison, Verdict};
 use crate::comparison::{LEAST_SHARE, Measured, Unit as Counted};
 use crate::number::grouped;
 
-/// A [`Comparison`] as one HTML file, what got worse on top. It has at most [`LARGEST`] bytes; rows that
+/// A [`Comparison`] as one HTML file, what got worse on top. It has at most [`LARGEST`](super::LARGEST) bytes; rows that
 /// are left out to get there are those that changed least, and are counted in the page.
 pub fn comparison(comparison: &Comparison) -> String {
-    let mut limits = Limits::FIRST;
-    loop {
-        let page = with_limits(comparison, limits);
-        let half = limits.half();
-        if page.len() <= LARGEST || half == limits {
-            return page;
-        }
-        limits = half;
-    }
+    within_size(|limits| with_limits(comparison, limits))
 }
 
 fn with_limits(comparison: &Comparison, limits: Limits) -> String {
@@ -148,6 +140,7 @@ mod tests {
     use crate::Report;
     use crate::comparison::compare;
     use crate::findings::samples::{row, steps};
+    use crate::page::LARGEST;
 
     fn side(rows: u64, name: &str, seconds: f64) -> Report {
         let mut report = steps(100, 0.01);

@@ -57,9 +57,14 @@ pub const LARGEST: usize = 3_000_000;
 /// assert!(html.starts_with("<!doctype html>") && html.contains("load &lt;/script&gt; data"));
 /// ```
 pub fn html(reports: &[Report]) -> String {
+    within_size(|limits| with_limits(reports, limits))
+}
+
+/// The first page of at most [`LARGEST`] bytes, each with half of the one before, or the least that there is.
+fn within_size(page: impl Fn(Limits) -> String) -> String {
     let mut limits = Limits::FIRST;
     loop {
-        let page = with_limits(reports, limits);
+        let page = page(limits);
         let half = limits.half();
         if page.len() <= LARGEST || half == limits {
             return page;

@@ -4,29 +4,17 @@ use std::fmt::Write;
 
 use super::text;
 use crate::number::{bytes, duration, grouped, share};
-use crate::{Machine, Report, ReportHeader};
-
-/// The kind of a report, in a word for people.
-pub(super) const fn kind(report: &Report) -> &'static str {
-    match report {
-        Report::Simple(_) => "Simple",
-        Report::Advanced(_) => "Advanced",
-        Report::Tensor(_) => "Tensor",
-        Report::Memory(_) => "Memory",
-        Report::Lines(_) => "Lines",
-        Report::Samples(_) => "Samples",
-    }
-}
+use crate::{Machine, Report};
 
 /// `Simple · fit`, with the rank where there are several.
 pub(super) fn title(report: &Report) -> String {
-    let ReportHeader { stage, rank, world_size, .. } = report.header();
-    let mut title = kind(report).to_owned();
-    if let Some(stage) = stage {
+    let header = report.header();
+    let mut title = report.kind().to_owned();
+    if let Some(stage) = header.stage {
         // Writing into a string cannot fail, here and below.
         let _ = write!(title, " · {stage}");
     }
-    if *world_size > 1 || *rank > 0 {
+    if let Some(rank) = header.rank_of_several() {
         let _ = write!(title, " · rank {rank}");
     }
     title

@@ -1,7 +1,48 @@
 //! Steps as they are over, in ticks: so many at most, then neighbours share a place.
 
 use super::{LongestStep, MOST_ENTRIES, SlowestAction, StepEntry, StepSeries};
-use profiler_events::{Action, Phase, Stage};
+use profiler_events::{Action, ActionKind, Direction, Phase, Stage, names};
+
+/// What a part of a step goes into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepPart {
+    /// Waiting for data.
+    Data,
+    /// As in [`StepEntry::forward_seconds`].
+    Forward,
+    /// As in [`StepEntry::backward_seconds`].
+    Backward,
+    /// As in [`StepEntry::optimizer_seconds`].
+    Optimizer,
+}
+
+impl StepPart {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Data, Self::Forward, Self::Backward, Self::Optimizer];
+
+    /// What an action tells of itself and of what runs inside; `None` if nothing.
+    pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
+        if action.kind() == ActionKind::Action && names::is_waiting_for_data(action.name()) {
+            return Some(Self::Data);
+        }
+        match Phase::told_by(action, direction)? {
+            Phase::Forward => Some(Self::Forward),
+            Phase::Backward => Some(Self::Backward),
+            Phase::Optimizer => Some(Self::Optimizer),
+            Phase::Other => None,
+        }
+    }
+
+    /// Its ticks.
+    pub fn of(self, parts: &mut StepParts) -> &mut u64 {
+        match self {
+            Self::Data => &mut parts.data,
+            Self::Forward => &mut parts.forward,
+            Self::Backward => &mut parts.backward,
+            Self::Optimizer => &mut parts.optimizer,
+        }
+    }
+}
 
 /// What a step's time went into, in ticks. What is in none of them is the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,16 +58,6 @@ pub struct StepParts {
 }
 
 impl StepParts {
-    /// The part of a phase; `None` of what is the rest.
-    pub fn of_phase(&mut self, phase: Phase) -> Option<&mut u64> {
-        match phase {
-            Phase::Forward => Some(&mut self.forward),
-            Phase::Backward => Some(&mut self.backward),
-            Phase::Optimizer => Some(&mut self.optimizer),
-            Phase::Other => None,
-        }
-    }
-
     /// All parts together.
     pub fn sum(&self) -> u64 {
         self.data + self.forward + self.backward + self.optimizer

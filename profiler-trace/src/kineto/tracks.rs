@@ -85,7 +85,7 @@ fn default_streams(cycle: &Cycle) -> HashMap<u32, u64> {
 impl<W: Write> Writer<'_, W> {
     /// The names of all processes and tracks.
     pub(super) fn track_names(&mut self) -> io::Result<()> {
-        let program = host::program_name();
+        let program = host::program_name().unwrap_or_else(|| "program".to_owned());
         let process = self.tracks.process;
         self.process(process, &program, "CPU", process)?;
         for device in self.tracks.devices.clone() {

@@ -102,7 +102,16 @@ pub(super) struct Fold<'profile> {
     pub(super) tracked_ops: u64,
 }
 
-impl Fold<'_> {
+impl<'profile> Fold<'profile> {
+    /// Of a cycle of which nothing has been gone through yet.
+    pub(super) fn new(
+        tree: &'profile mut PathTree,
+        memory: &'profile mut FxHashMap<(NodeId, MemoryDevice), Bytes>,
+        links: Links,
+    ) -> Self {
+        Self { tree, memory, links, steps: StepSplit::default(), unfinished: 0, tracked_ops: 0 }
+    }
+
     /// One thread's events and memory, both in the order of time.
     pub(super) fn track(
         &mut self,

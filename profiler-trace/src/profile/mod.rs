@@ -6,7 +6,6 @@ mod fold;
 mod kinds;
 mod module_view;
 mod modules;
-mod step_part;
 mod steps;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -16,7 +15,6 @@ use rustc_hash::FxHashMap;
 
 use self::counters::CounterSums;
 use self::fold::{Bytes, Fold, Links, ModuleFinder};
-use self::steps::StepSplit;
 use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::cycle::Cycle;
 use profiler_events::clock::Rate;
@@ -113,15 +111,7 @@ impl Profile {
         for track in cycle.tracks() {
             finder.track(track.events());
         }
-        let memory = &mut self.memory;
-        let mut fold = Fold {
-            tree: &mut self.tree,
-            memory,
-            links,
-            steps: StepSplit::default(),
-            unfinished: 0,
-            tracked_ops: 0,
-        };
+        let mut fold = Fold::new(&mut self.tree, &mut self.memory, links);
         for track in cycle.tracks() {
             fold.track(track.events(), track.memory_events());
         }

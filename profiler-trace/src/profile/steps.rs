@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::step_part::StepPart;
 use super::tree::{Node, NodeId};
 use crate::cycle::Event;
 use profiler_events::Action;
@@ -76,12 +75,8 @@ impl StepSplit {
         for id in touched {
             let node = &nodes[id as usize];
             let ticks = self.own[id as usize].ticks.max(0).cast_unsigned();
-            let part = match node.part {
-                StepPart::Data => Some(&mut parts.data),
-                StepPart::Phase(phase) => parts.of_phase(phase),
-            };
-            if let Some(part) = part {
-                *part += ticks;
+            if let Some(part) = node.part {
+                *part.of(&mut parts) += ticks;
             }
             *actions.entry(node.key.action).or_default() += ticks;
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::fold::{Fold, Links};
-use super::steps::StepSplit;
 use super::tree::{NOWHERE, PathTree};
 use super::{GroupBy, Profile};
 use crate::cycle::{Event, MemoryEvent};
@@ -116,18 +115,14 @@ fn allocation(time: u64, bytes: i64) -> MemoryEvent {
     MemoryEvent { time: Timestamp::from_ticks(time), change }
 }
 
+/// Puts events into a profile, without anything that they are linked to.
+fn fold_into(profile: &mut Profile) -> Fold<'_> {
+    Fold::new(&mut profile.tree, &mut profile.memory, Links::default())
+}
+
 fn fold(events: &[Event], memory: &[MemoryEvent]) -> Profile {
     let mut profile = Profile::default();
-    let links = Links::default();
-    let (tree, sums) = (&mut profile.tree, &mut profile.memory);
-    let mut fold = Fold {
-        tree,
-        memory: sums,
-        links,
-        steps: StepSplit::default(),
-        unfinished: 0,
-        tracked_ops: 0,
-    };
+    let mut fold = fold_into(&mut profile);
     fold.track(events.iter().copied(), memory.iter().copied());
     profile
 }
@@ -332,9 +327,7 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
     let json = include_str!("../../tests/golden/recorded.json");
     let recorded: Recorded = serde_json::from_str(json).expect("the golden file");
     let mut profile = Profile::default();
-    let (tree, sums) = (&mut profile.tree, &mut profile.memory);
-    let (links, steps) = (Links::default(), StepSplit::default());
-    let mut fold = Fold { tree, memory: sums, links, steps, unfinished: 0, tracked_ops: 0 };
+    let mut fold = fold_into(&mut profile);
     let mut threads: Vec<u64> = recorded.events.iter().map(|event| event.0).collect();
     threads.extend(recorded.memory.iter().map(|change| change.0));
     threads.sort_unstable();
@@ -399,14 +392,7 @@ fn a_steps_time_is_taken_apart_by_phase() {
         named("run_training_epoch", 0, 60, 0),
     ];
     let mut profile = Profile::default();
-    let mut fold = Fold {
-        tree: &mut profile.tree,
-        memory: &mut profile.memory,
-        links: Links::default(),
-        steps: StepSplit::default(),
-        unfinished: 0,
-        tracked_ops: 0,
-    };
+    let mut fold = fold_into(&mut profile);
     fold.track(events.iter().copied(), std::iter::empty());
     let steps = fold.steps.take(&(7..9));
     let parts = StepParts { data: 4, forward: 12, backward: 9, optimizer: 28 - 12 - 9 };
@@ -428,14 +414,7 @@ fn a_step_that_was_interrupted_is_one_and_others_are_not_the_cycles() {
         ..event("", start, end, 0)
     };
     let mut profile = Profile::default();
-    let mut fold = Fold {
-        tree: &mut profile.tree,
-        memory: &mut profile.memory,
-        links: Links::default(),
-        steps: StepSplit::default(),
-        unfinished: 0,
-        tracked_ops: 0,
-    };
+    let mut fold = fold_into(&mut profile);
     let unfinished = Event { is_unfinished: true, ..step(4, 60, 70) };
     let events = [
         step(2, 0, 9),
@@ -457,15 +436,7 @@ fn ops_that_are_remembered_for_a_backward_pass_are_counted() {
     let of = |sequence, direction| Event { sequence, direction, ..event("aten::mm", 0, 1, 0) };
     let events = [of(7, Direction::Forward), of(0, Direction::Forward), of(7, Direction::Backward)];
     let mut profile = Profile::default();
-    let (tree, memory) = (&mut profile.tree, &mut profile.memory);
-    let mut fold = Fold {
-        tree,
-        memory,
-        links: Links::default(),
-        steps: StepSplit::default(),
-        unfinished: 0,
-        tracked_ops: 0,
-    };
+    let mut fold = fold_into(&mut profile);
     fold.track(events.into_iter(), std::iter::empty());
     assert_eq!(fold.tracked_ops, 1);
 }

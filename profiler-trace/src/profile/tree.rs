@@ -4,8 +4,8 @@
 use rustc_hash::FxHashMap;
 
 use super::modules::{ChainId, ModuleId, ModuleTable};
-use super::step_part::StepPart;
 use profiler_events::{Action, ActionKind, Direction, ShapeList};
+use profiler_report::internals::StepPart;
 
 /// The number of a [`Node`]; a parent's is always lower than its children's.
 pub(super) type NodeId = u32;
@@ -43,8 +43,8 @@ pub(super) struct Node {
     pub(super) kind: ActionKind,
     /// The modules that it ran in, itself included.
     pub(super) modules: Option<ChainId>,
-    /// The part of a step that it belongs to.
-    pub(super) part: StepPart,
+    /// The part of a step that it belongs to; `None`: the rest.
+    pub(super) part: Option<StepPart>,
     pub(super) calls: Calls,
 }
 
@@ -192,7 +192,11 @@ impl PathTree {
         }
         let kind = key.action.kind();
         let parent = self.nodes.get(key.parent as usize);
-        let part = StepPart::of(key.action, key.direction, parent.map(|parent| parent.part));
+        let part = match parent.and_then(|parent| parent.part) {
+            // What runs while a batch is fetched belongs to that; else the innermost that tells one decides.
+            Some(StepPart::Data) => Some(StepPart::Data),
+            around => StepPart::told_by(key.action, key.direction).or(around),
+        };
         let around = parent.and_then(|parent| parent.modules);
         let modules = match kind {
             ActionKind::Module => Some(self.modules.call(around, key.action)),

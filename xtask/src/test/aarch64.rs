@@ -19,8 +19,8 @@ pub fn platform() -> Platform {
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
             || "qemu-aarch64 -L /usr/aarch64-linux-gnu",
         ),
-        tests: &["-p profiler-events -p profiler-trace -p profiler-sampler -p profiler-core \
-                  -p profiler-report -p profiler-train --lib"],
+        tests: "-p profiler-events -p profiler-trace -p profiler-sampler -p profiler-core \
+                  -p profiler-report -p profiler-train --lib",
         left_out: &[
             (
                 "this_process_was_loaded_after_it_started",

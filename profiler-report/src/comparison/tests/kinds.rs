@@ -1,9 +1,8 @@
 //! What each kind of report has to compare.
 
 use super::*;
-use crate::ReportHeader;
-use crate::findings::samples::kernel;
-use crate::memory::{ActionMemory, MemoryReport, MemoryTree, ProcessMemory};
+use crate::findings::samples::{kernel, remembered};
+use crate::memory::ActionMemory;
 use crate::steps::{StepEntry, StepSeries};
 use profiler_events::{ActionKind, Tallies};
 
@@ -76,32 +75,19 @@ fn memory(bytes: u64, peak: i64) -> Report {
         freed_bytes: steps * bytes,
         freed_blocks: steps,
     };
-    let header: ReportHeader = run(0.002, vec![]).header().clone();
-    Report::Memory(MemoryReport {
-        header,
-        process: ProcessMemory {
-            total: tallies(100),
-            live_bytes: 0,
-            live_at_start_bytes: 0,
-            peak_bytes: peak,
-            uncertainty_bytes_per_thread: 0,
-        },
-        actions: vec![ActionMemory {
-            action: "run_training_batch".to_owned(),
-            kind: ActionKind::Action,
-            sub_stage: None,
-            calls: 100,
-            total: tallies(100),
-            own: tallies(100),
-            peak_bytes: peak.unsigned_abs(),
-        }],
-        threads: Vec::new(),
-        peak: MemoryTree::default(),
-        alive: MemoryTree::default(),
-        copies: MemoryTree::default(),
-        open: Vec::new(),
-        findings: Vec::new(),
-    })
+    let mut report = remembered(tallies(100));
+    report.header = run(0.002, vec![]).header().clone();
+    report.process.peak_bytes = peak;
+    report.actions = vec![ActionMemory {
+        action: "run_training_batch".to_owned(),
+        kind: ActionKind::Action,
+        sub_stage: None,
+        calls: 100,
+        total: tallies(100),
+        own: tallies(100),
+        peak_bytes: peak.unsigned_abs(),
+    }];
+    Report::Memory(report)
 }
 
 #[test]

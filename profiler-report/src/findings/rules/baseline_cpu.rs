@@ -3,8 +3,8 @@
 use profiler_events::ActionKind;
 
 use crate::Report;
-use crate::finding::{Confidence, Evidence, Finding, Place};
-use crate::findings::facts::Facts;
+use crate::finding::{Confidence, Evidence, Finding};
+use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
 use crate::tensor::KeyAverage;
@@ -85,7 +85,7 @@ impl Rule for BaselineCpu {
                 able.0
             ),
             evidence: evidence.into(),
-            place: Place { module: longest.module.clone(), ..Place::op(&*longest.name) },
+            place: place_of_op(longest),
             cost: facts.cost(seconds * (1.0 - compiled.1 / able.1)),
             // Loops that wait for memory, or that the compiler cannot widen, stay as they are.
             confidence: Confidence::Hint,

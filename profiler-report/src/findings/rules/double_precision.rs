@@ -3,7 +3,7 @@
 use profiler_events::{ActionKind, DType, TensorShape};
 
 use crate::finding::{Confidence, Evidence, Finding, Place};
-use crate::findings::facts::Facts;
+use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
@@ -87,10 +87,7 @@ impl Rule for DoublePrecision {
                 share(facts.share(double), 1.0)
             ),
             evidence: evidence.into(),
-            place: longest.map_or_else(Place::default, |(row, _)| Place {
-                module: row.module.clone(),
-                ..Place::op(&*row.name)
-            }),
+            place: longest.map_or_else(Place::default, |(row, _)| place_of_op(row)),
             cost: facts.cost(saved),
             confidence: match double < limits[2] * all {
                 true => Confidence::Likely,

@@ -4,7 +4,7 @@ use profiler_events::names::RUN_TRAINING_BATCH;
 use profiler_events::{ActionKind, Stage};
 
 use crate::finding::{Confidence, Cost, Evidence, Finding, Place};
-use crate::findings::facts::Facts;
+use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{bytes, grouped, share};
@@ -141,10 +141,7 @@ fn of_recorded(report: &TensorReport) -> Result<Growth, &'static str> {
         steps: step.calls,
         bytes: left,
         share: left as f64 / allocated.max(1) as f64,
-        place: most.map_or_else(Place::default, |row| Place {
-            module: row.module.clone(),
-            ..Place::op(&*row.name)
-        }),
+        place: most.map_or_else(Place::default, place_of_op),
         evidence: vec![
             Evidence::new("left by recorded steps", signed(left)),
             Evidence::new("allocated in them", bytes(allocated)),

@@ -3,8 +3,8 @@
 use profiler_events::{ActionKind, Stage};
 
 use crate::Report;
-use crate::finding::{Confidence, Evidence, Finding, Place};
-use crate::findings::facts::Facts;
+use crate::finding::{Confidence, Evidence, Finding};
+use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
@@ -103,7 +103,7 @@ impl Rule for HiddenWaits {
                 share(facts.share(waited), 1.0)
             ),
             evidence: evidence.into(),
-            place: Place { module: read.module.clone(), ..Place::op(&*read.name) },
+            place: place_of_op(read),
             cost: facts.cost(saved),
             confidence: Confidence::Likely,
             remedy: remedy(facts.framework).to_owned(),

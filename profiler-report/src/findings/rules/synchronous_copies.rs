@@ -1,8 +1,8 @@
 //! Copies that the host waits for.
 
 use crate::Report;
-use crate::finding::{Confidence, Evidence, Finding, Place};
-use crate::findings::facts::Facts;
+use crate::finding::{Confidence, Evidence, Finding};
+use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
@@ -69,7 +69,7 @@ impl Rule for SynchronousCopies {
                 share(facts.share(seconds), 1.0)
             ),
             evidence: evidence.into(),
-            place: Place { module: copy.module.clone(), ..Place::op(&*copy.name) },
+            place: place_of_op(copy),
             cost: facts.cost(seconds),
             confidence: Confidence::Likely,
             remedy: match facts.framework {

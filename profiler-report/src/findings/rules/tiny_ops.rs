@@ -2,8 +2,8 @@
 
 use profiler_events::ActionKind;
 
-use crate::finding::{Confidence, Evidence, Finding, Place};
-use crate::findings::facts::Facts;
+use crate::finding::{Confidence, Evidence, Finding};
+use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
@@ -76,7 +76,7 @@ impl Rule for TinyOps {
                 share(facts.share(seconds), 1.0)
             ),
             evidence: evidence.into(),
-            place: Place { module: most.module.clone(), ..Place::op(&*most.name) },
+            place: place_of_op(most),
             cost: facts.cost(seconds),
             // A small network is small.
             confidence: Confidence::Hint,

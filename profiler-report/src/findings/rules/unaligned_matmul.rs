@@ -2,8 +2,8 @@
 
 use profiler_events::{ActionKind, DType, TensorShape};
 
-use crate::finding::{Confidence, Evidence, Finding, Place};
-use crate::findings::facts::Facts;
+use crate::finding::{Confidence, Evidence, Finding};
+use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
 
@@ -80,7 +80,7 @@ impl Rule for UnalignedMatmul {
                 share(facts.share(seconds), 1.0)
             ),
             evidence,
-            place: Place { module: row.module.clone(), ..Place::op(&*row.name) },
+            place: place_of_op(row),
             cost: facts.cost(seconds),
             // Newer libraries take tensor cores all the same, if slower: nothing tells how much slower.
             confidence: Confidence::Hint,
