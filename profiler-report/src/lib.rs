@@ -26,6 +26,8 @@
 //!                "processor_features": ["avx2", "fma"] }, // or null
 //!     "program": "candle-digits",          // or null
 //!     "machine": { "system": "linux x86_64", "cpu": "…", "cores": 8, "memory_bytes": 16000000000 }, // or null
+//!     "frameworks": [ { "name": "candle", "version": "0.11", "library": null, "features": ["avx2", "mkl"],
+//!                       "threads": 4, "devices": ["cpu"] } ], // missing where none is known
 //!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
 //!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
 //!     "notes": []                          // what was lost or limited, in words
@@ -87,6 +89,7 @@ mod device_counters;
 pub mod finding;
 pub mod findings;
 pub mod folded;
+mod frameworks;
 pub mod internals;
 mod label;
 pub mod lightning;
@@ -116,6 +119,7 @@ pub mod steps;
 mod table;
 pub mod tensor;
 pub mod tensor_page;
+mod training_steps;
 
 use std::borrow::Cow;
 
@@ -131,6 +135,7 @@ pub use lines::LinesReport;
 pub use machine::Machine;
 pub use memory::MemoryReport;
 pub use output::Output;
+pub use profiler_events::Framework;
 pub use samples::SamplesReport;
 pub use simple::SimpleReport;
 pub use tensor::TensorReport;
@@ -301,6 +306,9 @@ pub struct ReportHeader {
     /// What it ran on, where that is known.
     #[serde(default)]
     pub machine: Option<Machine>,
+    /// What it trains with, where hooks have said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frameworks: Vec<Framework>,
     /// How long the process took to its first action, in the one report of the process that says
     /// so; not part of the wall time.
     #[serde(default)]
