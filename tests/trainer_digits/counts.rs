@@ -1,5 +1,7 @@
 //! Every row of the Simple report, counted.
 
+use std::sync::LazyLock;
+
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
 use tests::program::Run;
@@ -14,13 +16,17 @@ const VALID: u64 = 3;
 const TEST: u64 = 6;
 const SANITY: u64 = 2;
 
-fn three_epochs() -> String {
-    let directory = tempdir().expect("a folder");
-    let run = Run::of(&program(), directory.path());
-    let arguments = ["--profiler", "simple", "--epochs", "3", "--batch-size", "64"];
-    let run = run.args(arguments).args(["--checkpoint-dir", "checkpoints"]).succeed();
-    test_accuracy(&run.stdout);
-    run.stdout
+/// One training, which all tests here look at.
+fn three_epochs() -> &'static str {
+    static PRINTED: LazyLock<String> = LazyLock::new(|| {
+        let directory = tempdir().expect("a folder");
+        let run = Run::of(&program(), directory.path());
+        let arguments = ["--profiler", "simple", "--epochs", "3", "--batch-size", "64"];
+        let run = run.args(arguments).args(["--checkpoint-dir", "checkpoints"]).succeed();
+        test_accuracy(&run.stdout);
+        run.stdout
+    });
+    &PRINTED
 }
 
 /// How often the loop must call what ends like this, in a fit of [`EPOCHS`]. `None` for rows of the
@@ -91,7 +97,7 @@ fn is_per_batch(name: &str) -> bool {
 #[test]
 fn every_action_is_called_as_often_as_three_epochs_must() {
     let stdout = three_epochs();
-    let fit = Table::find("FIT", &stdout);
+    let fit = Table::find("FIT", stdout);
     let mut checked = 0;
     for row in &fit.rows {
         if let Some(expected) = calls_in_fit(&row.action) {
@@ -108,7 +114,7 @@ fn every_action_is_called_as_often_as_three_epochs_must() {
     assert!(fit.row("run_training_batch").total <= epochs.total);
     assert_eq!(fit.total.calls, fit.rows.iter().map(|row| row.calls).sum::<u64>());
 
-    let test = Table::find("TEST", &stdout);
+    let test = Table::find("TEST", stdout);
     assert_eq!(test.row("[_EvaluationLoop].test_next").calls, TEST);
     assert_eq!(test.row("[Strategy]SingleDeviceStrategy.test_step").calls, TEST);
     let leftover = test.rows.iter().find(|row| row.action.contains("training"));
@@ -118,7 +124,7 @@ fn every_action_is_called_as_often_as_three_epochs_must() {
 #[test]
 fn layers_are_rows_under_their_paths() {
     let stdout = three_epochs();
-    let fit = Table::find("FIT", &stdout);
+    let fit = Table::find("FIT", stdout);
     let layers: Vec<_> = fit.rows.iter().filter(|row| row.action.starts_with("[module]")).collect();
     assert!(layers.len() >= 3, "{:#?}", fit.rows);
     for layer in layers {
@@ -130,10 +136,10 @@ fn layers_are_rows_under_their_paths() {
 #[test]
 fn the_time_before_main_is_told_apart() {
     let stdout = three_epochs();
-    let fit = Table::find("FIT", &stdout);
+    let fit = Table::find("FIT", stdout);
     let (whole, before) = (fit.row("process_startup"), fit.row("process_startup_before_main"));
     assert!(whole.total > 0.0 && before.total <= whole.total, "{whole:?} {before:?}");
     assert!(whole.total < 60.0, "{whole:?}");
-    let test = Table::find("TEST", &stdout);
+    let test = Table::find("TEST", stdout);
     assert!(!test.rows.iter().any(|row| row.action == "process_startup"), "once per process");
 }

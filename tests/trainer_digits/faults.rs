@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use tempfile::tempdir;
+use tempfile::{TempDir, tempdir};
 use tests::findings::{Faulty, of_rule, reports, sure, wall_seconds};
-use tests::program::{Finished, Run, build};
+use tests::program::{Finished, Run, Running, build};
 
 use crate::PACKAGE;
 
@@ -13,20 +13,29 @@ const FAULTS: [(&str, &str); 3] =
     [("loader", "data-waiting"), ("validation", "frequent-validation"), ("logger", "slow-hooks")];
 
 /// A fit with these faults. Most of what they cost is waiting for a slow disk.
-fn fit(directory: &Path, profiler: &[&str], faults: &[&str]) -> Finished {
+fn fit(directory: &Path, profiler: &[&str], faults: &[&str]) -> Run {
     let list = faults.join(",");
     let run = Run::of(&build(PACKAGE, "candle-faults"), directory)
         .args(["--profiler"].iter().chain(profiler))
         .args(["--json", "fit.json", "--epochs", "2", "--batch-size", "16"])
         .args(["--limit-batches", "20", "--slow-disk", "40"]);
-    let run = if faults.is_empty() { run } else { run.args(["--faults", &list]) };
-    run.succeed()
+    if faults.is_empty() { run } else { run.args(["--faults", &list]) }
 }
 
-/// The same under Simple.
-fn simple(directory: &Path, faults: &[&str]) -> (Faulty, Finished) {
-    let finished = fit(directory, &["simple"], faults);
-    (Faulty::new(&directory.join("fit.json"), &finished), finished)
+/// The same under Simple, each beside the others: they wait most of the time.
+fn simple<'faults>(faults: impl IntoIterator<Item = Vec<&'faults str>>) -> Vec<(Faulty, Finished)> {
+    let start = |faults: Vec<&str>| {
+        let directory = tempdir().expect("a folder");
+        let running = fit(directory.path(), &["simple"], &faults).start();
+        (directory, running)
+    };
+    let running: Vec<_> = faults.into_iter().map(start).collect();
+    let finish = |(directory, running): (TempDir, Running)| {
+        let finished = running.finish();
+        assert!(finished.status.success(), "{finished:#?}");
+        (Faulty::new(&directory.path().join("fit.json"), &finished), finished)
+    };
+    running.into_iter().map(finish).collect()
 }
 
 fn told(printed: &str) -> Vec<&str> {
@@ -35,19 +44,19 @@ fn told(printed: &str) -> Vec<&str> {
 
 #[test]
 fn three_faults_are_found_each_until_it_is_mended_which_saves_what_was_promised() {
-    let directory = tempdir().expect("a folder");
     let names = FAULTS.map(|(fault, _)| fault);
-    let (faulty, finished) = simple(directory.path(), &names);
+    let without = |fault| names.into_iter().filter(move |name| *name != fault).collect();
+    let mut runs = simple([names.to_vec()].into_iter().chain(names.map(without)));
+    let mended = runs.split_off(1);
+    let (faulty, finished) = runs.remove(0);
     let promised = sure(&faulty.report);
     let rules: Vec<_> = promised.iter().map(|(rule, _)| rule.as_str()).collect();
     // 120 files are read for validation, 80 for training, and 40 written.
     assert_eq!(rules, ["frequent-validation", "data-waiting", "slow-hooks"], "{promised:?}");
     assert!(promised.is_sorted_by(|one, other| one.1 >= other.1), "{promised:?}");
     assert_eq!(told(&finished.stdout).len(), 3, "{}", finished.stdout);
-    for (fault, rule) in FAULTS {
-        let others: Vec<_> = names.iter().copied().filter(|name| *name != fault).collect();
-        let (mended, _) = simple(directory.path(), &others);
-        faulty.assert_saves_what_was_promised(rule, &mended);
+    for ((_, rule), (mended, _)) in FAULTS.into_iter().zip(&mended) {
+        faulty.assert_saves_what_was_promised(rule, mended);
     }
 }
 
@@ -57,7 +66,7 @@ fn two_profilers_say_once_what_both_found() {
     let directory = tempdir().expect("a folder");
     let schedule = "wait=1,warmup=1,active=30,repeat=1";
     let both = ["tensor+simple", "--schedule", schedule];
-    let printed = fit(directory.path(), &both, &["logger"]).stdout;
+    let printed = fit(directory.path(), &both, &["logger"]).succeed().stdout;
     let reports = reports(&directory.path().join("fit.json"));
     let [tensor, simple] = &reports[..] else { panic!("{} reports", reports.len()) };
     assert_eq!((&simple["profiler"], &tensor["profiler"]), (&"simple".into(), &"tensor".into()));
