@@ -32,6 +32,7 @@ impl SamplesReport {
             machine: None,
             startup: None,
             overhead: Overhead::default(),
+            settings: Vec::new(),
             notes: Vec::new(),
         };
         Self { header, samples }

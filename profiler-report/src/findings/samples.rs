@@ -23,6 +23,7 @@ pub(crate) fn header(wall_seconds: f64) -> ReportHeader {
         machine: None,
         startup: None,
         overhead: Overhead::default(),
+        settings: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -33,6 +34,7 @@ pub(crate) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatist
     ActionStatistics {
         action: action.to_owned(),
         sub_stage: None,
+        inside: None,
         calls,
         total_seconds,
         self_seconds: total_seconds,
@@ -120,10 +122,13 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
             has_memory: false,
             rows,
         },
+        finest_rows: Vec::new(),
         modules: Vec::new(),
         tuning: Vec::new(),
         device_regions: Vec::new(),
         device_counters: Vec::new(),
+        device_idle: Vec::new(),
+        memory_over_time: Vec::new(),
         dropped: DroppedEvents::default(),
         files: Vec::new(),
         step_series: Vec::new(),

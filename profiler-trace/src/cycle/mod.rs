@@ -1,5 +1,6 @@
 //! A finished recording, for those who read it.
 
+mod clock_shift;
 mod driver_calls;
 mod event;
 pub(crate) mod event_log;
@@ -11,6 +12,7 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 
+pub(crate) use self::clock_shift::{clock_shifts, early};
 use self::driver_calls::{DriverWork, as_events, by_thread};
 pub use self::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent, OpenEvent};
 use self::event_log::LogSnapshot;
