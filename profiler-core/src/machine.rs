@@ -1,15 +1,26 @@
-//! What the program runs on: read once, when the first report is made.
+//! What the program runs on: read once, when the first report is made, but for what hooks say of devices.
 
 use std::sync::OnceLock;
 
-use crate::report::Machine;
+use crate::report::{Machine, MachineDevice};
+use profiler_events::descriptions;
 use profiler_events::forking::made_once;
 
 /// What this process runs on.
 pub(crate) fn of_process() -> Option<Machine> {
     static KNOWN: OnceLock<Machine> = OnceLock::new();
     // Miri has no machine.
-    (!cfg!(miri)).then(|| made_once(&KNOWN, read).clone())
+    let known = (!cfg!(miri)).then(|| made_once(&KNOWN, read).clone());
+    known.map(|machine| Machine { devices: devices(), ..machine })
+}
+
+fn devices() -> Vec<MachineDevice> {
+    let device = |(number, device): (_, profiler_events::DeviceDescription)| MachineDevice {
+        number,
+        name: device.name,
+        memory_bytes: device.memory,
+    };
+    descriptions().into_iter().map(device).collect()
 }
 
 fn read() -> Machine {
@@ -22,6 +33,7 @@ fn read() -> Machine {
         cpu: value("/proc/cpuinfo", "model name"),
         cores: std::thread::available_parallelism().ok().map(|cores| cores.get() as u64),
         memory_bytes: kilobytes.map(|kilobytes| kilobytes * 1024),
+        devices: Vec::new(),
     }
 }
 

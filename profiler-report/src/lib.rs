@@ -25,11 +25,14 @@
 //!     "build": { "debug_assertions": false, "opt_level": "3", "target_features": ["avx2"],
 //!                "processor_features": ["avx2", "fma"] }, // or null
 //!     "program": "candle-digits",          // or null
-//!     "machine": { "system": "linux x86_64", "cpu": "…", "cores": 8, "memory_bytes": 16000000000 }, // or null
+//!     "machine": { "system": "linux x86_64", "cpu": "…", "cores": 8, "memory_bytes": 16000000000,
+//!                  "devices": [ { "number": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85000000000 } ] },
+//!                                          // or null; without devices where none is known
 //!     "frameworks": [ { "name": "candle", "version": "0.11", "library": null, "features": ["avx2", "mkl"],
 //!                       "threads": 4, "devices": ["cpu"] } ], // missing where none is known
 //!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
 //!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
+//!     "settings": [ { "name": "shapes", "value": "recorded" } ], // missing where there are none
 //!     "notes": []                          // what was lost or limited, in words
 //!   },
 //!   "actions": [ … ],                      // all threads together
@@ -68,7 +71,7 @@
 //! All but Samples and Lines have an array `findings`, if there are any: what costs time that could be
 //! saved, each with the fields of [`Finding`](finding::Finding).
 //!
-//! Simple and Tensor have an array `step_series` besides where a loop tells of its steps, one
+//! Simple, Advanced and Tensor have an array `step_series` besides where a loop tells of its steps, one
 //! [`StepSeries`](steps::StepSeries) per stage: how long each step took, and what its time went into.
 //!
 //! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock, each
@@ -86,6 +89,7 @@ mod confidence;
 mod counters;
 pub mod detailed;
 mod device_counters;
+mod device_idle;
 pub mod finding;
 pub mod findings;
 pub mod folded;
@@ -114,6 +118,7 @@ pub mod samples;
 mod samples_folded;
 pub mod samples_page;
 mod samples_waits;
+mod setting;
 pub mod simple;
 pub mod steps;
 mod table;
@@ -132,11 +137,12 @@ pub use arrow_array;
 pub use build_settings::BuildSettings;
 pub use line_count_restriction::LineCountRestriction;
 pub use lines::LinesReport;
-pub use machine::Machine;
+pub use machine::{Machine, MachineDevice};
 pub use memory::MemoryReport;
 pub use output::Output;
 pub use profiler_events::Framework;
 pub use samples::SamplesReport;
+pub use setting::Setting;
 pub use simple::SimpleReport;
 pub use tensor::TensorReport;
 
@@ -192,8 +198,9 @@ impl Report {
     pub fn step_series(&self) -> &[steps::StepSeries] {
         match self {
             Self::Simple(report) => &report.step_series,
+            Self::Advanced(report) => &report.step_series,
             Self::Tensor(report) => &report.step_series,
-            Self::Advanced(_) | Self::Memory(_) | Self::Lines(_) | Self::Samples(_) => &[],
+            Self::Memory(_) | Self::Lines(_) | Self::Samples(_) => &[],
         }
     }
 
@@ -315,6 +322,9 @@ pub struct ReportHeader {
     pub startup: Option<StartupDurations>,
     /// What measuring itself cost, summed over all threads.
     pub overhead: Overhead,
+    /// What the profiler was asked for, in words; empty in files of versions that did not say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
     /// What a reader of the numbers must know: calls that could not be recorded, limits reached.
     /// Empty when nothing was lost.
     pub notes: Vec<String>,

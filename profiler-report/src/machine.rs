@@ -13,4 +13,18 @@ pub struct Machine {
     pub cores: Option<u64>,
     /// The machine's memory, in bytes.
     pub memory_bytes: Option<u64>,
+    /// Its accelerators, as far as hooks have said what they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<MachineDevice>,
+}
+
+/// An accelerator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineDevice {
+    /// Its number, counted from 0.
+    pub number: u32,
+    /// As `NVIDIA H100 80GB HBM3`.
+    pub name: String,
+    /// All of its memory, in bytes.
+    pub memory_bytes: u64,
 }

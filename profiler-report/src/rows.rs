@@ -200,6 +200,7 @@ mod tests {
         ActionStatistics {
             action: action.to_owned(),
             sub_stage: None,
+            inside: None,
             calls,
             total_seconds,
             self_seconds: 10.0 - total_seconds,

@@ -33,6 +33,7 @@ impl SamplesReport {
             frameworks: Vec::new(),
             startup: None,
             overhead: Overhead::default(),
+            settings: Vec::new(),
             notes: Vec::new(),
         };
         Self { header, samples }

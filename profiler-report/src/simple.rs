@@ -83,6 +83,10 @@ pub struct ActionStatistics {
     /// The stage inside the reported one that the row belongs to, if any: sanity-check rows are
     /// kept apart from training.
     pub sub_stage: Option<profiler_events::Stage>,
+    /// The action that its first call was made inside of, on the same thread; `None` where there is none,
+    /// and in files of versions that did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<String>,
     /// How many calls have ended.
     pub calls: u64,
     /// Their durations together. Calls inside a call of the same action are counted in `calls`

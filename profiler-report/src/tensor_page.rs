@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::device_counters;
+use super::device_idle;
 use super::frameworks;
 use super::label;
 use super::lightning::{append_remarks, title};
@@ -29,7 +30,11 @@ pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
         text.push_str(&table);
         paint_cut(&mut text, report, options);
     }
-    let parts = [device_counters::paint(&report.device_counters), modules::paint(&report.modules)];
+    let parts = [
+        device_idle::paint(&report.device_idle),
+        device_counters::paint(&report.device_counters),
+        modules::paint(&report.modules),
+    ];
     for part in parts.iter().filter(|part| !part.is_empty()) {
         text.push('\n');
         text.push_str(part);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use profiler_core::Stage;
 use profiler_core::hook::TensorShape;
+use profiler_core::{Report, Stage};
 use tempfile::tempdir;
 use tests::python;
 
@@ -14,7 +14,7 @@ use crate::{calls_per_step, file, report, rows, run};
 #[test]
 fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let results = tempdir().expect("a folder");
-    let options = ["--ops", "candle", "--group-by-shapes"];
+    let options = ["--ops", "candle", "--group-by-shapes", "--html"];
     let finished = run(
         &options,
         &["--profile", "quick", "-p", "candle-digits"],
@@ -56,6 +56,23 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     // What runs after the last stage is no part of its report.
     let outside = report(results.path(), "candle-digits-");
     assert_eq!((outside.header.stage, test.header.stage), (None, Some(Stage::Test)));
+    check_page(results.path(), &finished.stderr);
+}
+
+/// One page has all stages, and those who read it need no network.
+fn check_page(results: &Path, said: &str) {
+    let html = std::fs::read_to_string(results.join("report.html")).expect("the page");
+    assert!(said.contains("  report.html"), "{said}");
+    for part in ["Tensor · fit</h2>", "Tensor · test</h2>", "candle::conv2d", "[[32, 16, 8, 8], ["]
+    {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(html.contains("default-src 'none'") && !html.contains("http:"), "nothing is asked for");
+    assert!(html.len() <= 300_000, "{} bytes", html.len());
+    let (_, json) = html.split_once("id=reports>").expect("the values");
+    let (json, _) = json.split_once("</script>").expect("their end");
+    let reports: Vec<Report> = serde_json::from_str(json).expect("reports");
+    assert!(reports.iter().any(|report| !report.step_series().is_empty()), "steps are told of");
 }
 
 fn dimensions(shape: &TensorShape) -> Option<Vec<i64>> {

@@ -24,6 +24,21 @@ fn steps_are_a_strip_whose_long_ones_are_told() {
 }
 
 #[test]
+fn actions_stand_inside_of_what_is_around_them() {
+    seen("nesting", &pages::everything());
+}
+
+#[test]
+fn ops_are_put_together_by_any_of_their_keys() {
+    seen("grouping", &pages::everything());
+}
+
+#[test]
+fn memory_over_time_is_an_area_whose_peak_is_explained() {
+    seen("memory", &pages::everything());
+}
+
+#[test]
 fn tables_are_whole_without_scripts() {
     seen("without_scripts", &pages::everything());
 }
@@ -71,11 +86,19 @@ fn seen_page(scenario: &str, html: &str) -> String {
 /// The script that drives the browser, beside the packages that it needs, in the folder of build output.
 fn driver() -> &'static Path {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    const FILES: [&str; 6] = [
+        "package.json",
+        "package-lock.json",
+        "browser.mjs",
+        "page.mjs",
+        "reports.mjs",
+        "comparison.mjs",
+    ];
     DRIVER.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
         let folder = tests::target_directory().join("page-browser");
         fs::create_dir_all(&folder).expect("a folder");
-        for file in ["package.json", "package-lock.json", "browser.mjs"] {
+        for file in FILES {
             fs::copy(source.join(file), folder.join(file)).expect("copied");
         }
         npm::install(&folder).unwrap_or_else(|message| panic!("{message}"));

@@ -1,10 +1,19 @@
 //! The reports that pages are made of.
 
+use profiler_core::hook::{MemoryCategory, MemoryDevice};
 use profiler_core::report::AdvancedReport;
 use profiler_core::report::advanced::FunctionKey;
 use profiler_core::report::finding::{Confidence, Cost, Evidence, Finding, Place};
+use profiler_core::report::simple::ActionStatistics;
 use profiler_core::report::steps::{SlowestAction, StepEntry, StepSeries};
-use profiler_core::report::tensor::{ModuleCost, ModuleStatistics};
+use profiler_core::report::tensor::memory_over_time::{
+    CategoryOverTime, MemoryPeak, MemoryStep, PeakMemory,
+};
+use profiler_core::report::tensor::{
+    DeviceIdle, FinestRow, IdleGaps, KeyAverage, KeyAverages, MemoryOverTime, ModuleCost,
+    ModuleStatistics, finest_rows,
+};
+use profiler_core::tensor::Phase;
 use profiler_core::{Report, Stage};
 use serde_json::Value;
 
@@ -21,9 +30,14 @@ pub fn everything() -> Vec<Report> {
     reports[0] = reports[0].clone().with_findings(vec![finding()]);
     for report in &mut reports {
         match report {
-            Report::Simple(report) => report.step_series = vec![steps(), validations()],
+            Report::Simple(report) => {
+                report.step_series = vec![steps(), validations()];
+                nest(&mut report.actions);
+            }
             Report::Tensor(report) => {
                 report.step_series = vec![steps()];
+                report.memory_over_time = vec![memory()];
+                report.device_idle = vec![idle(None), idle(Some(7)), idle(Some(8))];
                 let rows = &mut report.key_averages.rows;
                 let first = rows[0].clone();
                 report.modules = vec![module(
@@ -38,12 +52,114 @@ pub fn everything() -> Vec<Report> {
                     row.self_cpu_seconds = index as f64 * 1e-5;
                     row
                 }));
+                report.finest_rows = report.key_averages.rows.iter().flat_map(halves).collect();
             }
             Report::Advanced(report) => deepen(report),
             _ => {}
         }
     }
     reports
+}
+
+/// Half of a row in each of two modules, one in forward and one in backward.
+fn halves(row: &KeyAverage) -> [FinestRow; 2] {
+    [("conv1: Conv2d", Phase::Forward, 0), ("conv2: Conv2d", Phase::Backward, 1)].map(
+        |(module, phase, rest)| {
+            let mut half = KeyAverage { module: Some(module.to_owned()), ..row.clone() };
+            half.phase = Some(phase);
+            half.calls = (row.calls + rest) / 2;
+            half.self_cpu_seconds /= 2.0;
+            finest_rows(&KeyAverages { rows: vec![half], ..KeyAverages::default() }).remove(0)
+        },
+    )
+}
+
+/// Rows below each other: an epoch, its batches with their steps, and what is saved between them.
+fn nest(actions: &mut Vec<ActionStatistics>) {
+    let first = actions[0].clone();
+    let levels = [
+        ("epoch", None, 10.0),
+        ("batch", Some("epoch"), 7.0),
+        ("loss", Some("step"), 2.0),
+        ("step", Some("batch"), 6.0),
+        ("backward", Some("step"), 3.0),
+        ("save", Some("epoch"), 1.0),
+        ("zero", Some("batch"), 0.5),
+    ];
+    actions.extend(levels.map(|(name, inside, total_seconds)| ActionStatistics {
+        action: name.to_owned(),
+        inside: inside.map(str::to_owned),
+        sub_stage: None,
+        total_seconds,
+        ..first.clone()
+    }));
+}
+
+/// Sixty moments, of which that after 40 ms has the most: 40 KiB of activations on 16 KiB of parameters.
+fn memory() -> MemoryOverTime {
+    const KIB: u64 = 1024;
+    let category = |category, at: fn(u64) -> u64| CategoryOverTime {
+        category,
+        at_peak_bytes: at(40) * KIB,
+        at_end_bytes: at(59) * KIB,
+        bytes: (0..60).map(|moment| at(moment) * KIB).collect(),
+    };
+    let row = |category, op: Option<&str>, bytes| PeakMemory {
+        category,
+        op: op.map(str::to_owned),
+        inside: op.map(|_| "conv1".to_owned()),
+        is_from_before: op.is_none(),
+        allocations: 3,
+        bytes,
+    };
+    MemoryOverTime {
+        device: MemoryDevice::Cpu,
+        cycle: 0,
+        duration_seconds: 0.06,
+        before_bytes: 16 * KIB,
+        allocations: 100,
+        allocated_bytes: 1000 * KIB,
+        dropped: 0,
+        steps: (0..3)
+            .map(|number| MemoryStep { number, start_seconds: 0.02 * number as f64 })
+            .collect(),
+        times_seconds: (0..60).map(|moment| moment as f64 * 1e-3).collect(),
+        categories: vec![
+            category(MemoryCategory::Parameter, |_| 16),
+            category(MemoryCategory::Activation, |moment| match moment {
+                40 => 40,
+                moment => moment % 20,
+            }),
+            category(MemoryCategory::Temporary, |moment| moment % 3),
+        ],
+        peak: MemoryPeak {
+            time_seconds: 0.04,
+            step: Some(2),
+            bytes: 57 * KIB,
+            rows: vec![
+                row(MemoryCategory::Activation, Some("aten::conv2d"), 30 * KIB),
+                row(MemoryCategory::Parameter, None, 16 * KIB),
+            ],
+            others_allocations: 4,
+            others_bytes: 11 * KIB,
+        },
+    }
+}
+
+/// A device that is busy for a quarter of a second.
+fn idle(stream: Option<u32>) -> DeviceIdle {
+    let gaps = |seconds| IdleGaps { count: 5, seconds, longest_seconds: seconds / 2.0 };
+    DeviceIdle {
+        device: 0,
+        stream,
+        events: 1000,
+        window_seconds: 1.0,
+        busy_seconds: 0.25,
+        host_wait: gaps(0.5),
+        launch: gaps(0.05),
+        other: gaps(0.2),
+        unknown: IdleGaps::default(),
+    }
 }
 
 /// Sixty steps of which two are long: number 20 waited for its data, number 41 for its backward.
@@ -140,7 +256,18 @@ pub fn hostile() -> Vec<Report> {
 }
 
 fn rename(value: &mut Value, count: &mut usize) {
-    const NAMES: [&str; 6] = ["action", "name", "thread", "file", "path", "type_name"];
+    const NAMES: [&str; 10] = [
+        "action",
+        "name",
+        "thread",
+        "file",
+        "path",
+        "type_name",
+        "op",
+        "inside",
+        "module",
+        "value",
+    ];
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| rename(value, count)),
         Value::Object(fields) => {
@@ -188,6 +315,7 @@ pub fn large() -> Vec<Report> {
                     row
                 });
                 report.key_averages.rows = rows.collect();
+                report.finest_rows = report.key_averages.rows.iter().flat_map(halves).collect();
             }
             Report::Advanced(report) => {
                 let root = &mut report.threads[0].roots[0];

@@ -60,6 +60,24 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
     assert!(!run.stderr.contains("Compiling"), "{run:?}");
 }
 
+/// What was there before is not in it; where there is nothing to show, no page is made.
+#[test]
+fn all_results_are_one_page_where_that_is_asked_for() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--functions tools::* --quiet", "cargo run");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(!shop.path("mlprof-results/report.html").exists(), "nobody asked");
+    let run = shop.mlprof("--functions counting::leaf --html --quiet", "cargo run");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.stderr.contains("  report.html"), "{run:?}");
+    let html = std::fs::read_to_string(shop.path("mlprof-results/report.html")).expect("a page");
+    assert!(html.contains(">counting::leaf<") && html.contains("default-src 'none'"), "{html}");
+    assert_eq!(html.matches("<section class=report").count(), 1, "one report: {html}");
+    shop.forget_results();
+    let run = shop.mlprof("--functions counting::leaf --html --quiet", "cargo build");
+    assert!(run.stderr.contains("there is no page: this command left no report"), "{run:?}");
+}
+
 #[test]
 fn in_the_table_of_ops_a_call_is_a_call_too() {
     let shop = Shop::open();

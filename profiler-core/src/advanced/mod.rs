@@ -12,9 +12,11 @@ use self::tree::CallTree;
 use crate::hook::{self, RegionSink};
 use crate::output::RenderedReport;
 use crate::recorder::Recorder;
+use crate::recorder::steps::Boundary;
 pub use crate::report::LineCountRestriction;
-use crate::report::{AdvancedReport, Report, prof, pstats};
+use crate::report::{AdvancedReport, Report, Setting, prof, pstats};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
+use profiler_events::uncounted;
 
 /// Records an exact call tree per thread of all that is instrumented: actions, functions with
 /// `#[profile]`, `tracing` spans. The counterpart of Lightning's `AdvancedProfiler`, selected by
@@ -101,6 +103,7 @@ impl AdvancedProfiler {
         hook::deliver_regions();
         let report = summarize::summarize(self.recorder.collect(), &self.output.run());
         let mut report = AdvancedReport { samples, ..report };
+        report.header.settings = vec![Setting::new("samples", self.sampling_in_words())];
         missing::note(&mut report);
         report
     }
@@ -134,6 +137,18 @@ impl Profiler for AdvancedProfiler {
 
     fn unbound(&self, work: &Arc<Unbound>) {
         self.recorder.unbound(work);
+    }
+
+    fn step(&self) {
+        uncounted(|| self.recorder.pass(Boundary::Step));
+    }
+
+    fn pause(&self) {
+        uncounted(|| self.recorder.pass(Boundary::Pause));
+    }
+
+    fn resume(&self) {
+        uncounted(|| self.recorder.pass(Boundary::Resume));
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {

@@ -38,6 +38,15 @@ impl AdvancedProfiler {
         self
     }
 
+    /// Whether stacks are sampled.
+    pub(super) fn sampling_in_words(&self) -> &'static str {
+        match &self.sampling {
+            None => "none",
+            Some(Ok(_)) => "of all threads",
+            Some(Err(_)) => "asked for, and not to be had",
+        }
+    }
+
     /// What was sampled in the sessions that are reported now.
     pub(super) fn samples(&self) -> Option<Samples> {
         Some(match self.sampling.as_ref()? {

@@ -67,6 +67,7 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
         open: open_actions(&collected),
         samples: None,
         device_regions: collected.device_regions(),
+        step_series: collected.step_series.clone(),
         findings: Vec::new(),
     }
 }

@@ -12,6 +12,7 @@ use crate::recorder::index::{ActionIndex, Named};
 #[cfg(test)]
 use crate::recorder::stack::looks;
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
+use crate::recorder::steps::{ActionTicks, TellsTotals, part_told_by};
 use crate::recorder::{Kind, Table};
 use profiler_events::clock::{Clock, counter};
 use profiler_events::sync::{AtomicPtr, Mutex, Ordering, Tally};
@@ -76,6 +77,8 @@ pub(crate) struct CallTree {
     /// For the owning thread, when a new edge is made.
     functions: Mutex<FxHashMap<FunctionOf, *const Tally>>,
     overflowed: Tally,
+    /// When the first call began that tells a [part of a step](part_told_by); 0 before.
+    first_part: Tally,
 }
 
 // SAFETY: nodes and edges are owned by the tree and freed with it; what is written after they are
@@ -258,6 +261,7 @@ impl Table for CallTree {
             edges: Arena::new(),
             functions: Mutex::default(),
             overflowed: Tally::new(0),
+            first_part: Tally::new(0),
         }
     }
 
@@ -278,6 +282,9 @@ impl Table for CallTree {
         let edge = self.edge_to(action);
         self.enter(edge);
         self.stack.push_any(action, edge, false, || clock.now());
+        if self.first_part.get() == 0 && part_told_by(action).is_some() {
+            self.first_part.set(clock.ticks());
+        }
     }
 
     #[inline(always)]
@@ -340,5 +347,32 @@ impl Table for CallTree {
 
     fn merge(into: &mut TreeSnapshot, from: &TreeSnapshot) {
         into.merge(from);
+    }
+}
+
+impl TellsTotals for CallTree {
+    fn places(&self) -> usize {
+        self.edges.len()
+    }
+
+    fn places_from(&self, number: usize) -> impl Iterator<Item = (usize, Action)> {
+        self.edges.iter().enumerate().skip(number).map(|(place, edge)| (place, edge.action))
+    }
+
+    fn around(&self, place: usize) -> impl Iterator<Item = Action> {
+        let from = self.edges.get(place).map(|edge| edge.from);
+        // SAFETY: edges and nodes lead to nodes of this tree, which live as long as it; the root to null.
+        let node = |node: *const Node| unsafe { node.as_ref() };
+        std::iter::successors(from.and_then(node), move |inner| node(inner.parent))
+            .filter_map(|node| node.action)
+    }
+
+    fn ticks(&self, place: usize) -> Option<ActionTicks> {
+        let counts = self.edges.get(place)?.counts();
+        (counts.primitive > 0).then(|| ActionTicks {
+            total: counts.cumulative,
+            children: counts.cumulative.saturating_sub(counts.own),
+            first_started: self.first_part.get(),
+        })
     }
 }

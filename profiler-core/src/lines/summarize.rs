@@ -7,7 +7,7 @@ use super::block::{Block, LineSnapshot, now};
 use super::{DeclaredFunction, registry, source_hash};
 use crate::report::internals::{Missing, note_missing};
 use crate::report::lines::{FunctionLines, LineStatistics};
-use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Units};
+use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Setting, Units};
 use crate::{RunContext, allocation};
 use profiler_events::clock::Rate;
 
@@ -53,6 +53,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
             frameworks: profiler_events::frameworks(),
             startup: None,
             overhead: Overhead { scopes: hits, seconds_per_scope: seconds_per_line() },
+            settings: vec![Setting::recorded("memory", with_memory)],
             notes,
         },
         functions,

@@ -75,11 +75,25 @@ impl<T> Arena<T> {
 
     /// The entries, in the order in which they were added. Any thread may call this.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks().flatten()
+    }
+
+    /// The entry that so many were added before. Any thread may call this. *Cost*: a look at each chunk
+    /// before it, of up to 64 entries.
+    pub(crate) fn get(&self, mut index: usize) -> Option<&T> {
+        self.chunks().find_map(|entries| {
+            let entry = entries.get(index);
+            index = index.saturating_sub(entries.len());
+            entry
+        })
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = &[T]> {
         let at = |pointer: &AtomicPtr<Chunk<T>>| {
             // SAFETY: chunks are complete before they are linked in and live as long as the list.
             unsafe { pointer.load(Ordering::Acquire).as_ref() }
         };
-        std::iter::successors(at(&self.first), move |chunk| at(&chunk.next)).flat_map(|chunk| {
+        std::iter::successors(at(&self.first), move |chunk| at(&chunk.next)).map(|chunk| {
             let used = chunk.used.get_published() as usize;
             // SAFETY: so many entries have been written, and are never written again.
             unsafe { std::slice::from_raw_parts(chunk.entries.as_ptr(), used) }
@@ -121,6 +135,8 @@ mod tests {
         }
         assert_eq!(list.len(), 200);
         assert!(list.iter().map(|entry| entry.0).eq(0..200));
+        assert!((0..200).all(|index| list.get(index).is_some_and(|entry| entry.0 == index)));
+        assert!(list.get(200).is_none());
         assert!(ptr::eq(first, list.iter().next().expect("the first")));
         assert_eq!(Arc::strong_count(&shared), 201);
         drop(list);

@@ -52,6 +52,7 @@ pub(crate) fn header<S>(
             before_main_seconds: startup.before_main.map(|part| part.as_secs_f64()),
         }),
         overhead: Overhead { scopes, seconds_per_scope },
+        settings: Vec::new(),
         notes,
     }
 }

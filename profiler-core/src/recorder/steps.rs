@@ -6,7 +6,7 @@ use crate::report::internals::{StepLog, StepPart, StepParts, StepTicks};
 use crate::report::steps::StepSeries;
 use profiler_events::{Action, Direction, Stage};
 
-/// What a table has of one action, in ticks.
+/// What a table has of the calls at one place, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ActionTicks {
     /// Of all calls that have ended, those inside another one not once more.
@@ -17,27 +17,28 @@ pub(crate) struct ActionTicks {
     pub(crate) first_started: u64,
 }
 
-/// What a table tells of actions to those who ask between scopes. Only the owning thread may ask.
+/// What a table tells of its calls to those who ask between scopes. A place is where an action is counted:
+/// an action has one, or one for each way that leads to it. Only the owning thread may ask.
 pub(crate) trait TellsTotals {
-    /// How many actions it has.
-    fn actions(&self) -> usize;
-    /// Its actions from a number on, in the order in which they came.
-    fn actions_from(&self, number: usize) -> impl Iterator<Item = Action>;
-    /// What its first call was inside of.
-    fn around(&self, action: Action) -> Option<Action>;
-    /// What it has of an action.
-    fn ticks(&self, action: Action) -> Option<ActionTicks>;
+    /// How many places it has.
+    fn places(&self) -> usize;
+    /// The places from a number on, in the order in which they came, with their actions.
+    fn places_from(&self, number: usize) -> impl Iterator<Item = (usize, Action)>;
+    /// What the first call there was inside of, the innermost first.
+    fn around(&self, place: usize) -> impl Iterator<Item = Action>;
+    /// What it has of the calls there.
+    fn ticks(&self, place: usize) -> Option<ActionTicks>;
 }
 
 /// What an action of the loop's thread tells.
-fn part_told_by(action: Action) -> Option<StepPart> {
+pub(crate) fn part_told_by(action: Action) -> Option<StepPart> {
     StepPart::told_by(action, Direction::Forward)
 }
 
 /// An action that tells a part of a step.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    action: Action,
+    place: usize,
     part: StepPart,
     /// The part that it lies in, if any: its time is not that one's.
     around: Option<StepPart>,
@@ -136,27 +137,25 @@ impl Steps {
     /// The first step begins with the first action of which is known what it is for: what is before it
     /// belongs to no step.
     fn first_started(&self, table: &impl TellsTotals) -> Option<u64> {
-        let ticks = self.known.iter().filter_map(|known| table.ticks(known.action));
+        let ticks = self.known.iter().filter_map(|known| table.ticks(known.place));
         ticks.map(|ticks| ticks.first_started).min()
     }
 
     fn look_for_new(&mut self, table: &impl TellsTotals) {
-        let actions = table.actions();
-        if actions == self.looked_at {
+        let places = table.places();
+        if places == self.looked_at {
             return;
         }
-        for action in table.actions_from(self.looked_at) {
+        for (place, action) in table.places_from(self.looked_at) {
             let Some(part) = part_told_by(action) else { continue };
-            let mut outer =
-                std::iter::successors(table.around(action), |action| table.around(*action));
-            let around = outer.find_map(part_told_by);
+            let around = table.around(place).find_map(part_told_by);
             // What is inside of its own kind is counted there; all that fetching a batch takes is that.
             if around != Some(part) && around != Some(StepPart::Data) {
                 let until = ActionTicks::default();
-                self.known.push(Known { action, part, around, until });
+                self.known.push(Known { place, part, around, until });
             }
         }
-        self.looked_at = actions;
+        self.looked_at = places;
     }
 
     /// What the time since the last moment went into; no more than has `elapsed`.
@@ -165,7 +164,7 @@ impl Steps {
         let mut inside = StepParts::default();
         let mut optimizers_children = 0;
         for known in &mut self.known {
-            let ticks = table.ticks(known.action).unwrap_or(known.until);
+            let ticks = table.ticks(known.place).unwrap_or(known.until);
             let total = ticks.total.saturating_sub(known.until.total);
             if known.part == StepPart::Optimizer {
                 optimizers_children += ticks.children.saturating_sub(known.until.children);

@@ -16,7 +16,7 @@ use crate::hook::{self, RegionSink};
 use crate::output::RenderedReport;
 use crate::recorder::Recorder;
 use crate::recorder::steps::Boundary;
-use crate::report::{Report, SimpleReport, detailed, lightning};
+use crate::report::{Report, Setting, SimpleReport, detailed, lightning};
 use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
 use profiler_events::uncounted;
 
@@ -114,8 +114,15 @@ impl SimpleProfiler {
     /// waited for.
     pub fn snapshot(&self) -> SimpleReport {
         hook::deliver_regions();
-        summarize::summarize(self.recorder.collect(), &self.output.run())
+        let mut report = summarize::summarize(self.recorder.collect(), &self.output.run());
+        report.header.settings = settings(false, false);
+        report
     }
+}
+
+/// What is measured of actions besides their times.
+fn settings(io: bool, cpu: bool) -> Vec<Setting> {
+    vec![Setting::recorded("CPU time", cpu), Setting::recorded("bytes read and written", io)]
 }
 
 impl Profiler for SimpleProfiler {
@@ -180,6 +187,8 @@ impl Profiler for SimpleProfiler {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod nesting_tests;
 #[cfg(all(test, not(loom)))]
 mod step_tests;
 #[cfg(all(test, not(loom)))]

@@ -77,6 +77,12 @@ fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
         .map(|((sub_stage, name), row)| ActionStatistics {
             action: name.to_owned(),
             sub_stage,
+            // Two actions of one name are one row, which is not inside of itself.
+            inside: row
+                .around
+                .map(Action::name)
+                .filter(|around| *around != name)
+                .map(str::to_owned),
             calls: row.count,
             total_seconds: rate.seconds(row.total),
             self_seconds: rate.seconds(row.own),
@@ -90,9 +96,10 @@ fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
 
 /// Start-up as actions: they are no thread's, since nobody started them.
 fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatistics> {
-    let row = |name: &str, total_seconds, self_seconds| ActionStatistics {
+    let row = |name: &str, inside: Option<&str>, total_seconds, self_seconds| ActionStatistics {
         action: name.to_owned(),
         sub_stage: None,
+        inside: inside.map(str::to_owned),
         calls: 1,
         total_seconds,
         self_seconds,
@@ -101,9 +108,10 @@ fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatist
         io: None,
         cpu: None,
     };
-    let whole = row(PROCESS_STARTUP, startup.total_seconds, startup.after_main_seconds());
-    let before_main =
-        startup.before_main_seconds.map(|part| row(PROCESS_STARTUP_BEFORE_MAIN, part, part));
+    let whole = row(PROCESS_STARTUP, None, startup.total_seconds, startup.after_main_seconds());
+    let before_main = startup
+        .before_main_seconds
+        .map(|part| row(PROCESS_STARTUP_BEFORE_MAIN, Some(PROCESS_STARTUP), part, part));
     [whole].into_iter().chain(before_main)
 }
 
@@ -148,6 +156,7 @@ mod tests {
             recursive: 0,
             first: 60,
             first_started: 1,
+            around: None,
             min: u64::MAX,
             max: 0,
             distribution,

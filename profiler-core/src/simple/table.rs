@@ -175,6 +175,7 @@ impl Row {
             recursive: span(self.recursive.get()),
             first: self.first.get(),
             first_started: self.first_started.get(),
+            around: self.around(),
             min,
             max,
             distribution,
@@ -192,6 +193,8 @@ pub(crate) struct RowSnapshot {
     pub(super) recursive: u64,
     pub(super) first: u64,
     pub(super) first_started: u64,
+    /// What the first call was made inside of.
+    pub(super) around: Option<Action>,
     pub(super) min: u64,
     pub(super) max: u64,
     pub(super) distribution: Distribution,
@@ -212,6 +215,7 @@ impl RowSnapshot {
         if other.first_started < self.first_started {
             later = std::mem::replace(&mut self.first, other.first);
             self.first_started = other.first_started;
+            self.around = other.around;
         }
         self.min = self.min.min(later);
         self.max = self.max.max(later);
@@ -327,21 +331,32 @@ impl Table for SimpleTable {
     }
 }
 
+impl SimpleTable {
+    /// The row of this place: an action has one, so its number is as good as any.
+    fn row_at(&self, place: usize) -> Option<&Row> {
+        self.index.get(Action::from_number(u32::try_from(place).ok()?)?)
+    }
+}
+
 impl TellsTotals for SimpleTable {
-    fn actions(&self) -> usize {
+    fn places(&self) -> usize {
         self.rows.len()
     }
 
-    fn actions_from(&self, number: usize) -> impl Iterator<Item = Action> {
-        self.rows.iter().skip(number).filter_map(Row::action)
+    fn places_from(&self, number: usize) -> impl Iterator<Item = (usize, Action)> {
+        let actions = self.rows.iter().skip(number).filter_map(Row::action);
+        actions.map(|action| (action.number() as usize, action))
     }
 
-    fn around(&self, action: Action) -> Option<Action> {
-        self.index.get(action)?.around()
+    fn around(&self, place: usize) -> impl Iterator<Item = Action> {
+        let around = |row: &Row| row.around();
+        std::iter::successors(self.row_at(place).and_then(around), move |action| {
+            self.index.get(*action).and_then(around)
+        })
     }
 
-    fn ticks(&self, action: Action) -> Option<ActionTicks> {
-        let row = self.index.get(action)?;
+    fn ticks(&self, place: usize) -> Option<ActionTicks> {
+        let row = self.row_at(place)?;
         (row.firsts.get() & FIRST > 0).then(|| ActionTicks {
             total: span(row.total.get()),
             children: span(row.children.get()),

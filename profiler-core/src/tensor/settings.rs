@@ -6,7 +6,9 @@ use super::export_settings::ExportSettings;
 use super::report_settings::ReportSettings;
 use super::{Cycle, TensorProfiler};
 use crate::Interest;
-use profiler_events::Schedule;
+use crate::report::Setting;
+use crate::report::number::grouped;
+use profiler_events::{GroupBy, Schedule};
 
 /// Whether kernels are timed on devices whose framework can (burn's CubeCL devices).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,6 +62,42 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What was asked for, but for the schedule, which the report says itself.
+    pub(super) fn in_words(&self) -> Vec<Setting> {
+        let group_by = self.report.group_by;
+        let stack = match group_by.stack {
+            0 => None,
+            calls => Some(format!("{} calls around", grouped(calls as u64))),
+        };
+        let keys = [
+            Some("name".to_owned()),
+            group_by.input_shapes.then(|| "shapes".to_owned()),
+            stack,
+            group_by.module.then(|| "module".to_owned()),
+            group_by.phase.then(|| "phase".to_owned()),
+        ];
+        let keys: Vec<String> = keys.into_iter().flatten().collect();
+        let timing = match self.device_timing {
+            DeviceTiming::On => "timed by the device, where a framework leaves the choice",
+            DeviceTiming::NamesOnly => "names only, where a framework leaves the choice",
+        };
+        vec![
+            Setting::recorded("shapes", self.record_shapes),
+            Setting::recorded("memory", self.profile_memory),
+            Setting::new("ops told apart by", keys.join(", ")),
+            Setting::new("kernels", timing),
+            Setting::new("events in a recording", format!("at most {}", grouped(self.max_events))),
+        ]
+    }
+
+    /// All that rows can be told apart by, where the report's table does not do so itself.
+    pub(super) fn finest(&self) -> Option<GroupBy> {
+        let own = self.report.group_by;
+        let input_shapes = own.input_shapes || self.record_shapes;
+        let finest = GroupBy { input_shapes, module: true, phase: true, ..own };
+        (finest != own).then_some(finest)
+    }
+
     pub(super) fn schedule(&self) -> Option<Schedule> {
         self.said_schedule.get().copied().or(self.own_schedule)
     }

@@ -8,7 +8,7 @@ use super::{GroupBy, TensorProfiler, writer};
 use crate::hook::OpStart;
 use crate::recorder::regions;
 use crate::report::internals::Missing;
-use crate::report::tensor::{KeyAverages, TensorReport};
+use crate::report::tensor::{KeyAverages, TensorReport, finest_rows};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
 use crate::{Action, RunContext};
 use profiler_events::clock::{Clock, Rate};
@@ -33,6 +33,7 @@ impl TensorProfiler {
         let (profile, rate) = (&run.profile, Rate::now());
         let mut key_averages = profile.key_averages(&settings.report.group_by, rate);
         key_averages.device_name = settings.report.device_name();
+        let finest = settings.finest().map(|finest| profile.key_averages(&finest, rate));
         let elapsed = profile.ended().saturating_sub(profile.started);
         let totals = &profile.totals;
         let missing = self.missing(run, &around);
@@ -51,6 +52,7 @@ impl TensorProfiler {
                 frameworks: profiler_events::frameworks(),
                 startup: None,
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
+                settings: settings.in_words(),
                 notes: self.notes(run, &missing),
             },
             schedule: settings.schedule(),
@@ -61,10 +63,13 @@ impl TensorProfiler {
             cycle_count: totals.cycles,
             cycles: profile.cycles.clone(),
             key_averages,
+            finest_rows: finest.map_or_else(Vec::new, |averages| finest_rows(&averages)),
             modules: profile.modules(rate),
             tuning: profile.tuning(rate),
             device_regions: regions::statistics([(None, &run.regions)]),
             device_counters: profile.device_counters(rate),
+            device_idle: profile.device_idle(),
+            memory_over_time: profile.memory_over_time.clone(),
             dropped: totals.dropped,
             files: run.files.iter().map(|path| path.display().to_string()).collect(),
             step_series: profile.step_series(run.stage, rate),

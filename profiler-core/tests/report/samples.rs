@@ -26,6 +26,7 @@ pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
         frameworks: Vec::new(),
         startup: None,
         overhead: Overhead { scopes: 123_456, seconds_per_scope: 45e-9 },
+        settings: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -53,6 +54,7 @@ pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
     ActionStatistics {
         action: action.to_owned(),
         sub_stage: None,
+        inside: None,
         calls: durations.len() as u64,
         total_seconds,
         self_seconds: total_seconds,
@@ -200,6 +202,7 @@ pub fn advanced(actions: Vec<ActionProfile>) -> AdvancedReport {
         open: Vec::new(),
         samples: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     }
 }

@@ -380,3 +380,33 @@ fn the_values_survive_json() {
     let rows = value["key_averages"]["rows"].as_array().expect("rows");
     assert!(rows.iter().any(|row| row["name"] == "aten::addmm" && row["calls"] == 4));
 }
+
+/// By name in the table, and by all that was recorded besides: what adds up is the same.
+#[test]
+fn ops_are_told_apart_by_all_that_was_recorded_too() {
+    let profiler = every_step();
+    for _ in 0..3 {
+        for (module, rows) in [("conv1", 4), ("conv2", 8)] {
+            let _module = profiler.profile(Action::module("Conv2d", module));
+            let inputs = matrices(&[&[rows, 2], &[2, 3]]);
+            op(&profiler, OpStart { inputs: Some(&inputs), ..named("aten::mm") }, || {});
+        }
+        profiler.step();
+    }
+    let report = profiler.snapshot();
+    let by_name = find(&report.key_averages, "aten::mm");
+    let finest: Vec<_> = report.finest_rows.iter().filter(|row| row.name == "aten::mm").collect();
+    let told: Vec<_> =
+        finest.iter().map(|row| (row.module.as_str(), row.shapes.as_str(), row.calls)).collect();
+    let expected =
+        [("conv1: Conv2d", "[[4, 2], [2, 3]]", 3), ("conv2: Conv2d", "[[8, 2], [2, 3]]", 3)];
+    assert_eq!(told, expected);
+    assert_eq!(finest.iter().map(|row| row.calls).sum::<u64>(), by_name.calls);
+    let own: f64 = finest.iter().map(|row| row.self_cpu_seconds).sum();
+    assert!((own / by_name.self_cpu_seconds - 1.0).abs() < 1e-9);
+    let told_apart =
+        every_step().group_by_input_shapes(true).group_by_module(true).group_by_phase(true);
+    op(&told_apart, named("aten::mm"), || {});
+    told_apart.step();
+    assert!(told_apart.snapshot().finest_rows.is_empty(), "the table says it already");
+}

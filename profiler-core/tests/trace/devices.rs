@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use profiler_core::hook::{DeviceActivity, DeviceEvent, OpStart, TimingMethod};
-use profiler_core::{Action, ActionKind, Observation, Profiler, TensorProfiler};
+use profiler_core::tensor::Schedule;
+use profiler_core::{Action, ActionKind, Observation, Profiler, RunContext, Stage, TensorProfiler};
 use serde_json::Value;
 
 use crate::parsed::Trace;
@@ -193,4 +194,58 @@ fn calls_that_launch_nothing_keep_their_names_and_say_whose_they_are() {
     assert_eq!(category("cuMemAllocAsync"), "cuda_driver");
     assert_eq!(category("cudaStreamSynchronize"), "cuda_runtime");
     assert_eq!(category("customLaunch"), "cuda_runtime");
+}
+
+/// A launch within the time of the kernel before it, one after its end, and one of which nobody knows: what
+/// the report says that the device waited for.
+#[test]
+fn a_device_is_idle_for_a_reason() {
+    let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
+    let profiler = TensorProfiler::new().schedule(schedule).expect("valid");
+    profiler.setup(Stage::Fit, &RunContext::default());
+    for _ in 0..2 {
+        let start = launch(&profiler, "cudaLaunchKernel", 1);
+        launch(&profiler, "cudaLaunchKernel", 2);
+        launch(&profiler, "cudaLaunchKernel", 3);
+        spin(11_000);
+        launch(&profiler, "cudaLaunchKernel", 4);
+        let stream = |stream: u32, event: DeviceEvent| {
+            profiler.observe(&Observation::DeviceEvent(&DeviceEvent { stream, ..event }));
+        };
+        stream(7, kernel("first", 1, start, 1_000, 4_000)); // to 5 ms
+        stream(7, kernel("behind", 2, start, 5_010, 1_000)); // to 6.01 ms
+        stream(8, kernel("other stream", 3, start, 8_000, 2_000)); // to 10 ms
+        stream(7, kernel("late", 4, start, 20_000, 1_000)); // to 21 ms
+        stream(7, kernel("from nowhere", 0, start, 22_000, 1_000)); // to 23 ms
+        // Waits and what the host timed are no work of the device's.
+        let wait = kernel("wait", 0, start, 30_000, 1_000);
+        stream(7, DeviceEvent { activity: DeviceActivity::Synchronization, ..wait });
+        stream(7, DeviceEvent { method: TimingMethod::Host, ..wait });
+        profiler.step();
+    }
+    profiler.teardown(None);
+    let report = profiler.snapshot();
+    let idle = &report.device_idle;
+    let queues: Vec<_> = idle.iter().map(|idle| (idle.device, idle.stream, idle.events)).collect();
+    assert_eq!(queues, [(0, None, 10), (0, Some(7), 8), (0, Some(8), 2)]);
+    let close = |value: f64, milliseconds: f64| {
+        assert!(
+            (value * 1e3 - 2.0 * milliseconds).abs() < 1e-2,
+            "{value} is not 2 × {milliseconds} ms"
+        );
+    };
+    let all = &idle[0];
+    close(all.window_seconds, 22.0);
+    close(all.busy_seconds, 9.0);
+    close(all.launch.seconds, 0.01);
+    close(all.host_wait.seconds, 10.0);
+    close(all.other.seconds, 1.99);
+    close(all.unknown.seconds, 1.0);
+    for idle in idle {
+        let sum = idle.busy_seconds + idle.idle_seconds();
+        assert!((sum - idle.window_seconds).abs() < 1e-12, "{idle:?}");
+    }
+    assert_eq!((all.host_wait.count, all.launch.count, all.other.count), (2, 2, 2));
+    let text = profiler.summary();
+    assert!(text.contains("Devices idle, by cause (10 kernels and copies)"), "{text}");
 }

@@ -3,8 +3,10 @@
 use profiler_core::hook::{
     Direction, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, OpStart,
 };
+use profiler_core::report::tensor::memory_over_time::MOST_MOMENTS;
+use profiler_core::tensor::Schedule;
 use profiler_core::trace::memory::{DeviceTimeline, MOST_SAMPLES, MemoryTimeline};
-use profiler_core::{Action, Observation, Profiler, TensorProfiler};
+use profiler_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
 use proptest::prelude::*;
 
 use crate::recorded::{action, op, read, run, spin};
@@ -265,4 +267,47 @@ fn it_is_read_as_it_was_written_and_its_page_holds_every_name() {
 fn a_cycle_without_memory_has_an_empty_timeline() {
     let timeline = read(|profiler| op(profiler, "one", || {}), |cycle| cycle.memory_timeline());
     assert!(timeline.devices.is_empty());
+}
+
+/// Two cycles of 2,000 allocations by 40 ops each, the second one fuller: what the report has of them.
+#[test]
+fn a_report_has_the_memory_of_the_fullest_cycle_in_few_moments() {
+    let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
+    let profiler = TensorProfiler::new().profile_memory(true).schedule(schedule).expect("valid");
+    profiler.setup(Stage::Fit, &RunContext::default());
+    let mut memory = Memory { profiler: &profiler, device: MemoryDevice::Cpu, total: 1000 };
+    for cycle in 1..=3 {
+        let size = [10, 30, 20][cycle - 1];
+        action(&profiler, "[Strategy]X.training_step", || {
+            for address in 1..=2_000 {
+                op(&profiler, &format!("op {}", address % 40), || memory.change(address, size));
+            }
+        });
+        for address in 1..=2_000 {
+            memory.change(address, -size);
+        }
+        profiler.step();
+    }
+    profiler.teardown(None);
+    let report = profiler.snapshot();
+    let [memory] = &report.memory_over_time[..] else { panic!("one memory") };
+    assert_eq!((memory.cycle, memory.allocations, memory.before_bytes), (1, 2_000, 1000));
+    let moments = memory.times_seconds.len();
+    assert!((MOST_MOMENTS / 10..=MOST_MOMENTS).contains(&moments), "{moments}");
+    assert!(memory.categories.iter().all(|category| category.bytes.len() == moments));
+    let peak = &memory.peak;
+    assert_eq!((peak.bytes, peak.step), (61_000, Some(1)));
+    let highest = (0..moments).map(|moment| memory.total_bytes(moment)).max();
+    assert_eq!(highest, Some(61_000));
+    let at_peak = memory.categories.iter().map(|category| category.at_peak_bytes).sum::<u64>();
+    assert_eq!(at_peak, 61_000);
+    let at_end: u64 = memory.categories.iter().map(|category| category.at_end_bytes).sum();
+    assert_eq!(at_end, 1000);
+    // 40 ops of 50 allocations each; what was there before is less, and among the others.
+    assert_eq!(peak.rows.len(), 32);
+    assert!(peak.rows.iter().all(|row| !row.is_from_before && row.allocations == 50));
+    assert_eq!((peak.others_allocations, peak.others_bytes), (8 * 50, 8 * 50 * 30 + 1000));
+    let rows: u64 = peak.rows.iter().map(|row| row.bytes).sum();
+    assert_eq!(rows + peak.others_bytes, 61_000);
+    assert_eq!(memory.steps.iter().map(|step| step.number).collect::<Vec<_>>(), [1]);
 }

@@ -1,12 +1,21 @@
-// Rows of ops put together by one of the columns that they are told apart by.
+// Rows of ops put together by some of the columns that they are told apart by.
 
-import { element } from "./dom";
+import { element, shown } from "./dom";
 import { written, type Unit } from "./number";
+import type { Report } from "./tree";
 
 /** A column that tells rows apart. */
 export interface Key {
   title: string;
   column: number;
+  /** Whether the rows of the page are told apart by it. */
+  isOwn: boolean;
+}
+
+/** What is known of a row: what it is told apart by, and its numbers, by column. */
+export interface Source {
+  keys: string[];
+  numbers: (number | undefined)[];
 }
 
 /** The titles of the columns. */
@@ -17,49 +26,109 @@ export function titlesOf(table: HTMLTableElement): HTMLTableCellElement[] {
 /** The columns by which a table can be grouped. */
 export function keysOf(table: HTMLTableElement): Key[] {
   return titlesOf(table)
-    .map((title, column) => ({ title: title.textContent ?? "", column, merge: title.dataset.merge }))
+    .map((title, column) => ({ title: title.textContent ?? "", column, isOwn: !title.hidden, merge: title.dataset.merge }))
     .filter((title) => title.merge === "key")
-    .map(({ title, column }) => ({ title, column }));
+    .map(({ title, column, isOwn }) => ({ title, column, isOwn }));
 }
 
-/** One row for all that say the same in the key's column. */
-export function group(
-  table: HTMLTableElement,
-  rows: HTMLTableRowElement[],
-  key: number,
-): HTMLTableRowElement[] {
+/** The rows of the page as sources. */
+export function ownSources(rows: HTMLTableRowElement[]): Source[] {
+  return rows.map((row) => {
+    const cells = [...row.cells];
+    return {
+      keys: cells.map((cell) => cell.textContent ?? ""),
+      numbers: cells.map((cell) => (cell.dataset.v === undefined ? undefined : Number(cell.dataset.v))),
+    };
+  });
+}
+
+interface FinestRow {
+  name: string;
+  kind: string;
+  is_on_device?: boolean;
+  shapes?: string;
+  stack?: string[];
+  module?: string;
+  phase?: string;
+  [number: string]: unknown;
+}
+
+/** Where the numbers of a column stand in a report. */
+const FIELDS: Record<string, string> = {
+  Calls: "calls",
+  "Self host": "self_cpu_seconds",
+  Host: "cpu_seconds",
+  "Self device": "self_device_seconds",
+  Device: "device_seconds",
+  First: "first_seconds",
+  Min: "min_seconds",
+  Max: "max_seconds",
+  "Host memory": "self_cpu_memory_bytes",
+  "Device memory": "self_device_memory_bytes",
+  Allocated: "allocated_bytes",
+  FLOPs: "flops",
+};
+
+/** The rows of the report that are told apart by all that was recorded; empty where there are none. */
+export function finestSources(report: Report | undefined, titles: HTMLTableCellElement[]): Source[] {
+  const columns = titles.map((title) => title.textContent ?? "");
+  const rows = (report?.["finest_rows"] ?? []) as FinestRow[];
+  return rows.map((row) => {
+    const keys: Record<string, string> = {
+      Name: row.name,
+      Shapes: row.shapes ?? "",
+      Module: row.module ?? "",
+      Phase: row.phase ?? "",
+      Stack: (row.stack ?? []).join(" ‹ "),
+      Kind: row.is_on_device ? "device" : row.kind,
+    };
+    return {
+      keys: columns.map((title) => shown(keys[title] ?? "")),
+      numbers: columns.map((title) => {
+        const field = FIELDS[title];
+        const value = field === undefined ? undefined : row[field];
+        // What is 0 is left out, but for what need not be known.
+        if (typeof value === "number") return value;
+        return field === undefined || /^m(in|ax)_/.test(field) ? undefined : 0;
+      }),
+    };
+  });
+}
+
+/** One row for all sources that say the same in the keys' columns. */
+export function group(table: HTMLTableElement, sources: Source[], keys: number[]): HTMLTableRowElement[] {
   const titles = titlesOf(table);
-  const groups = new Map<string, HTMLTableRowElement[]>();
-  for (const row of rows) {
-    const name = row.cells[key]?.textContent ?? "";
+  const groups = new Map<string, Source[]>();
+  for (const source of sources) {
+    const name = JSON.stringify(keys.map((key) => source.keys[key]));
     const there = groups.get(name);
-    if (there) there.push(row);
-    else groups.set(name, [row]);
+    if (there) there.push(source);
+    else groups.set(name, [source]);
   }
-  const merged = [...groups.values()].map((members) => numbersOf(titles, members));
-  const largest = titles.map((_, column) => Math.max(0, ...merged.map((row) => row[column] ?? 0)));
-  showKeys(titles, key);
-  return [...groups.keys()].map((name, index) => {
+  const merged = [...groups.values()].map((members) => ({ first: members[0], numbers: numbersOf(titles, members) }));
+  const largest = titles.map((_, column) => Math.max(0, ...merged.map(({ numbers }) => numbers[column] ?? 0)));
+  showKeys(titles, keys);
+  return merged.map(({ first, numbers }) => {
     const row = element("tr");
     titles.forEach((title, column) => {
-      row.append(cellOf(title, column === key ? name : undefined, merged[index]?.[column], largest[column] ?? 0));
+      const name = keys.includes(column) ? (first?.keys[column] ?? "") : undefined;
+      row.append(cellOf(title, name, column === keys[0], numbers[column], largest[column] ?? 0));
     });
     return row;
   });
 }
 
-/** Hides the columns that tell rows apart but this one; without one, shows them all. */
-export function showKeys(titles: HTMLTableCellElement[], key?: number): void {
+/** Shows those of the columns that tell rows apart, and no others of them. */
+export function showKeys(titles: HTMLTableCellElement[], keys: number[]): void {
   titles.forEach((title, column) => {
-    title.hidden = key !== undefined && column !== key && title.dataset.merge === "key";
+    if (title.dataset.merge === "key") title.hidden = !keys.includes(column);
   });
 }
 
 /** The numbers of all members as one row; none where nothing can be said. */
-function numbersOf(titles: HTMLTableCellElement[], members: HTMLTableRowElement[]): (number | undefined)[] {
+function numbersOf(titles: HTMLTableCellElement[], members: Source[]): (number | undefined)[] {
   const numbers = titles.map((title, column) => {
-    const cells = members.map((row) => row.cells[column]?.dataset.v);
-    const known = cells.filter((value) => value !== undefined).map(Number);
+    const known = members.map(({ numbers }) => numbers[column]).filter((value) => value !== undefined);
     if (known.length === 0) return undefined;
     switch (title.dataset.merge) {
       case "sum":
@@ -83,11 +152,13 @@ function numbersOf(titles: HTMLTableCellElement[], members: HTMLTableRowElement[
 function cellOf(
   title: HTMLTableCellElement,
   name: string | undefined,
+  isHead: boolean,
   value: number | undefined,
   largest: number,
 ): HTMLTableCellElement {
   const unit = (title.dataset.unit ?? "text") as Unit;
-  if (name !== undefined) return element("th", { scope: "row" }, name === "" ? "(none)" : name);
+  if (name !== undefined && isHead) return element("th", { scope: "row" }, name === "" ? "(none)" : name);
+  if (name !== undefined) return element("td", {}, name);
   if (unit === "text" || unit === "markup") return element("td", title.hidden ? { hidden: "" } : {});
   const cell = element("td", { class: "n" });
   if (value === undefined) {

@@ -1,6 +1,7 @@
 // Brings the page to life: everything in it can be read without.
 
 import { Icicle } from "./icicle";
+import { answerInMemory } from "./memory";
 import { bringToLife } from "./strip";
 import { enhance } from "./table";
 import { treesOf, type Report } from "./tree";
@@ -26,17 +27,20 @@ function drawIcicles(reports: Report[]): void {
 function answerInStrips(reports: Report[]): void {
   document.querySelectorAll<HTMLElement>(".strip").forEach((host) => {
     const report = reports[Number(host.dataset.report)];
-    if (report) bringToLife(host, report);
+    if (report === undefined) return;
+    if (host.dataset.memory === undefined) bringToLife(host, report);
+    else answerInMemory(host, report);
   });
 }
 
 /** Tables inside what is folded get their controls when it is opened. */
-function enhanceTables(): void {
+function enhanceTables(reports: Report[]): void {
   const tables = document.querySelectorAll<HTMLTableElement>("table.sortable, table.tree");
   tables.forEach((table) => {
     const folded = table.closest("details:not([open])");
-    if (folded === null) enhance(table);
-    else folded.addEventListener("toggle", () => enhance(table), { once: true });
+    const report = reports[Number(table.dataset.report ?? -1)];
+    if (folded === null) enhance(table, report);
+    else folded.addEventListener("toggle", () => enhance(table, report), { once: true });
   });
 }
 
@@ -73,8 +77,8 @@ function listenForSearch(): void {
 
 const text = document.getElementById("reports")?.textContent ?? "[]";
 document.documentElement.classList.add("live");
-enhanceTables();
 const reports = JSON.parse(text) as Report[];
+enhanceTables(reports);
 drawIcicles(reports);
 answerInStrips(reports);
 linkFindings();

@@ -1,5 +1,6 @@
-// The strip of steps, which the page has drawn: says what is under the pointer, or where arrows have gone.
+// The strip of steps, which the page has drawn.
 
+import { follow } from "./cursor";
 import { element } from "./dom";
 import { count, duration } from "./number";
 import type { Report } from "./tree";
@@ -31,47 +32,20 @@ export function bringToLife(host: HTMLElement, report: Report): void {
   const bars = series.slice(0, 2).flatMap((one, index) => one.entries.map((entry) => ({ entry, isValidation: index === 1 })));
   bars.sort((one, other) => one.entry.start_seconds - other.entry.start_seconds);
   const pitch = Number(host.dataset.pitch);
-  const status = element("div", { class: "status", role: "status" });
-  const cursor = document.createElementNS(svg.namespaceURI, "rect") as SVGRectElement;
-  cursor.setAttribute("class", "cursor");
-  cursor.setAttribute("height", "100%");
-  cursor.setAttribute("width", String(pitch));
-  cursor.setAttribute("visibility", "hidden");
-  svg.append(cursor);
-  host.append(status);
-  svg.setAttribute("tabindex", "0");
-  let at = -1;
-  const go = (index: number): void => {
-    const bar = bars[index];
-    if (bar === undefined) return;
-    at = index;
-    cursor.setAttribute("x", String(index * pitch));
-    cursor.setAttribute("visibility", "visible");
-    status.replaceChildren(...said(bar.entry, bar.isValidation));
-  };
-  const under = (event: MouseEvent): number => {
-    const box = svg.getBoundingClientRect();
-    const inside = ((event.clientX - box.left) / box.width) * bars.length;
-    return Math.min(bars.length - 1, Math.max(0, Math.floor(inside)));
-  };
-  svg.addEventListener("mousemove", (event) => go(under(event)));
-  svg.addEventListener("click", (event) => go(under(event)));
-  svg.addEventListener("keydown", (event) => {
-    const isLong = (bar: (typeof bars)[number]): boolean => !bar.isValidation && longest(bar.entry) >= limit;
-    const targets: Record<string, () => number> = {
-      ArrowLeft: () => at - 1,
-      ArrowRight: () => at + 1,
-      Home: () => 0,
-      End: () => bars.length - 1,
-      PageDown: () => bars.findIndex((bar, index) => index > at && isLong(bar)),
-      PageUp: () => bars.map((bar, index) => index < at && isLong(bar)).lastIndexOf(true),
-    };
-    const target = targets[event.key];
-    if (target === undefined) return;
-    event.preventDefault();
-    go(target());
-  });
   const limit = 1.5 * median(bars.filter((bar) => !bar.isValidation).map((bar) => mean(bar.entry)));
+  follow(host, svg, {
+    count: bars.length,
+    at: (share) => Math.floor(share * bars.length),
+    span: (index) => [index * pitch, pitch],
+    say: (index) => {
+      const bar = bars[index];
+      return bar ? said(bar.entry, bar.isValidation) : [];
+    },
+    standsOut: (index) => {
+      const bar = bars[index];
+      return bar !== undefined && !bar.isValidation && longest(bar.entry) >= limit;
+    },
+  });
 }
 
 function mean(entry: Entry): number {

@@ -1,8 +1,10 @@
 // Tables that are sorted by a click on a title, searched, grouped, and shown in part at first.
 
 import { element, later } from "./dom";
-import { group, keysOf, showKeys, titlesOf } from "./group";
+import { finestSources, group, keysOf, ownSources, showKeys, titlesOf } from "./group";
+import { Nest } from "./nest";
 import { count } from "./number";
+import type { Report } from "./tree";
 
 /** So many rows are shown before somebody asks for more. */
 const SHOWN = 40;
@@ -16,10 +18,14 @@ interface View {
   more: HTMLButtonElement;
   status: HTMLElement;
   showsAll: boolean;
+  /** What is inside of what, where the page says so. */
+  nest: Nest | undefined;
+  /** Whether rows stand inside of each other. */
+  isNested: boolean;
 }
 
-/** Gives a table of the page its controls. */
-export function enhance(table: HTMLTableElement): void {
+/** Gives a table of the page its controls. `report`: the one that its rows are of, where it says so. */
+export function enhance(table: HTMLTableElement, report?: Report): void {
   const body = table.tBodies[0];
   const scroll = table.parentElement;
   if (body === undefined || scroll === null) return;
@@ -32,12 +38,15 @@ export function enhance(table: HTMLTableElement): void {
     more: element("button", { type: "button", class: "more" }),
     status: element("span", { class: "quiet", role: "status" }),
     showsAll: false,
+    nest: table.classList.contains("nested") ? new Nest([...body.rows]) : undefined,
+    isNested: table.classList.contains("nested"),
   };
   const tools = element("div", { class: "tools" });
   const isSmall = view.rows.length <= 6;
   if (!isSmall) tools.append(view.search);
-  const groupings = table.classList.contains("groupable") ? groupingChoice(view) : undefined;
+  const groupings = table.classList.contains("groupable") ? groupingChoice(view, report) : undefined;
   if (groupings) tools.append(groupings);
+  if (view.nest) tools.append(nestingChoice(view));
   tools.append(view.status);
   if (tools.childElementCount > 1) scroll.before(tools);
   scroll.after(view.more);
@@ -57,18 +66,19 @@ export function enhance(table: HTMLTableElement): void {
 /** Shows the rows that match, in their order, at most so many. */
 function show(view: View): void {
   const words = view.search.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
-  const matching = new Set(view.rows.filter((row) => matches(row, words)));
+  const matching = view.rows.filter((row) => matches(row, words));
+  const shown = view.nest && view.isNested ? view.nest.withAround(matching) : new Set(matching);
   let left = view.showsAll ? Infinity : SHOWN;
   for (const row of view.rows) {
-    row.hidden = !matching.has(row) || left <= 0;
-    if (matching.has(row)) left -= 1;
+    row.hidden = !shown.has(row) || left <= 0;
+    if (shown.has(row)) left -= 1;
   }
-  const hidden = matching.size - SHOWN;
+  const hidden = shown.size - SHOWN;
   view.more.hidden = hidden <= 0;
   view.more.textContent = view.showsAll ? "Show fewer" : `Show ${count(hidden)} more`;
   view.more.setAttribute("aria-expanded", String(view.showsAll));
   const all = count(view.rows.length);
-  view.status.textContent = words.length > 0 ? `${count(matching.size)} of ${all} rows` : `${all} rows`;
+  view.status.textContent = words.length > 0 ? `${count(matching.length)} of ${all} rows` : `${all} rows`;
 }
 
 function matches(row: HTMLTableRowElement, words: string[]): boolean {
@@ -103,41 +113,86 @@ function sortedColumn(table: HTMLTableElement): { column: number; goesUp: boolea
 }
 
 function sort(view: View, column: number, isText: boolean, goesUp: boolean): void {
-  const sign = goesUp ? 1 : -1;
-  const keyed = view.rows.map((row) => ({ row, cell: row.cells[column] }));
-  if (isText) {
-    const order = new Intl.Collator("en", { numeric: true });
-    keyed.sort((a, b) => sign * order.compare(a.cell?.textContent ?? "", b.cell?.textContent ?? ""));
-  } else {
-    // What is not known comes last, whatever the direction.
-    const number = (cell: HTMLTableCellElement | undefined): number =>
-      cell?.dataset.v === undefined ? -sign * Infinity : Number(cell.dataset.v);
-    keyed.sort((a, b) => {
-      const [one, other] = [number(a.cell), number(b.cell)];
-      return one === other ? 0 : sign * (one - other);
-    });
-  }
-  view.rows = keyed.map(({ row }) => row);
+  const compare = comparison(column, isText, goesUp);
+  view.rows = view.nest && view.isNested ? view.nest.sorted(compare) : [...view.rows].sort(compare);
   view.body.append(...view.rows);
   show(view);
 }
 
-/** What rows can be told apart by, where there is more than the name. */
-function groupingChoice(view: View): HTMLElement | undefined {
+function comparison(
+  column: number,
+  isText: boolean,
+  goesUp: boolean,
+): (one: HTMLTableRowElement, other: HTMLTableRowElement) => number {
+  const sign = goesUp ? 1 : -1;
+  if (isText) {
+    const order = new Intl.Collator("en", { numeric: true });
+    const text = (row: HTMLTableRowElement): string => row.cells[column]?.textContent ?? "";
+    return (one, other) => sign * order.compare(text(one), text(other));
+  }
+  // What is not known comes last, whatever the direction.
+  const number = (row: HTMLTableRowElement): number => {
+    const value = row.cells[column]?.dataset.v;
+    return value === undefined ? -sign * Infinity : Number(value);
+  };
+  return (one, other) => {
+    const [a, b] = [number(one), number(other)];
+    return a === b ? 0 : sign * (a - b);
+  };
+}
+
+/** Sorts once more by what is sorted by. */
+function sortAgain(view: View): void {
+  const sorted = sortedColumn(view.table);
+  const title = sorted && titlesOf(view.table)[sorted.column];
+  if (sorted && title) sort(view, sorted.column, title.dataset.unit === "text", sorted.goesUp);
+  else show(view);
+}
+
+/** Whether rows stand inside of what is around them, or all beside each other. */
+function nestingChoice(view: View): HTMLElement {
+  const choice = element("input", { type: "checkbox" });
+  choice.checked = true;
+  choice.addEventListener("change", () => {
+    view.isNested = choice.checked;
+    view.table.classList.toggle("flat", !choice.checked);
+    sortAgain(view);
+  });
+  return element("label", {}, choice, " Nested");
+}
+
+/** What rows can be told apart by, where there is more than the name: any of it at once. */
+function groupingChoice(view: View, report: Report | undefined): HTMLElement | undefined {
   const keys = keysOf(view.table);
   if (keys.length < 2) return undefined;
   const own = view.rows;
-  const choice = element("select");
-  choice.append(element("option", { value: "" }, keys.map((key) => key.title).join(", ")));
-  for (const key of keys) choice.append(element("option", { value: String(key.column) }, key.title));
-  choice.addEventListener("change", () => {
-    if (choice.value === "") showKeys(titlesOf(view.table));
-    view.rows = choice.value === "" ? own : group(view.table, own, Number(choice.value));
-    view.body.replaceChildren(...view.rows);
-    const sorted = sortedColumn(view.table);
-    const title = sorted && view.table.tHead?.rows[0]?.cells[sorted.column];
-    if (sorted && title) sort(view, sorted.column, title.dataset.unit === "text", sorted.goesUp);
-    show(view);
+  const titles = titlesOf(view.table);
+  const finest = finestSources(report, titles);
+  const boxes = keys.map((key) => {
+    const box = element("input", { type: "checkbox" });
+    box.checked = key.isOwn;
+    return { key, box };
   });
-  return element("label", { class: "grouping" }, "Group by ", choice);
+  const change = (): void => {
+    const chosen = boxes.filter(({ box }) => box.checked).map(({ key }) => key);
+    const isOwn = keys.every((key) => chosen.includes(key) === key.isOwn);
+    const columns = chosen.map((key) => key.column);
+    if (isOwn) {
+      showKeys(titles, columns);
+      view.rows = own;
+    } else {
+      // Rows of the page know their totals best, where what is inside of them is of the same name.
+      const needsFinest = chosen.some((key) => !key.isOwn);
+      view.rows = group(view.table, needsFinest ? finest : ownSources(own), columns);
+    }
+    view.body.replaceChildren(...view.rows);
+    sortAgain(view);
+  };
+  for (const { box } of boxes) box.addEventListener("change", change);
+  return element(
+    "fieldset",
+    { class: "grouping" },
+    element("legend", {}, "Told apart by"),
+    ...boxes.map(({ key, box }) => element("label", {}, box, ` ${key.title}`)),
+  );
 }

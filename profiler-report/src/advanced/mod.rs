@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::finding::Finding;
 use super::regions::DeviceRegion;
 use super::samples::Samples;
+use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
 use profiler_events::ActionKind;
 
@@ -32,6 +33,9 @@ pub struct AdvancedReport {
     /// numbers.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
+    /// How long each step took, by stage; empty where no loop told of steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_series: Vec<StepSeries>,
     /// What costs time that could be saved; filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,

@@ -24,6 +24,7 @@ pub(crate) fn header(wall_seconds: f64) -> ReportHeader {
         frameworks: Vec::new(),
         startup: None,
         overhead: Overhead::default(),
+        settings: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -34,6 +35,7 @@ pub(crate) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatist
     ActionStatistics {
         action: action.to_owned(),
         sub_stage: None,
+        inside: None,
         calls,
         total_seconds,
         self_seconds: total_seconds,
@@ -126,10 +128,13 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
             has_memory: false,
             rows,
         },
+        finest_rows: Vec::new(),
         modules: Vec::new(),
         tuning: Vec::new(),
         device_regions: Vec::new(),
         device_counters: Vec::new(),
+        device_idle: Vec::new(),
+        memory_over_time: Vec::new(),
         dropped: DroppedEvents::default(),
         files: Vec::new(),
         step_series: Vec::new(),

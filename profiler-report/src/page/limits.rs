@@ -9,6 +9,7 @@ use crate::memory::{MemoryTree, PathMemory};
 use crate::samples::Samples;
 use crate::steps::StepSeries;
 use crate::tensor::ModuleStatistics;
+use crate::tensor::finest::at_most;
 
 /// How deep trees are shown; a script that follows them does so by recursion.
 const DEEPEST: usize = 200;
@@ -24,6 +25,8 @@ pub(super) struct Limits {
     pub(super) lines: usize,
     /// Bars in the strip of steps.
     pub(super) steps: usize,
+    /// Moments of memory over time.
+    pub(super) moments: usize,
     /// Characters of a name.
     pub(super) name: usize,
 }
@@ -31,7 +34,7 @@ pub(super) struct Limits {
 impl Limits {
     /// What a page tries first.
     pub(super) const FIRST: Self =
-        Self { rows: 1_000, places: 6_000, lines: 4_000, steps: 480, name: 160 };
+        Self { rows: 1_000, places: 6_000, lines: 4_000, steps: 480, moments: 240, name: 160 };
 
     /// Half as much of everything.
     pub(super) fn half(self) -> Self {
@@ -41,6 +44,7 @@ impl Limits {
             places: half(self.places, 16),
             lines: half(self.lines, 16),
             steps: half(self.steps, 60),
+            moments: half(self.moments, 30),
             name: half(self.name, 40),
         }
     }
@@ -90,6 +94,7 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
                 open: report.open.clone(),
                 samples,
                 device_regions: report.device_regions.clone(),
+                step_series: shortened(&report.step_series, limits),
                 findings: report.findings.clone(),
             })
         }
@@ -112,11 +117,18 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
                     has_memory: averages.has_memory,
                     rows,
                 },
+                finest_rows: at_most(report.finest_rows.clone(), limits.rows),
                 modules,
                 tuning: pruner.largest(&report.tuning, |kernel| kernel.device_seconds),
                 device_regions: report.device_regions.clone(),
                 device_counters,
+                device_idle: report.device_idle.clone(),
                 step_series: shortened(&report.step_series, limits),
+                memory_over_time: report
+                    .memory_over_time
+                    .iter()
+                    .map(|memory| memory.shortened(limits.moments))
+                    .collect(),
                 files: report.files.clone(),
                 findings: report.findings.clone(),
                 ..*report

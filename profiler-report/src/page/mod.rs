@@ -6,7 +6,8 @@
 //!
 //! The script is bundled from `page/` by `cargo xtask page`; the bundle is checked in. It has no library
 //! of charts: d3-flame-graph brings 279 KB, which is as much as a whole page may have, and asks for
-//! styles that the policy forbids; there is no line chart yet that uPlot could draw.
+//! styles that the policy forbids; uPlot draws with a script alone, and the strip of steps and memory over
+//! time are to be seen without one, and in print.
 
 mod advanced;
 mod comparison;
@@ -15,6 +16,8 @@ mod findings;
 mod limits;
 mod lines;
 mod memory;
+mod memory_over_time;
+mod nesting;
 mod ranks;
 mod run;
 mod samples;
@@ -23,6 +26,7 @@ mod steps;
 mod table;
 mod tensor;
 mod text;
+mod threads;
 
 use std::fmt::Write;
 
@@ -195,7 +199,10 @@ fn write_report(html: &mut String, report: &Report, pruned: &Report, part: &Part
         }
         Report::Simple(report) => simple::write(html, report, part),
         Report::Advanced(report) => advanced::write(html, report, part),
-        Report::Tensor(report) => tensor::write(html, report, part),
+        Report::Tensor(report) => {
+            let Report::Tensor(pruned) = pruned else { return };
+            tensor::write(html, report, &pruned.memory_over_time, part);
+        }
         Report::Memory(report) => memory::write(html, report, part),
         Report::Samples(report) => samples::write(html, &report.samples, part),
     }

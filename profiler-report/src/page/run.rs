@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::text;
 use crate::number::{bytes, duration, grouped, share};
-use crate::{Machine, Report};
+use crate::{Machine, MachineDevice, Report, Setting};
 
 /// `Simple · fit`, with the rank where there are several.
 pub(super) fn title(report: &Report) -> String {
@@ -42,6 +42,9 @@ pub(super) fn write(html: &mut String, report: &Report) {
     }
     if let Some(machine) = &header.machine {
         fact("Machine", written(machine));
+        if !machine.devices.is_empty() {
+            fact(if machine.devices.len() == 1 { "Device" } else { "Devices" }, devices(machine));
+        }
     }
     if let Some(startup) = &header.startup {
         fact("Start-up", duration(startup.total_seconds));
@@ -94,6 +97,13 @@ pub(super) fn write(html: &mut String, report: &Report) {
         _ => {}
     }
     html.push_str("</dl>");
+    if !header.settings.is_empty() {
+        let setting = |setting: &Setting| {
+            format!("{} {}", text::name(&setting.name, 80), text::name(&setting.value, 160))
+        };
+        let settings: Vec<_> = header.settings.iter().map(setting).collect();
+        let _ = write!(html, "<p class=quiet>Asked for: {}.</p>", settings.join(" · "));
+    }
     for open in report.open().iter().take(20) {
         let _ = write!(
             html,
@@ -106,6 +116,18 @@ pub(super) fn write(html: &mut String, report: &Report) {
     for note in &header.notes {
         let _ = write!(html, "<p class=note>{}</p>", text::sentence(note));
     }
+}
+
+/// `0: NVIDIA H100 80GB HBM3, 79.1 GiB`; without its number where there is but one.
+fn devices(machine: &Machine) -> String {
+    let device = |device: &MachineDevice| {
+        let number = match machine.devices.len() {
+            1 => String::new(),
+            _ => format!("{}: ", device.number),
+        };
+        format!("{number}{}, {}", text::name(&device.name, 80), bytes(device.memory_bytes))
+    };
+    machine.devices.iter().take(16).map(device).collect::<Vec<_>>().join("; ")
 }
 
 /// `Some CPU, 8 cores, 16.0 GiB, linux x86_64`: what is known of it.

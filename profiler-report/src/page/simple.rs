@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use super::Part;
 use super::limits::largest;
+use super::nesting::nested;
 use super::table::{Column, Merge, Table, Unit};
 use super::text;
+use super::threads;
 use crate::regions::DeviceRegion;
 use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport};
 
@@ -47,7 +49,9 @@ pub(super) fn write(html: &mut String, report: &SimpleReport, part: &Part) {
     part.heading(html, "actions", "Actions");
     write_actions(html, &report.actions, wall, part, "Actions of all threads");
     if report.threads.len() > 1 {
-        let _ = write!(html, "<details><summary>{} threads</summary>", report.threads.len());
+        part.heading(html, "threads", "Threads");
+        threads::write(html, &report.threads, wall, part);
+        let _ = write!(html, "<details><summary>The actions of each of them</summary>");
         for thread in report.threads.iter().take(part.limits.rows) {
             let name = thread_title(&thread.thread, thread.threads);
             write_actions(html, &thread.actions, wall, part, &name);
@@ -77,10 +81,14 @@ fn write_actions(
     let mut rows: Vec<_> = largest(actions, part.limits.rows, |row| row.total_seconds).collect();
     rows.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
     let scale = Scale::of(rows.iter().filter_map(|row| row.rest.as_ref()));
+    let rows = nested(&rows);
     let mut table = Table::new(COLUMNS).sorted_by(2);
-    for row in rows {
+    if rows.iter().any(|(depth, _)| *depth > 0) {
+        table = table.nested();
+    }
+    for (depth, row) in rows {
         let rest = |pick: fn(&DurationStatistics) -> f64| row.rest.as_ref().map(pick);
-        table.row([
+        let cells = [
             text::name(&row.label(), part.limits.name).into(),
             row.calls.into(),
             row.total_seconds.into(),
@@ -98,7 +106,8 @@ fn write_actions(
             row.busy_cores().into(),
             row.io.map(|io| io.read_bytes as f64).into(),
             row.io.map(|io| io.written_bytes as f64).into(),
-        ]);
+        ];
+        table.row_at(depth, cells);
     }
     table.write(html, caption);
 }

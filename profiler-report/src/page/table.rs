@@ -169,7 +169,11 @@ pub(super) struct Table {
     /// The anchors of rows that have one.
     anchors: Vec<Option<String>>,
     is_tree: bool,
-    can_group: bool,
+    is_nested: bool,
+    /// Of which report the rows are that a script can put together.
+    can_group: Option<usize>,
+    /// Columns that are there, if not to be seen, for a script to show.
+    hidden: Vec<usize>,
     sorted_by: Option<usize>,
 }
 
@@ -183,9 +187,24 @@ impl Table {
         Self { is_tree: true, ..self }
     }
 
-    /// Rows can be put together by the columns that are keys.
-    pub(super) fn can_group(self) -> Self {
-        Self { can_group: true, ..self }
+    /// Rows stand below each other as in a tree, and can be sorted all the same: beside each other, or as
+    /// if there were no tree.
+    pub(super) fn nested(self) -> Self {
+        Self { is_nested: true, ..self }
+    }
+
+    /// Rows of this report can be put together by the columns that are keys.
+    pub(super) fn can_group(self, report: usize) -> Self {
+        Self { can_group: Some(report), ..self }
+    }
+
+    /// These columns stay though they say nothing: a script may have something to say there.
+    pub(super) fn hidden(self, hidden: impl IntoIterator<Item = usize>) -> Self {
+        Self { hidden: hidden.into_iter().collect(), ..self }
+    }
+
+    fn is_hidden(&self, column: usize) -> bool {
+        self.hidden.contains(&column) && self.is_blank(column)
     }
 
     /// The rows come with the highest number of this column first.
@@ -229,15 +248,20 @@ impl Table {
             return;
         }
         let shown: Vec<usize> = (0..self.columns.len())
-            .filter(|column| *column == 0 || !self.is_blank(*column))
+            .filter(|column| {
+                *column == 0 || self.hidden.contains(column) || !self.is_blank(*column)
+            })
             .collect();
         let place = |column: usize| shown.iter().position(|shown| *shown == column);
         html.push_str("<div class=scroll><table");
-        match (self.is_tree, self.can_group) {
-            (true, _) => html.push_str(" class=tree"),
-            (_, true) => html.push_str(" class=\"sortable groupable\""),
-            _ => html.push_str(" class=sortable"),
-        }
+        let _ = match (self.is_tree, self.is_nested, self.can_group) {
+            (true, _, _) => write!(html, " class=tree"),
+            (_, true, _) => write!(html, " class=\"sortable nested\""),
+            (_, _, Some(report)) => {
+                write!(html, " class=\"sortable groupable\" data-report={report}")
+            }
+            _ => write!(html, " class=sortable"),
+        };
         let _ = write!(html, "><caption>{}</caption><thead><tr>", text::escape(caption));
         for column in &shown {
             let Column { title, about, unit, merge, .. } = self.columns[*column];
@@ -263,6 +287,9 @@ impl Table {
             if self.columns[*column].has_bar {
                 html.push_str(" data-bar");
             }
+            if self.is_hidden(*column) {
+                html.push_str(" hidden");
+            }
             if self.sorted_by == Some(*column) {
                 html.push_str(" aria-sort=descending");
             }
@@ -277,7 +304,11 @@ impl Table {
                 None => write!(html, "<tr>"),
             };
             for column in &shown {
-                let level = if self.is_tree { Some(*depth) } else { None };
+                if self.is_hidden(*column) {
+                    html.push_str("<td hidden>");
+                    continue;
+                }
+                let level = (self.is_tree || self.is_nested).then_some(*depth);
                 let head = (*column == shown[0]).then_some(level);
                 self.columns[*column].write(html, &row[*column], largest[*column], head);
             }

@@ -3,13 +3,17 @@
 use super::Part;
 use super::devices;
 use super::limits::largest;
+use super::memory_over_time;
 use super::simple::write_regions;
 use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use crate::number::{duration, grouped};
 use crate::tensor::table::shapes_text;
-use crate::tensor::{KeyAverage, ModuleStatistics, TensorReport};
+use crate::tensor::{KeyAverage, MemoryOverTime, ModuleStatistics, TensorReport};
 
+const SHAPES: usize = 1;
+const MODULE: usize = 2;
+const PHASE: usize = 3;
 const CALLS: usize = 6;
 const SELF_HOST: usize = 7;
 const HOST: usize = 8;
@@ -55,10 +59,19 @@ const COLUMNS: [Column; 20] = [
 ];
 
 /// Everything that a Tensor report has.
-pub(super) fn write(html: &mut String, report: &TensorReport, part: &Part) {
+///
+/// `memory`: that of the report, in as many moments as the page has.
+pub(super) fn write(
+    html: &mut String,
+    report: &TensorReport,
+    memory: &[MemoryOverTime],
+    part: &Part,
+) {
     write_ops(html, report, part);
     write_modules(html, report, part);
+    memory_over_time::write(html, memory, report.cycle_count, part);
     write_cycles(html, report, part);
+    devices::write_idle(html, &report.device_idle, part);
     devices::write(html, &report.device_counters, part);
     write_tuning(html, report, part);
     write_regions(html, &report.device_regions, part);
@@ -73,7 +86,14 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
     let both = |row: &KeyAverage| row.self_device_seconds.max(row.self_cpu_seconds);
     let mut rows: Vec<_> = largest(&averages.rows, part.limits.rows, both).collect();
     rows.sort_by(|one, other| own(other).total_cmp(&own(one)));
-    let mut table = Table::new(COLUMNS).can_group();
+    let finest = &report.finest_rows;
+    let hidden = [
+        (SHAPES, finest.iter().any(|row| !row.shapes.is_empty())),
+        (MODULE, finest.iter().any(|row| !row.module.is_empty())),
+        (PHASE, finest.iter().any(|row| row.phase.is_some())),
+    ];
+    let hidden = hidden.into_iter().filter(|(_, is_known)| *is_known).map(|(column, _)| column);
+    let mut table = Table::new(COLUMNS).can_group(part.index).hidden(hidden);
     table = table.sorted_by(if has_device { SELF_DEVICE } else { SELF_HOST });
     rows.into_iter().for_each(|row| table.row(cells(row, part)));
     if table.is_empty() {

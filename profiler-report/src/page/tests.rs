@@ -20,6 +20,7 @@ fn action(name: &str, total_seconds: f64) -> ActionStatistics {
     ActionStatistics {
         action: name.to_owned(),
         sub_stage: None,
+        inside: None,
         calls: 4,
         total_seconds,
         self_seconds: total_seconds,
@@ -64,6 +65,7 @@ fn advanced(roots: Vec<CallTreeNode>) -> Report {
         open: Vec::new(),
         samples: None,
         device_regions: Vec::new(),
+        step_series: Vec::new(),
         findings: Vec::new(),
     })
 }
@@ -173,4 +175,50 @@ fn findings_come_first_with_the_largest_saving_on_top() {
         html.contains("1.00 ms a step") && html.contains("25.0 %") && html.contains("share: 30 %")
     );
     assert!(html.contains("<a href=\"#r0\" data-row>load</a>"), "{html}");
+}
+
+#[test]
+fn the_head_says_what_was_asked_for_and_on_which_devices() {
+    let mut report = simple(0, Vec::new());
+    let before = html(std::slice::from_ref(&report));
+    assert!(!before.contains("Asked for") && !before.contains("<dt>Device"));
+    let device = |number| crate::MachineDevice {
+        number,
+        name: "GPU <2>".to_owned(),
+        memory_bytes: 80 << 30,
+    };
+    let header = report.header_mut();
+    header.settings = vec![crate::Setting::recorded("bytes <read>", false)];
+    let machine = crate::Machine { devices: vec![device(0)], ..crate::Machine::default() };
+    header.machine = Some(machine);
+    let one = html(std::slice::from_ref(&report));
+    assert!(
+        one.contains("<p class=quiet>Asked for: bytes &lt;read&gt; not recorded.</p>"),
+        "{one}"
+    );
+    assert!(one.contains("<dt>Device<dd>GPU &lt;2&gt;, 80.00 GiB<"), "{one}");
+    let machine = report.header_mut().machine.as_mut().expect("just set");
+    machine.devices.push(device(1));
+    let two = html(&[report]);
+    let devices = "<dt>Devices<dd>0: GPU &lt;2&gt;, 80.00 GiB; 1: GPU &lt;2&gt;, 80.00 GiB<";
+    assert!(two.contains(devices), "{two}");
+}
+
+#[test]
+fn a_device_is_a_bar_of_what_it_did_and_waited_for() {
+    let gaps = |seconds| crate::tensor::IdleGaps { count: 1, seconds, longest_seconds: seconds };
+    let idle = crate::tensor::DeviceIdle {
+        device: 1,
+        window_seconds: 1.0,
+        busy_seconds: 0.5,
+        host_wait: gaps(0.25),
+        other: gaps(0.25),
+        ..Default::default()
+    };
+    let recorded = crate::findings::samples::recorded(Vec::new());
+    let html = html(&[Report::Tensor(crate::TensorReport { device_idle: vec![idle], ..recorded })]);
+    let bar = "<rect class=p1 x=0.0 y=1 width=80.0 height=9 /><rect class=p0 x=80.0 y=1 width=40.0 \
+               height=9 /><rect class=p4 x=120.0 y=1 width=40.0 height=9 /></svg>";
+    assert!(html.contains(bar), "{html}");
+    assert!(html.contains("key p0\">host late") && !html.contains("key p5\">launch"), "{html}");
 }

@@ -1,15 +1,20 @@
 //! What the Tensor profiler found: a table of ops, a tree of modules, and which steps they are from.
 
+pub(crate) mod finest;
+pub mod memory_over_time;
 pub(crate) mod table;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::finest::{FinestRow, finest_rows};
+pub use self::memory_over_time::MemoryOverTime;
 pub use self::table::{SortKey, TableOptions, UnknownSortKey};
 use super::ReportHeader;
 use super::advanced::is_zero;
 pub use super::device_counters::{
     ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
 };
+pub use super::device_idle::{DeviceIdle, IdleGaps};
 use super::finding::Finding;
 use super::regions::DeviceRegion;
 use super::steps::StepSeries;
@@ -39,6 +44,11 @@ pub struct TensorReport {
     pub cycles: Vec<CycleSummary>,
     /// The table of ops.
     pub key_averages: KeyAverages,
+    /// The same told apart by shapes, module and phase, too, as far as they were recorded: whoever reads
+    /// can put together what he likes. Empty where the table tells them apart already, and in files of
+    /// versions that did not have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finest_rows: Vec<FinestRow>,
     /// The modules of the model as a tree, in the order in which they first ran.
     pub modules: Vec<ModuleStatistics>,
     /// Work on devices that a warm step does not have; not in the table.
@@ -50,6 +60,14 @@ pub struct TensorReport {
     /// What devices' counters showed during each action; empty where none were sampled.
     #[serde(default)]
     pub device_counters: Vec<DeviceCounterStatistics>,
+    /// What devices did between their first and their last kernel, and what they waited for: each device,
+    /// and behind it its streams if there are several. Empty where no kernel was timed by a device's clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_idle: Vec<DeviceIdle>,
+    /// How many bytes were allocated for what, moment by moment: one series per memory, of the cycle in
+    /// which it was fullest; empty where memory was not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_over_time: Vec<MemoryOverTime>,
     /// What there was no room for.
     pub dropped: DroppedEvents,
     /// The files that were written.

@@ -3,10 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::fragments::Names;
-use crate::cycle::{Cycle, Event};
-use profiler_events::{
-    ActionKind, DeviceActivity, DeviceEvent, Direction, ShapeList, TimingMethod,
-};
+use crate::cycle::{Cycle, Event, clock_shifts, early};
+use profiler_events::{ActionKind, DeviceActivity, DeviceEvent, Direction, ShapeList};
 
 /// The arrows of a trace, and what is in it. Its memory depends on the number of backward ops and
 /// launches, not on that of all events.
@@ -45,9 +43,6 @@ pub(super) enum LinkEnd {
     Backward,
 }
 
-/// A device's clock that goes wrong by more than this was not compared with the host's at all.
-const LARGEST_SHIFT: i64 = 10_000_000;
-
 /// What ties forward to backward ops: the forward op's thread and the sequence number.
 fn link_key(event: &Event) -> u64 {
     (u64::from(event.forward_thread) << 32) | u64::from(event.sequence)
@@ -73,7 +68,7 @@ impl Index {
         if !index.links.is_empty() {
             index.add_forward(cycle, names);
         }
-        index.find_shifts(cycle);
+        index.shifts = clock_shifts(cycle, |event| index.launched(event));
         index
     }
 
@@ -113,32 +108,16 @@ impl Index {
         }
     }
 
-    /// No kernel can run before it was launched: by how much a device's events seem to is the least
-    /// by which its clock must be wrong.
-    fn find_shifts(&mut self, cycle: &Cycle) {
-        for event in &cycle.device_events {
-            if let Some(early) = self.early(cycle, event)
-                && (1..=LARGEST_SHIFT).contains(&early)
-            {
-                let shift = self.shifts.entry(event.device).or_default();
-                *shift = early.max(*shift);
-            }
-        }
-    }
-
-    /// How long before its launch an event ran by its own clock, in nanoseconds.
-    fn early(&self, cycle: &Cycle, event: &DeviceEvent) -> Option<i64> {
-        if event.method == TimingMethod::None {
-            return None;
-        }
-        let launch = self.launches.get(&event.correlation)?.start?;
-        Some(launch.saturating_sub(cycle.nanoseconds_since_start(event.start)))
+    /// When an event's launch began.
+    fn launched(&self, event: &DeviceEvent) -> Option<i64> {
+        self.launches.get(&event.correlation)?.start
     }
 
     /// How long before its launch an event seems to have run even in a time line that is shifted.
     pub(super) fn unexplained(&self, cycle: &Cycle, event: &DeviceEvent) -> Option<i64> {
         let shift = self.shifts.get(&event.device).copied().unwrap_or(0);
-        self.early(cycle, event).map(|early| early - shift).filter(|early| *early > 0)
+        let early = early(cycle, event, |event| self.launched(event))?;
+        Some(early - shift).filter(|early| *early > 0)
     }
 
     /// The arrow that begins or ends at an event.

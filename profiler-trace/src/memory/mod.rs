@@ -26,6 +26,7 @@
 mod categories;
 mod changes;
 mod levels;
+mod over_time;
 mod page;
 mod picture;
 
@@ -34,6 +35,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::over_time::keep_fullest;
 use crate::cycle::Cycle;
 use profiler_events::{MemoryCategory, MemoryDevice};
 use profiler_report::output::write_file;
@@ -117,6 +119,13 @@ pub struct DeviceTimeline {
     pub levels: Vec<Levels>,
     /// When most was allocated.
     pub peak: Peak,
+}
+
+impl DeviceTimeline {
+    /// All categories at a moment, by its place among the times.
+    fn total(&self, moment: usize) -> u64 {
+        self.levels.iter().filter_map(|levels| levels.bytes.get(moment)).sum()
+    }
 }
 
 /// One category's bytes, moment by moment.

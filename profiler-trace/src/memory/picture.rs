@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{CATEGORIES, DeviceTimeline, MemoryTimeline, name_of};
 use profiler_events::{MemoryCategory, MemoryDevice};
+use profiler_report::tensor::memory_over_time::highest_moments;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 420.0;
@@ -154,7 +155,9 @@ fn axes(svg: &mut String, scale: &Scale) {
 
 /// One area per category, on top of those below it. A level holds until the next moment.
 fn areas(svg: &mut String, scale: &Scale, device: &DeviceTimeline) {
-    let moments = columns(scale, device);
+    // At most one moment per unit of width.
+    let width = (FRAME.2 - FRAME.0) as usize;
+    let moments = highest_moments(&device.times_us, |moment| device.total(moment), width);
     let mut floor = vec![0.0; moments.len()];
     for category in CATEGORIES {
         let Some(levels) = device.levels.iter().find(|levels| levels.category == category) else {
@@ -184,29 +187,6 @@ fn areas(svg: &mut String, scale: &Scale, device: &DeviceTimeline) {
         let _ = write!(svg, "Z\"><title>{}</title></path>", name_of(category));
         floor = ceiling;
     }
-}
-
-/// At most one moment per unit of width, that with the highest level; and both ends.
-fn columns(scale: &Scale, device: &DeviceTimeline) -> Vec<usize> {
-    let total = |moment: usize| -> u64 {
-        device.levels.iter().filter_map(|levels| levels.bytes.get(moment)).sum()
-    };
-    let mut chosen: Vec<usize> = Vec::new();
-    for (moment, time) in device.times_us.iter().enumerate() {
-        let is_end = moment == 0 || moment + 1 == device.times_us.len();
-        let column = |time: f64| scale.x(time) as i64;
-        match chosen.last_mut() {
-            Some(last)
-                if !is_end && *last > 0 && column(device.times_us[*last]) == column(*time) =>
-            {
-                if total(moment) > total(*last) {
-                    *last = moment;
-                }
-            }
-            _ => chosen.push(moment),
-        }
-    }
-    chosen
 }
 
 /// Where each step begins.

@@ -3,6 +3,7 @@
 mod averages;
 mod counters;
 mod fold;
+mod idle;
 mod kinds;
 mod module_view;
 mod modules;
@@ -15,8 +16,10 @@ use rustc_hash::FxHashMap;
 
 use self::counters::CounterSums;
 use self::fold::{Bytes, Fold, Links, ModuleFinder};
+use self::idle::IdleSums;
 use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::cycle::Cycle;
+use crate::memory::keep_fullest;
 use profiler_events::clock::Rate;
 use profiler_events::{
     Action, ActionKind, DeviceActivity, DeviceEvent, GroupBy, MemoryDevice, ShapeList, Stage,
@@ -25,7 +28,8 @@ use profiler_events::{
 use profiler_report::internals::StepLog;
 use profiler_report::steps::StepSeries;
 use profiler_report::tensor::{
-    CycleSummary, DeviceCounterStatistics, DroppedEvents, KeyAverages, TuningSummary,
+    CycleSummary, DeviceCounterStatistics, DeviceIdle, DroppedEvents, KeyAverages, MemoryOverTime,
+    TuningSummary,
 };
 
 /// So many cycles are listed one by one; the others are only counted.
@@ -41,11 +45,14 @@ pub struct Profile {
     /// Compiling kernels and trying them out, in ticks.
     tuning: FxHashMap<Action, (u64, u64)>,
     counters: CounterSums,
+    idle: IdleSums,
     steps: StepLog,
     /// What is counted over all of them.
     pub totals: Totals,
     /// The first ones, one by one.
     pub cycles: Vec<CycleSummary>,
+    /// Memory by category, of each memory in the cycle in which it was fullest.
+    pub memory_over_time: Vec<MemoryOverTime>,
     /// The latest one, listed or not.
     pub last_cycle: Option<CycleSummary>,
     /// When the stage ended, in ticks.
@@ -89,9 +96,11 @@ impl Default for Profile {
             memory: FxHashMap::default(),
             tuning: FxHashMap::default(),
             counters: CounterSums::default(),
+            idle: IdleSums::default(),
             steps: StepLog::default(),
             totals: Totals::default(),
             cycles: Vec::new(),
+            memory_over_time: Vec::new(),
             last_cycle: None,
             ended: None,
         }
@@ -124,6 +133,8 @@ impl Profile {
             self.add_device_event(event, &links);
         }
         self.counters.add(cycle);
+        self.idle.add(cycle);
+        keep_fullest(&mut self.memory_over_time, cycle);
         self.totals.unfinished += unfinished;
         self.note(cycle);
     }
@@ -225,6 +236,11 @@ impl Profile {
     /// What devices' counters showed.
     pub fn device_counters(&self, rate: Rate) -> Vec<DeviceCounterStatistics> {
         self.counters.statistics(rate)
+    }
+
+    /// What devices waited for.
+    pub fn device_idle(&self) -> Vec<DeviceIdle> {
+        self.idle.statistics()
     }
 
     /// How long each step took that was recorded, if any; `stage`: the one that they are of.

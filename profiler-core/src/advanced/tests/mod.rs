@@ -1,6 +1,7 @@
 //! The Advanced profiler from the outside: call trees, recursion, threads, limits.
 
 mod large;
+mod steps;
 
 use std::time::Duration;
 

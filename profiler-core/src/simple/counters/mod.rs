@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use self::reading::Reading;
 use self::table::{CountersSnapshot, CountersTable};
-use super::{Layout, SimpleProfiler};
+use super::{Layout, SimpleProfiler, settings};
 use crate::hook::RegionSink;
 use crate::output::RenderedReport;
 use crate::recorder::overhead::seconds_per_scope;
@@ -143,6 +143,7 @@ impl<const IO: bool, const CPU: bool> SimpleCountersProfiler<IO, CPU> {
         }
         let seconds_per_scope = &mut report.header.overhead.seconds_per_scope;
         *seconds_per_scope = self::seconds_per_scope(|| Self::around(SimpleProfiler::aside()));
+        report.header.settings = settings(IO, CPU);
         report
     }
 }

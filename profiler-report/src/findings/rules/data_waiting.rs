@@ -187,6 +187,7 @@ mod tests {
             open: Vec::new(),
             samples: None,
             device_regions: Vec::new(),
+            step_series: Vec::new(),
             findings: Vec::new(),
         });
         let findings = crate::findings::Rules::new().apply(&report);

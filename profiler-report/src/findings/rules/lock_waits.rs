@@ -189,6 +189,7 @@ mod tests {
             open: Vec::new(),
             samples: Some(samples),
             device_regions: Vec::new(),
+            step_series: Vec::new(),
             findings: Vec::new(),
         }
     }

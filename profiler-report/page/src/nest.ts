@@ -1,0 +1,48 @@
+// Rows that stand inside of others, as the page has written them: what is inside is right behind.
+
+/** A table's rows with what each one is inside of. */
+export class Nest {
+  private readonly around = new Map<HTMLTableRowElement, HTMLTableRowElement>();
+
+  constructor(private readonly rows: HTMLTableRowElement[]) {
+    const open: HTMLTableRowElement[] = [];
+    for (const row of rows) {
+      const level = levelOf(row);
+      open.length = Math.min(open.length, level);
+      const parent = open[level - 1];
+      if (parent) this.around.set(row, parent);
+      open.push(row);
+    }
+  }
+
+  /** All rows, those beside each other as this says. */
+  sorted(compare: (one: HTMLTableRowElement, other: HTMLTableRowElement) => number): HTMLTableRowElement[] {
+    const inside = new Map<HTMLTableRowElement | undefined, HTMLTableRowElement[]>();
+    for (const row of this.rows) {
+      const beside = inside.get(this.around.get(row));
+      if (beside) beside.push(row);
+      else inside.set(this.around.get(row), [row]);
+    }
+    const all: HTMLTableRowElement[] = [];
+    const next = [...(inside.get(undefined) ?? [])].sort(compare).reverse();
+    for (let row = next.pop(); row !== undefined; row = next.pop()) {
+      all.push(row);
+      next.push(...[...(inside.get(row) ?? [])].sort(compare).reverse());
+    }
+    return all;
+  }
+
+  /** These rows, and all that they are inside of. */
+  withAround(rows: Iterable<HTMLTableRowElement>): Set<HTMLTableRowElement> {
+    const all = new Set<HTMLTableRowElement>();
+    for (const row of rows) {
+      for (let at: HTMLTableRowElement | undefined = row; at && !all.has(at); at = this.around.get(at)) all.add(at);
+    }
+    return all;
+  }
+}
+
+/** How far it stands to the right, as its class says. */
+function levelOf(row: HTMLTableRowElement): number {
+  return Number(/\bd(\d+)\b/.exec(row.cells[0]?.className ?? "")?.[1] ?? 0);
+}

@@ -1,0 +1,144 @@
+//! How long devices had nothing to do between their kernels, and why.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::number::{grouped, share, time_cell};
+use super::table::Table;
+
+/// What a device, or one of its streams, did from its first kernel, copy or fill of each recorded cycle to
+/// the last one, all cycles together. Times in seconds, by the device's clock.
+///
+/// Busy time and the gaps of all causes add up to the window. What the device did at one time on several
+/// streams counts once.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct DeviceIdle {
+    /// The device's number, counted from 0.
+    pub device: u32,
+    /// Which of its streams; `None`: all of them together.
+    pub stream: Option<u32>,
+    /// How many kernels, copies and fills there were.
+    pub events: u64,
+    /// From the first one's beginning to the last one's end.
+    pub window_seconds: f64,
+    /// The part of it in which any of them ran.
+    pub busy_seconds: f64,
+    /// Gaps before work that the host launched when the device had already nothing to do: the host was late.
+    pub host_wait: IdleGaps,
+    /// Gaps below 30 µs before work that was launched in time: what launching itself takes.
+    pub launch: IdleGaps,
+    /// Longer gaps before work that was launched in time: it waited for something else, another stream, a
+    /// copy, an event.
+    pub other: IdleGaps,
+    /// Gaps before work of which nobody knows when it was launched.
+    pub unknown: IdleGaps,
+}
+
+/// Gaps of one cause.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct IdleGaps {
+    /// How many there were.
+    pub count: u64,
+    /// All of them together.
+    pub seconds: f64,
+    /// The longest one.
+    pub longest_seconds: f64,
+}
+
+impl DeviceIdle {
+    /// The gaps by cause, with a word for each.
+    pub fn causes(&self) -> [(&'static str, IdleGaps); 4] {
+        [
+            ("host late", self.host_wait),
+            ("launch", self.launch),
+            ("other", self.other),
+            ("unknown", self.unknown),
+        ]
+    }
+
+    /// All gaps together, in seconds.
+    pub fn idle_seconds(&self) -> f64 {
+        self.causes().iter().map(|(_, gaps)| gaps.seconds).sum()
+    }
+
+    /// `0`, or `0, stream 7`.
+    pub(crate) fn label(&self) -> String {
+        match self.stream {
+            Some(stream) => format!("{}, stream {stream}", self.device),
+            None => self.device.to_string(),
+        }
+    }
+}
+
+/// The table; empty where no kernel was timed. Writing into a string cannot fail.
+pub(super) fn paint(devices: &[DeviceIdle]) -> String {
+    if devices.is_empty() {
+        return String::new();
+    }
+    let mut table =
+        Table::new(["Window", "Busy", "Idle", "Host late", "Launch", "Other", "Unknown", "Device"]);
+    if devices.iter().all(|device| device.unknown.count == 0) {
+        table.hide(6);
+    }
+    for device in devices {
+        let part = |seconds: f64| match seconds > 0.0 {
+            true => {
+                format!("{} {:>7}", time_cell(seconds, 3), share(seconds, device.window_seconds))
+            }
+            false => "-".to_owned(),
+        };
+        let [host, launch, other, unknown] = device.causes().map(|(_, gaps)| part(gaps.seconds));
+        table.row([
+            time_cell(device.window_seconds, 4),
+            part(device.busy_seconds),
+            part(device.idle_seconds()),
+            host,
+            launch,
+            other,
+            unknown,
+            device.label(),
+        ]);
+    }
+    let events: u64 =
+        devices.iter().filter(|device| device.stream.is_none()).map(|device| device.events).sum();
+    let mut text = format!("Devices idle, by cause ({} kernels and copies)\n", grouped(events));
+    text.push_str(&table.paint());
+    let _ = writeln!(
+        text,
+        "From the first to the last of each recording. Host late: launched when the device had nothing to \
+         do any more.\nLaunch: gaps below 30 µs before what was launched in time; other: longer ones."
+    );
+    text
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_a_device_waited_for() {
+        let gaps = |count, seconds| IdleGaps { count, seconds, longest_seconds: seconds };
+        let device = DeviceIdle {
+            device: 0,
+            stream: None,
+            events: 1234,
+            window_seconds: 1.0,
+            busy_seconds: 0.25,
+            host_wait: gaps(3, 0.5),
+            launch: gaps(1000, 0.01),
+            other: gaps(2, 0.24),
+            unknown: IdleGaps::default(),
+        };
+        assert_eq!(paint(&[]), "");
+        let text = paint(&[device, DeviceIdle { stream: Some(7), ..device }]);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "Devices idle, by cause (1,234 kernels and copies)");
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let expected = "1.000 s 250 ms 25.00 % 750 ms 75.00 % 500 ms 50.00 % 10.0 ms 1.00 % 240 ms \
+                        24.00 %";
+        assert_eq!(words(lines[3]), words(&format!("{expected} 0")), "{text}");
+        assert_eq!(words(lines[4]), words(&format!("{expected} 0, stream 7")), "{text}");
+        assert!(!text.contains("Unknown") && text.lines().all(|line| line.chars().count() <= 120));
+    }
+}

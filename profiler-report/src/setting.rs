@@ -1,0 +1,24 @@
+//! What a profiler was asked for.
+
+use serde::{Deserialize, Serialize};
+
+/// One setting of a profiler, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// What it is about: `shapes`.
+    pub name: String,
+    /// What holds: `recorded`.
+    pub value: String,
+}
+
+impl Setting {
+    /// The setting of this name.
+    pub fn new(name: &str, value: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), value: value.into() }
+    }
+
+    /// Whether something is recorded.
+    pub fn recorded(name: &str, is_recorded: bool) -> Self {
+        Self::new(name, if is_recorded { "recorded" } else { "not recorded" })
+    }
+}

@@ -1,0 +1,97 @@
+// A page in a browser, and what a person does to it. Fails on any message on the console, any request, and
+// any breach of the page's policy.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+import puppeteer from "puppeteer-core";
+
+const file = process.argv[3];
+const BROWSERS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const executablePath = process.env.MLPROF_TEST_BROWSER ?? BROWSERS.find((path) => existsSync(path));
+assert.ok(executablePath, "there is no browser: install Debian's chromium, or name one in MLPROF_TEST_BROWSER");
+
+export const browser = await puppeteer.launch({
+  executablePath,
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
+});
+const complaints = [];
+const address = pathToFileURL(file).href;
+
+export async function open({ javascript = true, dark = false, width = 1300, height = 900 } = {}) {
+  const page = await browser.newPage();
+  await page.setViewport({ width, height });
+  await page.setJavaScriptEnabled(javascript);
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
+  page.on("console", (message) => complaints.push(`console: ${message.text()}`));
+  page.on("pageerror", (error) => complaints.push(`error: ${error}`));
+  page.on("dialog", (dialog) => complaints.push(`dialog: ${dialog.message()}`));
+  page.on("request", (request) => {
+    if (request.url() !== address) complaints.push(`request: ${request.url()}`);
+  });
+  await page.evaluateOnNewDocument(() => {
+    window.breaches = [];
+    document.addEventListener("securitypolicyviolation", (event) => window.breaches.push(event.violatedDirective));
+  });
+  await page.goto(address);
+  return page;
+}
+
+export const texts = (page, selector) =>
+  page.$$eval(selector, (all) => all.filter((one) => one.offsetParent !== null).map((one) => one.textContent));
+
+/** The table with this caption, by a mark of its own. */
+export async function table(page, caption) {
+  const found = await page.$$eval(
+    "table",
+    (tables, caption) => {
+      const index = tables.findIndex((table) => table.caption?.textContent === caption);
+      tables[index]?.setAttribute("data-test", "this");
+      tables[index]?.closest(".scroll")?.previousElementSibling?.setAttribute("data-tools", "this");
+      return index;
+    },
+    caption,
+  );
+  assert.ok(found >= 0, `there is no table ${caption}`);
+  return {
+    column: (number) => texts(page, `[data-test=this] tbody tr :nth-child(${number}):is(td, th)`),
+    title: (number) => page.$(`[data-test=this] thead th:nth-child(${number}) button`),
+    done: () => page.$$eval("[data-test], [data-tools]", (all) => all.forEach((one) => {
+      one.removeAttribute("data-test");
+      one.removeAttribute("data-tools");
+    })),
+  };
+}
+
+export async function typed(page, selector, text) {
+  await page.$eval(selector, (input) => (input.value = ""));
+  await page.type(selector, text);
+  await new Promise((resolve) => setTimeout(resolve, 250));
+}
+
+/** The page without scripts and with them: what its tables say is the same. */
+export async function openedBothWays() {
+  const plain = await open({ javascript: false });
+  const live = await open();
+  const rows = (page) => page.$$eval("tbody tr", (all) => all.map((row) => row.textContent));
+  const [one, other] = [await rows(plain), await rows(live)];
+  assert.ok(one.length > 10, "tables are there");
+  assert.deepEqual(one, other);
+  return [plain, live];
+}
+
+/** Waits for the chart of calls: charts are drawn when they come into view. */
+export async function settled(page) {
+  await (await page.$("[data-tree=calls]")).scrollIntoView();
+  await page.waitForSelector("[data-tree=calls] .box");
+}
+
+/** Nothing was complained of on any of the pages. */
+export async function finished(pages) {
+  for (const page of pages) {
+    complaints.push(...(await page.evaluate(() => window.breaches)).map((breach) => `policy: ${breach}`));
+  }
+  assert.deepEqual(complaints, []);
+}

@@ -1,0 +1,320 @@
+// What a person does to a page of reports.
+
+import assert from "node:assert/strict";
+
+import { finished, open, openedBothWays, settled, table, texts, typed } from "./page.mjs";
+
+export const scenarios = {
+  /** Everything a report can have: sorting, searching, grouping, zooming, by mouse and by keyboard. */
+  async everything() {
+    const page = await open();
+    await settled(page);
+    let actions = await table(page, "Actions of all threads");
+    await (await page.$("[data-tools=this] label input[type=checkbox]")).click(); // what is inside of what, not here
+    const names = await actions.column(1);
+    assert.ok(names.length > 1, "there are rows");
+    await (await actions.title(1)).click();
+    assert.deepEqual(await actions.column(1), [...names].sort(), "sorted by name");
+    await (await actions.title(1)).click();
+    assert.deepEqual(await actions.column(1), [...names].sort().reverse(), "and the other way around");
+    // By keyboard, by number.
+    await (await actions.title(3)).focus();
+    await page.keyboard.press("Enter");
+    const totals = await page.$$eval("[data-test=this] tbody tr td:nth-child(3)", (cells) => cells.map((cell) => Number(cell.dataset.v)));
+    assert.deepEqual(totals, [...totals].sort((a, b) => b - a), "sorted by total");
+    assert.equal(await page.$eval("[data-test=this] thead th:nth-child(3)", (title) => title.getAttribute("aria-sort")), "descending");
+    await actions.done();
+
+    // Search: the first one that there is.
+    const ops = await table(page, "Ops, kernels, actions and modules of the recorded steps");
+    const all = await ops.column(1);
+    await typed(page, "[data-tools=this] input[type=search]", all[1]);
+    const left = await ops.column(1);
+    assert.ok(left.length < all.length && left.every((name) => name.includes(all[1])), `${left} of ${all}`);
+    await page.$eval("[data-tools=this] input[type=search]", (input) => {
+      input.value = "";
+      input.dispatchEvent(new Event("input"));
+    });
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    assert.deepEqual(await ops.column(1), all, "all are back");
+    await ops.done();
+
+    // The icicle of calls: a click zooms, Escape goes back, arrows go down, the search marks.
+    const chart = "[data-tree=calls]";
+    const boxes = () => page.$$eval(`${chart} .box`, (all) => all.map((box) => [box.textContent, box.offsetWidth]));
+    const whole = await boxes();
+    assert.ok(whole.length > 2, "there are boxes");
+    const inner = await page.$$eval(`${chart} .box`, (all) => {
+      const index = all.findIndex((box) => box.getAttribute("aria-level") === "3");
+      all[index].click();
+      return all[index].getAttribute("aria-label");
+    });
+    const zoomed = await page.$eval(`${chart} .box`, (box) => [box.getAttribute("aria-label"), box.offsetWidth, box.parentElement.offsetWidth]);
+    assert.equal(zoomed[0], inner, "what was clicked fills the chart");
+    assert.ok(zoomed[2] - zoomed[1] <= 2, `${zoomed}`);
+    assert.ok((await texts(page, `${chart} .path button`)).length >= 2, "the way back is there");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    assert.deepEqual(await boxes(), whole, "Escape goes back");
+    await page.focus(`${chart} .box`);
+    await page.keyboard.press("ArrowDown");
+    assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-level")), "2");
+    await page.keyboard.press("Enter");
+    assert.notDeepEqual(await boxes(), whole, "Enter zooms");
+    await page.keyboard.press("Escape");
+    const wanted = whole[2][0] || whole[1][0];
+    await typed(page, `${chart} input[type=search]`, wanted);
+    assert.ok((await texts(page, `${chart} .box.found`)).includes(wanted));
+    assert.match((await texts(page, `${chart} .status`))[0], /found: .* %/);
+
+    // A finding leads to the row that it talks of.
+    assert.match((await texts(page, "#findings li"))[0], /Saving checkpoints.*at most 1.00 ms a step, 2.00 s of the run, 30.0 %.*save less often/);
+    await (await page.$("#findings a")).click();
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "save_checkpoint");
+    assert.ok(await page.evaluate(() => document.activeElement.closest("#r0 tr") !== null));
+
+    // `/` goes to a search.
+    await page.evaluate(() => document.activeElement.blur());
+    await page.keyboard.press("/");
+    assert.equal(await page.evaluate(() => document.activeElement.type), "search");
+
+    // Every chart of the page, and both schemes.
+    await page.$$eval(".icicle", (all) => all.forEach((one) => one.scrollIntoView()));
+    for (const host of await page.$$(".icicle")) {
+      await host.scrollIntoView();
+      await host.waitForSelector(".box");
+    }
+    const paper = (page) => page.$eval("body", (body) => getComputedStyle(body).backgroundColor);
+    const dark = await open({ dark: true });
+    assert.notEqual(await paper(page), await paper(dark), "there is a dark scheme");
+    await finished([page, dark]);
+  },
+
+  /** Actions below each other: sorted beside each other, searched with what is around, and as if there were no tree. */
+  async nesting() {
+    const plain = await open({ javascript: false });
+    const caption = "Actions of all threads";
+    const inside = "#r0 table.nested tbody th[class^=d]";
+    const levels = (page) => page.$$eval(inside, (all) => all.slice(0, 7).map((th) => `${th.className} ${th.textContent}`));
+    const nested = ["d0 epoch", "d1 batch", "d2 step", "d3 backward", "d3 loss", "d2 zero", "d1 save"];
+    assert.deepEqual(await levels(plain), nested, "without scripts");
+    const page = await open();
+    const actions = await table(page, caption);
+    const names = async () => (await actions.column(1)).filter((name) => ["epoch", "batch", "step", "backward", "loss", "zero", "save"].includes(name));
+    assert.deepEqual(await names(), nested.map((name) => name.slice(3)));
+    const left = (name) => page.$$eval(inside, (all, name) => parseFloat(getComputedStyle(all.find((th) => th.textContent === name)).paddingLeft), name);
+    assert.ok((await left("loss")) > (await left("step")) && (await left("step")) > (await left("epoch")), "they are indented");
+    // By name: beside each other only.
+    await (await actions.title(1)).click();
+    assert.deepEqual(await names(), ["epoch", "batch", "step", "backward", "loss", "zero", "save"]);
+    await (await actions.title(1)).click();
+    assert.deepEqual(await names(), ["epoch", "save", "batch", "zero", "step", "loss", "backward"]);
+    // What is found stands inside of what is around it.
+    await typed(page, "[data-tools=this] input[type=search]", "loss");
+    assert.deepEqual(await names(), ["epoch", "batch", "step", "loss"]);
+    assert.match((await texts(page, "[data-tools=this] [role=status]"))[0], /^1 of /);
+    await typed(page, "[data-tools=this] input[type=search]", " ");
+    // As if there were no tree.
+    const toggle = await page.$("[data-tools=this] label input[type=checkbox]");
+    await toggle.click();
+    assert.deepEqual(await names(), ["zero", "step", "save", "loss", "epoch", "batch", "backward"]);
+    assert.equal(await left("loss"), await left("epoch"), "nothing is indented");
+    await (await actions.title(3)).click();
+    assert.deepEqual(await names(), ["epoch", "batch", "step", "backward", "loss", "save", "zero"], "by total");
+    // By keyboard back to the tree.
+    await toggle.focus();
+    await page.keyboard.press("Space");
+    assert.deepEqual(await names(), ["epoch", "batch", "step", "backward", "loss", "zero", "save"]);
+    await finished([page]);
+  },
+
+  /** Ops by any of what they are told apart by, also by what the table does not show at first. */
+  async grouping() {
+    const page = await open();
+    const ops = await table(page, "Ops, kernels, actions and modules of the recorded steps");
+    const boxes = await page.$$eval("[data-tools=this] fieldset label", (all) => all.map((label) => [label.textContent.trim(), label.querySelector("input").checked]));
+    const known = Object.fromEntries(boxes);
+    assert.deepEqual([known.Name, known.Kind, known.Module, known.Phase], [true, true, false, false], JSON.stringify(boxes));
+    const choose = async (...wanted) => {
+      for (const label of await page.$$("[data-tools=this] fieldset label")) {
+        const [title, checked] = await label.evaluate((label) => [label.textContent.trim(), label.querySelector("input").checked]);
+        if (checked !== wanted.includes(title)) await label.click();
+      }
+    };
+    const rows = () => page.$$eval("[data-test=this] tbody tr", (rows) => {
+      const titles = [...rows[0].closest("table").tHead.rows[0].cells];
+      const at = (row, title) => row.cells[titles.findIndex((cell) => cell.textContent === title)];
+      return rows.map((row) => ({
+        shown: [...row.cells].filter((cell) => !cell.hidden && cell.dataset.v === undefined && !cell.classList.contains("n")).map((cell) => cell.textContent),
+        calls: Number(at(row, "Calls").dataset.v),
+        own: Number(at(row, "Self host").dataset.v),
+      }));
+    });
+    const sum = (rows, number) => rows.reduce((sum, row) => sum + row[number], 0);
+    const own = await rows();
+    // By what every row says: as many rows as kinds.
+    await choose("Kind");
+    const kinds = await rows();
+    assert.deepEqual(new Set(kinds.map((row) => row.shown[0])), new Set(own.map((row) => row.shown.at(-1))));
+    assert.equal(sum(kinds, "calls"), sum(own, "calls"), "calls add up");
+    // By two things that the table does not have: each half of all in one place.
+    await choose("Module", "Phase");
+    const halves = await rows();
+    const places = halves.map((row) => row.shown.join(" "));
+    assert.deepEqual(places.sort(), ["conv1: Conv2d forward", "conv2: Conv2d backward"]);
+    assert.equal(sum(halves, "calls"), sum(own, "calls"), "calls add up here, too");
+    assert.ok(Math.abs(sum(halves, "own") / sum(own, "own") - 1) < 1e-3, "and so do self times");
+    // By all of it: every op twice; sorting and searching go on.
+    await choose("Name", "Module", "Phase", "Kind");
+    assert.equal((await rows()).length, 2 * own.length);
+    await typed(page, "[data-tools=this] input[type=search]", "op_7 backward");
+    const found = await ops.column(1);
+    assert.deepEqual(found, ["aten::op_7"]);
+    await typed(page, "[data-tools=this] input[type=search]", " ");
+    await (await ops.title(1)).click();
+    const names = await page.$$eval("[data-test=this] tbody th", (all) => all.map((th) => th.textContent));
+    const order = new Intl.Collator("en", { numeric: true });
+    assert.deepEqual(names, [...names].sort(order.compare), "sorted by name");
+    // By nothing: all in one row. And back to what the page had.
+    await choose();
+    assert.deepEqual((await rows()).map((row) => row.calls), [sum(own, "calls")]);
+    await choose("Name", "Kind");
+    const back = await rows();
+    assert.equal(back.length, own.length);
+    assert.ok(Math.abs(sum(back, "own") - sum(own, "own")) < 1e-9);
+    await finished([page]);
+  },
+
+  /** Memory over time: areas, a mark at the peak, words and tables that explain it, pointer and arrows. */
+  async memory() {
+    const page = await open();
+    const picture = ".areas";
+    const classes = await page.$$eval(`${picture} g path`, (all) => all.map((path) => path.getAttribute("class")));
+    assert.deepEqual(classes, ["p6", "p5", "p1"], "what is above is drawn first");
+    const fills = await page.$$eval(`${picture} g path`, (all) => all.map((path) => getComputedStyle(path).fill));
+    assert.equal(new Set(fills).size, 3, `each has a colour: ${fills}`);
+    assert.deepEqual(await texts(page, `${picture} .key`), ["temporary", "activations", "parameters"]);
+    const heading = await page.$eval(picture, (figure) => figure.previousElementSibling.textContent);
+    assert.match(heading, /The most was 57.0. KiB, 40.0 ms after .* in step 2: activations 70.2 %, parameters 28.1 %.* aten::conv2d in conv1: 30.0. KiB/);
+    // The mark stands where the peak is: two thirds of the way.
+    const svg = await page.$(`${picture} svg`);
+    await svg.scrollIntoView();
+    const [mark, box] = [await (await page.$(`${picture} .mark`)).boundingBox(), await svg.boundingBox()];
+    const place = (mark.x + mark.width / 2 - box.x) / box.width;
+    assert.ok(Math.abs(place - 40 / 60) < 0.01, `${place}`);
+    const said = async () => (await texts(page, `${picture} .status`))[0];
+    await page.mouse.click(box.x + (40.5 / 60) * box.width, box.y + box.height - 5);
+    assert.match(await said(), /^57.0. KiB at 40.0 ms · activation 40.0. KiB \(70 %\) · parameter 16.0. KiB \(28 %\)/);
+    await page.$eval(`${picture} svg`, (svg) => svg.focus());
+    await page.keyboard.press("Home");
+    assert.match(await said(), /^16.0. KiB at 0.00 s/);
+    await page.keyboard.press("PageDown");
+    assert.match(await said(), /^57.0. KiB at 40.0 ms/, "the next one that stands out is the peak");
+    await page.keyboard.press("ArrowRight");
+    assert.match(await said(), / at 41.0 ms/);
+    // Without scripts, and in print.
+    const plain = await open({ javascript: false });
+    const rows = (caption) => plain.$$eval("table", (tables, caption) => {
+      const table = tables.find((table) => table.caption.textContent.startsWith(caption));
+      return [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
+    }, caption);
+    assert.deepEqual((await rows("Memory by category"))[0].slice(0, 3), ["activations", "40.00 KiB", "70.2 %"]);
+    const alive = await rows("What was there at the peak");
+    assert.deepEqual(alive.map((row) => row[0]), ["aten::conv2d in conv1", "before the recording", "others"]);
+    await plain.emulateMediaType("print");
+    assert.ok((await plain.$eval(`${picture} svg`, (svg) => svg.getBoundingClientRect().height)) > 50, "it is printed");
+    await finished([page, await open({ dark: true })]);
+  },
+
+  /** The strip of steps: one bar each, marks that lead to rows, pointer and arrows. */
+  async steps() {
+    const strip = "#r0-steps + .strip";
+    const page = await open();
+    const bars = (page) => page.$eval(`${strip} path.p1`, (path) => path.getAttribute("d").split("M").length - 1);
+    assert.equal(await bars(page), 60, "one bar per step");
+    const validations = await page.$eval(`${strip} path.p5`, (path) => path.getAttribute("d").split("M").length - 1);
+    assert.equal(validations, 5);
+    assert.deepEqual(await texts(page, `${strip} .key`), ["data", "forward", "backward", "optimizer", "other", "validation"]);
+    // Those that took long have a mark, which leads to a row that says why.
+    const marks = await page.$$eval(`${strip} a`, (all) => all.map((one) => one.getAttribute("aria-label")));
+    assert.deepEqual(marks, ["Step 20: 336 ms", "Step 41: 107 ms"]);
+    await (await page.$(`${strip} a:nth-of-type(2)`)).click();
+    assert.equal(await page.evaluate(() => location.hash), "#r0-step-41");
+    const row = (number) => page.$$eval(`#r0-step-${number} :is(td, th)`, (cells) => cells.map((cell) => cell.textContent));
+    const [, at, took, times, cause, data, forward, backward] = await row(41);
+    assert.deepEqual([at, took, cause, data, forward, backward], ["4.10 s", "107 ms", "backward, +70.0 ms", "1.00 ms", "10.4 ms", "90.0 ms"]);
+    assert.ok(Number(times) > 2.8 && Number(times) < 3, times);
+    assert.ok((await row(41)).at(-1).startsWith("aten::mm"));
+    assert.equal((await row(20))[4], "data, +299 ms");
+    // A click anywhere says what stands there; arrows go on.
+    const svg = await page.$(`${strip} svg`);
+    await svg.scrollIntoView();
+    const box = await svg.boundingBox();
+    const said = async () => (await texts(page, `${strip} .status`))[0];
+    // Of 65 bars the third is step 2.
+    await page.mouse.click(box.x + (2.5 * box.width) / 65, box.y + box.height - 5);
+    assert.match(await said(), /^Step 2 at 200 ms: 37.0 ms · backward 20.0 ms \(54 %\) · forward/);
+    await page.$eval(`${strip} svg`, (svg) => svg.focus());
+    await page.keyboard.press("ArrowRight");
+    assert.match(await said(), /^Step 3 /);
+    await page.keyboard.press("PageDown");
+    assert.match(await said(), /^Step 20 at 2.00 s: 336 ms · data 300 ms/, "the next long one");
+    await page.keyboard.press("End");
+    assert.match(await said(), /^Step 59 /);
+    // It can be read without scripts, in both schemes and in print.
+    const plain = await open({ javascript: false, dark: true });
+    assert.equal(await bars(plain), 60);
+    assert.equal(await plain.$$eval("#r0-step-20 td", (cells) => cells[4].textContent), "data, +299 ms");
+    await plain.emulateMediaType("print");
+    const height = await plain.$eval(`${strip} svg`, (svg) => svg.getBoundingClientRect().height);
+    assert.ok(height > 50, `it is printed: ${height}`);
+    await finished([page]);
+  },
+
+  /** What tables say without scripts is what scripts leave standing. */
+  async without_scripts() {
+    const [plain, live] = await openedBothWays();
+    assert.ok((await texts(plain, "h3")).includes("Actions"));
+    assert.equal((await plain.$$("input, select")).length, 0, "no control that does nothing");
+    await finished([live]);
+  },
+
+  /** Names that would be markup, and others that nobody expects. */
+  async hostile() {
+    const page = await open();
+    await settled(page);
+    assert.equal(await page.evaluate(() => window.broken), undefined, "no name ran");
+    assert.equal(await page.$$eval("img, iframe, object", (all) => all.length), 0);
+    assert.equal(await page.$$eval("script", (all) => all.length), 2, "those of the page");
+    for (const box of await page.$$("[data-tree=calls] .box")) await box.focus();
+    // Marks of direction are shown as such, also in what scripts add.
+    const marked = await page.$$eval(".icicle, table, option", (all) => all.filter((one) => one.textContent.includes("\u202e")).length);
+    assert.equal(marked, 0);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    assert.ok(wide <= 0, `the page is not wider than its window: ${wide}`);
+    const shown = await page.evaluate(() => document.body.innerText);
+    assert.ok(shown.includes("</script>") && shown.includes("🔥"), "names are shown as they are");
+    await finished([page]);
+  },
+
+  /** A long run: the page answers, and says what it left out. */
+  async large() {
+    const page = await open();
+    await settled(page);
+    const shown = await page.evaluate(() => document.body.innerText);
+    assert.match(shown, /is left out: .* rows of tables/);
+    const visible = await page.$$eval("tbody tr", (rows) => rows.filter((row) => row.offsetParent !== null).length);
+    assert.ok(visible < 500, `few rows at first: ${visible}`);
+    await page.$eval(".more:not([hidden])", (button) => button.click());
+    const more = await page.$$eval("tbody tr", (rows) => rows.filter((row) => row.offsetParent !== null).length);
+    assert.ok(more > visible, "and all that there are on demand");
+    const timing = await page.evaluate(() => {
+      const [navigation] = performance.getEntriesByType("navigation");
+      const [paint] = performance.getEntriesByName("first-contentful-paint");
+      return { loaded: navigation.loadEventEnd, painted: paint?.startTime };
+    });
+    console.log(`milliseconds: ${JSON.stringify(timing)}`);
+    await finished([page]);
+  },
+};
