@@ -26,6 +26,9 @@ const THRESHOLDS: &[Threshold] = &[
 /// burn's, through which metrics, loggers and the renderer are fed.
 const EVENT_PROCESSOR: &str = "[Callback]EventProcessor";
 
+/// Waiting until their thread has done everything.
+const FLUSH_EVENTS: &str = "flush_events";
+
 impl Rule for SlowHooks {
     fn name(&self) -> &'static str {
         "slow-hooks"
@@ -47,6 +50,13 @@ impl Rule for SlowHooks {
         let mut owners: BTreeMap<&str, Vec<&ActionFacts<'_>>> = BTreeMap::new();
         for action in facts.actions.iter().filter(|action| is_hook_of_batches(action, steps)) {
             owners.entry(action.owner()).or_default().push(action);
+        }
+        // Whoever hands over the next event waits for a thread that is behind, in validation, too.
+        if let Some(hooks) = owners.get_mut(EVENT_PROCESSOR) {
+            let waits = |action: &&ActionFacts<'_>| {
+                action.owner() == EVENT_PROCESSOR || action.name == FLUSH_EVENTS
+            };
+            *hooks = facts.actions.iter().filter(waits).collect();
         }
         if owners.is_empty() {
             return Outcome::no_inputs("the report has no hooks of callbacks or of a module");
@@ -190,6 +200,11 @@ mod tests {
         let mut report = hooked(100, 0.01);
         report.header.wall_seconds += 1.0;
         report.actions.push(row("[Callback]EventProcessor.on_train_batch_end", 100, 1.0));
-        assert!(found(NAME, report).remedy.contains("renderer"));
+        assert!(found(NAME, report.clone()).remedy.contains("renderer"));
+        // The thread that is behind is waited for wherever the next event is handed over.
+        report.header.wall_seconds += 0.5;
+        report.actions.push(row("[Callback]EventProcessor.on_validation_batch_end", 10, 0.3));
+        report.actions.push(row("flush_events", 2, 0.2));
+        close(found(NAME, report).cost.seconds, 1.5, 0.001);
     }
 }
