@@ -3,6 +3,7 @@
 
 mod advanced;
 mod files;
+mod findings;
 mod interruptions;
 mod programs;
 mod selection;
