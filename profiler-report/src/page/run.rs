@@ -25,7 +25,7 @@ pub(super) fn write(html: &mut String, report: &Report) {
     let header = report.header();
     html.push_str("<dl class=facts>");
     let mut fact = |name: &str, value: String| {
-        let _ = write!(html, "<dt>{name}<dd>{value}");
+        let _ = write!(html, "<div><dt>{name}<dd>{value}</div>");
     };
     if let Some(program) = &header.program {
         fact("Program", text::name(program, 80));
