@@ -161,7 +161,7 @@ pub mod prelude {
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
 /// settings, reports as values.
 pub use profiler_core;
-pub use profiler_core::{profile, profile_dynamic};
+pub use profiler_core::{profile, profile_collective, profile_dynamic};
 
 /// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
 #[cfg(feature = "cuda")]

@@ -1,5 +1,6 @@
 //! Several profilers as one.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,12 +41,39 @@ use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink, interest_ch
 /// [changed](profiler_events::note_interest_change), and at steps and stages.
 pub struct Several {
     parts: Vec<Arc<dyn Profiler>>,
+    /// The parts if there are two, as nearly everybody has.
+    pair: Option<Pair>,
     /// Whether the last part is told of everything, whoever else is active.
     last_is_beside: bool,
-    /// What all parts are interested in, and above that how often interests had
-    /// [changed](interest_changes) when they were asked; 0 if they are to be asked.
+    /// The [kinds of actions](ActionKind) that all parts are interested in, a bit each, and above them how
+    /// often interests had [changed](interest_changes) when they were asked; 0 if they are to be asked.
     common: AtomicU64,
 }
+
+/// Two profilers without the way through `Arc`, which looks up in each one's table of methods where its value
+/// begins.
+struct Pair([NonNull<dyn Profiler>; 2]);
+
+impl Pair {
+    /// The pair of these parts, for whoever keeps them as long as it.
+    fn of(parts: &[Arc<dyn Profiler>]) -> Option<Self> {
+        let [first, second] = parts else { return None };
+        Some(Self([first, second].map(|part| NonNull::from(&**part))))
+    }
+
+    #[inline(always)]
+    fn parts(&self) -> [&dyn Profiler; 2] {
+        // SAFETY: `Several` keeps both in its `parts`, which it neither changes nor hands out to be changed,
+        // until it is dropped together with this; an `Arc` never moves what it holds. Profilers are only ever
+        // called through shared references.
+        self.0.map(|part| unsafe { part.as_ref() })
+    }
+}
+
+// SAFETY: a `Profiler` is `Send + Sync`, and shared references to profilers are all that is had from this.
+unsafe impl Send for Pair {}
+// SAFETY: as above.
+unsafe impl Sync for Pair {}
 
 impl Several {
     /// All of `parts`. What comes first hears first of starts and last of stops. Parts that are several
@@ -71,7 +99,7 @@ impl Several {
     }
 
     fn of_parts(parts: Vec<Arc<dyn Profiler>>, last_is_beside: bool) -> Self {
-        Self { parts, last_is_beside, common: AtomicU64::new(0) }
+        Self { pair: Pair::of(&parts), parts, last_is_beside, common: AtomicU64::new(0) }
     }
 
     /// Without the one that is told of everything.
@@ -79,33 +107,36 @@ impl Several {
         &self.parts[..self.parts.len() - usize::from(self.last_is_beside)]
     }
 
-    /// Whether all parts are interested in this.
+    /// Whether all parts are interested in actions of this kind.
     #[inline(always)]
-    fn all_are_interested(&self, interest: Interest) -> bool {
+    fn all_are_interested(&self, kind: ActionKind) -> bool {
         let known = self.common.load(Ordering::Relaxed);
-        let is_current = known >> 8 == u64::from(interest_changes());
-        let common = if is_current { known as u8 } else { self.ask_all() };
-        Interest::from_bits(common).contains(interest)
+        let is_current = known >> 32 == u64::from(interest_changes());
+        let common = if is_current { known as u32 } else { self.ask_all() };
+        common & bit_of(kind) != 0
     }
 
     #[cold]
-    fn ask_all(&self) -> u8 {
+    fn ask_all(&self) -> u32 {
         // Before they are asked: who changes its mind meanwhile is asked again.
         let changes = interest_changes();
         let interests = self.parts.iter().map(|part| part.interest().bits());
         let common = interests.fold(Interest::ALL.bits(), |all, interest| all & interest);
-        self.common.store(u64::from(changes) << 8 | u64::from(common), Ordering::Relaxed);
-        common
+        let common = Interest::from_bits(common);
+        let kinds = ActionKind::ALL.into_iter().filter(|kind| common.contains(interest_in(*kind)));
+        let kinds = kinds.fold(0, |all, kind| all | bit_of(kind));
+        self.common.store(u64::from(changes) << 32 | u64::from(kinds), Ordering::Relaxed);
+        kinds
     }
 
     #[inline(never)]
-    fn start_interested(&self, interest: Interest, action: Action) {
-        self.interested(interest).for_each(|part| part.start(action));
+    fn start_interested(&self, action: Action) {
+        self.interested(interest_in(action.kind())).for_each(|part| part.start(action));
     }
 
     #[inline(never)]
-    fn stop_interested(&self, interest: Interest, action: Action) -> Result<(), NeverStarted> {
-        stop_all(self.interested(interest).rev(), action)
+    fn stop_interested(&self, action: Action) -> Result<(), NeverStarted> {
+        stop_all(self.interested(interest_in(action.kind())).rev(), action)
     }
 
     /// Has the parts say again what they are interested in.
@@ -159,6 +190,12 @@ fn stop_all<'parts>(
     if is_stopped { Ok(()) } else { stopped }
 }
 
+/// One of 32 bits for each kind.
+#[inline(always)]
+fn bit_of(kind: ActionKind) -> u32 {
+    1 << kind as u32
+}
+
 /// What a profiler must be interested in to hear of an action of this kind.
 fn interest_in(kind: ActionKind) -> Interest {
     match kind {
@@ -170,12 +207,11 @@ fn interest_in(kind: ActionKind) -> Interest {
 
 impl Profiler for Several {
     fn start(&self, action: Action) {
-        let interest = interest_in(action.kind());
-        if !self.all_are_interested(interest) {
-            return self.start_interested(interest, action);
+        if !self.all_are_interested(action.kind()) {
+            return self.start_interested(action);
         }
-        // What nearly everybody has, without a loop.
-        if let [first, second] = &*self.parts {
+        if let Some(pair) = &self.pair {
+            let [first, second] = pair.parts();
             first.start(action);
             return second.start(action);
         }
@@ -185,11 +221,11 @@ impl Profiler for Several {
     /// Fails if no part has started it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         // The last one to hear of the start is the first one to hear of the end.
-        let interest = interest_in(action.kind());
-        if !self.all_are_interested(interest) {
-            return self.stop_interested(interest, action);
+        if !self.all_are_interested(action.kind()) {
+            return self.stop_interested(action);
         }
-        if let [first, second] = &*self.parts {
+        if let Some(pair) = &self.pair {
+            let [first, second] = pair.parts();
             let stopped = second.stop(action);
             return first.stop(action).or(stopped);
         }

@@ -5,6 +5,7 @@ pub mod action;
 mod before_main;
 #[doc(hidden)]
 pub mod clock;
+mod clock_reading;
 mod context;
 mod counter;
 mod description;
@@ -47,6 +48,7 @@ mod unbound;
 mod uncounted;
 
 pub use action::{Action, ActionKind, Callsite, SourceLocation};
+pub use clock_reading::ClockReading;
 pub use context::Context;
 pub use counter::{CounterSample, DeviceCounter};
 pub use description::{DeviceDescription, describe_device};

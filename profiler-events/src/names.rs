@@ -25,6 +25,24 @@ pub fn is_waiting_for_data(name: &str) -> bool {
     ends.iter().any(|end| name.ends_with(end))
 }
 
+/// What names of actions begin with in which processes exchange something.
+const COLLECTIVES: [&str; 7] =
+    ["all_reduce", "allreduce", "all_gather", "reduce_scatter", "broadcast", "barrier", "sync"];
+
+/// Whether an action of this name is there to wait for the other processes of a training: whether that, or what
+/// stands behind its last point, begins as collectives are called.
+///
+/// ```
+/// use profiler_core::names;
+/// assert!(names::waits_for_other_ranks("all_reduce_gradients"));
+/// assert!(names::waits_for_other_ranks("[Strategy]Ddp.barrier"));
+/// assert!(!names::waits_for_other_ranks("backward"));
+/// ```
+pub fn waits_for_other_ranks(name: &str) -> bool {
+    let hook = name.rsplit_once('.').map_or(name, |(_, hook)| hook).to_ascii_lowercase();
+    COLLECTIVES.iter().any(|beginning| hook.starts_with(beginning))
+}
+
 /// From the loss back to the gradients.
 pub const BACKWARD: &str = "backward";
 /// The optimizer moves the parameters.

@@ -21,6 +21,9 @@ pub enum Observation<'told> {
     DeviceCounter(&'told CounterSample),
     /// A thread has called a device's driver. Told by any thread, long after the call.
     DriverCall(&'told DriverCall),
+    /// The innermost scope that the calling thread has open is an operation that all ranks take part in, the
+    /// so-many-th of the run, counted alike by all of them.
+    Collective(u64),
     /// Something that a reader of the report must know, from a hook: what it cannot see, or how it came by
     /// its numbers. The same text is said once per report.
     Note(&'told str),
@@ -34,7 +37,9 @@ impl Observation<'_> {
         match self {
             Self::Memory(_) | Self::PastMemory(_) | Self::MemoryLabel(_) => Interest::MEMORY,
             Self::DeviceCounter(_) => Interest::DEVICE,
-            Self::DeviceEvent(_) | Self::DriverCall(_) | Self::Note(_) => Interest::OPS,
+            Self::DeviceEvent(_) | Self::DriverCall(_) | Self::Collective(_) | Self::Note(_) => {
+                Interest::OPS
+            }
         }
     }
 }

@@ -14,6 +14,13 @@ pub(crate) fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
+/// What the machine calls the time since it was started, the same for all processes and containers on it;
+/// `None` but on Linux. Who has the same shares the monotonic clock.
+pub(crate) fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
 /// The file name of the program that runs.
 pub fn program_name() -> Option<String> {
     let program = std::env::current_exe().ok()?;

@@ -5,7 +5,7 @@ use crate::steps::{Step, run_all};
 
 /// Tests of what has pointers of its own and is read by other threads. Others ask the system for what
 /// Miri does not know, or would take it an hour.
-const TESTS: &str = "recorder:: simple::histogram simple::summarize \
+const TESTS: &str = "recorder:: several::tests::parts_are_asked simple::histogram simple::summarize \
                      simple::tests::a_leaked_guard advanced::tests::a_leaked_guard \
                      advanced::tests::large::an_action_that_calls_itself";
 

@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Tensor, Var};
 use candle_digits::{Batch, DigitNet};
 use candle_nn::{AdamW, ParamsAdamW, VarMap};
 use candle_plugin::prelude::*;
-use profiler_core::profile;
+use profiler_core::profile_collective;
 use profiler_train::Result;
 
 use crate::process_group::ProcessGroup;
@@ -17,6 +17,8 @@ pub struct ParallelLearner {
     vars: VarMap,
     net: DigitNet,
     group: ProcessGroup,
+    /// How often gradients were averaged, by which all ranks know one such meeting from the next.
+    averaged: u64,
     /// The step after which this process is to end suddenly.
     lost_after: Option<usize>,
 }
@@ -30,7 +32,7 @@ impl ParallelLearner {
     pub fn new(seed: u64, group: ProcessGroup) -> candle_core::Result<Self> {
         let vars = VarMap::new();
         let net = DigitNet::new(&seeded_var_builder(&vars, seed, DType::F32, &Device::Cpu))?;
-        Ok(Self { vars, net, group, lost_after: None })
+        Ok(Self { vars, net, group, averaged: 0, lost_after: None })
     }
 
     /// Ends this process after so many steps without a word, to show what the others do then.
@@ -80,7 +82,8 @@ impl TrainModule for ParallelLearner {
         optimizer: &mut Self::Optimizer,
         _trainer: &mut TrainerState,
     ) -> Result<()> {
-        let _scope = profile!("all_reduce_gradients");
+        let _scope = profile_collective!("all_reduce_gradients", self.averaged);
+        self.averaged += 1;
         let mut gradients = flat(optimizer.gradients().map(|(_, gradient)| gradient))?;
         self.group.all_reduce_mean(&mut gradients)?;
         let mut rest = &gradients[..];

@@ -14,6 +14,7 @@
 //! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
 //! | it becomes known what a device is made of | [`describe_device`] |
 //! | it becomes known what memory is for | [`label_memory`] |
+//! | the ranks of a run meet | [`collective`] |
 //! | a reader of the report must know something | [`note`] |
 //!
 //! None of them allocates or does anything when no profiler is active that wants it. Since most
@@ -117,6 +118,13 @@ pub fn driver_call(call: &DriverCall) {
 /// know.
 pub fn past_memory(change: &PastMemoryChange) {
     with_all(Interest::MEMORY, |_, profiler| profiler.observe(&Observation::PastMemory(change)));
+}
+
+/// Tells the active profiler that the innermost scope of the calling thread is an operation that all ranks take
+/// part in, the so-many-th of the run: see [`profile_collective!`](crate::profile_collective).
+#[inline]
+pub fn collective(sequence: u64) {
+    with_active(Interest::OPS, |profiler| profiler.observe(&Observation::Collective(sequence)));
 }
 
 /// Tells the active profiler what a reader of its report must know, if it records ops.

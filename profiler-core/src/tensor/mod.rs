@@ -219,6 +219,10 @@ impl Profiler for TensorProfiler {
                 let Some(number) = self.number() else { return };
                 writer::memory(number, || self.current_recording(), change, &self.clock);
             }
+            Observation::Collective(sequence) => {
+                let Some(number) = self.number() else { return };
+                writer::mark_collective(number, *sequence);
+            }
             Observation::Note(text) => self.note(text),
             other => {
                 if let Some(recording) = self.current_recording() {

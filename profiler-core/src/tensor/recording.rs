@@ -8,7 +8,7 @@ use profiler_events::clock::Rate;
 use profiler_events::forking::{Mutex, MutexGuard, apart_from_forks};
 use profiler_events::sync::Tally;
 use profiler_events::{
-    ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, Observation,
+    ClockReading, ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, Observation,
     PastMemoryChange, RegionSink, ThreadName, Timestamp, TimingMethod,
 };
 use profiler_trace::internals::{
@@ -33,6 +33,7 @@ pub(crate) struct Recording {
     /// Never used twice in a process; above 0.
     pub(crate) number: u64,
     pub(crate) started: u64,
+    clocks: ClockReading,
     pub(crate) budget: Budget,
     pub(crate) contexts: ContextTable,
     memory: Arc<Memory>,
@@ -74,6 +75,7 @@ impl Recording {
         Self {
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             started,
+            clocks: ClockReading::now(),
             budget: Budget::new(max_events),
             contexts: ContextTable::default(),
             memory,
@@ -204,6 +206,7 @@ impl Recording {
         RecordedCycle {
             started: Timestamp::from_ticks(self.started),
             ended: Timestamp::from_ticks(ended),
+            clocks: [self.clocks, ClockReading::now()],
             driver_calls: take(&self.calls),
             past_memory: take(&self.past_memory),
             open_elsewhere: tracks.iter().map(|track| track.open.get()).sum(),

@@ -197,6 +197,19 @@ fn memory_slow(
     });
 }
 
+/// What the calling thread has opened last is a collective of this number.
+pub(crate) fn mark_collective(number: u64, sequence: u64) {
+    with_seat(
+        number,
+        || None,
+        |seat, _| {
+            if let Some(open) = seat.stack.last_mut() {
+                open.set_collective(sequence);
+            }
+        },
+    );
+}
+
 /// Ends everything that the calling thread has open, and with it what it has of the recording.
 pub(crate) fn finish(number: u64, now: u64) {
     let known = || None;

@@ -12,5 +12,6 @@ mod nesting;
 mod parsed;
 #[path = "../report/python.rs"]
 mod python;
+mod ranks;
 mod recorded;
 mod threads;

@@ -39,7 +39,7 @@ static EARLY_KINDS: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
 #[inline(always)]
 pub(super) fn kind_of_early(index: usize) -> Option<ActionKind> {
     let kind = EARLY_KINDS.get(index)?.load(Ordering::Relaxed);
-    ActionKind::ALL.get(usize::from(kind).wrapping_sub(1)).copied()
+    ActionKind::of_number(kind.wrapping_sub(1))
 }
 
 /// Adds an entry. Only whoever holds the interner's lock may call this, once for each index.
@@ -63,7 +63,9 @@ mod tests {
     fn a_kind_has_its_place_among_all() {
         for (number, kind) in ActionKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number);
+            assert_eq!(ActionKind::of_number(number as u8), Some(kind));
         }
+        assert_eq!(ActionKind::of_number(ActionKind::ALL.len() as u8), None);
     }
 
     /// Early and later ones, told by the same function.

@@ -49,7 +49,7 @@ pub enum ActionKind {
 
 impl ActionKind {
     /// All of them, in order.
-    pub(crate) const ALL: [Self; 8] = [
+    pub const ALL: [Self; 8] = [
         Self::Action,
         Self::Function,
         Self::Span,
@@ -59,6 +59,22 @@ impl ActionKind {
         Self::Kernel,
         Self::Step,
     ];
+
+    /// The kind with this place among [all](Self::ALL); without a table, which would be one load more.
+    #[inline(always)]
+    pub(crate) const fn of_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::Action,
+            1 => Self::Function,
+            2 => Self::Span,
+            3 => Self::Module,
+            4 => Self::Op,
+            5 => Self::Launch,
+            6 => Self::Kernel,
+            7 => Self::Step,
+            _ => return None,
+        })
+    }
 
     /// Whether training loops and users start it, as opposed to the code below: what has a table of
     /// its own in the Advanced report.

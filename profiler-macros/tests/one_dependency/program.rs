@@ -22,6 +22,7 @@ impl Net {
 #[profile]
 fn train() -> f32 {
     let _step = profile_scope!("train_step");
+    let _met = PLUGIN::profile_collective!("all_reduce", 0);
     let _named = PLUGIN::profile_dynamic!(format!("batch_{}", 0));
     Net.forward(&[1.0])
 }

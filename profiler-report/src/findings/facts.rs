@@ -1,6 +1,6 @@
 //! What rules look at, in one form for the reports of all profilers.
 
-use profiler_events::names::RUN_TRAINING_BATCH;
+use profiler_events::names::{RUN_TRAINING_BATCH, waits_for_other_ranks};
 use profiler_events::{ActionKind, Stage};
 
 use super::framework::Framework;
@@ -39,10 +39,6 @@ pub(super) struct ActionFacts<'report> {
     pub(super) cpu: Option<CpuStatistics>,
 }
 
-/// What names of actions begin with in which processes exchange something.
-const COLLECTIVES: [&str; 7] =
-    ["all_reduce", "allreduce", "all_gather", "reduce_scatter", "broadcast", "barrier", "sync"];
-
 impl ActionFacts<'_> {
     /// The part behind the type: `on_train_batch_end` of `[Callback]Logger.on_train_batch_end`.
     pub(super) fn hook(&self) -> &str {
@@ -52,8 +48,7 @@ impl ActionFacts<'_> {
     /// Whether it is there to wait for the other processes of a training: by its name, such as
     /// `all_reduce_gradients`.
     pub(super) fn waits_for_others(&self) -> bool {
-        let hook = self.hook().to_ascii_lowercase();
-        COLLECTIVES.iter().any(|beginning| hook.starts_with(beginning))
+        waits_for_other_ranks(self.name)
     }
 
     /// The part before that, `[Callback]Logger`.

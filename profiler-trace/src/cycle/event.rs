@@ -1,7 +1,8 @@
 //! The events of a recording, as they are read and as they are stored.
 
 use profiler_events::{
-    Action, Context, Direction, MemoryChange, MemoryDevice, OpStart, ShapeList, Timestamp,
+    Action, ActionKind, Context, Direction, MemoryChange, MemoryDevice, OpStart, ShapeList,
+    Timestamp,
 };
 
 /// An op, action, function or other scope that a thread ran.
@@ -16,8 +17,8 @@ pub struct Event {
     pub end: Timestamp,
     /// Its inputs, if they were recorded.
     pub shapes: ShapeList,
-    /// Ties a backward op to its forward op; of a launch, the correlation of the device event. 0:
-    /// none.
+    /// Ties a backward op to its forward op; of a launch, the correlation of the device event; of an
+    /// action, 1 more than its number among the collectives of the run. 0: none.
     pub sequence: u32,
     /// The thread that the forward op ran on, as the framework counts its threads (of a forward op:
     /// its own thread). 0: not known.
@@ -89,6 +90,12 @@ impl OpenEvent {
         Action::from_number(self.name as u32)
     }
 
+    /// It is an operation of all ranks, the so-many-th of the run.
+    pub fn set_collective(&mut self, sequence: u64) {
+        let (_, forward_thread) = split(self.tie);
+        self.tie = join(Event::of_collective(sequence), forward_thread);
+    }
+
     /// From here on it nests with nothing.
     pub fn set_overlaps(&mut self) {
         self.place |= join(0, OVERLAPS);
@@ -107,6 +114,18 @@ impl OpenEvent {
 }
 
 impl Event {
+    /// What is stored of the number of a collective.
+    fn of_collective(sequence: u64) -> u32 {
+        u32::try_from(sequence).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    /// The number among the collectives of the run, if it [is one](profiler_events::Observation::Collective).
+    /// *Cost*: looks the action up.
+    pub fn collective(&self) -> Option<u32> {
+        let can_be = self.action.kind().is_action() && self.action.kind() != ActionKind::Step;
+        self.sequence.checked_sub(1).filter(|_| can_be)
+    }
+
     pub(crate) fn from_words(words: [u64; EVENT_WORDS]) -> Option<Self> {
         let (action, shapes) = split(words[2]);
         let (sequence, forward_thread) = split(words[3]);

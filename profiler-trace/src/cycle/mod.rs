@@ -20,8 +20,8 @@ use self::kernels_told_twice::pair;
 use self::time_order::InTimeOrder;
 use profiler_events::clock::Rate;
 use profiler_events::{
-    Action, Context, CounterSample, DeviceDescription, DeviceEvent, DriverCall, MemoryLabel,
-    OpenActions, PastMemoryChange, RunContext, Stage, ThreadName, Timestamp,
+    Action, ClockReading, Context, CounterSample, DeviceDescription, DeviceEvent, DriverCall,
+    MemoryLabel, OpenActions, PastMemoryChange, RunContext, Stage, ThreadName, Timestamp,
 };
 
 /// One cycle of a [`Schedule`](profiler_events::Schedule), recorded and over: what
@@ -41,6 +41,8 @@ pub struct Cycle {
     pub started: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
+    /// What the machine's clocks showed at its beginning and at its end.
+    pub clocks: [ClockReading; 2],
     /// What happened on devices, in the order in which it became known.
     pub device_events: Vec<DeviceEvent>,
     /// What devices' counters showed, in the order in which it became known.
@@ -146,6 +148,8 @@ pub struct RecordedCycle {
     pub started: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
+    /// As in [`Cycle::clocks`].
+    pub clocks: [ClockReading; 2],
     /// In the order in which they began to record.
     pub threads: Vec<RecordedThread>,
     /// Calls of drivers, of all threads.
@@ -216,6 +220,7 @@ impl Cycle {
             run: name.run,
             started: recorded.started,
             ended: recorded.ended,
+            clocks: recorded.clocks,
             device_events,
             device_counters: recorded.device_counters,
             memory_labels,
@@ -279,6 +284,11 @@ impl Cycle {
         } else {
             -self.rate.nanoseconds(start - time).cast_signed()
         }
+    }
+
+    /// By how much the moment of a reading may be wrong, in nanoseconds.
+    pub fn error_of(&self, reading: &ClockReading) -> u64 {
+        self.rate.nanoseconds(reading.ticks_apart).div_ceil(2)
     }
 
     /// A moment on the wall clock.

@@ -101,7 +101,38 @@ impl<W: Write> Writer<'_, W> {
             json.raw(":");
             json.integer(number);
         }
-        json.raw("}");
+        self.clocks();
+        self.json.raw("}");
+    }
+
+    /// Which clocks there are, and what they showed at the beginning and at the end: what relates this time
+    /// line to those of other processes.
+    fn clocks(&mut self) {
+        self.json.raw(",\"boot_id\":");
+        match host::boot_id() {
+            Some(boot) => self.json.string(&boot),
+            None => self.json.raw("null"),
+        }
+        self.json.raw(",\"clocks\":[");
+        for (number, reading) in self.cycle.clocks.iter().enumerate() {
+            self.json.raw(if number == 0 { "{\"ts\":" } else { ",{\"ts\":" });
+            self.json.microseconds(self.time(reading.time));
+            for (name, value) in [
+                ("realtime_ns", Some(reading.realtime)),
+                ("monotonic_ns", reading.monotonic),
+                ("boottime_ns", reading.boottime),
+                ("error_ns", Some(self.cycle.error_of(reading).cast_signed())),
+            ] {
+                if let Some(value) = value {
+                    self.json.raw(",");
+                    self.json.string(name);
+                    self.json.raw(":");
+                    self.json.integer(value);
+                }
+            }
+            self.json.raw("}");
+        }
+        self.json.raw("]");
     }
 
     /// All after the last event.

@@ -136,6 +136,12 @@ impl<W: Write> Writer<'_, W> {
         self.json.integer(slice.id);
         self.json.raw(",\"Ev Idx\":");
         self.json.integer(slice.id - 1);
+        if event.sequence != 0 && matches!(kind, ActionKind::Action | ActionKind::Module) {
+            self.json.raw(",\"Collective name\":\"");
+            self.json.raw(self.names.escaped(event.action));
+            self.json.raw("\",\"Seq\":");
+            self.json.integer(event.sequence - 1);
+        }
         self.json.raw(self.contexts.arguments(self.cycle, event.context));
         self.end_of(event);
         Ok(())
