@@ -108,6 +108,7 @@ pub mod actions;
 mod backward;
 mod batcher;
 mod evaluation;
+mod framework;
 mod loader;
 mod metric;
 mod module;

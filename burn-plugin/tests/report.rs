@@ -5,6 +5,7 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use burn::data::dataset::DatasetError;
 use burn::train::metric::LossMetric;
@@ -40,6 +41,20 @@ fn a_panic_leaves_the_report_in_its_file() {
     let report = std::fs::read_to_string(directory.path().join("fit-run.txt")).unwrap();
     assert!(report.contains("FIT Profiler Report"), "{report}");
     assert!(report.contains("[TrainStep]Mlp.training_step"), "{report}");
+}
+
+#[test]
+fn reports_say_which_burn_it_is_and_what_it_trains_on() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let profiler = Arc::new(SimpleProfiler::new());
+    let training = training(directory.path()).profiler(profiler.clone()).unwrap();
+    training.launch(learner(1e-2));
+    let report = profiler.report().unwrap();
+    let [burn] = &report.header().frameworks[..] else { panic!("{:?}", report.header()) };
+    assert_eq!((burn.name.as_str(), burn.version.as_deref()), ("burn", Some("0.22")));
+    let [device] = &burn.devices[..] else { panic!("{burn:?}") };
+    assert!(device.starts_with("Flex"), "{burn:?}");
 }
 
 #[test]

@@ -80,6 +80,7 @@
 
 pub mod actions;
 mod error;
+mod framework;
 mod gradients;
 mod init;
 mod memory;

@@ -3,8 +3,9 @@
 use candle_core::{Module, ModuleT, Result, Tensor};
 use candle_nn::RNN;
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
-use profiler_core::hook::announce_without_ops;
 use profiler_core::names::short_type_name;
+
+use crate::framework;
 
 profiler_core::layer_wrappers! {
     /// `.profiled(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
@@ -80,7 +81,7 @@ profiler_core::layer_wrappers! {
     ///
     /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost*: the name
     /// is made once, here; without an active profiler each forward costs one relaxed load more.
-    Profiled, announced by announce_without_ops("candle"), named by short_type_name;
+    Profiled, announced by framework::declare(), named by short_type_name;
 }
 
 impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {

@@ -7,9 +7,9 @@ use candle_core::{DType, Device, DeviceLocation, Tensor, Var};
 use candle_nn::Optimizer;
 use profiler_train::{self as train, TrainOptimizer};
 
-use crate::Error;
 use crate::gradients::{norm, scale_to_norm};
 use crate::memory::OptimizerMemory;
+use crate::{Error, framework};
 
 /// An optimizer of candle, with the gradients that it will step along: what
 /// [`configure_optimizers`](train::TrainModule::configure_optimizers) returns.
@@ -77,13 +77,14 @@ impl<O: Optimizer> CandleOptimizer<O> {
     ///
     /// [`Error::NoVariables`].
     pub fn with_optimizer(optimizer: O, mut vars: Vec<Var>) -> Result<Self, Error> {
-        profiler_core::hook::announce_without_ops("candle");
+        framework::declare();
         // A variable that two layers share counts once.
         let mut known = HashSet::new();
         vars.retain(|var| known.insert(var.id()));
         if vars.is_empty() {
             return Err(Error::NoVariables);
         }
+        vars.iter().for_each(|var| framework::trains_on(var.device()));
         let memory = OptimizerMemory::of_variables(&vars);
         Ok(Self { optimizer, vars, gradients: GradStore::default(), waits_for: Vec::new(), memory })
     }

@@ -7,8 +7,8 @@ use candle_core::{Device, Result, Tensor, Var};
 use candle_nn::Optimizer;
 use profiler_core::profile;
 
-use crate::actions;
 use crate::memory::OptimizerMemory;
+use crate::{actions, framework};
 
 /// `.profiled()` for every optimizer of candle.
 pub trait ProfileOptimizer: Optimizer {
@@ -27,7 +27,7 @@ pub trait ProfileOptimizer: Optimizer {
     /// # Ok::<(), candle_core::Error>(())
     /// ```
     fn profiled(self) -> ProfiledOptimizer<Self> {
-        profiler_core::hook::announce_without_ops("candle");
+        framework::declare();
         ProfiledOptimizer { optimizer: self, waits_for: None, memory: OptimizerMemory::default() }
     }
 }
@@ -79,6 +79,7 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
     type Config = O::Config;
 
     fn new(vars: Vec<Var>, config: O::Config) -> Result<Self> {
+        vars.iter().for_each(|var| framework::trains_on(var.device()));
         let copy = vars.clone();
         let (optimizer, memory) = OptimizerMemory::of(&vars, || O::new(copy, config));
         Ok(ProfiledOptimizer { memory, ..optimizer?.profiled() })

@@ -42,3 +42,19 @@ fn who_asks_for_ops_and_memory_is_told_how_to_have_them() -> Result<()> {
     assert!(told(&of_both, OPS) && told(&of_both, MEMORY), "{of_both:#?}");
     Ok(())
 }
+
+#[test]
+fn reports_say_what_candle_is_and_trains_on() -> Result<()> {
+    let profiler = Arc::new(SimpleProfiler::new());
+    let active = activate(profiler.clone());
+    let weight = Var::ones(3, DType::F32, &Device::Cpu)?;
+    let _optimizer = ProfiledOptimizer::<SGD>::new(vec![weight], 0.1)?;
+    drop(active);
+    let Some(Report::Simple(report)) = profiler.report() else { panic!("no report") };
+    let [candle] = &report.header.frameworks[..] else { panic!("{:?}", report.header) };
+    assert_eq!((candle.name.as_str(), candle.version.as_deref()), ("candle", Some("0.11")));
+    assert_eq!(candle.has("mkl"), candle_core::utils::has_mkl());
+    assert_eq!(candle.threads, Some(candle_core::utils::get_num_threads() as u64));
+    assert_eq!(candle.devices, ["cpu"]);
+    Ok(())
+}

@@ -36,6 +36,20 @@ pub struct DeviceDescription {
 
 static KNOWN: RwLock<BTreeMap<u32, DeviceDescription>> = RwLock::new(BTreeMap::new());
 
+static MEMORY: RwLock<BTreeMap<u32, u64>> = RwLock::new(BTreeMap::new());
+
+/// For hooks that sample a device's counters: all the memory that it has, in bytes.
+pub fn declare_device_memory(device: u32, bytes: u64) {
+    apart_from_forks(|| {
+        MEMORY.write().unwrap_or_else(PoisonError::into_inner).insert(device, bytes);
+    });
+}
+
+/// All the memory of a device, in bytes, if a hook has said it.
+pub fn device_memory(device: u32) -> Option<u64> {
+    apart_from_forks(|| MEMORY.read().unwrap_or_else(PoisonError::into_inner).get(&device).copied())
+}
+
 /// For hooks that know what a device is made of: traces and tables say it.
 pub fn describe_device(device: u32, description: DeviceDescription) {
     apart_from_forks(|| {

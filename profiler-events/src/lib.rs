@@ -17,6 +17,7 @@ pub mod environment;
 pub mod errno;
 #[doc(hidden)]
 pub mod forking;
+mod framework;
 mod group_by;
 mod interest;
 mod kernel;
@@ -51,8 +52,9 @@ pub use action::{Action, ActionKind, Callsite, SourceLocation};
 pub use clock_reading::ClockReading;
 pub use context::Context;
 pub use counter::{CounterSample, DeviceCounter};
-pub use description::{DeviceDescription, describe_device};
+pub use description::{DeviceDescription, declare_device_memory, describe_device};
 pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
+pub use framework::{Framework, declare_device, declare_framework};
 pub use group_by::GroupBy;
 pub use interest::{Interest, interest_changes, note_interest_change};
 pub use kernel::{KernelConfiguration, KernelLaunch};
@@ -73,7 +75,9 @@ pub use unbound::Unbound;
 #[doc(hidden)]
 pub use context::{ContextTable, OpenActions};
 #[doc(hidden)]
-pub use description::{descriptions, platform};
+pub use description::{descriptions, device_memory, platform};
+#[doc(hidden)]
+pub use framework::{ask_frameworks, frameworks};
 #[doc(hidden)]
 pub use shapes::ShapeCache;
 #[doc(hidden)]

@@ -8,6 +8,7 @@
 use std::fmt::Write;
 
 use super::counters::{self, paint_cpu, paint_io};
+use super::frameworks;
 use super::label;
 use super::lightning::{append_data_waiting, append_remarks, title};
 use super::number::{duration, grouped, share, time_cell};
@@ -89,6 +90,9 @@ fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadS
             duration(outside),
             share(outside, wall),
         );
+    }
+    if let Some(frameworks) = frameworks::in_words(header) {
+        let _ = writeln!(text, "Framework   {frameworks}");
     }
     let overhead = &header.overhead;
     let _ = writeln!(

@@ -23,6 +23,9 @@ pub struct DeviceCounterStatistics {
     pub interval_seconds: Option<f64>,
     /// How long those cycles were.
     pub recorded_seconds: f64,
+    /// All the memory that it has, where that is known.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// All samples, by counter. What the device does not have is left out.
     pub recording: Vec<CounterStatistics>,
     /// The samples that fell into each action, module and step, on whatever thread; those that took
@@ -175,6 +178,7 @@ mod tests {
             samples: 1234,
             interval_seconds: Some(0.1),
             recorded_seconds: 123.4,
+            memory_bytes: None,
             recording: vec![
                 busy,
                 statistics(DeviceCounter::MemoryUsed, 1_610_612_736.0, 2_147_483_648.0),

@@ -28,6 +28,8 @@
 //!     "machine": { "system": "linux x86_64", "cpu": "…", "cores": 8, "memory_bytes": 16000000000,
 //!                  "devices": [ { "number": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85000000000 } ] },
 //!                                          // or null; without devices where none is known
+//!     "frameworks": [ { "name": "candle", "version": "0.11", "library": null, "features": ["avx2", "mkl"],
+//!                       "threads": 4, "devices": ["cpu"] } ], // missing where none is known
 //!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
 //!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
 //!     "settings": [ { "name": "shapes", "value": "recorded" } ], // missing where there are none
@@ -91,6 +93,7 @@ mod device_idle;
 pub mod finding;
 pub mod findings;
 pub mod folded;
+mod frameworks;
 pub mod internals;
 mod label;
 pub mod lightning;
@@ -121,6 +124,7 @@ pub mod steps;
 mod table;
 pub mod tensor;
 pub mod tensor_page;
+mod training_steps;
 
 use std::borrow::Cow;
 
@@ -136,6 +140,7 @@ pub use lines::LinesReport;
 pub use machine::{Machine, MachineDevice};
 pub use memory::MemoryReport;
 pub use output::Output;
+pub use profiler_events::Framework;
 pub use samples::SamplesReport;
 pub use setting::Setting;
 pub use simple::SimpleReport;
@@ -308,6 +313,9 @@ pub struct ReportHeader {
     /// What it ran on, where that is known.
     #[serde(default)]
     pub machine: Option<Machine>,
+    /// What it trains with, where hooks have said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frameworks: Vec<Framework>,
     /// How long the process took to its first action, in the one report of the process that says
     /// so; not part of the wall time.
     #[serde(default)]

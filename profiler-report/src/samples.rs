@@ -30,6 +30,7 @@ impl SamplesReport {
             build: None,
             program: None,
             machine: None,
+            frameworks: Vec::new(),
             startup: None,
             overhead: Overhead::default(),
             settings: Vec::new(),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::device_counters;
 use super::device_idle;
+use super::frameworks;
 use super::label;
 use super::lightning::{append_remarks, title};
 use super::modules;
@@ -20,6 +21,9 @@ const SHORTEST_NAMES: usize = 30;
 pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
     let mut text = format!("{}\n\n", title(&report.header));
     paint_coverage(&mut text, report);
+    if let Some(frameworks) = frameworks::in_words(&report.header) {
+        let _ = writeln!(text, "Framework: {frameworks}");
+    }
     let table = table_on_page(report, options);
     if !table.is_empty() {
         text.push('\n');

@@ -65,6 +65,7 @@ impl TchOptimizer {
             synchronizes: false,
         };
         optimizer.add_new_variables()?;
+        ops::trains_on(store.device());
         ops::install();
         ops::follow(&optimizer.variables);
         Ok(optimizer)

@@ -5,7 +5,7 @@ mod turn;
 use std::sync::Arc;
 
 use profiler_core::Report;
-use tch::{Tensor, kind::FLOAT_CPU};
+use tch::{Device, Tensor, kind::FLOAT_CPU, nn};
 use tch_plugin::prelude::*;
 use turn::turn;
 
@@ -50,4 +50,23 @@ fn who_asks_for_ops_and_memory_and_gets_none_is_told_why() {
     let short = notes(profiler(), 2, |_| multiply());
     assert!(told(&short, "the schedule asks for 5 steps and the run had 2"), "{short:#?}");
     assert!(!told(&short, "there are no ops"), "{short:#?}");
+}
+
+#[test]
+fn reports_say_what_libtorch_is_and_trains_on() {
+    let _turn = turn();
+    let threads = tch::get_num_threads();
+    tch::set_num_threads(1);
+    let store = nn::VarStore::new(Device::Cpu);
+    let _optimizer = TchOptimizer::new(nn::Sgd::default(), &store, 0.1).expect("made");
+    let profiler = Arc::new(SimpleProfiler::new());
+    drop(activate(profiler.clone()));
+    tch::set_num_threads(threads);
+    let Some(Report::Simple(report)) = profiler.report() else { panic!("no report") };
+    let [known] = &report.header.frameworks[..] else { panic!("{:?}", report.header) };
+    assert_eq!(known.name, "tch");
+    let library = known.library.as_deref().expect("its headers are there");
+    assert!(library.starts_with("libtorch 2."), "{library}");
+    assert_eq!(known.has("mkl"), tch::utils::has_mkl());
+    assert_eq!((known.threads, &known.devices[..]), (Some(1), &["cpu".to_owned()][..]));
 }

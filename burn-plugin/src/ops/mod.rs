@@ -90,6 +90,8 @@ use burn::backend::{Device as BackendDevice, DispatchDeviceId};
 use burn::tensor::Device;
 use profiler_core::{Observation, Profiler};
 
+use crate::framework;
+
 #[cfg(feature = "cubecl")]
 pub use actions::{AUTOTUNE, FIRST_LAUNCH, LAUNCH, TUNING_LAUNCH};
 #[cfg(feature = "cubecl")]
@@ -107,6 +109,7 @@ pub use labels::FUSED;
 ///
 /// *Cost*: once; later calls find the device known. Nothing is observed while no profiler wants ops.
 pub fn install(device: &Device) -> bool {
+    framework::declare(std::slice::from_ref(device));
     #[cfg(feature = "cubecl")]
     if is_cube(device) {
         source::watch(device);

@@ -1,5 +1,8 @@
 //! A network that several processes train together.
 
+use std::thread;
+use std::time::Duration;
+
 use candle_core::{DType, Device, Tensor, Var};
 use candle_digits::{Batch, DigitNet};
 use candle_nn::{AdamW, ParamsAdamW, VarMap};
@@ -21,6 +24,8 @@ pub struct ParallelLearner {
     averaged: u64,
     /// The step after which this process is to end suddenly.
     lost_after: Option<usize>,
+    /// How much longer each forward is to take.
+    slow_by: Duration,
 }
 
 impl ParallelLearner {
@@ -32,13 +37,20 @@ impl ParallelLearner {
     pub fn new(seed: u64, group: ProcessGroup) -> candle_core::Result<Self> {
         let vars = VarMap::new();
         let net = DigitNet::new(&seeded_var_builder(&vars, seed, DType::F32, &Device::Cpu))?;
-        Ok(Self { vars, net, group, averaged: 0, lost_after: None })
+        Ok(Self { vars, net, group, averaged: 0, lost_after: None, slow_by: Duration::ZERO })
     }
 
     /// Ends this process after so many steps without a word, to show what the others do then.
     #[must_use]
     pub fn lost_after(mut self, steps: Option<usize>) -> Self {
         self.lost_after = steps;
+        self
+    }
+
+    /// Has each forward take so much longer, as on a slower machine, to show who is then waited for.
+    #[must_use]
+    pub fn slow_by(mut self, time: Duration) -> Self {
+        self.slow_by = time;
         self
     }
 
@@ -74,6 +86,9 @@ impl TrainModule for ParallelLearner {
     }
 
     fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> Result<Tensor> {
+        if !self.slow_by.is_zero() {
+            thread::sleep(self.slow_by);
+        }
         Ok(self.net.loss(batch)?)
     }
 

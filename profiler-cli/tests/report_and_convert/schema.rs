@@ -247,6 +247,7 @@ fn device_counters() -> DeviceCounterStatistics {
         samples: 4,
         interval_seconds: Some(0.1),
         recorded_seconds: 1.0,
+        memory_bytes: None,
         recording: vec![counter],
         actions: vec![ActionDeviceCounters {
             name: "training_step".to_owned(),

@@ -27,7 +27,9 @@ pub use self::thread::let_go;
 use crate::profiler::Profiler;
 use crate::several::Several;
 use crate::source;
-use profiler_events::{Action, Callsite, Interest, Observation, OpStart, Unbound, uncounted};
+use profiler_events::{
+    Action, Callsite, Interest, Observation, OpStart, Unbound, ask_frameworks, uncounted,
+};
 
 /// See [`crate::activate`].
 pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
@@ -37,6 +39,7 @@ pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let activation = activation(owner, profiler, told);
     let (told, wish) = (activation.told.clone(), activation.wish());
     // An allocation here must not be told to the active profiler, which would wait for the lock.
+    uncounted(ask_frameworks);
     let number = uncounted(|| Activations::lock().push(activation));
     source::announce(interest);
     tell_notes(&*told, wish);

@@ -12,7 +12,8 @@
 //! | a device says how busy it is, or how warm | [`counter()`] |
 //! | a call that is known afterwards | [`driver_call`] |
 //! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
-//! | it becomes known what a device is made of | [`describe_device`] |
+//! | it becomes known what a device is made of | [`describe_device`], [`declare_device_memory`] |
+//! | a framework can say what it is, and what it trains on | [`declare_framework`], [`declare_device`] |
 //! | it becomes known what memory is for | [`label_memory`] |
 //! | the ranks of a run meet | [`collective`] |
 //! | a reader of the report must know something | [`note`] |
@@ -30,9 +31,10 @@ pub use crate::source::{Source, SourceHandle};
 pub use op::OpScope;
 pub use profiler_events::{
     Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription, DeviceEvent,
-    Direction, DriverCall, InputsBuilder, KernelConfiguration, KernelLaunch, MemoryCategory,
-    MemoryChange, MemoryDevice, MemoryLabel, Observation, OpStart, PastMemoryChange, RegionSink,
-    ShapeList, TensorShape, Timestamp, TimingMethod, describe_device,
+    Direction, DriverCall, Framework, InputsBuilder, KernelConfiguration, KernelLaunch,
+    MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, Observation, OpStart,
+    PastMemoryChange, RegionSink, ShapeList, TensorShape, Timestamp, TimingMethod, declare_device,
+    declare_device_memory, declare_framework, describe_device,
 };
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 

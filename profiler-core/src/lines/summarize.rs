@@ -50,6 +50,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
             build: crate::build_settings::of_program(),
             program: crate::trace::internals::program_name(),
             machine: crate::machine::of_process(),
+            frameworks: profiler_events::frameworks(),
             startup: None,
             overhead: Overhead { scopes: hits, seconds_per_scope: seconds_per_line() },
             settings: vec![Setting::recorded("memory", with_memory)],

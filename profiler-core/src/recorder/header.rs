@@ -46,6 +46,7 @@ pub(crate) fn header<S>(
         build: crate::build_settings::of_program(),
         program: crate::trace::internals::program_name(),
         machine: crate::machine::of_process(),
+        frameworks: profiler_events::frameworks(),
         startup: collected.startup.map(|startup| StartupDurations {
             total_seconds: startup.total.as_secs_f64(),
             before_main_seconds: startup.before_main.map(|part| part.as_secs_f64()),

@@ -49,6 +49,7 @@ impl TensorProfiler {
                 build: crate::build_settings::of_program(),
                 program: crate::trace::internals::program_name(),
                 machine: crate::machine::of_process(),
+                frameworks: profiler_events::frameworks(),
                 startup: None,
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
                 settings: settings.in_words(),

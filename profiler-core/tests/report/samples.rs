@@ -23,6 +23,7 @@ pub fn header(stage: Option<Stage>, wall_seconds: f64) -> ReportHeader {
         build: None,
         program: None,
         machine: None,
+        frameworks: Vec::new(),
         startup: None,
         overhead: Overhead { scopes: 123_456, seconds_per_scope: 45e-9 },
         settings: Vec::new(),

@@ -9,7 +9,7 @@ use nvml_wrapper::{Device as NvmlDevice, Nvml};
 
 use super::sampled::{Device, NoValue, Reading, Sampled};
 use super::visible::{Visible, visible};
-use profiler_core::hook::DeviceCounter;
+use profiler_core::hook::{DeviceCounter, declare_device_memory};
 
 /// Where users name another library.
 const LIBRARY_VARIABLE: &str = "MLPROF_NVML_LIBRARY";
@@ -91,7 +91,13 @@ pub(super) fn open() -> Result<Board, NoCounters> {
     let note = note_on_order(&all, &list);
     let mut all: Vec<_> = all.into_iter().map(|known| Some(known.device)).collect();
     let device = |(number, visible): (u32, Visible)| match visible {
-        Visible::Device(place) => Some(Sampled::new(number, all.get_mut(place)?.take()?)),
+        Visible::Device(place) => {
+            let device = all.get_mut(place)?.take()?;
+            if let Ok(memory) = device.memory_info() {
+                declare_device_memory(number, memory.total);
+            }
+            Some(Sampled::new(number, device))
+        }
         Visible::Part => None,
     };
     let devices: Vec<_> = (0..).zip(visible).filter_map(device).collect();

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashSet;
 
 use super::rows::Rows;
-use super::runs::{rows, steps};
+use super::runs::rows;
 use super::spread::{Sample, quantile};
 use super::{ComparedReports, ComparedRow, ComparedTable, Comparison, Runs, Subject};
 use crate::Report;
 use crate::number::grouped;
+use crate::training_steps::training_steps;
 use profiler_events::Stage;
 
 /// Why there is nothing to compare.
@@ -206,7 +207,8 @@ impl Runs {
     /// Of at least one.
     fn of(reports: &[&Report]) -> Self {
         let wall: Vec<f64> = reports.iter().map(|report| report.header().wall_seconds).collect();
-        let each: FxHashSet<Option<u64>> = reports.iter().map(|report| steps(report)).collect();
+        let each: FxHashSet<Option<u64>> =
+            reports.iter().map(|report| training_steps(report)).collect();
         Self {
             runs: reports.len(),
             started_at: reports.iter().map(|it| it.header().started_at).min().unwrap_or_default(),

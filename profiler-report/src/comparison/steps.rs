@@ -4,33 +4,23 @@ use super::rows::{Rows, share};
 use super::spread::{Sample, quantile};
 use super::{Limits, Subject};
 use crate::label;
-use crate::steps::{StepEntry, StepSeries};
+use crate::steps::{PARTS, PartSeconds, StepEntry, StepSeries};
 use profiler_events::Stage;
-
-/// A part of a step, and its name.
-type Part = (&'static str, fn(&StepEntry) -> f64);
-
-const PARTS: [Part; 6] = [
-    ("step", |entry| entry.seconds),
-    ("step, waiting for data", |entry| entry.data_seconds),
-    ("step, forward", |entry| entry.forward_seconds),
-    ("step, backward", |entry| entry.backward_seconds),
-    ("step, optimizer", |entry| entry.optimizer_seconds),
-    ("step, other", |entry| entry.other_seconds),
-];
 
 /// `stage`: that of the report, which its own steps need not say. `seconds`: all that the report covers.
 pub(super) fn append(rows: &mut Rows, series: &[StepSeries], stage: Option<Stage>, seconds: f64) {
     for series in series {
         let inside = series.stage.filter(|_| series.stage != stage);
-        for (name, part) in PARTS {
+        let whole: PartSeconds = |entry| entry.seconds;
+        let parts = PARTS.into_iter().map(|(name, part)| (format!("step, {name}"), part));
+        for (name, part) in [("step".to_owned(), whole)].into_iter().chain(parts) {
             let of_one = |entry: &StepEntry| part(entry) / entry.count.max(1) as f64;
             let numbers: Vec<f64> = series.entries.iter().map(of_one).collect();
             let sum: f64 = series.entries.iter().map(part).sum();
             if sum > 0.0
                 && let Some(sample) = Sample::of_series(&numbers, share(sum, seconds))
             {
-                let name = label::with_stage(inside, name);
+                let name = label::with_stage(inside, &name);
                 rows.add(Subject::Steps, name, Sample { calls: series.steps, ..sample });
             }
         }

@@ -1,6 +1,6 @@
 //! What rules look at, in one form for the reports of all profilers.
 
-use profiler_events::names::{RUN_TRAINING_BATCH, waits_for_other_ranks};
+use profiler_events::names::waits_for_other_ranks;
 use profiler_events::{ActionKind, Stage};
 
 use super::framework::Framework;
@@ -8,6 +8,7 @@ use crate::Report;
 use crate::finding::{Cost, Place};
 use crate::simple::{ActionStatistics, CpuStatistics, DataWaiting, DurationStatistics};
 use crate::tensor::KeyAverage;
+use crate::training_steps::training_steps;
 
 /// A report, and what most rules want to know of it.
 pub(super) struct Facts<'report> {
@@ -60,15 +61,6 @@ impl ActionFacts<'_> {
 impl<'report> Facts<'report> {
     pub(super) fn of(report: &'report Report) -> Self {
         let actions = actions(report);
-        let batches = actions.iter().find(|action| action.name == RUN_TRAINING_BATCH);
-        let steps = match report {
-            Report::Tensor(report) => Some(report.recorded_steps),
-            Report::Memory(report) => {
-                let mut rows = report.actions.iter();
-                rows.find(|row| row.action == RUN_TRAINING_BATCH).map(|row| row.calls)
-            }
-            _ => batches.map(|batches| batches.calls),
-        };
         let ops = ops(report).iter().filter(|row| row.kind == ActionKind::Op);
         let remembered = match report {
             Report::Memory(report) => &report.actions[..],
@@ -76,6 +68,7 @@ impl<'report> Facts<'report> {
         };
         let names = actions.iter().map(|action| action.name);
         let framework = Framework::of(
+            &report.header().frameworks,
             names.chain(remembered.iter().map(|row| row.action.as_str())),
             ops.map(|row| row.name.as_str()),
         );
@@ -83,7 +76,7 @@ impl<'report> Facts<'report> {
             report,
             seconds: seconds(report).unwrap_or(0.0),
             knows_its_seconds: seconds(report).is_some(),
-            steps: steps.filter(|steps| *steps > 0),
+            steps: training_steps(report),
             actions,
             framework,
         }

@@ -14,11 +14,19 @@ pub(super) enum Framework {
 }
 
 impl Framework {
-    /// By the names of a report's actions and ops.
+    /// By what hooks have said, or else by the names of a report's actions and ops.
     pub(super) fn of<'report>(
+        known: &[profiler_events::Framework],
         actions: impl Iterator<Item = &'report str> + Clone,
         mut ops: impl Iterator<Item = &'report str>,
     ) -> Self {
+        if let [known] = known {
+            match known.name.as_str() {
+                "burn" => return Self::Burn,
+                "tch" => return Self::Tch,
+                _ => {}
+            }
+        }
         let has = |prefix: &str| actions.clone().any(|name| name.starts_with(prefix));
         if ops.any(|name| name.starts_with("aten::")) {
             Self::Tch

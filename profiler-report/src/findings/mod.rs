@@ -25,6 +25,7 @@
 mod engine;
 mod facts;
 mod framework;
+mod long_steps;
 mod ranks;
 mod rule;
 mod rules;

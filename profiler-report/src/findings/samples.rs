@@ -21,6 +21,7 @@ pub(crate) fn header(wall_seconds: f64) -> ReportHeader {
         build: None,
         program: None,
         machine: None,
+        frameworks: Vec::new(),
         startup: None,
         overhead: Overhead::default(),
         settings: Vec::new(),
@@ -83,6 +84,11 @@ pub(crate) fn op(name: &str, calls: u64, seconds: f64) -> KeyAverage {
         first_seconds: seconds / calls as f64,
         ..total
     }
+}
+
+/// A row of the same table for what a training loop or a person starts.
+pub(crate) fn action(name: &str, calls: u64, seconds: f64) -> KeyAverage {
+    KeyAverage { kind: profiler_events::ActionKind::Action, ..op(name, calls, seconds) }
 }
 
 /// What ran on a device for so long.

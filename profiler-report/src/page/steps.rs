@@ -6,21 +6,22 @@ use super::Part;
 use super::table::{Cell, Column, Table, Unit};
 use super::text;
 use crate::number::{duration, grouped};
-use crate::steps::{StepEntry, StepSeries};
+use crate::steps::{self, PartSeconds, StepEntry, StepSeries};
 
 /// What a step's time went into, in the order in which it is stacked: its name, the class of its colour,
 /// and how much there is of it.
-const PARTS: [(&str, &str, Pick); 5] = [
-    ("data", "p0", |entry| entry.data_seconds),
-    ("forward", "p1", |entry| entry.forward_seconds),
-    ("backward", "p2", |entry| entry.backward_seconds),
-    ("optimizer", "p3", |entry| entry.optimizer_seconds),
-    ("other", "p4", |entry| entry.other_seconds),
-];
+const PARTS: [(&str, &str, PartSeconds); 5] = {
+    let [data, forward, backward, optimizer, other] = steps::PARTS;
+    [
+        (data.0, "p0", data.1),
+        (forward.0, "p1", forward.1),
+        (backward.0, "p2", backward.1),
+        (optimizer.0, "p3", optimizer.1),
+        (other.0, "p4", other.1),
+    ]
+};
 /// The colour of a validation inside a training.
 const VALIDATION: &str = "p5";
-
-type Pick = fn(&StepEntry) -> f64;
 
 /// Of the strip, in pixels: its height, and how far down it begins, so that marks have room.
 const HEIGHT: f64 = 110.0;
@@ -168,8 +169,9 @@ impl<'steps> Strip<'steps> {
     }
 
     fn write_legend(&self, html: &mut String) {
-        let has =
-            |pick: &Pick| self.bars.iter().any(|bar| !bar.is_validation && pick(bar.entry) > 0.0);
+        let has = |pick: &PartSeconds| {
+            self.bars.iter().any(|bar| !bar.is_validation && pick(bar.entry) > 0.0)
+        };
         for (name, class, _) in PARTS.iter().filter(|(_, _, pick)| has(pick)) {
             let _ = write!(html, "<span class=\"key {class}\">{name}</span>");
         }
@@ -251,7 +253,7 @@ impl<'steps> Outliers<'steps> {
         let usual = PARTS.map(|(_, _, pick)| median_of(series, pick));
         for step in &self.steps {
             let is_alone = step.entry.count == 1;
-            let of = |pick: Pick| is_alone.then(|| pick(step.entry));
+            let of = |pick: PartSeconds| is_alone.then(|| pick(step.entry));
             let [data, forward, backward, optimizer, other] = PARTS.map(|(_, _, pick)| of(pick));
             let slowest = step.entry.slowest.as_ref().map_or_else(String::new, |slowest| {
                 let name = text::name(&slowest.name, part.limits.name);
@@ -296,7 +298,7 @@ impl<'steps> Outliers<'steps> {
 }
 
 /// What an entry's steps usually take of a part.
-fn median_of(series: &StepSeries, pick: Pick) -> f64 {
+fn median_of(series: &StepSeries, pick: PartSeconds) -> f64 {
     let mean = |entry: &StepEntry| pick(entry) / entry.count.max(1) as f64;
     let mut all: Vec<f64> = series.entries.iter().map(mean).collect();
     let middle = all.len() / 2;
@@ -327,7 +329,7 @@ fn write_quantiles(html: &mut String, series: &StepSeries) {
         Column::new("p99", Unit::Seconds, "99 % of the steps took no longer"),
         Column::new("Max", Unit::Seconds, "The longest step"),
     ]);
-    let sum = |pick: Pick| series.entries.iter().map(pick).sum::<f64>();
+    let sum = |pick: PartSeconds| series.entries.iter().map(pick).sum::<f64>();
     let all = sum(|entry| entry.seconds);
     let count = series.steps.max(1) as f64;
     let quantile = |share| Cell::from(series.quantile(share));

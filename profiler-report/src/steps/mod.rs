@@ -79,6 +79,18 @@ pub struct SlowestAction {
     pub seconds: f64,
 }
 
+/// How much of a step's time a part of it is, in seconds.
+pub(crate) type PartSeconds = fn(&StepEntry) -> f64;
+
+/// What a step's time goes into, in the order of time: each with its name. Their sum is all of it.
+pub(crate) const PARTS: [(&str, PartSeconds); 5] = [
+    ("data", |entry| entry.data_seconds),
+    ("forward", |entry| entry.forward_seconds),
+    ("backward", |entry| entry.backward_seconds),
+    ("optimizer", |entry| entry.optimizer_seconds),
+    ("other", |entry| entry.other_seconds),
+];
+
 impl StepEntry {
     /// The longest of its steps, which is the only one where there is one.
     pub fn longest(&self) -> LongestStep {

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::kinds::Kinds;
 use crate::cycle::Cycle;
 use profiler_events::clock::Rate;
-use profiler_events::{Action, ActionKind, CounterSample, DeviceCounter};
+use profiler_events::{Action, ActionKind, CounterSample, DeviceCounter, device_memory};
 use profiler_report::tensor::{ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics};
 
 /// A device, and one of its counters.
@@ -189,6 +189,7 @@ impl CounterSums {
             interval_seconds: (rounds.gaps > 0)
                 .then(|| rate.seconds(rounds.ticks) / rounds.gaps as f64),
             recorded_seconds: rate.seconds(self.ticks),
+            memory_bytes: device_memory(*device),
             recording: of_device(*device, &self.recording),
             actions: self.actions_on(*device, rate),
         };

@@ -1,6 +1,6 @@
 //! The boundary to record.cpp. All that is unsafe here is in this file and in `op_call.rs`.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
@@ -36,6 +36,7 @@ unsafe extern "C" {
     fn mlprof_tch_receivers(calls: *const Receivers);
     safe fn mlprof_tch_record(ops: bool, inputs: bool, memory: bool) -> bool;
     safe fn mlprof_tch_slot_was_taken() -> bool;
+    safe fn mlprof_tch_version() -> *const c_char;
     safe fn mlprof_tch_follow_reads(follows: bool) -> bool;
     fn mlprof_tch_storage(
         tensor: *const c_void,
@@ -69,6 +70,13 @@ pub(super) fn follow_reads(follows: bool) {
 /// Whether memory of some thread was not recorded since this was last asked.
 pub(super) fn slot_was_taken() -> bool {
     mlprof_tch_slot_was_taken()
+}
+
+/// The version of libtorch that this crate was built for.
+pub(super) fn version() -> Option<String> {
+    // SAFETY: a literal of record.cpp.
+    let version = unsafe { CStr::from_ptr(mlprof_tch_version()) };
+    Some(version.to_string_lossy().into_owned())
 }
 
 /// The memory of a tensor, or of its gradient.

@@ -59,6 +59,7 @@ mod ffi;
 #[cfg(not(records_ops))]
 #[path = "without_libtorch.rs"]
 mod ffi;
+mod framework;
 mod labels;
 #[cfg(records_ops)]
 mod names;
@@ -75,6 +76,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use profiler_core::Interest;
 use profiler_core::hook::{self, Source};
 
+pub(crate) use framework::trains_on;
 pub(crate) use labels::{StepFollowed, follow, label_input, label_variables};
 
 /// Has libtorch's ops recorded whenever a profiler wants them. On Linux and macOS this has happened
@@ -140,6 +142,10 @@ impl From<Interest> for Recorded {
 
 impl Source for TchOps {
     fn interest_changed(&self, interest: Interest) {
+        // Registered before `main`, when libtorch is not to be asked for anything.
+        if interest != Interest::NONE {
+            framework::declare();
+        }
         let wanted = Recorded::from(interest);
         let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         if *recorded == wanted {

@@ -14,6 +14,7 @@
 #include <c10/util/SmallVector.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
+#include <torch/version.h>
 
 #include <atomic>
 #include <cstring>
@@ -349,6 +350,8 @@ bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept {
     return false;
   }
 }
+
+const char* mlprof_tch_version() noexcept { return TORCH_VERSION; }
 
 bool mlprof_tch_slot_was_taken() noexcept {
   return slot_was_taken.exchange(false, std::memory_order_relaxed);

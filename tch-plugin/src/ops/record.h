@@ -48,6 +48,9 @@ void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept;
 // What to record from here on; false if libtorch fails.
 bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept;
 
+// The version of libtorch that this was compiled for, such as "2.13.0"; good for ever.
+const char* mlprof_tch_version() noexcept;
+
 // Whether memory of some thread was not recorded since the last call, because torch's own profiler
 // was at work there.
 bool mlprof_tch_slot_was_taken() noexcept;

@@ -9,6 +9,10 @@ pub(super) fn record(recorded: Recorded) -> bool {
     recorded == Recorded::default()
 }
 
+pub(super) fn version() -> Option<String> {
+    None
+}
+
 pub(super) fn slot_was_taken() -> bool {
     false
 }

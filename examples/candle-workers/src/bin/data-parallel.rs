@@ -42,6 +42,32 @@ struct Arguments {
     /// Let this rank end suddenly after 10 steps, to see what the others do.
     #[arg(long, value_name = "RANK")]
     lose_rank: Option<u32>,
+    /// Let this rank be slow in every step, to see who is waited for.
+    #[arg(long, value_name = "RANK")]
+    slow_rank: Option<u32>,
+    /// What it is slow at.
+    #[arg(long, value_enum, default_value_t = SlowAt::Data)]
+    slow_at: SlowAt,
+    /// By how many milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 30)]
+    slow_by: u64,
+}
+
+/// What a rank can be slow at.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum SlowAt {
+    /// Reading its batches.
+    Data,
+    /// Running the network.
+    Forward,
+}
+
+impl Arguments {
+    /// By how much this rank is slow at `what`.
+    fn slow_by(&self, run: &RunContext, what: SlowAt) -> Duration {
+        let is_slow = self.slow_rank == Some(run.rank) && self.slow_at == what;
+        if is_slow { Duration::from_millis(self.slow_by) } else { Duration::ZERO }
+    }
 }
 
 fn main() -> ExitCode {
@@ -70,7 +96,9 @@ fn train(
     let group = join(arguments, run)?;
     let Splits { train, test, .. } = splits(options.seed)?;
     let mut learner = ParallelLearner::new(options.seed, group)?
-        .lost_after((arguments.lose_rank == Some(run.rank)).then_some(LOST_AFTER));
+        .lost_after((arguments.lose_rank == Some(run.rank)).then_some(LOST_AFTER))
+        .slow_by(arguments.slow_by(run, SlowAt::Forward));
+    let slow_data = arguments.slow_by(run, SlowAt::Data);
     let mut trainer = Trainer::new()
         .profiler(profiler.clone())?
         .max_epochs(options.epochs)
@@ -78,7 +106,8 @@ fn train(
         .run_context(run.clone());
     let mut measured = Measured::new(profiler);
     let trained = measured.stage(|| {
-        let outcome = trainer.fit(&mut learner, &batches(train, options, Order::Shuffled), None)?;
+        let batches = batches(train, options, Order::Shuffled, slow_data);
+        let outcome = trainer.fit(&mut learner, &batches, None)?;
         refuse_early_end(&outcome)
     });
     let tested = trained.and_then(|()| {
@@ -86,7 +115,8 @@ fn train(
         // The others have the same network: one of them is enough.
         let is_root = run.rank == 0;
         let tested = is_root.then(|| {
-            measured.stage(|| trainer.test(&mut learner, &batches(test, options, Order::Kept)))
+            let batches = batches(test, options, Order::Kept, Duration::ZERO);
+            measured.stage(|| trainer.test(&mut learner, &batches))
         });
         Ok(tested.transpose()?)
     });
@@ -113,6 +143,16 @@ fn join(arguments: &Arguments, run: &RunContext) -> Result<ProcessGroup, Box<dyn
     Ok(ProcessGroup::join(run, &Meeting::from_environment(patience)?)?)
 }
 
-fn batches(digits: Vec<Digit>, options: &Options, order: Order) -> impl DataLoader<Batch> {
-    loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?))
+fn batches(
+    digits: Vec<Digit>,
+    options: &Options,
+    order: Order,
+    slow_by: Duration,
+) -> impl DataLoader<Batch> {
+    loader(digits, options.batch_size, order, move |digits| {
+        if !slow_by.is_zero() {
+            std::thread::sleep(slow_by);
+        }
+        Ok(Batch::new(digits)?)
+    })
 }

@@ -131,7 +131,7 @@ fn steps_and_their_parts_are_compared_by_their_values() {
     assert_eq!(forward.verdict, Verdict::Worse);
     about(forward.change, 1.0 / 6.0);
     assert_eq!(find(&comparison, Subject::Steps, "step").verdict, Verdict::Worse);
-    let data = find(&comparison, Subject::Steps, "step, waiting for data");
+    let data = find(&comparison, Subject::Steps, "step, data");
     assert_eq!((data.verdict, data.before.map(|it| it.calls)), (Verdict::Same, Some(200.0)));
     let names: Vec<_> =
         comparison.regressions(0.05).into_iter().map(|regression| regression.name).collect();

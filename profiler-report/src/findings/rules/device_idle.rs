@@ -109,6 +109,7 @@ mod tests {
             samples,
             interval_seconds: Some(0.1),
             recorded_seconds: 2.0,
+            memory_bytes: None,
             recording: vec![busy],
             actions: vec![ActionDeviceCounters {
                 name: "run_training_batch".to_owned(),

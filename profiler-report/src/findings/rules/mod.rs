@@ -3,6 +3,7 @@
 mod allocation_churn;
 mod baseline_cpu;
 mod checkpoints;
+mod crowded_cores;
 mod data_waiting;
 mod device_idle;
 mod double_precision;
@@ -12,17 +13,21 @@ mod frequent_validation;
 mod gradients_in_evaluation;
 mod growing_memory;
 mod hidden_waits;
+mod idle_cores;
 mod idle_steps;
 mod large_copies;
 mod lock_waits;
+mod memory_limit;
 mod pageable_copies;
 mod short_kernels;
 mod slow_hooks;
+mod slow_matmul;
 mod synchronous_copies;
 mod tiny_ops;
 mod tuning_in_steps;
 mod unaligned_matmul;
 mod uneven_steps;
+mod unfused_ops;
 mod unoptimized_build;
 
 use super::rule::Rule;
@@ -44,13 +49,18 @@ pub(super) static ALL: &[&dyn Rule] = &[
     &tuning_in_steps::TuningInSteps,
     &gradients_in_evaluation::GradientsInEvaluation,
     &growing_memory::GrowingMemory,
+    &memory_limit::MemoryLimit,
     &uneven_steps::UnevenSteps,
     &first_batch::FirstBatch,
     &idle_steps::IdleSteps,
+    &idle_cores::IdleCores,
+    &crowded_cores::CrowdedCores,
     &allocation_churn::AllocationChurn,
     &large_copies::LargeCopies,
     &baseline_cpu::BaselineCpu,
+    &slow_matmul::SlowMatmul,
     &tiny_ops::TinyOps,
+    &unfused_ops::UnfusedOps,
     &fp32_matmul::Fp32Matmul,
     &unaligned_matmul::UnalignedMatmul,
 ];

@@ -4,9 +4,11 @@ use profiler_events::names::{OPTIMIZER_STEP, RUN_TRAINING_BATCH};
 
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::{ActionFacts, Facts};
+use crate::findings::long_steps::{LongSteps, own_series};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::simple::DurationStatistics;
+use crate::steps::StepSeries;
 
 pub(super) struct UnevenSteps;
 
@@ -39,10 +41,14 @@ impl Rule for UnevenSteps {
 
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let batches = facts.action(RUN_TRAINING_BATCH);
-        let Some((batch, rest)) = batches.and_then(|batch| Some((batch, batch.rest?))) else {
+        let batch = batches.and_then(|batch| {
+            let rest = batch.rest.or_else(|| distribution(own_series(facts)?))?;
+            Some(ActionFacts { rest: Some(rest), ..batch })
+        });
+        let Some((batch, rest)) = batch.and_then(|batch| Some((batch, batch.rest?))) else {
             return Outcome::no_inputs(
-                "the report does not say how the durations of run_training_batch are distributed: \
-                 Simple's does, with a trainer",
+                "the report does not say how the durations of steps are distributed: Simple's and the \
+                 Tensor profiler's do, with a trainer",
             );
         };
         if (batch.calls as f64) < limits[1] {
@@ -68,7 +74,13 @@ impl Rule for UnevenSteps {
         if let Some((action, seconds)) = tail {
             evidence.push(Evidence::new(format!("of it in {}", action.name), duration(seconds)));
         }
-        let place = tail.map_or(RUN_TRAINING_BATCH, |(action, _)| action.name);
+        let long = LongSteps::of(facts);
+        evidence.extend(long.iter().flat_map(LongSteps::evidence));
+        let slowest = long.as_ref().and_then(|long| Some(&long.slowest.as_ref()?.0));
+        let slowest = slowest.and_then(|name| facts.action(name));
+        let place = tail.map_or(slowest, |(action, _)| Some(action));
+        let place = place.map_or(RUN_TRAINING_BATCH, |action| action.name);
+        let every = long.and_then(|long| long.every);
         Outcome::Found(vec![Finding {
             rule: self.name().to_owned(),
             sentence: format!(
@@ -84,12 +96,38 @@ impl Rule for UnevenSteps {
             cost: facts.cost(all),
             // Inputs of several lengths, or other programs, make steps uneven, too.
             confidence: Confidence::Hint,
-            remedy: "look at what the long ones do: inputs of several lengths, shapes that are seen \
-                     for the first time (compiling, tuning), work that is done every so many steps, or \
-                     another program on this machine."
-                .to_owned(),
+            remedy: remedy(every),
         }])
     }
+}
+
+fn remedy(every: Option<u64>) -> String {
+    let every = every.map_or_else(String::new, |every| {
+        format!("every {every} steps something is done that others do not do; ")
+    });
+    format!(
+        "{every}look at what the long ones do: inputs of several lengths, shapes that are seen for the \
+         first time (compiling, tuning), work that is done every so many steps, or another program on \
+         this machine."
+    )
+}
+
+/// How steps are distributed that a report knows one by one, but for what they waited for data.
+fn distribution(series: &StepSeries) -> Option<DurationStatistics> {
+    let data: f64 = series.entries.iter().map(|entry| entry.data_seconds).sum();
+    let all: f64 = series.entries.iter().map(|entry| entry.seconds).sum();
+    // Parts of the median are not known where neighbours share an entry.
+    if data > 0.1 * all {
+        return None;
+    }
+    Some(DurationStatistics {
+        min_seconds: series.quantile(0.0)?,
+        mean_seconds: all / series.steps.max(1) as f64,
+        p50_seconds: series.quantile(0.5)?,
+        p50_limits: None,
+        p95_seconds: series.quantile(0.95)?,
+        max_seconds: series.quantile(1.0)?,
+    })
 }
 
 /// What all calls but the first took beyond the median.
@@ -115,11 +153,33 @@ fn tail<'report>(
 
 #[cfg(test)]
 mod tests {
+    use crate::TensorReport;
     use crate::finding::Confidence;
-    use crate::findings::samples::{close, found, healthy, missing, row, steps};
+    use crate::findings::samples::{action, close, found, healthy, missing, recorded, row, steps};
     use crate::simple::SimpleReport;
+    use crate::steps::{SlowestAction, StepEntry, StepSeries};
 
     const NAME: &str = "uneven-steps";
+
+    /// So many steps of 20 ms, of which every tenth takes so much longer, in its backward.
+    fn series(steps: u64, longer: f64) -> StepSeries {
+        let entry = |number: u64| {
+            let beyond = if number % 10 == 4 { longer } else { 0.0 };
+            let name = "[Strategy]SingleDeviceStrategy.backward".to_owned();
+            StepEntry {
+                number,
+                count: 1,
+                seconds: 0.02 + beyond,
+                data_seconds: 0.001,
+                forward_seconds: 0.007,
+                backward_seconds: 0.012 + beyond,
+                slowest: Some(SlowestAction { name, seconds: 0.012 + beyond }),
+                ..StepEntry::default()
+            }
+        };
+        let stage = Some(profiler_events::Stage::Fit);
+        StepSeries { stage, steps, entries: (0..steps).map(entry).collect() }
+    }
 
     /// Every tenth step, and its backward, takes so much longer than the others' 20 ms.
     fn uneven(longer: f64) -> SimpleReport {
@@ -143,6 +203,39 @@ mod tests {
         assert_eq!(finding.confidence, Confidence::Hint);
         let place = finding.place.action.expect("a place");
         assert_eq!(place, "[Strategy]SingleDeviceStrategy.backward");
+    }
+
+    #[test]
+    fn the_long_steps_are_named_with_what_made_them_long() {
+        let mut report = uneven(0.2);
+        report.step_series.push(series(200, 0.2));
+        let finding = found(NAME, report);
+        let seen = |what: &str| {
+            let seen = finding.evidence.iter().find(|evidence| evidence.what == what);
+            seen.map(|evidence| evidence.value.as_str())
+        };
+        assert_eq!(
+            seen("steps of 1.5 times the median"),
+            Some("20 of 200: 4, 14, 24, 34, 44, … (every 10)")
+        );
+        assert!(seen("made long by").is_some_and(|part| part.starts_with("backward, 4.00 s")));
+        assert!(seen("slowest in them").is_some_and(|name| name.contains("backward")));
+        assert!(finding.remedy.starts_with("every 10 steps"), "{finding:?}");
+    }
+
+    #[test]
+    fn recorded_steps_are_looked_at_one_by_one() {
+        let recorded = |longer: f64| -> TensorReport {
+            let mut report = recorded(vec![action("run_training_batch", 200, 4.0 + 20.0 * longer)]);
+            report.step_series.push(series(200, longer));
+            report.recorded_seconds = Some(4.0 + 20.0 * longer);
+            report
+        };
+        close(found(NAME, recorded(0.2)).cost.seconds, 4.0, 0.01);
+        healthy(NAME, recorded(0.01));
+        let mut waits = recorded(0.2);
+        waits.step_series[0].entries.iter_mut().for_each(|entry| entry.data_seconds = 0.01);
+        assert!(missing(NAME, waits).contains("distributed"));
     }
 
     #[test]

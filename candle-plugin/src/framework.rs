@@ -1,0 +1,73 @@
+//! What candle says of itself, for reports.
+
+use candle_core::{Device, DeviceLocation, utils};
+use profiler_core::hook::{Framework, declare_device, declare_framework};
+
+const NAME: &str = "candle";
+
+/// Those that this crate is made for.
+const VERSION: &str = "0.11";
+
+/// Has reports say that the program trains with candle, and that it tells of no ops by itself. It may be
+/// said many times.
+pub(crate) fn declare() {
+    declare_framework(read);
+    profiler_core::hook::announce_without_ops(NAME);
+}
+
+/// Has reports say that candle trains on this device.
+pub(crate) fn trains_on(device: &Device) {
+    declare_device(NAME, &device_name(device));
+}
+
+/// As PyTorch would call it.
+fn device_name(device: &Device) -> String {
+    match device.location() {
+        DeviceLocation::Cpu => "cpu".to_owned(),
+        DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
+        DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
+    }
+}
+
+fn read() -> Framework {
+    let known = [
+        (utils::has_mkl(), "mkl"),
+        (utils::has_accelerate(), "accelerate"),
+        (utils::cuda_is_available(), "cuda"),
+        (utils::metal_is_available(), "metal"),
+        (utils::with_avx(), "avx2"),
+        (utils::with_neon(), "neon"),
+        (utils::with_f16c(), "f16c"),
+    ];
+    let features = known.into_iter().filter(|(is_there, _)| *is_there);
+    Framework {
+        name: NAME.to_owned(),
+        version: Some(VERSION.to_owned()),
+        library: None,
+        features: features.map(|(_, feature)| feature.to_owned()).collect(),
+        threads: Some(utils::get_num_threads() as u64),
+        devices: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_that_is_asked_for() {
+        let manifest = include_str!("../../Cargo.toml");
+        let line = format!("\ncandle-core = {{ version = \"{VERSION}\"");
+        assert!(manifest.contains(&line), "{VERSION}");
+    }
+
+    #[test]
+    fn it_says_what_candle_can_do_here() {
+        let candle = read();
+        assert_eq!(candle.has("mkl"), utils::has_mkl());
+        assert!(candle.threads.is_some_and(|threads| threads > 0), "{candle:?}");
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(candle.has("avx2"), std::is_x86_feature_detected!("avx2"), "{candle:?}");
+        assert_eq!(device_name(&Device::Cpu), "cpu");
+    }
+}

@@ -1,0 +1,128 @@
+//! Which of a report's steps took much longer than the others, how often, and what made them so long.
+
+use super::facts::Facts;
+use crate::finding::Evidence;
+use crate::number::{duration, grouped};
+use crate::steps::{PARTS, PartSeconds, StepEntry, StepSeries};
+
+/// A step is long if it took so many times the median.
+const TIMES: f64 = 1.5;
+
+/// So many are named.
+const NAMED: usize = 5;
+
+/// Waiting for data is not what a step does: other rules look at it.
+const DATA: usize = 0;
+
+/// Steps that took long, without what they waited for data.
+pub(super) struct LongSteps {
+    /// All steps that are known.
+    steps: u64,
+    /// Their numbers, the earliest first.
+    numbers: Vec<u64>,
+    /// So many steps lie between each and the next, if it is always the same.
+    pub(super) every: Option<u64>,
+    /// The part of them that has most of what is beyond its own median, and how much.
+    made_long_by: Option<(&'static str, f64)>,
+    /// What took the most time itself in most of them, in seconds of all.
+    pub(super) slowest: Option<(String, f64)>,
+}
+
+impl LongSteps {
+    /// `None` where the report does not know of single steps, or none was long.
+    pub(super) fn of(facts: &Facts<'_>) -> Option<Self> {
+        let series = own_series(facts)?;
+        let median = median(series.entries.iter().map(worked))?;
+        let long = || series.entries.iter().filter(|entry| worked(entry) >= TIMES * median);
+        let numbers: Vec<u64> = long().map(|entry| entry.longest().number).collect();
+        if numbers.is_empty() {
+            return None;
+        }
+        Some(Self {
+            steps: series.steps,
+            every: distance(&numbers),
+            numbers,
+            made_long_by: made_long_by(series, long()),
+            slowest: slowest(long()),
+        })
+    }
+
+    /// What is known, as evidence.
+    pub(super) fn evidence(&self) -> Vec<Evidence> {
+        let named: Vec<_> = self.numbers.iter().take(NAMED).map(u64::to_string).collect();
+        let more = if self.numbers.len() > NAMED { ", …" } else { "" };
+        let every = self.every.map_or_else(String::new, |every| format!(" (every {every})"));
+        let long = format!(
+            "{} of {}: {}{more}{every}",
+            grouped(self.numbers.len() as u64),
+            grouped(self.steps),
+            named.join(", ")
+        );
+        let mut evidence = vec![Evidence::new(format!("steps of {TIMES} times the median"), long)];
+        if let Some((part, seconds)) = self.made_long_by {
+            let value = format!("{part}, {} beyond its median", duration(seconds));
+            evidence.push(Evidence::new("made long by", value));
+        }
+        if let Some((name, seconds)) = &self.slowest {
+            let value = format!("{name}, {} in all", duration(*seconds));
+            evidence.push(Evidence::new("slowest in them", value));
+        }
+        evidence
+    }
+}
+
+/// The steps of the reported stage itself.
+pub(super) fn own_series<'report>(facts: &Facts<'report>) -> Option<&'report StepSeries> {
+    let stage = facts.report.header().stage;
+    let mut all = facts.report.step_series().iter();
+    all.find(|series| series.stage.is_none() || series.stage == stage)
+}
+
+/// How long the longest step of an entry took, without waiting for data where that is known of it alone.
+fn worked(entry: &StepEntry) -> f64 {
+    match entry.count {
+        1 => entry.seconds - entry.data_seconds,
+        _ => entry.longest().seconds,
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut all: Vec<f64> = values.collect();
+    let middle = all.len() / 2;
+    (!all.is_empty()).then(|| *all.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// From each to the next, if it is always the same and there are enough of them.
+fn distance(numbers: &[u64]) -> Option<u64> {
+    let first = numbers.get(1)? - numbers[0];
+    let is_regular = numbers.windows(2).all(|pair| pair[1] - pair[0] == first);
+    (numbers.len() > 2 && first > 1 && is_regular).then_some(first)
+}
+
+/// Of entries of one step each: of others nothing says which of them a part is from.
+fn made_long_by<'steps>(
+    series: &StepSeries,
+    long: impl Iterator<Item = &'steps StepEntry> + Clone,
+) -> Option<(&'static str, f64)> {
+    let usual = |part: PartSeconds| {
+        median(series.entries.iter().map(|entry| part(entry) / entry.count.max(1) as f64))
+    };
+    let beyond = PARTS.iter().skip(DATA + 1).filter_map(|(name, part)| {
+        let usual = usual(*part)?;
+        let alone = long.clone().filter(|entry| entry.count == 1);
+        Some((*name, alone.map(|entry| (part(entry) - usual).max(0.0)).sum::<f64>()))
+    });
+    let most = beyond.max_by(|(_, one), (_, other)| one.total_cmp(other));
+    most.filter(|(_, seconds)| *seconds > 0.0)
+}
+
+fn slowest<'steps>(long: impl Iterator<Item = &'steps StepEntry>) -> Option<(String, f64)> {
+    let mut named: Vec<(String, f64)> = Vec::new();
+    for slowest in long.filter_map(|entry| entry.slowest.as_ref()) {
+        match named.iter_mut().find(|(name, _)| *name == slowest.name) {
+            Some((_, seconds)) => *seconds += slowest.seconds,
+            None => named.push((slowest.name.clone(), slowest.seconds)),
+        }
+    }
+    named.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other))
+}
