@@ -72,7 +72,10 @@ fn write_summary(html: &mut String, comparison: &Comparison, limits: Limits) {
 
 fn write_part(html: &mut String, part: &ComparedReports, limits: Limits, left_out: &mut usize) {
     let (before, after) = (part.before.text(), part.after.text());
-    let _ = write!(html, "<dl class=facts><dt>Before<dd>{before}<dt>After<dd>{after}</dl>");
+    let _ = write!(
+        html,
+        "<dl class=facts><div><dt>Before<dd>{before}</div><div><dt>After<dd>{after}</div></dl>"
+    );
     for note in part.notes.iter().take(limits.rows) {
         let _ = write!(html, "<p class=note>{}</p>", text::sentence(note));
     }

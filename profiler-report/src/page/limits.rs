@@ -34,7 +34,7 @@ pub(super) struct Limits {
 impl Limits {
     /// What a page tries first.
     pub(super) const FIRST: Self =
-        Self { rows: 1_000, places: 6_000, lines: 4_000, steps: 480, moments: 240, name: 160 };
+        Self { rows: 1_000, places: 6_000, lines: 4_000, steps: 240, moments: 240, name: 160 };
 
     /// Half as much of everything.
     pub(super) fn half(self) -> Self {

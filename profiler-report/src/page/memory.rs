@@ -15,8 +15,8 @@ pub(super) fn write(html: &mut String, report: &MemoryReport, part: &Part) {
     part.heading(html, "memory", "Memory");
     let _ = write!(
         html,
-        "<dl class=facts><dt>Peak<dd>{}<dt>Alive at the start<dd>{}<dt>Alive at the end<dd>{}\
-         <dt>Allocated<dd>{} in {} blocks<dt>Freed<dd>{} in {} blocks</dl>",
+        "<dl class=facts><div><dt>Peak<dd>{}</div><div><dt>Alive at the start<dd>{}</div><div><dt>Alive at the end<dd>{}\
+         </div><div><dt>Allocated<dd>{} in {} blocks</div><div><dt>Freed<dd>{} in {} blocks</div></dl>",
         bytes(process.peak_bytes),
         bytes(process.live_at_start_bytes),
         bytes(process.live_bytes),

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::text;
+use crate::frameworks;
 use crate::number::{bytes, duration, grouped, share};
 use crate::{Machine, MachineDevice, Report, Setting};
 
@@ -25,7 +26,7 @@ pub(super) fn write(html: &mut String, report: &Report) {
     let header = report.header();
     html.push_str("<dl class=facts>");
     let mut fact = |name: &str, value: String| {
-        let _ = write!(html, "<dt>{name}<dd>{value}");
+        let _ = write!(html, "<div><dt>{name}<dd>{value}</div>");
     };
     if let Some(program) = &header.program {
         fact("Program", text::name(program, 80));
@@ -45,6 +46,9 @@ pub(super) fn write(html: &mut String, report: &Report) {
         if !machine.devices.is_empty() {
             fact(if machine.devices.len() == 1 { "Device" } else { "Devices" }, devices(machine));
         }
+    }
+    if let Some(frameworks) = frameworks::in_words(header) {
+        fact("Framework", text::name(&frameworks, 200));
     }
     if let Some(startup) = &header.startup {
         fact("Start-up", duration(startup.total_seconds));

@@ -53,22 +53,12 @@ pub(super) fn write(html: &mut String, report: &SimpleReport, part: &Part) {
         threads::write(html, &report.threads, wall, part);
         let _ = write!(html, "<details><summary>The actions of each of them</summary>");
         for thread in report.threads.iter().take(part.limits.rows) {
-            let name = thread_title(&thread.thread, thread.threads);
+            let name = threads::title(&thread.thread, thread.threads);
             write_actions(html, &thread.actions, wall, part, &name);
         }
         html.push_str("</details>");
     }
     write_regions(html, &report.device_regions, part);
-}
-
-/// `worker`, or `worker (3 threads)`.
-pub(super) fn thread_title(name: &str, threads: u64) -> String {
-    let name = crate::label::shown(name);
-    if threads > 1 {
-        format!("Thread {name} ({threads} threads)")
-    } else {
-        format!("Thread {name}")
-    }
 }
 
 fn write_actions(

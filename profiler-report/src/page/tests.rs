@@ -188,6 +188,12 @@ fn the_head_says_what_was_asked_for_and_on_which_devices() {
         memory_bytes: 80 << 30,
     };
     let header = report.header_mut();
+    header.frameworks.push(crate::Framework {
+        name: "candle<1>".to_owned(),
+        version: Some("0.11".to_owned()),
+        threads: Some(4),
+        ..crate::Framework::default()
+    });
     header.settings = vec![crate::Setting::recorded("bytes <read>", false)];
     let machine = crate::Machine { devices: vec![device(0)], ..crate::Machine::default() };
     header.machine = Some(machine);
@@ -196,6 +202,7 @@ fn the_head_says_what_was_asked_for_and_on_which_devices() {
         one.contains("<p class=quiet>Asked for: bytes &lt;read&gt; not recorded.</p>"),
         "{one}"
     );
+    assert!(one.contains("<dt>Framework<dd>candle&lt;1&gt; 0.11, 4 threads<"), "{one}");
     assert!(one.contains("<dt>Device<dd>GPU &lt;2&gt;, 80.00 GiB<"), "{one}");
     let machine = report.header_mut().machine.as_mut().expect("just set");
     machine.devices.push(device(1));

@@ -2,7 +2,6 @@
 
 use super::Part;
 use super::nesting::nested;
-use super::simple::thread_title;
 use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use crate::simple::{ActionStatistics, ThreadStatistics};
@@ -39,7 +38,7 @@ pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, 
         let name = |row: &&ActionStatistics| text::name(&row.label(), part.limits.name);
         let share = own / wall / thread.threads.max(1) as f64;
         table.row([
-            text::escape(&thread_title(&thread.thread, thread.threads)).into(),
+            text::escape(&title(&thread.thread, thread.threads)).into(),
             own.into(),
             share.is_finite().then_some(share).into(),
             sum(|row| row.cpu.map(|cpu| cpu.thread_seconds)).into(),
@@ -51,6 +50,16 @@ pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, 
         ]);
     }
     table.write(html, "What each thread did");
+}
+
+/// `worker`, or `worker (3 threads)`.
+pub(super) fn title(name: &str, threads: u64) -> String {
+    let name = crate::label::shown(name);
+    if threads > 1 {
+        format!("Thread {name} ({threads} threads)")
+    } else {
+        format!("Thread {name}")
+    }
 }
 
 fn own_seconds(thread: &ThreadStatistics) -> f64 {
