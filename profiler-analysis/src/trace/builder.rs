@@ -321,7 +321,7 @@ fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) -> Vec<Flow
     let mut flows = Vec::new();
     let mut from: Option<(FlowEnd, u32)> = None;
     for end in ends {
-        let at = at(trace, new_numbers[end.track as usize] as usize, end.time);
+        let at = at(trace, new_numbers[end.track as usize] as usize, &end);
         if !end.is_end {
             from = at.map(|at| (end, at));
         } else if let (Some((start, from)), Some(to)) = (from, at)
@@ -333,14 +333,28 @@ fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) -> Vec<Flow
     flows
 }
 
-/// The slice that an arrow at this time is tied to: one that begins then, else the innermost.
-fn at(trace: &Trace, track: usize, time: i64) -> Option<u32> {
+/// The slice that an end of an arrow is tied to: one of its kind that begins then, else the innermost.
+fn at(trace: &Trace, track: usize, end: &FlowEnd) -> Option<u32> {
+    let time = end.time;
     let slices = &trace.slices[trace.tracks.get(track)?.slices.clone()];
+    let is_of_its_kind = |slice: &Slice| match end.kind {
+        FlowKind::ForwardBackward => slice.category == Category::CpuOp,
+        // Around the first kernel of an action is the action, which begins with it.
+        FlowKind::Launch => slice.category.is_runtime() || slice.category.is_device_work(),
+        FlowKind::Other => true,
+    };
     let after = slices.partition_point(|slice| slice.start < time);
-    if slices.get(after).is_some_and(|slice| slice.start == time) {
-        return Some((trace.tracks[track].slices.start + after) as u32);
+    let begin_then = slices[after..].iter().take_while(|slice| slice.start == time);
+    let (mut last, mut found) = (after, None);
+    for (place, slice) in (after..).zip(begin_then) {
+        last = place + 1;
+        found = found.or_else(|| is_of_its_kind(slice).then_some(place));
     }
-    let mut around = Some(trace.tracks[track].slices.start + after.checked_sub(1)?);
+    let first = trace.tracks[track].slices.start;
+    if let Some(place) = found {
+        return Some((first + place) as u32);
+    }
+    let mut around = Some(first + last.checked_sub(1)?);
     while let Some(place) = around {
         if trace.slices[place].end() > time {
             return Some(place as u32);

@@ -5,7 +5,7 @@ use std::io::Read;
 use profiler_analysis::kineto::{ReadError, read};
 use profiler_analysis::trace::{Category, TrackKind};
 
-use crate::made::{MAIN, STREAM, action, arrow, json, op, slice, work};
+use crate::made::{MAIN, STREAM, action, arrow, call, json, op, slice, work};
 
 fn many(count: u32) -> Vec<String> {
     (0..count).map(|number| op(&format!("op {}", number % 10), f64::from(number), 0.5)).collect()
@@ -134,6 +134,28 @@ fn tracks_are_threads_and_streams_in_their_order() {
     let thread = TrackKind::Thread;
     assert_eq!(kinds, [thread, thread, TrackKind::Other, TrackKind::Stream]);
     assert_eq!(trace.slices[3].correlation, 3);
+}
+
+/// The action around a kernel begins with it.
+#[test]
+fn launches_lead_to_kernels_and_not_to_what_is_around_them() {
+    let end = |ph: &str, (pid, tid): (u32, u32), ts: u32| {
+        format!(
+            r#"{{"ph":"{ph}","cat":"ac2g","name":"ac2g","id":3,"pid":{pid},"tid":{tid},"ts":{ts}}}"#
+        )
+    };
+    let events = [
+        op("aten::mm", 1.0, 5.0),
+        call("cudaLaunchKernel", 1.0, 2.0, 3),
+        work("gpu_user_annotation", "forward", 10.0, 9.0, 0),
+        work("kernel", "gemm", 10.0, 5.0, 3),
+        end("s", MAIN, 1),
+        end("f", STREAM, 10),
+    ];
+    let trace = read(json(&events).as_bytes()).expect("a trace");
+    let [flow] = &trace.flows[..] else { panic!("{:?}", trace.flows) };
+    let name = |place: u32| trace.name(&trace.slices[place as usize]);
+    assert_eq!((name(flow.from), name(flow.to)), ("cudaLaunchKernel", "gemm"));
 }
 
 #[test]
