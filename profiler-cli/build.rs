@@ -60,7 +60,8 @@ fn watch(workspace: &Path) {
     println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());
     for entry in fs::read_dir(workspace).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_above = ["profiler-cli", "profiler-cuda", "profiler-train"].contains(&name.as_str());
+        let above = ["profiler-analysis", "profiler-cli", "profiler-cuda", "profiler-train"];
+        let is_above = above.contains(&name.as_str());
         if name.starts_with("profiler-") && !is_above {
             // What is named and not there would have this run each time.
             let watched = ["src", "Cargo.toml", "build.rs"].map(|name| entry.path().join(name));

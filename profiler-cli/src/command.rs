@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{convert, report, run, wrapper};
+use crate::{analyze, convert, report, run, tables, wrapper};
 
-/// Profiles training programs that nobody instrumented, prints their reports again and converts them.
+/// Profiles training programs that nobody instrumented, prints their reports again, converts
+/// them and analyses traces.
 #[derive(Parser)]
 #[command(name = "mlprof", version, bin_name = "mlprof")]
 struct Command {
@@ -21,6 +22,8 @@ enum What {
     Run(run::Arguments),
     Report(report::Arguments),
     Convert(convert::Arguments),
+    Analyze(analyze::Arguments),
+    Schema(tables::SchemaArguments),
 }
 
 /// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
@@ -38,6 +41,10 @@ pub fn main() -> ExitCode {
         What::Report(arguments) => report::run(&arguments).map_err(Into::into),
         What::Convert(arguments) => {
             convert::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+        What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
+        What::Schema(arguments) => {
+            tables::print_schema(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
     };
     done.unwrap_or_else(|error| {

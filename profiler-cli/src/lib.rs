@@ -3,6 +3,7 @@
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+pub mod analyze;
 pub mod command;
 pub mod convert;
 mod exit_code;
@@ -12,5 +13,6 @@ pub mod run;
 pub mod runtime;
 mod say;
 pub mod splice;
+pub mod tables;
 mod trace;
 pub mod wrapper;

@@ -122,6 +122,8 @@ mod guide {
     struct Page;
     #[doc = include_str!("../../docs/src/comparing.md")]
     struct Comparing;
+    #[doc = include_str!("../../docs/src/analysis.md")]
+    struct Analysis;
     #[doc = include_str!("../../docs/src/own-code.md")]
     struct OwnCode;
     #[doc = include_str!("../../docs/src/costs.md")]

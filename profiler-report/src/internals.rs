@@ -1,9 +1,11 @@
 //! What mlprof's other crates make reports with. **Not for users**: it may change in any version.
 
 pub use crate::confidence::{SURE, median_shares};
+pub use crate::label::{notes, shown};
 pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing};
 pub use crate::no_numbers::{has_numbers, reason_for_nothing};
 pub use crate::output::{ClaimedName, deliver_together, tell_apart, tell_missing};
 pub use crate::steps::log::{StepLog, StepPart, StepParts, StepTicks};
+pub use crate::table::Table;
 pub use crate::tensor::table::shapes_text;

@@ -17,7 +17,7 @@ pub(super) fn with_stage(sub_stage: Option<Stage>, action: &str) -> String {
 
 /// `name` fit for a line of text: control characters, line breaks and marks that change the direction
 /// of writing escaped, the end of an overlong name replaced by `…`.
-pub(super) fn shown(name: &str) -> String {
+pub fn shown(name: &str) -> String {
     escaped(name, LONGEST_SHOWN)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn polls(polls: u64) -> String {
 }
 
 /// Notes below a report.
-pub(crate) fn notes(notes: &[String]) -> String {
+pub fn notes(notes: &[String]) -> String {
     notes.iter().map(|note| format!("Note: {}\n", one_line(note))).collect()
 }
 

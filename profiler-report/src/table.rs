@@ -8,7 +8,7 @@ const GAP: &str = "  ";
 
 /// A table whose last column is aligned left, and all others right. So names, in the last column,
 /// may be as long as they like without pushing the numbers about.
-pub(super) struct Table<const COLUMNS: usize> {
+pub struct Table<const COLUMNS: usize> {
     header: [String; COLUMNS],
     /// `None`: a rule.
     rows: Vec<Option<[String; COLUMNS]>>,
@@ -16,25 +16,28 @@ pub(super) struct Table<const COLUMNS: usize> {
 }
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
-    pub(super) fn new(header: [&str; COLUMNS]) -> Self {
+    /// Without rows yet.
+    pub fn new(header: [&str; COLUMNS]) -> Self {
         Self { header: header.map(str::to_owned), rows: vec![None], is_hidden: [false; COLUMNS] }
     }
 
-    pub(super) fn row(&mut self, cells: [String; COLUMNS]) {
+    /// Adds a row.
+    pub fn row(&mut self, cells: [String; COLUMNS]) {
         self.rows.push(Some(cells));
     }
 
-    pub(super) fn rule(&mut self) {
+    /// Adds a rule.
+    pub fn rule(&mut self) {
         self.rows.push(None);
     }
 
     /// Leaves a column out, of those before the last.
-    pub(super) fn hide(&mut self, column: usize) {
+    pub fn hide(&mut self, column: usize) {
         self.is_hidden[column] = true;
     }
 
     /// The table, each line ended by a line break, without spaces at the ends.
-    pub(super) fn paint(&self) -> String {
+    pub fn paint(&self) -> String {
         let widths = self.widths();
         let columns = self.is_hidden.iter().filter(|is_hidden| !**is_hidden).count();
         let all = widths.iter().sum::<usize>() + GAP.len() * columns.saturating_sub(1);

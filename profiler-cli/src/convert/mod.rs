@@ -18,6 +18,7 @@ use self::stacks::{Stacks, Unit};
 pub use crate::report::Error;
 use crate::report::read::{self, Content};
 use crate::report::unpack;
+use crate::tables;
 use crate::trace::Trace;
 
 /// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
@@ -27,7 +28,7 @@ use crate::trace::Trace;
 ///
 ///   Advanced report    prof, folded, svg, speedscope, json
 ///   samples, memory    folded, svg, speedscope, json
-///   trace              chrome, folded, svg, speedscope, json
+///   trace              chrome, folded, svg, speedscope, json, parquet
 ///   other reports      json
 ///
 /// Reports hold sums: folded, svg and speedscope show call trees by self time (of samples by the
@@ -90,6 +91,8 @@ pub enum Format {
     Speedscope,
     /// The same as indented JSON, not compressed
     Json,
+    /// A folder of tables for DuckDB, Spark, polars, … (mlprof schema says what is in them)
+    Parquet,
 }
 
 impl Format {
@@ -101,6 +104,7 @@ impl Format {
             Self::Prof => "prof",
             Self::Speedscope => "speedscope",
             Self::Json => "json",
+            Self::Parquet => "parquet",
         }
     }
 
@@ -113,6 +117,7 @@ impl Format {
             Self::Prof => "prof",
             Self::Speedscope => "speedscope.json",
             Self::Json => "json",
+            Self::Parquet => "parquet",
         }
     }
 }
@@ -129,6 +134,10 @@ const OF_CALL_TREES: [Format; 5] =
 ///
 /// If the file cannot be read, there is no such conversion, or the result cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    if arguments.to == Format::Parquet {
+        let beside = || arguments.file.with_file_name(plain_stem(&arguments.file) + ".parquet");
+        return tables::convert(&arguments.file, &arguments.output.clone().unwrap_or_else(beside));
+    }
     let outputs = match read::read(&arguments.file)? {
         Content::Trace(trace) => vec![of_trace(&trace, arguments)?],
         Content::Reports(reports) => {
@@ -170,7 +179,7 @@ fn of_trace(trace: &Trace, arguments: &Arguments) -> Result<Output, Error> {
             Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
         }
         Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_trace(&name, trace))),
-        Format::Prof => Err(impossible(
+        Format::Prof | Format::Parquet => Err(impossible(
             "a trace",
             arguments.to,
             "it says when ops ran, not which functions called which",

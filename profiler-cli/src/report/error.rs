@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use profiler_analysis::kineto::ReadError;
 use profiler_report::comparison::CannotCompare;
 use profiler_report::findings::SetThresholdError;
 use profiler_report::{SCHEMA_VERSION, pstats, rows, tensor};
@@ -63,6 +64,24 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
     },
+    /// A trace that cannot be read, or something that is none.
+    #[error("cannot read {path}: {error}", path = .path.display())]
+    Trace {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: ReadError,
+    },
+    /// Tables of a trace that cannot be read.
+    #[cfg(feature = "parquet")]
+    #[error(transparent)]
+    Tables(#[from] profiler_analysis::columns::ColumnsError),
+    /// Parquet takes a C compiler, so it is asked for.
+    #[error(
+        "this mlprof was built without Parquet: install it by `cargo install profiler-cli --features \
+         parquet`"
+    )]
+    WithoutParquet,
     /// A column that the report of a Simple profiler does not have.
     #[error(transparent)]
     RowKey(#[from] rows::UnknownRowKey),

@@ -16,8 +16,9 @@ use std::process::{Command, ExitCode};
 const RUSTDOC: &str = "MLPROF_XTASK_RUSTDOC";
 
 /// Crates, and what to document them with.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("profiler-events", &[]),
+    ("profiler-analysis", &["--all-features"]),
     ("profiler-report", &["--all-features"]),
     ("profiler-sampler", &["--all-features"]),
     ("profiler-trace", &["--all-features"]),

@@ -72,6 +72,7 @@ pub const PARTS: [Part; 11] = [
             "xtask",
             "profiler-train",
             "profiler-cuda",
+            "profiler-analysis",
             "profiler-cli",
             "profiler-runtime",
             "burn-plugin",
@@ -87,9 +88,13 @@ pub const PARTS: [Part; 11] = [
     Part {
         name: "cli",
         about: "the command mlprof",
-        stands_on: core_and!("profiler-cli", "profiler-runtime"),
+        stands_on: core_and!("profiler-analysis", "profiler-cli", "profiler-runtime"),
         // Optimised, as the end-to-end tests build it: it reads whole frameworks.
-        steps: || Ok(vec![Step::cargo("the command mlprof", "test --release -p profiler-cli")]),
+        steps: || {
+            let packages = "test --release -p profiler-analysis -p profiler-cli \
+                            --features profiler-analysis/parquet,profiler-cli/parquet";
+            Ok(vec![Step::cargo("the command mlprof, and questions to traces", packages)])
+        },
     },
     Part {
         name: "benches",
@@ -152,6 +157,7 @@ pub const PARTS: [Part; 11] = [
         about: "whole programs, and what Python reads of theirs",
         stands_on: core_and!(
             "profiler-train",
+            "profiler-analysis",
             "profiler-cli",
             "profiler-runtime",
             "burn-plugin",

@@ -116,7 +116,7 @@ fn what_is_not_built_for_tests_has_none() {
 
 /// What each library and the command may be built with of ours. Whoever adds to it makes more be compiled
 /// when that changes.
-const EDGES: [(&str, &[&str]); 13] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("profiler-events", &[]),
     ("profiler-macros", &[]),
     ("profiler-report", &["profiler-events"]),
@@ -135,7 +135,8 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("profiler-train", &["profiler-core"]),
     ("profiler-cuda", &["profiler-core", "profiler-events"]),
     ("profiler-runtime", &["profiler-core"]),
-    ("profiler-cli", &["profiler-events", "profiler-report"]),
+    ("profiler-analysis", &["profiler-events", "profiler-report"]),
+    ("profiler-cli", &["profiler-analysis", "profiler-events", "profiler-report"]),
     ("burn-plugin", &["profiler-core", "profiler-cuda"]),
     ("candle-plugin", &["profiler-core", "profiler-cuda", "profiler-train"]),
     ("tch-plugin", &["profiler-core", "profiler-cuda", "profiler-train"]),

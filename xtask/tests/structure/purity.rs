@@ -20,7 +20,8 @@ const LOOKS: [&str; 8] = [
 pub fn is_pure(file: &Path) -> bool {
     let is_in = |folder: &str| file.starts_with(folder);
     let paints = is_in("profiler-report/src") && !is_in("profiler-report/src/output")
-        || is_in("profiler-trace/src") && !is_in("profiler-trace/src/profile");
+        || is_in("profiler-trace/src") && !is_in("profiler-trace/src/profile")
+        || is_in("profiler-analysis/src");
     paints && file.extension().is_some_and(|ending| ending == "rs") && !file.ends_with("tests.rs")
 }
 

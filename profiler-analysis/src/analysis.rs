@@ -1,0 +1,127 @@
+//! All answers about a trace.
+
+use serde::Serialize;
+
+use crate::answers::{
+    CriticalPath, DeviceAnswers, ModuleTimes, NameTimes, OutlierStep, StepBreakdown, StepPart,
+    ThreadTimes,
+};
+use crate::device::{self, work::DeviceWork};
+use crate::host::path::Paths;
+use crate::host::steps::{self, Parts, Step};
+use crate::host::{outliers, self_times, threads};
+use crate::meaning::Meanings;
+use crate::trace::{Info, Trace};
+
+/// Raised when a field of an [`Analysis`] changes or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What `mlprof analyze` says of a trace. Times are whole nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Analysis {
+    /// The version of its layout.
+    pub schema_version: u32,
+    /// The number of the process among those that train together.
+    pub rank: u32,
+    /// How many train together.
+    pub world_size: u32,
+    /// The stage that was recorded.
+    pub stage: Option<String>,
+    /// How many slices the trace has.
+    pub slices: u64,
+    /// From its first to its last moment.
+    pub trace_ns: i64,
+    /// The steps, in their order. Without any it is one that is all of the trace.
+    pub steps: Vec<StepBreakdown>,
+    /// What the time of all steps together went into, the longest first.
+    pub all_steps: Vec<StepPart>,
+    /// Steps that took much longer than the others.
+    pub outliers: Vec<OutlierStep>,
+    /// What the end of each step waited for.
+    pub critical_paths: Vec<CriticalPath>,
+    /// What threads did.
+    pub threads: Vec<ThreadTimes>,
+    /// Everything on threads by name.
+    pub names: Vec<NameTimes>,
+    /// Modules of the model.
+    pub modules: Vec<ModuleTimes>,
+    /// What devices did.
+    pub devices: Vec<DeviceAnswers>,
+    /// What is missing of the trace, in words.
+    pub notes: Vec<String>,
+}
+
+impl Analysis {
+    /// Everything about a trace. *Cost*: some 0.3 µs per slice.
+    pub fn of(trace: &Trace) -> Self {
+        Self::with_path_of(trace, None)
+    }
+
+    /// The same, with all of the critical path of the step of this number in place of the middle one's.
+    pub fn with_path_of(trace: &Trace, number: Option<u64>) -> Self {
+        let meanings = Meanings::of(trace);
+        let correlations = trace.correlations();
+        let work = DeviceWork::of(trace, &correlations);
+        let steps = steps::find(trace, &meanings);
+        let window = steps::window(trace, &steps);
+        let (begin, end) = trace.window().unwrap_or((0, 0));
+        let parts: Vec<(Parts, i64)> =
+            steps.iter().map(|step| steps::parts(trace, &meanings, step)).collect();
+        let breakdowns = steps.iter().zip(&parts);
+        let mut all = Parts::default();
+        for (part, duration) in parts.iter().flat_map(|(parts, _)| parts) {
+            *all.entry(*part).or_default() += duration;
+        }
+        let paths = Paths::new(trace, &meanings, &correlations, &work);
+        let shown = number.map_or_else(
+            || middle(&steps),
+            |number| steps.iter().position(|step| step.number == Some(number)),
+        );
+        let critical_paths = steps.iter().enumerate();
+        Self {
+            schema_version: SCHEMA_VERSION,
+            rank: trace.info.rank,
+            world_size: trace.info.world_size.max(1),
+            stage: trace.info.stage.clone(),
+            slices: trace.slices.len() as u64,
+            trace_ns: end - begin,
+            steps: breakdowns
+                .map(|(step, parts)| steps::breakdown(trace, step, begin, parts))
+                .collect(),
+            all_steps: steps::with_texts(trace, &all),
+            outliers: outliers::of(trace, &steps, &parts),
+            critical_paths: critical_paths
+                .map(|(place, step)| paths.of(*step, shown == Some(place)))
+                .collect(),
+            threads: threads::of(trace, &meanings, window),
+            names: self_times::by_name(trace, &correlations),
+            modules: self_times::by_module(trace, &meanings, &correlations),
+            devices: device::of(trace, &meanings, &correlations, &work, window),
+            notes: notes(&trace.info),
+        }
+    }
+}
+
+/// The place of the step in the middle of all, by how long they took.
+fn middle(steps: &[Step]) -> Option<usize> {
+    let mut order: Vec<usize> = (0..steps.len()).collect();
+    order.sort_by_key(|place| steps[*place].end - steps[*place].start);
+    order.get(order.len().saturating_sub(1) / 2).copied()
+}
+
+fn notes(info: &Info) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(reason) = &info.cut_short {
+        notes.push(format!("the end of the trace is missing: {reason}; this is what came before"));
+    }
+    if info.dropped > 0 {
+        notes.push(format!("{} events were dropped while it was recorded", info.dropped));
+    }
+    if info.not_understood > 0 {
+        notes.push(format!(
+            "{} events were left out: they have no time, or are none that traces have",
+            info.not_understood
+        ));
+    }
+    notes
+}

@@ -1,0 +1,181 @@
+//! What devices did.
+
+use serde::Serialize;
+
+/// What a device, or a stream, does at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkKind {
+    /// Kernels that compute.
+    Compute,
+    /// Kernels that communicate with other devices.
+    Communication,
+    /// Copies and fills.
+    Memory,
+}
+
+/// One device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceAnswers {
+    /// Its number.
+    pub device: i64,
+    /// What it did over time.
+    pub times: DeviceTimes,
+    /// Its streams.
+    pub streams: Vec<StreamIdle>,
+    /// What ran while it computed.
+    pub overlap: Vec<Overlap>,
+    /// From calls to the beginning of what they launched.
+    pub launches: LaunchStatistics,
+    /// How much was launched and had not begun.
+    pub queues: Vec<QueueLength>,
+    /// Copies and fills, by their direction.
+    pub copies: Vec<Bandwidth>,
+    /// Kernels that ops launch one after the other.
+    pub sequences: Vec<KernelSequence>,
+    /// Calls that launched several things at once.
+    pub graphs: Vec<GraphLaunch>,
+}
+
+/// What a device did. But for the last three all times add up to the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct DeviceTimes {
+    /// From the first to the last step, or the whole trace.
+    pub window_ns: i64,
+    /// It computed, whatever else it did.
+    pub compute_ns: i64,
+    /// It communicated and did not compute.
+    pub exposed_communication_ns: i64,
+    /// It copied or filled, and did nothing else.
+    pub exposed_memory_ns: i64,
+    /// It did nothing before its first work in the window.
+    pub idle_before_ns: i64,
+    /// It did nothing between its first and its last work.
+    pub idle_between_ns: i64,
+    /// It did nothing after its last work in the window.
+    pub idle_after_ns: i64,
+    /// All kernels that compute, those at the same time counted each.
+    pub compute_sum_ns: i64,
+    /// All kernels that communicate.
+    pub communication_sum_ns: i64,
+    /// All copies and fills.
+    pub memory_sum_ns: i64,
+}
+
+/// Why a stream did nothing, from its first to its last work. The parts add up to `span_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct StreamIdle {
+    /// Its number.
+    pub stream: i64,
+    /// From its first to its last work.
+    pub span_ns: i64,
+    /// It worked.
+    pub busy_ns: i64,
+    /// What came next was launched only after it had nothing to do: until the call began.
+    pub waiting_for_host_ns: i64,
+    /// The same, from the beginning of the call until the work began.
+    pub launch_delay_ns: i64,
+    /// Less than 30 µs between things that were launched already.
+    pub between_kernels_ns: i64,
+    /// Longer, or nothing is known of the launch: it waits for another stream, or a dependency.
+    pub other_ns: i64,
+}
+
+impl StreamIdle {
+    /// What HolisticTraceAnalysis calls `host_wait`: all of each gap after which something was launched late.
+    pub fn host_wait_ns(&self) -> i64 {
+        self.waiting_for_host_ns + self.launch_delay_ns
+    }
+}
+
+/// How much of one kind of work was hidden behind computing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Overlap {
+    /// The kind of work.
+    pub kind: WorkKind,
+    /// When any of it ran.
+    pub total_ns: i64,
+    /// While the device computed, too.
+    pub hidden_ns: i64,
+}
+
+/// From calls to what they launched.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct LaunchStatistics {
+    /// Work whose call is known.
+    pub launched: u64,
+    /// Work whose call is not.
+    pub unknown: u64,
+    /// The median time from the end of the call to the beginning of the work; 0 where that came first.
+    pub delay_median_ns: i64,
+    /// Nine in ten are not longer.
+    pub delay_p90_ns: i64,
+    /// The longest.
+    pub delay_max_ns: i64,
+    /// Work that took less time than the call.
+    pub shorter_than_call: u64,
+    /// Calls of more than 50 µs.
+    pub long_calls: u64,
+    /// Delays of more than 100 µs.
+    pub long_delays: u64,
+}
+
+/// How much a stream had before it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct QueueLength {
+    /// The stream.
+    pub stream: i64,
+    /// From the first call to the last beginning.
+    pub span_ns: i64,
+    /// By time.
+    pub mean: f64,
+    /// The most.
+    pub max: i64,
+    /// How long there was nothing.
+    pub empty_ns: i64,
+}
+
+/// Copies or fills of one direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bandwidth {
+    /// As the trace calls them.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+    /// How much was moved.
+    pub bytes: u64,
+    /// When any ran.
+    pub busy_ns: i64,
+    /// Bytes per nanosecond while any ran; which is gigabytes per second.
+    pub mean_gb_per_s: f64,
+    /// The most at once.
+    pub max_gb_per_s: f64,
+}
+
+/// What an op launches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KernelSequence {
+    /// The outermost op.
+    pub op: String,
+    /// The kernels in the order of their launches.
+    pub kernels: Vec<String>,
+    /// How often.
+    pub count: u64,
+    /// How long the kernels took together.
+    pub device_ns: i64,
+}
+
+/// A call that launches several things at once, as a graph does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GraphLaunch {
+    /// The call.
+    pub call: String,
+    /// The innermost op or action around it.
+    pub inside: Option<String>,
+    /// How often.
+    pub launches: u64,
+    /// How many kernels, copies and fills together.
+    pub kernels: u64,
+    /// How long these took together.
+    pub device_ns: i64,
+}

@@ -1,0 +1,7 @@
+//! What is found in a trace. All times are whole nanoseconds.
+
+mod device;
+mod host;
+
+pub use self::device::*;
+pub use self::host::*;

@@ -1,0 +1,296 @@
+//! The tables and their columns.
+
+/// Raised when a column changes or goes away. It stands in the metadata of each file, as `mlprof.schema`.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Under this name the version stands in files.
+pub(super) const VERSION_KEY: &str = "mlprof.schema";
+
+/// What a column's values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// 64-bit integers with a sign.
+    Integer,
+    /// 64-bit floating-point numbers.
+    Real,
+    /// UTF-8.
+    Text,
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// What it is called.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// Whether every row has one.
+    pub is_required: bool,
+    /// Whether neighbours are alike, so that differences are stored.
+    pub(super) is_delta: bool,
+    /// What it says.
+    pub about: &'static str,
+}
+
+/// A table: a folder of files, one per rank and cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Table {
+    /// What it is called, as its folder is.
+    pub name: &'static str,
+    /// What its rows are.
+    pub about: &'static str,
+    /// Its columns.
+    pub columns: &'static [Column],
+}
+
+const fn column(name: &'static str, kind: Kind, about: &'static str) -> Column {
+    Column { name, kind, is_required: true, is_delta: false, about }
+}
+
+const fn integer(name: &'static str, about: &'static str) -> Column {
+    column(name, Kind::Integer, about)
+}
+
+const fn text(name: &'static str, about: &'static str) -> Column {
+    column(name, Kind::Text, about)
+}
+
+impl Column {
+    const fn optional(self) -> Self {
+        Self { is_required: false, ..self }
+    }
+
+    const fn delta(self) -> Self {
+        Self { is_delta: true, ..self }
+    }
+}
+
+const RANK: Column = integer("rank", "the process among those that train together");
+const CYCLE: Column = integer("cycle", "the recorded cycle");
+const STEP: Column = integer("step", "the step's number");
+
+/// Everything that has a duration, by its beginning.
+pub const SLICES: Table = Table {
+    name: "slices",
+    about: "everything that has a duration, by its beginning",
+    columns: &[
+        RANK,
+        CYCLE,
+        integer("step", "the step in which it began").optional(),
+        integer("id", "its number in the file").delta(),
+        integer("parent_id", "the slice directly around it").optional().delta(),
+        integer("track_id", "where it stands: tracks.track_id"),
+        integer("ts", "when it began, in nanoseconds of the trace's time").delta(),
+        integer("dur", "how long it took, in nanoseconds").delta(),
+        integer("self_dur", "the same without what is directly inside").delta(),
+        integer("depth", "how many slices are around it"),
+        text("category", "what kind of thing it is, in Kineto's words"),
+        text("name", "what happened"),
+        integer("stack_id", "what it is inside of, by names: stacks.stack_id").delta(),
+        text("module", "the module that it belongs to").optional(),
+        integer("correlation", "what ties launches to what they launched").optional().delta(),
+        text("shapes", "sizes of its inputs, as JSON").optional(),
+        integer("flops", "floating-point operations").optional(),
+        integer("bytes", "bytes moved").optional(),
+        integer("arg_set_id", "what else is known: args.arg_set_id").optional().delta(),
+    ],
+};
+
+/// Which slices are inside of which, by their names.
+pub const STACKS: Table = Table {
+    name: "stacks",
+    about: "which slices are inside of which, by their names",
+    columns: &[
+        RANK,
+        integer("stack_id", "its number in the file").delta(),
+        integer("parent_id", "the stack without its innermost name").optional().delta(),
+        text("name", "the innermost name"),
+        integer("depth", "how many names are around it"),
+        text("path", "the names from the outermost on, with ; between them; at most 16 of them"),
+    ],
+};
+
+/// Threads and streams.
+pub const TRACKS: Table = Table {
+    name: "tracks",
+    about: "threads, and streams of devices",
+    columns: &[
+        RANK,
+        integer("track_id", "its number in the file"),
+        text("kind", "thread, stream or other"),
+        text("name", "what it is called"),
+        integer("upid", "its process: processes.upid"),
+        integer("pid", "its process's number, or its device's").optional(),
+        integer("tid", "the thread's or stream's number").optional(),
+        integer("device", "the device that it is of").optional(),
+        integer("stream", "the stream that it is").optional(),
+        integer("parent_id", "the track that its slices cross slices of").optional(),
+    ],
+};
+
+/// Processes and devices.
+pub const PROCESSES: Table = Table {
+    name: "processes",
+    about: "processes, and devices, which stand as processes in traces",
+    columns: &[
+        RANK,
+        integer("upid", "its number in the file"),
+        integer("pid", "its own number").optional(),
+        text("name", "what it is called"),
+        text("labels", "what is said beside it: CPU, GPU 0"),
+    ],
+};
+
+/// What slices have besides.
+pub const ARGS: Table = Table {
+    name: "args",
+    about: "what slices have besides",
+    columns: &[
+        RANK,
+        integer("arg_set_id", "slices.arg_set_id").delta(),
+        text("flat_key", "what it is"),
+        text("key", "what it is"),
+        integer("int_value", "a number").optional(),
+        text("string_value", "a text").optional(),
+        column("real_value", Kind::Real, "a number with a fraction").optional(),
+    ],
+};
+
+/// Arrows from slice to slice.
+pub const FLOWS: Table = Table {
+    name: "flows",
+    about: "what led to what: arrows from slice to slice",
+    columns: &[
+        RANK,
+        integer("id", "its number in the file").delta(),
+        integer("slice_out", "where it begins: slices.id").delta(),
+        integer("slice_in", "where it ends: slices.id").delta(),
+        text(
+            "category",
+            "fwdbwd: forward to backward op; ac2g: launch to what was launched; other",
+        ),
+    ],
+};
+
+/// Counters over time.
+pub const COUNTERS: Table = Table {
+    name: "counters",
+    about: "counters over time",
+    columns: &[
+        RANK,
+        integer("id", "its number in the file").delta(),
+        integer("ts", "when, in nanoseconds of the trace's time").delta(),
+        integer("upid", "whose: processes.upid"),
+        text("name", "what is counted"),
+        column("value", Kind::Real, "how much"),
+    ],
+};
+
+/// Steps.
+pub const STEPS: Table = Table {
+    name: "steps",
+    about: "steps",
+    columns: &[
+        RANK,
+        CYCLE,
+        STEP,
+        text("stage", "fit, validate, test or predict").optional(),
+        integer("ts", "when it began, in nanoseconds of the trace's time").delta(),
+        integer("dur", "how long it took, in nanoseconds"),
+        integer("waiting_for_data", "how long of it the loop waited for data, in nanoseconds"),
+    ],
+};
+
+/// What steps are made of, one after the other.
+pub const STAGES: Table = Table {
+    name: "stages",
+    about: "what steps are made of: the actions directly inside, whose dur add up to the step's",
+    columns: &[
+        RANK,
+        CYCLE,
+        STEP,
+        integer("ord", "which of them it was first, from 0; the rest of the step is the last"),
+        text("action", "the action; empty for the rest"),
+        integer("dur", "how long all of its calls took, in nanoseconds"),
+    ],
+};
+
+/// Sums per step, which a fleet can keep of every run.
+pub const OPS: Table = Table {
+    name: "ops",
+    about: "sums per step and name, which a fleet can keep of every run",
+    columns: &[
+        RANK,
+        CYCLE,
+        integer("step", "the step in which they began").optional(),
+        text("category", "what kind of thing it is"),
+        text("name", "what happened"),
+        integer("n", "how often"),
+        integer("sum", "how long together, in nanoseconds"),
+        integer("self", "the same without what is directly inside"),
+        integer("min", "the shortest"),
+        integer("max", "the longest"),
+    ],
+};
+
+/// What is known of each process.
+pub const RANKS: Table = Table {
+    name: "ranks",
+    about: "the process that recorded a cycle",
+    columns: &[
+        RANK,
+        CYCLE,
+        integer("world_size", "how many train together"),
+        text("host", "its machine").optional(),
+        text("stage", "fit, validate, test or predict").optional(),
+        integer("base_ns", "nanoseconds of Unix time at the zero of the trace's time"),
+        integer("dropped", "events that the recorder had no room for"),
+        text("cut_short", "why the end of the trace is missing, if it is").optional(),
+    ],
+};
+
+/// All of them.
+pub const TABLES: [Table; 11] =
+    [SLICES, STACKS, TRACKS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STAGES, OPS, RANKS];
+
+/// The schema as text.
+pub fn text_of_schema() -> String {
+    let mut text = format!(
+        "Traces as Parquet, version {SCHEMA_VERSION}. FOLDER/<table>/<rank>-<cycle>.parquet\n"
+    );
+    for table in TABLES {
+        text += &format!("\n{}: {}\n", table.name, table.about);
+        for column in table.columns {
+            let kind = match column.kind {
+                Kind::Integer => "INT64",
+                Kind::Real => "DOUBLE",
+                Kind::Text => "UTF8",
+            };
+            let null = if column.is_required { "" } else { "?" };
+            text +=
+                &format!("  {:<18}{:<8}{}\n", column.name, format!("{kind}{null}"), column.about);
+        }
+    }
+    text += "\n?: may be NULL. All times are nanoseconds.\n";
+    text
+}
+
+impl Table {
+    /// The place of a column.
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// In Parquet's own language.
+    pub(super) fn message(&self) -> String {
+        let columns = self.columns.iter().map(|column| {
+            let repetition = if column.is_required { "required" } else { "optional" };
+            let (kind, logical) = match column.kind {
+                Kind::Integer => ("int64", ""),
+                Kind::Real => ("double", ""),
+                Kind::Text => ("binary", " (utf8)"),
+            };
+            format!("{repetition} {kind} {}{logical};", column.name)
+        });
+        format!("message {} {{ {} }}", self.name, columns.collect::<Vec<_>>().join(" "))
+    }
+}

@@ -1,0 +1,32 @@
+//! How much was launched on a stream and had not begun.
+
+use super::work::{DeviceWork, Stream};
+use crate::answers::QueueLength;
+use crate::trace::Trace;
+
+/// One more at the beginning of each call, one less where its work begins; weighted by time.
+/// `None` where no call is known.
+pub(super) fn of(trace: &Trace, work: &DeviceWork, stream: &Stream) -> Option<QueueLength> {
+    let mut changes = Vec::new();
+    for place in &stream.work {
+        if let Some(call) = work.call(*place) {
+            let begun = trace.slices[*place as usize].start;
+            changes.push((trace.slices[call as usize].start.min(begun), 1));
+            changes.push((begun, -1));
+        }
+    }
+    // What is added comes first where both are at once.
+    changes.sort_unstable_by_key(|(time, change)| (*time, -change));
+    let (first, last) = (changes.first()?.0, changes.last()?.0);
+    let (mut length, mut max, mut empty, mut weighted, mut now) = (0, 0, 0, 0_i128, first);
+    for (time, change) in changes {
+        let since = time - now;
+        weighted += i128::from(length) * i128::from(since);
+        empty += if length == 0 { since } else { 0 };
+        (now, length) = (time, length + change);
+        max = max.max(length);
+    }
+    let span_ns = last - first;
+    let mean = if span_ns > 0 { weighted as f64 / span_ns as f64 } else { 0.0 };
+    Some(QueueLength { stream: stream.number, span_ns, mean, max, empty_ns: empty })
+}

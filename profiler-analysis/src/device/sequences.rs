@@ -1,0 +1,62 @@
+//! Kernels that ops launch one after the other, again and again.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::work::{Device, DeviceWork};
+use crate::answers::KernelSequence;
+use crate::trace::{Category, Name, Trace};
+
+/// Fewer kernels are no sequence: there is nothing to fuse.
+const FEWEST_KERNELS: usize = 2;
+/// What happened once is not frequent.
+const FEWEST: u64 = 2;
+/// No more are told of.
+const MOST: usize = 20;
+
+/// By the outermost op, those with the most device time first.
+pub(super) fn of(trace: &Trace, work: &DeviceWork, device: &Device) -> Vec<KernelSequence> {
+    // By op: launches and kernels.
+    let mut by_op: FxHashMap<usize, Vec<(i64, Name, i64)>> = FxHashMap::default();
+    for place in device.streams.iter().flat_map(|stream| &stream.work) {
+        let slice = &trace.slices[*place as usize];
+        let Some(call) = work.call(*place).filter(|_| slice.category == Category::Kernel) else {
+            continue;
+        };
+        let mut outermost = None;
+        let mut around = trace.slices[call as usize].parent();
+        while let Some(place) = around {
+            if trace.slices[place].category == Category::CpuOp {
+                outermost = Some(place);
+            }
+            around = trace.slices[place].parent();
+        }
+        if let Some(op) = outermost {
+            let launched = trace.slices[call as usize].start;
+            by_op.entry(op).or_default().push((launched, slice.name, slice.duration));
+        }
+    }
+    let mut sums: BTreeMap<(Name, Vec<Name>), (u64, i64)> = BTreeMap::new();
+    for (op, mut kernels) in by_op {
+        kernels.sort_by_key(|(launched, _, _)| *launched);
+        if kernels.len() >= FEWEST_KERNELS {
+            let names = kernels.iter().map(|(_, name, _)| *name).collect();
+            let sum = sums.entry((trace.slices[op].name, names)).or_default();
+            sum.0 += 1;
+            sum.1 += kernels.iter().map(|(_, _, duration)| duration).sum::<i64>();
+        }
+    }
+    let text = |name: Name| trace.names.text(name).to_owned();
+    let frequent = sums.into_iter().filter(|(_, (count, _))| *count >= FEWEST);
+    let mut rows: Vec<KernelSequence> = frequent
+        .map(|((op, kernels), (count, device_ns))| {
+            let kernels = kernels.into_iter().map(text).collect();
+            KernelSequence { op: text(op), kernels, count, device_ns }
+        })
+        .collect();
+    rows.sort_by_key(|row| Reverse(row.device_ns));
+    rows.truncate(MOST);
+    rows
+}

@@ -1,0 +1,7 @@
+//! What the host's threads did.
+
+pub(crate) mod outliers;
+pub(crate) mod path;
+pub(crate) mod self_times;
+pub(crate) mod steps;
+pub(crate) mod threads;

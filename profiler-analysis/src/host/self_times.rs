@@ -1,0 +1,143 @@
+//! Time by name and by module.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+
+use crate::answers::{ModuleTimes, NameTimes};
+use crate::meaning::Meanings;
+use crate::trace::{Category, Correlated, FlowKind, Name, Slice, Trace, TrackKind};
+
+#[derive(Default)]
+struct Sums {
+    calls: u64,
+    total: i64,
+    own: i64,
+    backward: i64,
+    device: i64,
+}
+
+/// The places of host slices that count: what crosses others on its thread has no time of its own, since
+/// it would be counted again.
+fn on_threads(trace: &Trace) -> impl Iterator<Item = (usize, &Slice, bool)> {
+    let threads = trace.tracks.iter().filter(|track| track.kind == TrackKind::Thread);
+    threads.flat_map(move |track| {
+        let is_crossing = track.overlaps.is_some();
+        track.slices.clone().map(move |place| (place, &trace.slices[place], is_crossing))
+    })
+}
+
+/// Whether something of the same name is around it.
+fn is_inside_its_like(trace: &Trace, slice: &Slice) -> bool {
+    trace.around(slice).any(|around| (around.name, around.category) == (slice.name, slice.category))
+}
+
+/// Device time by the call that launched it.
+fn device_times<'a>(
+    trace: &'a Trace,
+    correlations: &'a FxHashMap<u32, Correlated>,
+) -> impl Iterator<Item = (usize, i64)> + 'a {
+    correlations.values().filter_map(|of| {
+        let work = of.device.iter().map(|place| &trace.slices[*place as usize]);
+        let work = work.filter(|slice| slice.category.is_device_work());
+        Some((of.call? as usize, work.map(|slice| slice.duration).sum()))
+    })
+}
+
+/// Everything on threads by category and name, the longest time of its own first.
+pub(crate) fn by_name(trace: &Trace, correlations: &FxHashMap<u32, Correlated>) -> Vec<NameTimes> {
+    let mut sums: FxHashMap<(Category, Name), Sums> = FxHashMap::default();
+    for (_, slice, is_crossing) in on_threads(trace) {
+        let of = sums.entry((slice.category, slice.name)).or_default();
+        of.calls += 1;
+        if !is_inside_its_like(trace, slice) {
+            of.total += slice.duration;
+        }
+        if !is_crossing {
+            of.own += slice.self_duration;
+        }
+    }
+    for (call, time) in device_times(trace, correlations) {
+        let call = &trace.slices[call];
+        let op = trace.around(call).find(|around| around.category == Category::CpuOp);
+        let of = op.unwrap_or(call);
+        if let Some(of) = sums.get_mut(&(of.category, of.name)) {
+            of.device += time;
+        }
+    }
+    let mut rows: Vec<NameTimes> = sums
+        .into_iter()
+        .map(|((category, name), of)| NameTimes {
+            category,
+            name: trace.names.text(name).to_owned(),
+            calls: of.calls,
+            total_ns: of.total,
+            self_ns: of.own,
+            device_ns: of.device,
+        })
+        .collect();
+    rows.sort_by(|one, other| {
+        let key = |row: &NameTimes| (Reverse(row.self_ns), Reverse(row.device_ns), row.category);
+        key(one).cmp(&key(other)).then_with(|| one.name.cmp(&other.name))
+    });
+    rows
+}
+
+/// Modules, the longest time of its own first, that of devices included.
+pub(crate) fn by_module(
+    trace: &Trace,
+    meanings: &Meanings,
+    correlations: &FxHashMap<u32, Correlated>,
+) -> Vec<ModuleTimes> {
+    let mut sums: FxHashMap<Name, Sums> = FxHashMap::default();
+    let is_backward = backward(trace);
+    for (place, slice, is_crossing) in on_threads(trace) {
+        let Some(module) = meanings.module(place) else { continue };
+        let of = sums.entry(module).or_default();
+        if meanings.is_module(slice) {
+            of.calls += 1;
+            if !is_inside_its_like(trace, slice) {
+                of.total += slice.duration;
+            }
+        }
+        if !is_crossing {
+            of.own += slice.self_duration;
+            of.backward += if is_backward[place] { slice.self_duration } else { 0 };
+        }
+    }
+    for (call, time) in device_times(trace, correlations) {
+        if let Some(module) = meanings.module(call) {
+            sums.entry(module).or_default().device += time;
+        }
+    }
+    let mut rows: Vec<ModuleTimes> = sums
+        .into_iter()
+        .map(|(module, of)| ModuleTimes {
+            module: trace.names.text(module).to_owned(),
+            calls: of.calls,
+            total_ns: of.total,
+            self_ns: of.own,
+            backward_ns: of.backward,
+            device_ns: of.device,
+        })
+        .collect();
+    rows.sort_by(|one, other| {
+        let key = |row: &ModuleTimes| Reverse(row.self_ns + row.device_ns);
+        key(one).cmp(&key(other)).then_with(|| one.module.cmp(&other.module))
+    });
+    rows
+}
+
+/// Which slices are backward ops, or inside of one.
+fn backward(trace: &Trace) -> Vec<bool> {
+    let mut is_backward = vec![false; trace.slices.len()];
+    for flow in trace.flows.iter().filter(|flow| flow.kind == FlowKind::ForwardBackward) {
+        is_backward[flow.to as usize] = true;
+    }
+    for place in 0..trace.slices.len() {
+        if let Some(around) = trace.slices[place].parent() {
+            is_backward[place] |= is_backward[around];
+        }
+    }
+    is_backward
+}

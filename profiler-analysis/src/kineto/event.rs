@@ -1,0 +1,166 @@
+//! An event as it stands in a file. What is not needed is skipped.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::trace::PlaceId;
+
+#[derive(Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, default)]
+    pub(super) ph: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) cat: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) name: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) pid: Place,
+    #[serde(default)]
+    pub(super) tid: Place,
+    /// In microseconds, as all times.
+    #[serde(borrow, default)]
+    pub(super) ts: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) dur: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) id: Integer,
+    #[serde(borrow, default)]
+    pub(super) args: Option<&'a RawValue>,
+}
+
+/// What slices have besides.
+#[derive(Deserialize, Default)]
+pub(super) struct SliceArguments<'a> {
+    #[serde(default)]
+    pub(super) correlation: Integer,
+    #[serde(default, rename = "Sequence number")]
+    pub(super) sequence: Integer,
+    #[serde(default, alias = "Bytes")]
+    pub(super) bytes: Integer,
+    #[serde(default)]
+    pub(super) flops: Integer,
+    #[serde(default)]
+    pub(super) stream: Integer,
+    #[serde(borrow, default, rename = "Input Dims", alias = "Input dims")]
+    pub(super) shapes: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "Called from")]
+    pub(super) called_from: Option<Cow<'a, str>>,
+}
+
+/// What names processes and threads.
+#[derive(Deserialize, Default)]
+pub(super) struct NameArguments<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(super) labels: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(super) sort_index: Integer,
+}
+
+/// A whole number, where there is one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Integer(pub(super) Option<i64>);
+
+impl Integer {
+    pub(super) fn natural(self) -> u64 {
+        self.0.and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
+    }
+}
+
+/// The number or text of a process or thread.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Place(pub(super) PlaceId);
+
+impl Default for Place {
+    fn default() -> Self {
+        Self(PlaceId::Number(0))
+    }
+}
+
+/// Takes whatever stands there.
+struct Anything;
+
+enum Found {
+    Number(i64),
+    Text(String),
+    Nothing,
+}
+
+impl<'de> Visitor<'de> for Anything {
+    type Value = Found;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Found, E> {
+        Ok(Found::Number(i64::from(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Found, E> {
+        Ok(Found::Number(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Found, E> {
+        // Flow numbers of some recorders are addresses: any number will do that is the same again.
+        Ok(Found::Number(value.cast_signed()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Found, E> {
+        Ok(Found::Number(value as i64))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Found, E> {
+        Ok(Found::Text(value.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Found, E> {
+        Ok(Found::Nothing)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Found, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Found::Nothing)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Found::Nothing)
+    }
+}
+
+impl<'de> Deserialize<'de> for Integer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match deserializer.deserialize_any(Anything)? {
+            Found::Number(number) => Some(number),
+            Found::Text(text) => number_of(&text),
+            Found::Nothing => None,
+        }))
+    }
+}
+
+/// Numbers stand as texts, too: `"12"`, `"0x7f"`.
+fn number_of(text: &str) -> Option<i64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(u64::cast_signed),
+        None => text.parse().ok(),
+    }
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match deserializer.deserialize_any(Anything)? {
+            Found::Number(number) => PlaceId::Number(number),
+            Found::Text(text) => match text.parse() {
+                Ok(number) => PlaceId::Number(number),
+                Err(_) => PlaceId::Text(text.into()),
+            },
+            Found::Nothing => PlaceId::Number(0),
+        }))
+    }
+}

@@ -1,0 +1,225 @@
+//! What names of slices mean, and what each slice is inside of.
+
+use profiler_events::names::is_waiting_for_data;
+
+use crate::answers::{Activity, WorkKind};
+use crate::trace::{ByName, Category, FlowKind, NONE, Name, Slice, Trace};
+
+/// What begins the name of a step.
+const STEP: &str = "ProfilerStep#";
+/// What begins the name of a module: mlprof's, Lightning's, Python's.
+const MODULES: [&str; 3] = ["[module]", "[pl][module]", "nn.Module: "];
+
+/// What each name means.
+#[derive(Debug)]
+struct Meaning {
+    step: Option<u64>,
+    is_module: bool,
+    is_data: bool,
+    waits_for_device: bool,
+    communicates: bool,
+    /// The module in a list of what was open.
+    module: Option<Name>,
+}
+
+/// What the slices of a trace mean.
+#[derive(Debug)]
+pub(crate) struct Meanings {
+    names: ByName<Meaning>,
+    /// The innermost action around each slice, or the slice itself: its place.
+    action: Vec<u32>,
+    /// The name of the innermost module, or the forward op's.
+    module: Vec<Name>,
+    /// Whether the loop waits for data meanwhile.
+    is_in_data: Vec<bool>,
+}
+
+impl Meanings {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let names = trace.names.map(|name| Meaning {
+            step: name.strip_prefix(STEP).and_then(|number| number.parse().ok()),
+            is_module: is_module(name),
+            is_data: is_waiting_for_data(name) || name.starts_with("enumerate(DataLoader)#"),
+            waits_for_device: waits_for_device(name),
+            communicates: communicates(name),
+            module: name
+                .rsplit(';')
+                .find(|open| name.contains(';') && is_module(open))
+                .and_then(|open| trace.names.find(open)),
+        });
+        let count = trace.slices.len();
+        let mut meanings = Self {
+            names,
+            action: vec![NONE; count],
+            module: vec![Name::EMPTY; count],
+            is_in_data: vec![false; count],
+        };
+        for (place, slice) in trace.slices.iter().enumerate() {
+            if let Some(around) = slice.parent() {
+                meanings.action[place] = meanings.action[around];
+                meanings.is_in_data[place] = meanings.is_in_data[around];
+            }
+            if meanings.is_action(slice) {
+                meanings.action[place] = place as u32; // there are fewer than 2^32
+                meanings.is_in_data[place] |= meanings.names[slice.name].is_data;
+            }
+        }
+        meanings.find_modules(trace, &[]);
+        // Backward ops, whose modules are those of their forward ops.
+        let mut links: Vec<(u32, Name)> = trace
+            .flows
+            .iter()
+            .filter(|flow| flow.kind == FlowKind::ForwardBackward)
+            .map(|flow| (flow.to, meanings.module[flow.from as usize]))
+            .collect();
+        links.sort_unstable_by_key(|(to, _)| *to);
+        if !links.is_empty() {
+            meanings.find_modules(trace, &links);
+        }
+        meanings
+    }
+
+    /// `links`: modules of backward ops, by their places.
+    fn find_modules(&mut self, trace: &Trace, links: &[(u32, Name)]) {
+        let mut links = links.iter().peekable();
+        for (place, slice) in trace.slices.iter().enumerate() {
+            let mut own = None;
+            while let Some((_, module)) = links.next_if(|(to, _)| *to as usize == place) {
+                own = Some(*module);
+            }
+            let called_from = || {
+                let from = trace.details(slice)?.called_from;
+                (from != Name::EMPTY).then(|| self.names[from].module).flatten()
+            };
+            let around = || slice.parent().map(|around| self.module[around]);
+            let is_module = self.names[slice.name].is_module && !slice.category.is_on_device();
+            self.module[place] = match is_module {
+                true => slice.name,
+                false => own
+                    .filter(|module| *module != Name::EMPTY)
+                    .or_else(called_from)
+                    .or_else(around)
+                    .unwrap_or(Name::EMPTY),
+            };
+        }
+    }
+
+    fn is_action(&self, slice: &Slice) -> bool {
+        let meaning = &self.names[slice.name];
+        slice.category == Category::UserAnnotation && !meaning.is_module && meaning.step.is_none()
+    }
+
+    /// The number of the step that a slice is.
+    pub(crate) fn step(&self, slice: &Slice) -> Option<u64> {
+        let is_step = slice.category == Category::UserAnnotation;
+        self.names[slice.name].step.filter(|_| is_step)
+    }
+
+    /// The place of the innermost action around a slice, or of the slice if it is one.
+    pub(crate) fn action(&self, place: usize) -> Option<usize> {
+        (self.action[place] != NONE).then_some(self.action[place] as usize)
+    }
+
+    /// The module that a slice belongs to.
+    pub(crate) fn module(&self, place: usize) -> Option<Name> {
+        (self.module[place] != Name::EMPTY).then_some(self.module[place])
+    }
+
+    /// Whether a slice is a module's forward.
+    pub(crate) fn is_module(&self, slice: &Slice) -> bool {
+        self.names[slice.name].is_module && !slice.category.is_on_device()
+    }
+
+    /// Whether the loop waits for data meanwhile.
+    pub(crate) fn is_in_data(&self, place: usize) -> bool {
+        self.is_in_data[place]
+    }
+
+    /// Whether a slice is a call that waits for a device.
+    pub(crate) fn waits_for_device(&self, slice: &Slice) -> bool {
+        slice.category.is_runtime() && self.names[slice.name].waits_for_device
+    }
+
+    /// What a thread does where this is the innermost thing that is open.
+    pub(crate) fn activity(&self, trace: &Trace, innermost: Option<usize>) -> Activity {
+        let Some(place) = innermost else { return Activity::Nothing };
+        let slice = &trace.slices[place];
+        match slice.category {
+            _ if self.step(slice).is_some() => Activity::Nothing,
+            Category::CpuOp => Activity::Op,
+            Category::UserAnnotation if self.names[slice.name].is_data => Activity::WaitingForData,
+            Category::UserAnnotation => Activity::Annotation,
+            Category::PythonFunction => Activity::Python,
+            _ if self.waits_for_device(slice) => Activity::WaitingForDevice,
+            Category::CudaRuntime | Category::CudaDriver => Activity::Runtime,
+            Category::Overhead => Activity::Overhead,
+            _ => Activity::Other,
+        }
+    }
+
+    /// What kind of work of a device a slice is.
+    pub(crate) fn work(&self, slice: &Slice) -> Option<WorkKind> {
+        match slice.category {
+            Category::Kernel if self.names[slice.name].communicates => {
+                Some(WorkKind::Communication)
+            }
+            Category::Kernel => Some(WorkKind::Compute),
+            Category::GpuMemcpy | Category::GpuMemset => Some(WorkKind::Memory),
+            _ => None,
+        }
+    }
+}
+
+fn is_module(name: &str) -> bool {
+    MODULES.iter().any(|begin| name.starts_with(begin))
+}
+
+/// Calls that return when a device has done something.
+fn waits_for_device(name: &str) -> bool {
+    let rest = ["cuda", "cu", "hip"].iter().find_map(|begin| name.strip_prefix(begin));
+    let Some(rest) = rest else { return false };
+    let rest = rest.split("_v").next().unwrap_or(rest);
+    let copies = ["Memcpy", "MemcpyDtoH", "MemcpyHtoD", "MemcpyWithStream"];
+    rest.ends_with("Synchronize") || copies.contains(&rest)
+}
+
+/// Kernels of the libraries that devices talk to each other through.
+fn communicates(name: &str) -> bool {
+    ["nccl", "ncclKernel", "ncclDevKernel", "rccl", "hccl", "oneccl"]
+        .iter()
+        .any(|begin| name.starts_with(begin))
+        || name.contains("ncclKernel")
+        || name.contains("ncclDevKernel")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_wait_are_known() {
+        for name in [
+            "cudaDeviceSynchronize",
+            "cudaStreamSynchronize",
+            "cuCtxSynchronize",
+            "hipEventSynchronize",
+            "cudaMemcpy",
+            "cuMemcpyDtoH_v2",
+        ] {
+            assert!(waits_for_device(name), "{name}");
+        }
+        for name in ["cudaLaunchKernel", "cudaMemcpyAsync", "cudaEventQuery", "Synchronize"] {
+            assert!(!waits_for_device(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn kernels_that_communicate_are_known() {
+        for name in ["ncclDevKernel_AllReduce_Sum_f32", "ncclKernel_x", "nccl:all_reduce", "rcclX"]
+        {
+            assert!(communicates(name), "{name}");
+        }
+        // What begins with hip is no communication.
+        assert!(!communicates("hipblas_gemm") && !communicates("sgemm_128x64"));
+    }
+}

@@ -1,0 +1,110 @@
+//! What a device did, as tables.
+
+use std::fmt::Write;
+
+use profiler_report::internals::shown;
+use profiler_report::number::{bytes, grouped};
+
+use super::{part_of, section, time};
+use crate::answers::{DeviceAnswers, DeviceTimes, WorkKind};
+
+pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
+    let number = device.device;
+    let title = |what: &str| format!("Device {number}: {what}");
+    let times = time_rows(&device.times);
+    section(text, &title("what it did"), ["Time", "Share", "What"], times.into_iter(), usize::MAX);
+    let overlap = device.overlap.iter().map(|row| {
+        let kind = match row.kind {
+            WorkKind::Communication => "communication",
+            WorkKind::Compute | WorkKind::Memory => "copies and fills",
+        };
+        [time(row.total_ns), part_of(row.hidden_ns, row.total_ns), kind.to_owned()]
+    });
+    let header = ["Time", "While computing", "What"];
+    section(text, &title("hidden behind computing"), header, overlap, limit);
+    let streams = device.streams.iter().map(|stream| {
+        let of = |part| part_of(part, stream.span_ns);
+        [
+            time(stream.span_ns),
+            of(stream.busy_ns),
+            of(stream.waiting_for_host_ns),
+            of(stream.launch_delay_ns),
+            of(stream.between_kernels_ns),
+            of(stream.other_ns),
+            stream.stream.to_string(),
+        ]
+    });
+    let header =
+        ["Span", "Busy", "Host is late", "Launch delay", "Between kernels", "Other", "Stream"];
+    section(text, &title("why streams are idle"), header, streams, limit);
+    launches(text, device, &title("launches"));
+    let queues = device.queues.iter().map(|queue| {
+        let empty = part_of(queue.empty_ns, queue.span_ns);
+        [format!("{:.2}", queue.mean), queue.max.to_string(), empty, queue.stream.to_string()]
+    });
+    let header = ["Mean", "Most", "Empty", "Stream"];
+    section(text, &title("launched and not begun"), header, queues, limit);
+    let copies = device.copies.iter().map(|row| {
+        [
+            time(row.busy_ns),
+            grouped(row.count),
+            bytes(row.bytes),
+            format!("{:.2}", row.mean_gb_per_s),
+            format!("{:.2}", row.max_gb_per_s),
+            shown(&row.name),
+        ]
+    });
+    let header = ["Time", "Count", "Bytes", "GB/s", "Most GB/s", "Copies and fills"];
+    section(text, &title("bandwidth"), header, copies, limit);
+    let sequences = device.sequences.iter().map(|row| {
+        let kernels: Vec<String> = row.kernels.iter().map(|kernel| shown(kernel)).collect();
+        let name = format!("{}: {}", shown(&row.op), kernels.join(" → "));
+        [time(row.device_ns), grouped(row.count), row.kernels.len().to_string(), name]
+    });
+    let header = ["Time", "Count", "Kernels", "Op and its kernels"];
+    section(text, &title("frequent sequences of kernels"), header, sequences, limit);
+    let graphs = device.graphs.iter().map(|row| {
+        [
+            time(row.device_ns),
+            grouped(row.launches),
+            grouped(row.kernels),
+            shown(&row.call),
+            row.inside.as_deref().map_or_else(|| "-".to_owned(), shown),
+        ]
+    });
+    let header = ["Time", "Launches", "Kernels", "Call", "Inside"];
+    section(text, &title("launched together"), header, graphs, limit);
+}
+
+fn time_rows(times: &DeviceTimes) -> Vec<[String; 3]> {
+    let rows = [
+        (times.compute_ns, "computing"),
+        (times.exposed_communication_ns, "communicating, not hidden"),
+        (times.exposed_memory_ns, "copies and fills, not hidden"),
+        (times.idle_before_ns, "idle before its first work"),
+        (times.idle_between_ns, "idle in between"),
+        (times.idle_after_ns, "idle after its last work"),
+    ];
+    let row = |(of, what): (i64, &str)| [time(of), part_of(of, times.window_ns), what.to_owned()];
+    rows.into_iter().map(row).collect()
+}
+
+fn launches(text: &mut String, device: &DeviceAnswers, title: &str) {
+    let launches = &device.launches;
+    if launches.launched == 0 {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "\n{title}\n{} launched ({} of unknown calls); delay from the call's end: median {}, nine in ten up to {}, \
+         most {}\n{} took less time than their call, {} calls took more than 50 µs, {} delays more than 100 µs",
+        grouped(launches.launched),
+        grouped(launches.unknown),
+        time(launches.delay_median_ns),
+        time(launches.delay_p90_ns),
+        time(launches.delay_max_ns),
+        grouped(launches.shorter_than_call),
+        grouped(launches.long_calls),
+        grouped(launches.long_delays),
+    );
+}

@@ -1,0 +1,272 @@
+//! A trace in memory: who did what from when to when, on which thread or stream.
+//!
+//! *Memory*: 48 bytes for each slice, 56 more for one that has shapes, bytes or numbers of its own; texts
+//! are kept once.
+
+mod builder;
+mod category;
+mod names;
+mod nest;
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+pub use self::builder::{FlowEnd, PlaceId, RawSlice, TraceBuilder};
+pub use self::category::Category;
+pub(crate) use self::names::ByName;
+pub use self::names::{Name, Names};
+
+/// No slice, no details.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Everything that has a duration in a trace, what leads from one to another, and counters.
+#[derive(Debug)]
+pub struct Trace {
+    /// What the trace says of itself.
+    pub info: Info,
+    /// Its texts.
+    pub names: Names,
+    /// Its processes, and devices, which stand as processes in traces.
+    pub processes: Vec<Process>,
+    /// Its threads, and streams of devices, in the order of the trace.
+    pub tracks: Vec<Track>,
+    /// Track by track, in the order of their beginnings; what is around something comes before it.
+    pub slices: Vec<Slice>,
+    /// What some of them have besides.
+    pub details: Vec<Details>,
+    /// Arrows.
+    pub flows: Vec<Flow>,
+    /// Counters, by their time.
+    pub counters: Vec<Counter>,
+}
+
+/// What a trace says of itself.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Info {
+    /// The number of the process among those that train together.
+    pub rank: u32,
+    /// How many train together.
+    pub world_size: u32,
+    /// The machine's name.
+    pub host: Option<String>,
+    /// The stage that was recorded: `fit`, `validate`, …
+    pub stage: Option<String>,
+    /// The number of the recorded cycle.
+    pub cycle: u64,
+    /// Nanoseconds of Unix time at the zero of the trace's time.
+    pub base_ns: i64,
+    /// Events that the recorder had no room for, by its own word.
+    pub dropped: u64,
+    /// Events that are no slices with a time and a place and are not understood.
+    pub not_understood: u64,
+    /// Why the end of the trace is missing, if it is.
+    pub cut_short: Option<String>,
+}
+
+/// A process or a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// Its number; what is known by a text (`Spans`) has none.
+    pub number: Option<i64>,
+    /// What it is called.
+    pub name: Name,
+    /// What is said beside it: `CPU`, `GPU 0`.
+    pub labels: Name,
+}
+
+/// What a track is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrackKind {
+    /// A thread.
+    Thread,
+    /// A stream of a device.
+    Stream,
+    /// Something else that a recorder drew.
+    Other,
+}
+
+/// A thread, or a stream of a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Track {
+    /// Its process, or its device.
+    pub process: u32,
+    /// The number of the thread or stream.
+    pub number: Option<i64>,
+    /// What it is called.
+    pub name: Name,
+    /// What it is of.
+    pub kind: TrackKind,
+    /// Where slices stand that cross others of this track: the track that they cross.
+    pub overlaps: Option<u32>,
+    /// Its slices.
+    pub slices: Range<usize>,
+    pub(crate) sort_index: i64,
+}
+
+/// From a beginning to an end, on a track.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slice {
+    /// In nanoseconds of the trace's own time.
+    pub start: i64,
+    /// In nanoseconds.
+    pub duration: i64,
+    /// Less that of what is directly inside.
+    pub self_duration: i64,
+    /// What happened.
+    pub name: Name,
+    /// In [`Trace::tracks`].
+    pub track: u32,
+    /// What ties launches to what they launched; 0 if there is nothing.
+    pub correlation: u32,
+    pub(crate) parent: u32,
+    pub(crate) details: u32,
+    /// What kind of thing happened.
+    pub category: Category,
+    /// How many slices are around it.
+    pub depth: u16,
+}
+
+impl Slice {
+    /// When it ended.
+    pub fn end(&self) -> i64 {
+        self.start.saturating_add(self.duration)
+    }
+
+    /// The place in [`Trace::slices`] of the one directly around it.
+    pub fn parent(&self) -> Option<usize> {
+        (self.parent != NONE).then_some(self.parent as usize)
+    }
+}
+
+/// What only some slices have.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Details {
+    /// What ties forward to backward ops; 0 if there is nothing.
+    pub sequence: u64,
+    /// Sizes of inputs, as in the trace.
+    pub shapes: Name,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Floating-point operations.
+    pub flops: u64,
+    /// What was open where it was called, if that was on another thread: `outer;inner`.
+    pub called_from: Name,
+    /// The stream that was waited for, if it is known.
+    pub stream: Option<i32>,
+}
+
+impl Default for Name {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// What an arrow means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FlowKind {
+    /// From a forward op to its backward op.
+    ForwardBackward,
+    /// From a launch to what it launched.
+    Launch,
+    /// Anything else.
+    Other,
+}
+
+/// An arrow, from one slice to another: places in [`Trace::slices`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// What it means.
+    pub kind: FlowKind,
+    /// Where it begins.
+    pub from: u32,
+    /// Where it ends.
+    pub to: u32,
+}
+
+/// A counter at a moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Counter {
+    /// In nanoseconds of the trace's own time.
+    pub time: i64,
+    /// Whose, in [`Trace::processes`].
+    pub process: u32,
+    /// What is counted.
+    pub name: Name,
+    /// How much.
+    pub value: f64,
+}
+
+impl Trace {
+    /// What a slice is called.
+    pub fn name(&self, slice: &Slice) -> &str {
+        self.names.text(slice.name)
+    }
+
+    /// What a slice has besides, if it has.
+    pub fn details(&self, slice: &Slice) -> Option<&Details> {
+        self.details.get(slice.details as usize)
+    }
+
+    /// The slices of a track.
+    pub fn of_track(&self, track: &Track) -> &[Slice] {
+        &self.slices[track.slices.clone()]
+    }
+
+    /// What a slice is inside of, from the innermost to the outermost.
+    pub fn around(&self, slice: &Slice) -> impl Iterator<Item = &Slice> {
+        let next = |slice: &Slice| slice.parent().map(|place| &self.slices[place]);
+        std::iter::successors(next(slice), move |slice| next(slice))
+    }
+
+    /// From the first beginning to the last end; `None` if nothing happened.
+    pub fn window(&self) -> Option<(i64, i64)> {
+        let start = self.slices.iter().map(|slice| slice.start).min()?;
+        let end = self.slices.iter().map(Slice::end).max()?;
+        Some((start, end))
+    }
+
+    /// The tracks of this kind, with their places; without those of what crosses others.
+    pub fn tracks_of(&self, kind: TrackKind) -> impl Iterator<Item = (usize, &Track)> {
+        let is_it = move |track: &Track| track.kind == kind && track.overlaps.is_none();
+        self.tracks.iter().enumerate().filter(move |(_, track)| is_it(track))
+    }
+
+    /// What a track is called, with its device where it is a stream.
+    pub fn track_name(&self, track: usize) -> String {
+        let track = &self.tracks[track];
+        let own = self.names.text(track.name);
+        let process = &self.processes[track.process as usize];
+        match (track.kind, process.number) {
+            (TrackKind::Stream, Some(device)) => format!("{own} of GPU {device}"),
+            _ => own.to_owned(),
+        }
+    }
+
+    /// What each number ties together: places of the calls, and of what devices did.
+    pub(crate) fn correlations(&self) -> FxHashMap<u32, Correlated> {
+        let mut found: FxHashMap<u32, Correlated> = FxHashMap::default();
+        for (place, slice) in (0_u32..).zip(&self.slices) {
+            if slice.correlation == 0 {
+                continue;
+            }
+            let of = found.entry(slice.correlation).or_default();
+            if slice.category.is_runtime() {
+                of.call.get_or_insert(place);
+            } else if slice.category.is_on_device() {
+                of.device.push(place);
+            }
+        }
+        found
+    }
+}
+
+/// What one number ties together.
+#[derive(Debug, Default)]
+pub(crate) struct Correlated {
+    /// The call.
+    pub(crate) call: Option<u32>,
+    /// Kernels, copies and fills, and waits for them.
+    pub(crate) device: Vec<u32>,
+}

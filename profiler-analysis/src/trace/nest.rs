@@ -1,0 +1,64 @@
+//! Which slices are inside of which.
+
+use std::cmp::Reverse;
+
+use super::{NONE, Slice};
+
+/// Puts the slices of one track in order, and those that cross others on further tracks, so that on each
+/// of them whatever is not apart is inside. What was first in the file is around what has the same times.
+pub(super) fn lanes(mut slices: Vec<Slice>) -> Vec<Vec<Slice>> {
+    slices.sort_by_key(|slice| (slice.start, Reverse(slice.duration)));
+    let mut lanes: Vec<Vec<Slice>> = Vec::new();
+    // The ends of those that are open, the innermost last; for each lane.
+    let mut open: Vec<Vec<i64>> = vec![Vec::new()];
+    let crosses = |open: &mut Vec<i64>, slice: &Slice| {
+        while open.last().is_some_and(|end| *end <= slice.start) {
+            open.pop();
+        }
+        open.last().is_some_and(|end| *end < slice.end())
+    };
+    // Mostly none: nothing is moved then.
+    let first = slices.iter().position(|slice| {
+        let crosses = crosses(&mut open[0], slice);
+        if !crosses {
+            open[0].push(slice.end());
+        }
+        crosses
+    });
+    let Some(first) = first else { return vec![slices] };
+    let rest = slices.split_off(first);
+    lanes.push(slices);
+    for slice in rest {
+        let lane = (0..open.len()).find(|lane| !crosses(&mut open[*lane], &slice));
+        let lane = lane.unwrap_or_else(|| {
+            open.push(Vec::new());
+            lanes.push(Vec::new());
+            open.len() - 1
+        });
+        open[lane].push(slice.end());
+        lanes[lane].push(slice);
+    }
+    lanes
+}
+
+/// Writes down which slice is directly around each, how many are, and what time each has for itself. The
+/// slices are all of one track that begins at `first` of all slices.
+pub(super) fn tie(slices: &mut [Slice], first: usize) {
+    let mut open: Vec<u32> = Vec::new();
+    for place in 0..slices.len() {
+        let (start, duration) = (slices[place].start, slices[place].duration);
+        while open.last().is_some_and(|around| slices[*around as usize].end() <= start) {
+            open.pop();
+        }
+        slices[place].self_duration = duration;
+        slices[place].depth = u16::try_from(open.len()).unwrap_or(u16::MAX);
+        slices[place].parent = match open.last() {
+            Some(around) => {
+                slices[*around as usize].self_duration -= duration;
+                first as u32 + *around // there are fewer than 2^32
+            }
+            None => NONE,
+        };
+        open.push(place as u32);
+    }
+}

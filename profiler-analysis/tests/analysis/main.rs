@@ -1,0 +1,10 @@
+//! Traces of which all numbers are worked out by hand, and what is true of all traces.
+
+#[cfg(feature = "parquet")]
+mod columns;
+mod critical_path;
+mod devices;
+mod made;
+mod properties;
+mod reading;
+mod threads;

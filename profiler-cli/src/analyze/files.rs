@@ -1,0 +1,62 @@
+//! Which traces are meant.
+
+use std::path::{Path, PathBuf};
+
+use super::Error;
+use crate::report;
+use crate::tables::{self, TraceFiles};
+
+/// Where a trace is.
+pub(super) enum Source {
+    /// In a file.
+    Json(PathBuf),
+    /// In tables.
+    Tables(TraceFiles),
+}
+
+impl Source {
+    /// What is said to name it.
+    pub(super) fn path(&self) -> PathBuf {
+        match self {
+            Self::Json(path) => path.clone(),
+            Self::Tables(files) => tables::path(files),
+        }
+    }
+}
+
+/// The files that are named, and those in the folders that are, by their names.
+pub(super) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
+    let mut sources = Vec::new();
+    for path in named {
+        if tables::is_folder_of_tables(path) {
+            sources.extend(tables::find(path)?.into_iter().map(Source::Tables));
+        } else if path.is_dir() {
+            sources.extend(inside(path)?.into_iter().map(Source::Json));
+        } else {
+            sources.push(Source::Json(path.clone()));
+        }
+    }
+    Ok(sources)
+}
+
+fn inside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let unreadable = |error| report::Error::Read { path: folder.to_owned(), error };
+    let mut files = Vec::new();
+    for entry in folder.read_dir().map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if name.is_some_and(|name| name.ends_with(".json") || name.ends_with(".json.gz")) {
+            files.push(path);
+        }
+    }
+    // Reports lie beside traces: where there are traces by their names, it is those.
+    let is_trace = |path: &PathBuf| path.to_string_lossy().contains(".trace.json");
+    if files.iter().any(is_trace) {
+        files.retain(is_trace);
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Error::NoTraces { path: folder.to_owned() });
+    }
+    Ok(files)
+}

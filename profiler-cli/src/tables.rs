@@ -1,0 +1,110 @@
+//! Traces as Parquet tables, where the command is built with them (feature `parquet`).
+
+use std::path::{Path, PathBuf};
+
+use profiler_analysis::Trace;
+
+use crate::report::Error;
+
+#[cfg(feature = "parquet")]
+mod built {
+    use std::io::Write;
+
+    use profiler_analysis::{columns, kineto};
+
+    use super::{Error, Path, PathBuf, Trace};
+    use crate::report::unpack;
+
+    pub(crate) use columns::TraceFiles;
+
+    /// The traces of a folder.
+    pub(crate) fn find(folder: &Path) -> Result<Vec<TraceFiles>, Error> {
+        Ok(columns::find(folder)?)
+    }
+
+    /// A trace of a folder.
+    pub(crate) fn read(files: &TraceFiles) -> Result<Trace, Error> {
+        Ok(columns::read(files)?)
+    }
+
+    /// Where its slices are.
+    pub(crate) fn path(files: &TraceFiles) -> PathBuf {
+        files.of(&columns::TABLES[0])
+    }
+
+    /// Writes a trace's tables.
+    pub(crate) fn convert(file: &Path, folder: &Path) -> Result<(), Error> {
+        let unreadable = |error| Error::Trace { path: file.to_owned(), error };
+        let text = unpack::text(file).map_err(|error| unreadable(error.into()))?;
+        let trace = kineto::read(text).map_err(unreadable)?;
+        if let Some(reason) = &trace.info.cut_short {
+            let _ = writeln!(
+                std::io::stderr(),
+                "note: the end of {} is missing: {reason}; what came before is converted",
+                file.display()
+            );
+        }
+        columns::write(&trace, folder)
+            .map_err(|error| Error::Write { path: folder.to_owned(), error })?;
+        let _ = writeln!(std::io::stderr(), "written: {}", folder.display());
+        Ok(())
+    }
+
+    /// What is in the tables.
+    pub(crate) fn schema() -> Result<String, Error> {
+        Ok(columns::text_of_schema())
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+mod built {
+    use super::{Error, Path, PathBuf, Trace};
+
+    /// There are none.
+    #[derive(Debug, Clone)]
+    pub(crate) enum TraceFiles {}
+
+    pub(crate) fn find(_: &Path) -> Result<Vec<TraceFiles>, Error> {
+        Err(Error::WithoutParquet)
+    }
+
+    pub(crate) fn read(files: &TraceFiles) -> Result<Trace, Error> {
+        match *files {}
+    }
+
+    pub(crate) fn path(files: &TraceFiles) -> PathBuf {
+        match *files {}
+    }
+
+    pub(crate) fn convert(_: &Path, _: &Path) -> Result<(), Error> {
+        Err(Error::WithoutParquet)
+    }
+
+    pub(crate) fn schema() -> Result<String, Error> {
+        Err(Error::WithoutParquet)
+    }
+}
+
+pub(crate) use built::*;
+
+/// Whether a folder has traces as tables.
+pub(crate) fn is_folder_of_tables(folder: &Path) -> bool {
+    folder.join("slices").is_dir()
+}
+
+/// Prints what is in the tables that traces become by `mlprof convert --to parquet`.
+///
+/// Every column with its type and meaning, and the version of the schema, which stands in every file as
+/// `mlprof.schema`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SchemaArguments {}
+
+/// Prints the schema.
+///
+/// # Errors
+///
+/// If the command was built without tables, or nothing can be printed.
+pub fn print_schema(_: &SchemaArguments) -> Result<(), Error> {
+    use std::io::Write;
+    crate::report::heard(std::io::stdout().write_all(schema()?.as_bytes()))
+}
