@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Packages whose programs are built together, with these features and in this profile, as their own tests
 /// are: of what they stand on there is then one build, not one for each of them.
-const TOGETHER: [(&[&str], &str, &str); 3] = [
+const TOGETHER: [(&[&str], &str, &str); 4] = [
     (
         &[
             "candle-plugin",
@@ -33,6 +33,7 @@ const TOGETHER: [(&[&str], &str, &str); 3] = [
         "quick",
     ),
     (&["tch-plugin", "tch-digits"], "", "release"),
+    (&["profiler-cli"], "profiler-cli/parquet", "release"),
 ];
 
 /// Builds the programs of a package once, with those of the packages that are built together with it, and

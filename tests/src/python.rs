@@ -52,6 +52,16 @@ pub fn run_with_trace_readers(script: &str, arguments: &[&Path]) -> String {
     run_with(python, script, arguments)
 }
 
+/// Runs a script that may also import `duckdb` and `pyarrow`.
+pub fn run_with_columns(script: &str, arguments: &[&Path]) -> String {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    let requirements = ["--no-deps", "duckdb==2.0.0", "pyarrow==26.0.1"];
+    let python = PYTHON.get_or_init(|| {
+        environment_with("columns", "import duckdb, pyarrow.parquet", &requirements)
+    });
+    run_with(python, script, arguments)
+}
+
 fn run_with(python: &Path, script: &str, arguments: &[&Path]) -> String {
     let mut command = Command::new(python);
     command.arg("-c").arg(script).args(arguments).stdin(Stdio::null());

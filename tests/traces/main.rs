@@ -4,5 +4,7 @@
 //! The traces are recorded through the interface that plugins use, since machines that run tests
 //! have no GPU.
 
+mod analysis;
 mod readers;
+mod tables;
 mod training;

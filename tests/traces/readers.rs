@@ -21,7 +21,7 @@ fn traces() -> &'static Path {
 }
 
 /// The last line that a script printed, as JSON.
-fn answer(printed: &str) -> Value {
+pub fn answer(printed: &str) -> Value {
     let last = printed.lines().last().expect("an answer");
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error} in {last}"))
 }
