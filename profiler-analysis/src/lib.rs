@@ -23,6 +23,7 @@ mod device;
 mod host;
 pub mod kineto;
 mod meaning;
+pub mod ranks;
 mod sweep;
 mod text;
 pub mod trace;

@@ -157,6 +157,11 @@ impl Meanings {
         }
     }
 
+    /// Whether a kernel's name tells that devices talk to each other.
+    pub(crate) fn communicates(&self, slice: &Slice) -> bool {
+        self.names[slice.name].communicates
+    }
+
     /// What kind of work of a device a slice is.
     pub(crate) fn work(&self, slice: &Slice) -> Option<WorkKind> {
         match slice.category {

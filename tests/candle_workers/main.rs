@@ -53,6 +53,70 @@ fn a_process_that_dies_does_not_leave_the_other_waiting() {
     assert!(Table::find("FIT", &text).row("all_reduce_gradients").calls >= 10);
 }
 
+/// Traces of two ranks, of twelve steps each, and what `mlprof merge` makes of them.
+fn merged(more: &[&str]) -> (serde_json::Value, serde_json::Value) {
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&build(PACKAGE, "data-parallel"), directory.path());
+    let arguments = ["--epochs", "1", "--profiler", "tensor", "--filename", "F"];
+    let schedule = ["--dirpath", "logs", "--schedule", "wait=1, active=12, repeat=1"];
+    run.args(arguments).args(schedule).args(more).succeed();
+    let mlprof = build("profiler-cli", "mlprof");
+    let arguments = ["merge", "logs", "-o", "merged.json", "--json"];
+    let found = Run::of(&mlprof, directory.path()).args(arguments).succeed();
+    let merged = fs::read(directory.path().join("merged.json")).expect("it is there");
+    let json = |text: &[u8]| serde_json::from_slice(text).expect("JSON");
+    (json(found.stdout.as_bytes()), json(&merged))
+}
+
+/// Who is late is named with what makes it late, however busy the machine is: 60 ms of sleep are many times what
+/// a step takes.
+#[test]
+fn a_rank_whose_data_are_late_is_found_in_the_traces_of_both() {
+    let (found, merged) = merged(&["--slow-rank", "1", "--slow-by", "60"]);
+    assert_eq!((&found["world_size"], &found["missing"]), (&2.into(), &serde_json::json!([])));
+    assert_eq!(found["common_steps"], 12);
+    let slow = found["stragglers"].as_array().expect("a list");
+    assert_eq!(slow.len(), 1, "{found:#}");
+    assert_eq!((&slow[0]["rank"], &slow[0]["stage"]), (&1.into(), &"waiting for data".into()));
+    let longer = slow[0]["stage_longer_ns"].as_i64().expect("a number");
+    assert!(longer > 40_000_000, "{longer} ns of 60 ms");
+    // What stages are to blame for is the steps' whole length.
+    let exposed = found["exposed"].as_array().expect("a list").iter();
+    let sum: i64 = exposed.map(|part| part["exposed_ns"].as_i64().expect("a number")).sum();
+    assert_eq!(sum, found["length_ns"].as_i64().expect("a number"));
+    // Both ran on this machine, whose clock tells where their times lie.
+    let offset = &found["files"][1]["offset"];
+    assert_eq!(offset["method"], "machine_clock", "{found:#}");
+    assert!(offset["error_ns"].as_i64().is_some_and(|error| error < 1_000_000), "{offset}");
+    // Nobody is through a collective before all have come to it.
+    let events = merged["traceEvents"].as_array().expect("a list");
+    let meetings = |process: i64| -> Vec<(f64, f64)> {
+        let is_it = |event: &&serde_json::Value| {
+            event["name"] == "all_reduce_gradients" && event["pid"].as_i64() == Some(process)
+        };
+        let times = |event: &serde_json::Value| {
+            let number = |field: &str| event[field].as_f64().expect("a number");
+            (number("ts"), number("ts") + number("dur"))
+        };
+        let mut times: Vec<_> = events.iter().filter(is_it).map(times).collect();
+        times.sort_by(|one, other| one.0.total_cmp(&other.0));
+        times
+    };
+    let (first, second) = (meetings(0), meetings(1000));
+    assert_eq!((first.len(), second.len()), (12, 12));
+    for (one, other) in first.iter().zip(&second) {
+        assert!(one.1 > other.0 && other.1 > one.0, "{one:?} {other:?}");
+    }
+}
+
+#[test]
+fn a_rank_that_computes_slowly_is_found_with_its_forward() {
+    let arguments = ["--slow-rank", "0", "--slow-at", "forward", "--slow-by", "60"];
+    let (found, _) = merged(&arguments);
+    let slow = &found["stragglers"][0];
+    assert_eq!((&slow["rank"], &slow["stage"]), (&0.into(), &"forward".into()), "{found:#}");
+}
+
 /// What Python reads in the JSON of a run: the share of waiting, and rows by thread.
 fn background_loader(workers: &str) -> (f64, String) {
     const SCRIPT: &str = r#"

@@ -47,6 +47,11 @@ pub(super) struct SliceArguments<'a> {
     pub(super) stream: Integer,
     #[serde(borrow, default, rename = "Input Dims", alias = "Input dims")]
     pub(super) shapes: Option<&'a RawValue>,
+    /// Where ranks meet.
+    #[serde(borrow, default, rename = "Collective name")]
+    pub(super) collective: Option<Cow<'a, str>>,
+    #[serde(default, rename = "Seq")]
+    pub(super) collective_number: Integer,
     #[serde(borrow, default, rename = "Called from")]
     pub(super) called_from: Option<Cow<'a, str>>,
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::trace::Info;
+use super::time::nanoseconds;
+use crate::trace::{ClockReading, Info};
 
 /// Takes over a field that is not the events.
 pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
@@ -19,9 +20,23 @@ pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
         "mlprof" => {
             info.stage = value.get("stage").and_then(text);
             info.cycle = number("cycle").unwrap_or(0);
+            info.boot_id = value.get("boot_id").and_then(text);
+            let clocks = value.get("clocks").and_then(Value::as_array).into_iter().flatten();
+            info.clocks = clocks.filter_map(clock).collect();
             let dropped = ["dropped_events", "dropped_memory_events", "dropped_device_events"];
             info.dropped = dropped.iter().filter_map(|name| number(name)).sum();
         }
         _ => {}
     }
+}
+
+/// What the machine's clocks showed.
+fn clock(value: &Value) -> Option<ClockReading> {
+    let number = |name: &str| value.get(name).and_then(Value::as_i64);
+    Some(ClockReading {
+        time: nanoseconds(&value.get("ts")?.to_string())?,
+        realtime: number("realtime_ns")?,
+        monotonic: number("monotonic_ns"),
+        error: number("error_ns").unwrap_or(0),
+    })
 }

@@ -6,16 +6,20 @@
 
 mod event;
 mod header;
+mod merge;
 mod stream;
 mod time;
+mod walk;
 
 use std::io::Read;
 
 use serde_json::value::RawValue;
 
 use self::event::{Event, NameArguments, SliceArguments};
-use self::stream::{JsonStream, Next, parse};
+pub use self::merge::Merge;
+use self::stream::parse;
 use self::time::nanoseconds;
+use self::walk::{Visit, walk};
 use crate::trace::{Category, Counter, Details, FlowEnd, FlowKind, RawSlice, Trace, TraceBuilder};
 
 /// Why a text is no trace.
@@ -44,118 +48,32 @@ pub enum ReadError {
 ///
 /// If it is no trace, or nothing is in it.
 pub fn read(text: impl Read) -> Result<Trace, ReadError> {
-    let mut reader = Reader { json: JsonStream::new(text), builder: TraceBuilder::default() };
-    let is_trace = reader.document()?;
-    let cut_short = reader.builder.info.cut_short.clone();
-    match (is_trace, reader.builder.is_empty(), cut_short) {
+    let mut builder = TraceBuilder::default();
+    let walked = walk(text, &mut builder)?;
+    builder.info.not_understood = walked.not_understood;
+    builder.info.cut_short.clone_from(&walked.cut_short);
+    match (walked.is_trace, builder.is_empty(), walked.cut_short) {
         (false, _, _) => Err(ReadError::NoTrace),
         (true, true, Some(reason)) => Err(ReadError::Cut(reason)),
         (true, true, None) => Err(ReadError::Empty),
-        (true, false, _) => Ok(reader.builder.finish()),
+        (true, false, _) => Ok(builder.finish()),
     }
 }
 
-struct Reader<R> {
-    json: JsonStream<R>,
-    builder: TraceBuilder,
-}
-
-impl<R: Read> Reader<R> {
-    /// Whether it is a trace.
-    fn document(&mut self) -> Result<bool, ReadError> {
-        if self.json.take(b'[') {
-            self.events();
-            return Ok(true);
-        }
-        if !self.json.take(b'{') {
-            return match self.json.failure() {
-                Some(error) => Err(error.into()),
-                None => Ok(false),
-            };
-        }
-        let mut is_trace = false;
-        // As long as there are fields.
-        while self.json.peek() == Some(b'"') {
-            let Next::Value(field) = self.json.owned::<String>() else { break };
-            if !self.json.take(b':') {
-                break;
-            }
-            if field == "traceEvents" {
-                is_trace = true;
-                if !self.json.take(b'[') {
-                    return Ok(false);
-                }
-                self.events();
-                if self.builder.info.cut_short.is_some() {
-                    return Ok(true);
-                }
-            } else if !self.field(&field) {
-                break;
-            }
-            if !self.json.take(b',') {
-                break;
-            }
-        }
-        if !self.json.take(b'}') && is_trace {
-            self.cut("the file ends early");
-        }
-        Ok(is_trace)
+/// Makes a trace of what it is shown.
+impl Visit for TraceBuilder {
+    fn field(&mut self, name: &str, value: &serde_json::Value) {
+        header::field(&mut self.info, name, value);
     }
 
-    /// A field that is not the events; `false` if the text cannot be read on.
-    fn field(&mut self, field: &str) -> bool {
-        match self.json.owned::<serde_json::Value>() {
-            Next::Value(value) => {
-                header::field(&mut self.builder.info, field, &value);
-                true
-            }
-            Next::Another => true,
-            Next::Ended | Next::Broken(_) => false,
-        }
-    }
-
-    /// All events up to the end of the list.
-    fn events(&mut self) {
-        loop {
-            match self.json.peek() {
-                Some(b']') => {
-                    self.json.take(b']');
-                    return;
-                }
-                None => return self.cut("the file ends in the middle of the events"),
-                Some(_) => {}
-            }
-            let builder = &mut self.builder;
-            let next = self.json.value(|text| {
-                let (event, length) = parse::<Event<'_>>(text);
-                (event.map(|event| add(builder, &event)), length)
-            });
-            match next {
-                Next::Value(()) => {}
-                Next::Another => self.builder.info.not_understood += 1,
-                Next::Ended => return self.cut("the file ends in the middle of an event"),
-                Next::Broken(error) => {
-                    // Its own line and column are of a part of the text.
-                    let position = self.json.position();
-                    let error = error.to_string();
-                    let what = error.split(" at line ").next().unwrap_or_default();
-                    return self.cut(&format!("no JSON at byte {position}: {what}"));
-                }
-            }
-            self.json.take(b',');
-        }
-    }
-
-    fn cut(&mut self, reason: &str) {
-        let reason = match self.json.failure() {
-            Some(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => error.to_string(),
-            _ => reason.to_owned(),
-        };
-        self.builder.info.cut_short.get_or_insert(reason);
+    fn event(&mut self, text: &[u8]) -> (Result<bool, serde_json::Error>, usize) {
+        let (event, length) = parse::<Event<'_>>(text);
+        (event.map(|event| add(self, &event)), length)
     }
 }
 
-fn add(builder: &mut TraceBuilder, event: &Event<'_>) {
+/// Whether it was understood.
+fn add(builder: &mut TraceBuilder, event: &Event<'_>) -> bool {
     let is_understood = match &*event.ph {
         "X" => slice(builder, event),
         "M" => {
@@ -167,7 +85,7 @@ fn add(builder: &mut TraceBuilder, event: &Event<'_>) {
         // Instants, and what is drawn only: nothing of them is asked.
         _ => Some(()),
     };
-    builder.info.not_understood += u64::from(is_understood.is_none());
+    is_understood.is_some()
 }
 
 fn time(value: Option<&RawValue>) -> Option<i64> {
@@ -190,6 +108,7 @@ fn slice(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
         bytes: more.bytes.natural(),
         flops: more.flops.natural(),
         called_from: more.called_from.map(|from| names.intern(&from)).unwrap_or_default(),
+        collective: more.collective.and(more.collective_number.0).and_then(|of| of.try_into().ok()),
         // That of other events is their track.
         stream: match category {
             Category::CudaSync => more.stream.0.and_then(|stream| i32::try_from(stream).ok()),

@@ -14,11 +14,11 @@ use crate::answers::{PathKind, PathPart, StepPart};
 /// What stands for an action where there is none.
 const NO_ACTION: &str = "(in no action)";
 
-fn time(nanoseconds: i64) -> String {
+pub(crate) fn time(nanoseconds: i64) -> String {
     duration(nanoseconds as f64 / 1e9)
 }
 
-fn part_of(part: i64, whole: i64) -> String {
+pub(crate) fn part_of(part: i64, whole: i64) -> String {
     share(part as f64, whole as f64)
 }
 
@@ -27,7 +27,7 @@ fn action(action: Option<&String>) -> String {
 }
 
 /// A heading, a table and what was left out of it.
-fn section<const COLUMNS: usize>(
+pub(crate) fn section<const COLUMNS: usize>(
     text: &mut String,
     heading: &str,
     header: [&str; COLUMNS],

@@ -56,12 +56,29 @@ pub struct Info {
     pub cycle: u64,
     /// Nanoseconds of Unix time at the zero of the trace's time.
     pub base_ns: i64,
+    /// What the machine calls the time since it was started. Who has the same shares its monotonic clock.
+    pub boot_id: Option<String>,
+    /// What the machine's clocks showed at some moments.
+    pub clocks: Vec<ClockReading>,
     /// Events that the recorder had no room for, by its own word.
     pub dropped: u64,
     /// Events that are no slices with a time and a place and are not understood.
     pub not_understood: u64,
     /// Why the end of the trace is missing, if it is.
     pub cut_short: Option<String>,
+}
+
+/// What the machine's clocks showed at one moment, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockReading {
+    /// The moment, in the trace's own time.
+    pub time: i64,
+    /// The wall clock: Unix time.
+    pub realtime: i64,
+    /// The clock that nobody sets.
+    pub monotonic: Option<i64>,
+    /// By how much `time` may be wrong.
+    pub error: i64,
 }
 
 /// A process or a device.
@@ -153,6 +170,8 @@ pub struct Details {
     pub flops: u64,
     /// What was open where it was called, if that was on another thread: `outer;inner`.
     pub called_from: Name,
+    /// Its number among the collectives of the run, if it is one: all ranks count alike.
+    pub collective: Option<u64>,
     /// The stream that was waited for, if it is known.
     pub stream: Option<i32>,
 }

@@ -1,18 +1,15 @@
 //! `mlprof analyze`: questions asked of traces.
 
-mod files;
-
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use profiler_analysis::kineto;
-use profiler_analysis::{Analysis, Trace};
+use profiler_analysis::Analysis;
+use profiler_analysis::ranks::{RankFacts, Ranks, RanksError};
 use serde::Serialize;
 
-use self::files::Source;
-use crate::report::{self, unpack};
-use crate::tables;
+use crate::report;
+use crate::traces;
 
 /// Rows of each table unless another number is asked for.
 const ROWS: usize = 10;
@@ -21,7 +18,7 @@ const ROWS: usize = 10;
 ///
 /// What steps spend their time on, and how long they wait for data; steps that took much longer than the
 /// others, and what differed in them; the critical path; what threads and devices did, and what they
-/// waited for. Times are exact: parts add up to what they are parts of, to the nanosecond.
+/// waited for; of several ranks also who holds the others up, as `mlprof merge` says it. Times are exact: parts add up to what they are parts of, to the nanosecond.
 ///
 /// A trace whose end is missing is read as far as it goes. Exit status: 0; 2 if a trace cannot be read.
 #[derive(Debug, Clone, clap::Args)]
@@ -46,14 +43,13 @@ pub struct Arguments {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A folder without traces.
-    #[error("there is no trace in {path}: no file whose name ends in .json or .json.gz",
-        path = .path.display())]
-    NoTraces {
-        /// Which folder.
-        path: PathBuf,
-    },
-    /// It cannot be read, or the answers cannot be printed.
+    /// The traces cannot be found.
+    #[error(transparent)]
+    Find(#[from] traces::Error),
+    /// Traces of several ranks do not belong together.
+    #[error(transparent)]
+    Ranks(#[from] RanksError),
+    /// The answers cannot be printed.
     #[error(transparent)]
     Report(#[from] report::Error),
 }
@@ -73,16 +69,21 @@ struct Answered<'a> {
 ///
 /// If nothing can be printed, or a folder has no traces.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
-    let files = files::of(&arguments.traces)?;
+    let sources = traces::of(&arguments.traces)?;
     let mut end = ExitCode::SUCCESS;
     let mut is_first = true;
     let print = |text: String| report::heard(write(&text));
     if arguments.json {
         print("{\"traces\":[".to_owned())?;
     }
-    for source in &files {
-        let analysis = match read(source) {
-            Ok(trace) => Analysis::with_path_of(&trace, arguments.step),
+    let mut ranks = Vec::new();
+    for source in &sources {
+        let name = source.path().display().to_string();
+        let analysis = match traces::read(source) {
+            Ok(trace) => {
+                ranks.push(RankFacts::of(name.as_str(), &trace));
+                Analysis::with_path_of(&trace, arguments.step)
+            }
             Err(error) => {
                 profiler_report::output::say(format_args!("error: {error}"));
                 end = ExitCode::from(2);
@@ -95,16 +96,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             (false, false) => "\n",
         };
         is_first = false;
-        let name = source.path().display().to_string();
         let text = match arguments.json {
             true => json(&Answered { file: name, analysis: &analysis })?,
             false => format!("{name}\n{}", analysis.text(arguments.limit)),
         };
         print(format!("{between}{text}"))?;
     }
-    if arguments.json {
-        print("]}\n".to_owned())?;
-    }
+    let ranks = together(&ranks)?;
+    print(match (&ranks, arguments.json) {
+        (Some(ranks), true) => format!("],\"ranks\":{}}}\n", json(ranks)?),
+        (None, true) => "]}\n".to_owned(),
+        (Some(ranks), false) => format!("\n{}", ranks.text()),
+        (None, false) => String::new(),
+    })?;
     Ok(end)
 }
 
@@ -114,19 +118,15 @@ fn write(text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-fn json(answered: &Answered<'_>) -> Result<String, report::Error> {
+/// What the ranks say together, if there is more than one.
+fn together(facts: &[RankFacts]) -> Result<Option<Ranks>, RanksError> {
+    let several = facts.windows(2).any(|pair| pair[0].rank() != pair[1].rank());
+    several.then(|| Ranks::of(facts)).transpose()
+}
+
+fn json(answered: &impl Serialize) -> Result<String, report::Error> {
     serde_json::to_string(answered).map_err(|error| report::Error::Write {
         path: "standard output".into(),
         error: error.into(),
     })
-}
-
-fn read(source: &Source) -> Result<Trace, report::Error> {
-    let path = match source {
-        Source::Tables(files) => return tables::read(files),
-        Source::Json(path) => path,
-    };
-    let unreadable = |error| report::Error::Trace { path: path.clone(), error };
-    let text = unpack::text(path).map_err(|error| unreadable(error.into()))?;
-    kineto::read(text).map_err(unreadable)
 }

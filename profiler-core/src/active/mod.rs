@@ -336,29 +336,6 @@ macro_rules! profile {
     }};
 }
 
-/// [`profile!`](crate::profile!) for an operation that all ranks of a run take part in, such as averaging
-/// gradients, and its number in the run: the first is 0, and all ranks count alike. By it `mlprof merge` knows
-/// which of them belong together, and so how the ranks' clocks differ and who was waited for.
-///
-/// ```
-/// use profiler_core::profile_collective;
-///
-/// for step in 0..3 {
-///     let _scope = profile_collective!("all_reduce_gradients", step);
-///     // … send, and wait for the others …
-/// }
-/// ```
-///
-/// *Cost*: as [`profile!`](crate::profile!); and, while the Tensor profiler records, another call of it.
-#[macro_export]
-macro_rules! profile_collective {
-    ($name:expr, $sequence:expr) => {{
-        let scope = $crate::profile!($name);
-        $crate::hook::collective($sequence);
-        scope
-    }};
-}
-
 /// [`profile!`](crate::profile!) for a name made at run time. The name is not even made when no
 /// profiler is active.
 ///

@@ -1,13 +1,30 @@
-//! Which traces are meant.
+//! Which traces a command is to read, and reading them.
 
 use std::path::{Path, PathBuf};
 
-use super::Error;
-use crate::report;
+use profiler_analysis::{Trace, kineto};
+
+use crate::report::{self, unpack};
 use crate::tables::{self, TraceFiles};
 
+/// Why traces cannot be found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A folder without traces.
+    #[error("there is no trace in {path}: no file whose name ends in .json or .json.gz",
+        path = .path.display())]
+    NoTraces {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// A folder cannot be read.
+    #[error(transparent)]
+    Read(#[from] report::Error),
+}
+
 /// Where a trace is.
-pub(super) enum Source {
+pub(crate) enum Source {
     /// In a file.
     Json(PathBuf),
     /// In tables.
@@ -16,7 +33,7 @@ pub(super) enum Source {
 
 impl Source {
     /// What is said to name it.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Json(path) => path.clone(),
             Self::Tables(files) => tables::path(files),
@@ -25,7 +42,7 @@ impl Source {
 }
 
 /// The files that are named, and those in the folders that are, by their names.
-pub(super) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
+pub(crate) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
     let mut sources = Vec::new();
     for path in named {
         if tables::is_folder_of_tables(path) {
@@ -59,4 +76,15 @@ fn inside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         return Err(Error::NoTraces { path: folder.to_owned() });
     }
     Ok(files)
+}
+
+/// The trace itself.
+pub(crate) fn read(source: &Source) -> Result<Trace, report::Error> {
+    let path = match source {
+        Source::Tables(files) => return tables::read(files),
+        Source::Json(path) => path,
+    };
+    let unreadable = |error| report::Error::Trace { path: path.clone(), error };
+    let text = unpack::text(path).map_err(|error| unreadable(error.into()))?;
+    kineto::read(text).map_err(unreadable)
 }

@@ -1,0 +1,151 @@
+//! How much of a step each stage holds all ranks up, and who it is that does.
+//!
+//! In each step a rank goes through the same stages, one after the other. When the last rank is through stage
+//! *k*, that is the step's **frontier** there: the largest of the sums of all stages up to *k*. By how much a
+//! stage moves the frontier on is its **exposed time**. It is additive (all stages together are the slowest
+//! rank's step, to the nanosecond), and neither clocks of several machines need agree, nor is a rank that
+//! waits for another one blamed: its waiting moves nothing on. After *StageFrontier*, arXiv 2606.06751.
+
+use serde::Serialize;
+
+/// A stage of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stage {
+    /// What it is called.
+    pub name: String,
+    /// Whether ranks wait for each other in it.
+    pub waits_for_others: bool,
+}
+
+/// How long each rank took for each stage of each step, in nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageTable {
+    /// In the order in which they run.
+    pub stages: Vec<Stage>,
+    /// The numbers of the ranks.
+    pub ranks: Vec<u32>,
+    /// The numbers of the steps that all of them have.
+    pub steps: Vec<u64>,
+    /// Of each step each rank, of each rank each stage.
+    durations: Vec<i64>,
+}
+
+/// What a stage is to blame for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Exposed {
+    /// Which stage.
+    pub stage: Stage,
+    /// By how much it moved the end of steps on, over all of them; never negative.
+    pub exposed_ns: i64,
+    /// The rank that was last through it most often, and in how many steps.
+    pub last: Option<(u32, usize)>,
+}
+
+impl StageTable {
+    /// A table without steps.
+    pub fn new(stages: Vec<Stage>, ranks: Vec<u32>) -> Self {
+        Self { stages, ranks, steps: Vec::new(), durations: Vec::new() }
+    }
+
+    /// Adds a step: of each rank how long it took for each stage. `false`, and nothing is added, if these are
+    /// not as many as there must be.
+    pub fn push(&mut self, step: u64, durations: &[i64]) -> bool {
+        let is_whole = durations.len() == self.ranks.len() * self.stages.len();
+        if is_whole {
+            self.steps.push(step);
+            self.durations.extend_from_slice(durations);
+        }
+        is_whole
+    }
+
+    /// What a rank took for the stages of a step; both by their places.
+    pub fn row(&self, step: usize, rank: usize) -> &[i64] {
+        let first = (step * self.ranks.len() + rank) * self.stages.len();
+        &self.durations[first..first + self.stages.len()]
+    }
+
+    /// What the stages are to blame for, in their order. Together they are [`length`](Self::length).
+    pub fn exposed(&self) -> Vec<Exposed> {
+        let mut exposed = vec![0; self.stages.len()];
+        let mut times_last = vec![vec![0_usize; self.ranks.len()]; self.stages.len()];
+        for step in 0..self.steps.len() {
+            let mut through = vec![0_i64; self.ranks.len()];
+            let mut before = 0;
+            for stage in 0..self.stages.len() {
+                for (rank, through) in through.iter_mut().enumerate() {
+                    *through += self.row(step, rank)[stage];
+                }
+                let frontier = through.iter().copied().max().unwrap_or(0);
+                exposed[stage] += frontier - before;
+                before = frontier;
+                // Who is level with others is not last.
+                let mut last = (0..through.len()).filter(|rank| through[*rank] == frontier);
+                if let (Some(rank), None) = (last.next(), last.next()) {
+                    times_last[stage][rank] += 1;
+                }
+            }
+        }
+        let stages = self.stages.iter().zip(exposed).zip(times_last);
+        let stages = stages.map(|((stage, exposed_ns), times)| {
+            let most = times.iter().copied().max().filter(|times| *times > 0);
+            let rank = most.and_then(|most| times.iter().position(|times| *times == most));
+            let last = rank.map(|rank| (self.ranks[rank], times[rank]));
+            Exposed { stage: stage.clone(), exposed_ns, last }
+        });
+        stages.collect()
+    }
+
+    /// How long all steps took, each as long as the rank that took longest.
+    pub fn length(&self) -> i64 {
+        let longest = |step: usize| {
+            let ranks = 0..self.ranks.len();
+            ranks.map(|rank| self.row(step, rank).iter().sum::<i64>()).max().unwrap_or(0)
+        };
+        (0..self.steps.len()).map(longest).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn stages() -> Vec<Stage> {
+        let stage =
+            |name: &str| Stage { name: name.to_owned(), waits_for_others: name == "all_reduce" };
+        ["data", "forward", "backward", "all_reduce", "optimizer"].map(stage).into()
+    }
+
+    /// Rank 2 waits 30 ms longer for its data; the others wait for it in `all_reduce`.
+    #[test]
+    fn who_waits_is_not_blamed() {
+        let mut table = StageTable::new(stages(), vec![0, 1, 2, 3]);
+        let own = |data: i64| [data, 20, 60, 66 - data, 10];
+        let step: Vec<i64> = [5, 6, 36, 5].into_iter().flat_map(own).collect();
+        assert!(table.push(0, &step) && table.push(1, &step));
+        assert!(!table.push(2, &step[1..]));
+        let exposed = table.exposed();
+        let by_hand =
+            [(72, Some((2, 2))), (40, Some((2, 2))), (120, Some((2, 2))), (60, None), (20, None)];
+        for (exposed, (nanoseconds, last)) in exposed.iter().zip(by_hand) {
+            assert_eq!((exposed.exposed_ns, exposed.last), (nanoseconds, last), "{exposed:?}");
+        }
+        assert_eq!(table.length(), 2 * 156);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_add_up_to_the_longest_ranks_steps(
+            durations in proptest::collection::vec(0_i64..1_000_000_000, 3 * 4 * 5)
+        ) {
+            let mut table = StageTable::new(stages(), vec![0, 1, 2, 7]);
+            for (step, row) in (0..).zip(durations.chunks(4 * 5)) {
+                prop_assert!(table.push(step, row));
+            }
+            let exposed = table.exposed();
+            prop_assert!(exposed.iter().all(|part| part.exposed_ns >= 0));
+            prop_assert_eq!(exposed.iter().map(|part| part.exposed_ns).sum::<i64>(), table.length());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Traces of several ranks: on one time line, and who holds the others up.
+
+pub mod frontier;
+#[cfg(test)]
+mod made;
+mod meetings;
+mod stages;
+mod stragglers;
+mod text;
+mod time_line;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+pub use self::frontier::{Exposed, Stage, StageTable};
+use self::meetings::Meeting;
+pub use self::stragglers::{Straggler, stragglers};
+pub use self::time_line::{Method, Offset};
+use crate::trace::{Info, Trace};
+
+/// What is kept of a rank's trace to put it beside others: memory for its steps and collectives, not for what
+/// is in them.
+#[derive(Debug, Clone)]
+pub struct RankFacts {
+    file: String,
+    info: Info,
+    meetings: Vec<Meeting>,
+    steps: Vec<(u64, [i64; stages::COUNT])>,
+}
+
+impl RankFacts {
+    /// Which rank it is.
+    pub fn rank(&self) -> u32 {
+        self.info.rank
+    }
+
+    /// What the trace of a file says.
+    pub fn of(file: impl Into<String>, trace: &Trace) -> Self {
+        let (meetings, steps) = (meetings::meetings(trace), stages::of_steps(trace));
+        Self { file: file.into(), info: trace.info.clone(), meetings, steps }
+    }
+}
+
+/// Why traces cannot be put together.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RanksError {
+    /// Two files of one rank and the same steps.
+    #[error(
+        "{first} and {second} are both of rank {rank}, and of the same cycle: leave one of them out"
+    )]
+    TwoOfOneRank {
+        /// Which rank.
+        rank: u32,
+        /// A file of it.
+        first: String,
+        /// Another one.
+        second: String,
+    },
+    /// There are no traces.
+    #[error("there are no traces to be put together")]
+    None,
+}
+
+/// A file among the others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Placed {
+    /// What it is called.
+    pub file: String,
+    /// The rank.
+    pub rank: u32,
+    /// The machine, if it says.
+    pub host: Option<String>,
+    /// Nanoseconds of Unix time at the zero of its times.
+    pub base_ns: i64,
+    /// What is added to its times.
+    pub offset: Offset,
+}
+
+/// Several ranks together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ranks {
+    /// How many trained together, as they say themselves.
+    pub world_size: u32,
+    /// The files, by rank, in the order in which they were recorded.
+    pub files: Vec<Placed>,
+    /// Of which ranks there is nothing.
+    pub missing: Vec<u32>,
+    /// How many steps all ranks that are there have.
+    pub common_steps: usize,
+    /// What holds steps up, stage by stage; nothing without common steps.
+    pub exposed: Vec<Exposed>,
+    /// How long these steps took, each as long as the rank that took longest.
+    pub length_ns: i64,
+    /// Ranks that others wait for.
+    pub stragglers: Vec<Straggler>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Ranks {
+    /// What the traces of several ranks say together.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, or two are of one rank and the same cycle.
+    pub fn of(traces: &[RankFacts]) -> Result<Self, RanksError> {
+        let mut sorted: Vec<&RankFacts> = traces.iter().collect();
+        sorted.sort_by_key(|one| (one.info.rank, one.info.cycle));
+        for pair in sorted.windows(2) {
+            let what = |one: &RankFacts| (one.info.rank, one.info.cycle, one.info.stage.clone());
+            if what(pair[0]) == what(pair[1]) {
+                return Err(RanksError::TwoOfOneRank {
+                    rank: pair[0].info.rank,
+                    first: pair[0].file.clone(),
+                    second: pair[1].file.clone(),
+                });
+            }
+        }
+        let sizes = sorted.iter().map(|one| one.info.world_size);
+        let world_size = sizes.max().ok_or(RanksError::None)?;
+        let files = sorted.iter().zip(time_line::offsets(&sorted)).map(|(one, offset)| Placed {
+            file: one.file.clone(),
+            rank: one.info.rank,
+            host: one.info.host.clone(),
+            base_ns: one.info.base_ns,
+            offset,
+        });
+        let files: Vec<Placed> = files.collect();
+        let there: BTreeSet<u32> = files.iter().map(|file| file.rank).collect();
+        let missing = (0..world_size).filter(|rank| !there.contains(rank)).collect();
+        let table = table(&sorted);
+        Ok(Self {
+            world_size,
+            missing,
+            common_steps: table.steps.len(),
+            exposed: if table.steps.is_empty() { Vec::new() } else { table.exposed() },
+            length_ns: table.length(),
+            stragglers: stragglers(&table),
+            notes: notes(&sorted),
+            files,
+        })
+    }
+}
+
+/// What each rank took for each stage of the steps that all of them have.
+fn table(traces: &[&RankFacts]) -> StageTable {
+    let mut ranks: BTreeMap<u32, BTreeMap<(Option<&str>, u64), [i64; stages::COUNT]>> =
+        BTreeMap::new();
+    for one in traces {
+        let of_rank = ranks.entry(one.info.rank).or_default();
+        for (number, durations) in &one.steps {
+            of_rank.insert((one.info.stage.as_deref(), *number), *durations);
+        }
+    }
+    let mut table = StageTable::new(stages::all(), ranks.keys().copied().collect());
+    let Some(first) = ranks.values().next() else { return table };
+    for step in first.keys() {
+        let of_all = ranks.values().map(|steps| steps.get(step).copied());
+        if let Some(rows) = of_all.collect::<Option<Vec<_>>>() {
+            table.push(step.1, &rows.concat());
+        }
+    }
+    table
+}
+
+fn notes(traces: &[&RankFacts]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for one in traces {
+        if let Some(reason) = &one.info.cut_short {
+            notes.push(format!("{} is cut short: {reason}", one.file));
+        }
+    }
+    let sizes: Vec<u32> = traces.iter().map(|one| one.info.world_size).collect();
+    if sizes.windows(2).any(|pair| pair[0] != pair[1]) {
+        notes.push("the traces disagree on how many ranks there are".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What each step of a trace went into: the stages that all ranks go through one after the other.
+
+use profiler_events::names::{self, waits_for_other_ranks};
+
+use super::frontier::Stage;
+use crate::host::steps;
+use crate::meaning::Meanings;
+use crate::sweep;
+use crate::trace::{Category, Trace};
+
+/// The stages in the order in which they run. Ranks wait for each other in the fourth.
+const NAMES: [&str; COUNT] =
+    ["waiting for data", "forward", "backward", "collectives", "optimizer", "other"];
+pub(super) const COUNT: usize = 6;
+const DATA: usize = 0;
+const FORWARD: usize = 1;
+const BACKWARD: usize = 2;
+const COLLECTIVES: usize = 3;
+const OPTIMIZER: usize = 4;
+const OTHER: usize = 5;
+
+/// All of them.
+pub(super) fn all() -> Vec<Stage> {
+    let stage = |(place, name): (usize, &str)| Stage {
+        name: name.to_owned(),
+        waits_for_others: place == COLLECTIVES,
+    };
+    NAMES.into_iter().enumerate().map(stage).collect()
+}
+
+/// The number of each step, and what it went into, which adds up to how long it took. Nothing of a trace
+/// without steps.
+pub(super) fn of_steps(trace: &Trace) -> Vec<(u64, [i64; COUNT])> {
+    let meanings = Meanings::of(trace);
+    let mut found = Vec::new();
+    for step in steps::find(trace, &meanings) {
+        let Some(number) = step.number else { continue };
+        let mut durations = [0; COUNT];
+        let window = (step.start, step.end);
+        sweep::innermost(trace, step.track, window, |start, end, innermost| {
+            durations[stage_at(trace, &meanings, innermost)] += end - start;
+        });
+        found.push((number, durations));
+    }
+    found
+}
+
+/// The stage that a slice belongs to: that of the innermost thing around it that tells one.
+fn stage_at(trace: &Trace, meanings: &Meanings, innermost: Option<usize>) -> usize {
+    let Some(place) = innermost else { return OTHER };
+    if meanings.is_in_data(place) {
+        return DATA;
+    }
+    let slice = &trace.slices[place];
+    let told = std::iter::once(slice).chain(trace.around(slice)).find_map(|slice| {
+        let is_action = slice.category == Category::UserAnnotation && !meanings.is_module(slice);
+        let is_collective =
+            trace.details(slice).is_some_and(|details| details.collective.is_some());
+        match trace.name(slice) {
+            _ if is_collective => Some(COLLECTIVES),
+            name if is_action => stage_told_by(name),
+            // Autograd's own threads and ops.
+            name if name.starts_with("autograd::engine") => Some(BACKWARD),
+            _ => None,
+        }
+    });
+    told.unwrap_or(OTHER)
+}
+
+/// What the name of an action tells: mlprof's, Lightning's and PyTorch's own.
+fn stage_told_by(name: &str) -> Option<usize> {
+    if waits_for_other_ranks(name) {
+        return Some(COLLECTIVES);
+    }
+    let hook = name.rsplit_once('.').map_or(name, |(_, hook)| hook);
+    match hook {
+        names::BACKWARD => Some(BACKWARD),
+        names::OPTIMIZER_STEP | "step" => Some(OPTIMIZER),
+        "training_step" | "forward" => Some(FORWARD),
+        // `Optimizer.step#SGD.step`
+        _ if name.starts_with("Optimizer.step#") => Some(OPTIMIZER),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranks::made::{Made, made};
+
+    #[test]
+    fn stages_are_told_by_names_and_add_up() {
+        let step: &[(&str, i64)] = &[
+            ("[_TrainingEpochLoop].train_dataloader_next", 5),
+            ("[Strategy]SingleDeviceStrategy.training_step", 20),
+            ("[Strategy]SingleDeviceStrategy.backward", 40),
+            ("all_reduce_gradients", 7),
+            ("[LightningModule]Net.optimizer_step", 3),
+            ("[Callback]Logger.on_train_batch_end", 2),
+        ];
+        let trace = made(Made { steps: &[step, step], ..Made::rank(0) });
+        assert_eq!(of_steps(&trace), [(0, [5, 20, 40, 7, 3, 2]), (1, [5, 20, 40, 7, 3, 2])]);
+        assert_eq!(of_steps(&made(Made { ends: &[10, 20], ..Made::rank(0) })), []);
+    }
+}

@@ -1,0 +1,222 @@
+//! Ranks that the others wait for, again and again.
+//!
+//! Compared is what each rank does itself: without the stages in which ranks wait for each other. A rank is
+//! slow if that takes it, in the middle of its steps, a tenth longer than the rank in the middle, in three
+//! quarters of its steps a twentieth; and, of more than two, if it stands out of how much ranks differ anyway:
+//! 0.6745 · (x − median) / MAD above 3.5, as XProf judges hosts. Of healthy ranks nobody is named.
+
+use serde::Serialize;
+
+use super::frontier::StageTable;
+
+/// How much longer a slow rank takes than the one in the middle, at the least.
+const LONGER: f64 = 0.1;
+/// In how many of its steps it must take half of that longer.
+const STEPS: f64 = 0.75;
+/// How far it must stand out of all.
+const SCORE: f64 = 3.5;
+/// Fewer steps tell nothing.
+const FEWEST_STEPS: usize = 3;
+
+/// A rank that others wait for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Straggler {
+    /// Its number.
+    pub rank: u32,
+    /// What its own work takes in the middle of its steps.
+    pub own_ns: i64,
+    /// What that of the rank in the middle takes.
+    pub usual_ns: i64,
+    /// Where it loses the most.
+    pub stage: String,
+    /// How much it loses there, in the middle of its steps.
+    pub stage_longer_ns: i64,
+    /// By how much all of its steps together exceed what the rank in the middle took for them: what it holds
+    /// the others up, at most.
+    pub longer_ns: i64,
+}
+
+/// What each rank did itself.
+struct Own<'table> {
+    table: &'table StageTable,
+    /// The places of the stages in which nobody waits for others.
+    stages: Vec<usize>,
+}
+
+impl Own<'_> {
+    fn of(&self, step: usize, rank: usize) -> i64 {
+        let row = self.table.row(step, rank);
+        self.stages.iter().map(|stage| row[*stage]).sum()
+    }
+
+    /// The value in the middle of all ranks in each step; of two the smaller one.
+    fn middle(&self, value: impl Fn(usize, usize) -> i64) -> Vec<i64> {
+        let ranks = 0..self.table.ranks.len();
+        let middle = |step| lower_median(ranks.clone().map(|rank| value(step, rank)).collect());
+        (0..self.table.steps.len()).map(middle).collect()
+    }
+}
+
+/// Slow ranks, the slowest first; none if all are alike, or there are fewer than two ranks or three steps.
+pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
+    let (ranks, steps) = (table.ranks.len(), table.steps.len());
+    let stages = 0..table.stages.len();
+    let stages: Vec<usize> =
+        stages.filter(|stage| !table.stages[*stage].waits_for_others).collect();
+    if ranks < 2 || steps < FEWEST_STEPS || stages.is_empty() {
+        return Vec::new();
+    }
+    let own = Own { table, stages };
+    let usual_of_step = own.middle(|step, rank| own.of(step, rank));
+    let medians: Vec<i64> = (0..ranks)
+        .map(|rank| lower_median((0..steps).map(|step| own.of(step, rank)).collect()))
+        .collect();
+    let usual = lower_median(medians.clone());
+    let deviation = lower_median(medians.iter().map(|median| (median - usual).abs()).collect());
+    let is_slow = |rank: &usize| {
+        let longer = (medians[*rank] - usual) as f64;
+        let is_longer = |step: &usize| {
+            let (own, usual) = (own.of(*step, *rank) as f64, usual_of_step[*step] as f64);
+            own > usual * (1.0 + LONGER / 2.0)
+        };
+        let often = (0..steps).filter(is_longer).count() as f64;
+        // Of two there is no telling how much ranks differ anyway.
+        let stands_out = ranks < 3 || 0.6745 * longer > SCORE * deviation as f64;
+        longer > LONGER * usual as f64 && often >= STEPS * steps as f64 && stands_out
+    };
+    let mut slow: Vec<Straggler> = (0..ranks)
+        .filter(is_slow)
+        .map(|rank| {
+            let (stage, stage_longer_ns) = where_it_loses(&own, rank);
+            let longer = (0..steps).map(|step| own.of(step, rank) - usual_of_step[step]);
+            Straggler {
+                rank: table.ranks[rank],
+                own_ns: medians[rank],
+                usual_ns: usual,
+                stage: table.stages[stage].name.clone(),
+                stage_longer_ns,
+                longer_ns: longer.filter(|longer| *longer > 0).sum(),
+            }
+        })
+        .collect();
+    slow.sort_by_key(|straggler| (std::cmp::Reverse(straggler.own_ns), straggler.rank));
+    slow
+}
+
+/// The stage in which a rank exceeds the one in the middle by the most, and by how much in the middle of its
+/// steps.
+fn where_it_loses(own: &Own<'_>, rank: usize) -> (usize, i64) {
+    let longer = |stage: usize| {
+        let usual = own.middle(|step, rank| own.table.row(step, rank)[stage]);
+        let longer = usual.iter().enumerate();
+        lower_median(longer.map(|(step, usual)| own.table.row(step, rank)[stage] - usual).collect())
+    };
+    let stages = own.stages.iter().map(|stage| (*stage, longer(*stage)));
+    // Of several with as much the first one.
+    let worse = |one: (usize, i64), next: (usize, i64)| if next.1 > one.1 { next } else { one };
+    stages.reduce(worse).unwrap_or((0, 0))
+}
+
+/// Of an even number of values the smaller one of the two in the middle; 0 of none.
+fn lower_median(mut values: Vec<i64>) -> i64 {
+    let Some(last) = values.len().checked_sub(1) else { return 0 };
+    *values.select_nth_unstable(last / 2).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranks::frontier::Stage;
+
+    /// Numbers that look like chance, the same each time.
+    struct Noise(u64);
+
+    impl Noise {
+        /// From −1 to 1, the middle more often.
+        fn next(&mut self) -> f64 {
+            let mut uniform = || {
+                self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (self.0 >> 33) as f64 / (1_u64 << 30) as f64 - 1.0
+            };
+            (uniform() + uniform() + uniform()) / 3.0
+        }
+    }
+
+    const STAGES: [(&str, f64); 4] =
+        [("data", 2e6), ("forward", 10e6), ("backward", 20e6), ("optimizer", 3e6)];
+
+    /// Ranks whose stages vary by `spread` from step to step, and wait for each other before the optimizer.
+    /// `factor` is what a rank takes of the usual time of a stage.
+    fn table(ranks: u32, steps: u64, spread: f64, factor: impl Fn(u32, &str) -> f64) -> StageTable {
+        let mut noise = Noise(1);
+        let mut stages: Vec<Stage> =
+            STAGES.map(|(name, _)| Stage { name: name.to_owned(), waits_for_others: false }).into();
+        stages.insert(3, Stage { name: "all_reduce".to_owned(), waits_for_others: true });
+        let mut table = StageTable::new(stages, (0..ranks).collect());
+        for step in 0..steps {
+            let own: Vec<[i64; 4]> = (0..ranks)
+                .map(|rank| {
+                    STAGES.map(|(name, usual)| {
+                        (usual * factor(rank, name) * (1.0 + spread * noise.next())) as i64
+                    })
+                })
+                .collect();
+            let before = |own: &[i64; 4]| own[..3].iter().sum::<i64>();
+            let last = own.iter().map(before).max().unwrap_or(0);
+            let row: Vec<i64> = own
+                .iter()
+                .flat_map(|own| [own[0], own[1], own[2], last - before(own) + 1_000_000, own[3]])
+                .collect();
+            assert!(table.push(step, &row));
+        }
+        table
+    }
+
+    #[test]
+    fn of_healthy_ranks_nobody_is_named() {
+        for ranks in [2, 3, 8, 1000] {
+            assert_eq!(stragglers(&table(ranks, 20, 0.1, |_, _| 1.0)), [], "{ranks} ranks");
+        }
+        // Nor of steps that vary a lot, nor where there is nothing to compare.
+        assert_eq!(stragglers(&table(4, 50, 0.5, |_, _| 1.0)), []);
+        assert_eq!(stragglers(&table(1, 50, 0.1, |_, _| 1.0)), []);
+        assert_eq!(stragglers(&table(4, 2, 0.1, |rank, _| 1.0 + f64::from(rank))), []);
+    }
+
+    /// 15 % more of everything, by one of two, of eight, and of ten thousand.
+    #[test]
+    fn a_slow_rank_is_named() {
+        for (ranks, slow) in [(2, 1), (8, 3), (10_000, 7_777)] {
+            let factor = |rank, _: &str| if rank == slow { 1.15 } else { 1.0 };
+            let found = stragglers(&table(ranks, 10, 0.05, factor));
+            assert_eq!(found.len(), 1, "{ranks} ranks: {found:?}");
+            assert_eq!((found[0].rank, found[0].stage.as_str()), (slow, "backward"));
+            let longer = found[0].own_ns as f64 / found[0].usual_ns as f64 - 1.0;
+            assert!((longer - 0.15).abs() < 0.03, "{longer}");
+        }
+    }
+
+    #[test]
+    fn a_rank_that_waits_for_its_data_is_named_with_that() {
+        let factor = |rank, name: &str| if rank == 2 && name == "data" { 4.0 } else { 1.0 };
+        let table = table(4, 20, 0.05, factor);
+        let found = stragglers(&table);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].rank, found[0].stage.as_str()), (2, "data"));
+        assert!((found[0].stage_longer_ns - 6_000_000).abs() < 500_000, "{found:?}");
+        // 6 ms in each of 20 steps, which the others wait.
+        assert!((found[0].longer_ns - 120_000_000).abs() < 10_000_000, "{found:?}");
+    }
+
+    /// One slow step in ten is no slow rank.
+    #[test]
+    fn who_is_slow_now_and_then_is_not_named() {
+        let mut slow_once = table(4, 20, 0.05, |_, _| 1.0);
+        let once = table(4, 2, 0.05, |rank, _| if rank == 1 { 3.0 } else { 1.0 });
+        for step in 0..2 {
+            let row: Vec<i64> = (0..4).flat_map(|rank| once.row(step, rank).to_vec()).collect();
+            assert!(slow_once.push(20 + step as u64, &row));
+        }
+        assert_eq!(stragglers(&slow_once), []);
+    }
+}

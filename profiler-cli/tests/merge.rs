@@ -1,0 +1,184 @@
+//! `mlprof merge`, run as people run it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn mlprof(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the command was built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are text")
+}
+
+/// A rank's trace of five steps: its data take so long, in microseconds, and the others wait for whoever is
+/// late. Its clock is `behind` microseconds behind that of rank 0.
+fn trace(rank: u32, host: &str, data: u32, behind: i64) -> String {
+    let slice = |category: &str, name: &str, ts: i64, dur: u32, args: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":9,"tid":9,"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+        )
+    };
+    let mut events = vec![
+        r#"{"ph":"M","name":"process_name","pid":9,"tid":0,"ts":0,"args":{"name":"digits"}}"#
+            .to_owned(),
+    ];
+    for step in 0..5_u32 {
+        let at = i64::from(step) * 1000 - behind + 100;
+        let action = |name: &str, after: u32, dur: u32| {
+            slice("user_annotation", name, at + i64::from(after), dur, "")
+        };
+        let collective = format!(r#""Collective name":"all_reduce_gradients","Seq":{step}"#);
+        events.extend([
+            action(&format!("ProfilerStep#{step}"), 0, 1000),
+            action("train_dataloader_next", 0, data),
+            action("training_step", data, 200),
+            action("backward", data + 200, 300),
+            slice(
+                "user_annotation",
+                "all_reduce_gradients",
+                at + i64::from(data) + 500,
+                450 - data,
+                &collective,
+            ),
+            action("optimizer_step", 950, 50),
+        ]);
+    }
+    format!(
+        "{{\"distributedInfo\":{{\"rank\": {rank}, \"world_size\": 4}},\"hostname\":\"{host}\",\n\
+         \"baseTimeNanoseconds\":1700000000000000000,\n\"traceEvents\":[\n{}\n],\"traceName\":\"x\"}}",
+        events.join(",\n")
+    )
+}
+
+/// Rank 2 waits 400 µs for its data, the others 50; there is nothing of rank 3.
+fn traces(folder: &Path) -> Vec<PathBuf> {
+    let write = |(rank, data, behind): (u32, u32, i64)| {
+        let file = folder.join(format!("r{rank}.pt.trace.json"));
+        let host = format!("host-{}", rank / 2);
+        std::fs::write(&file, trace(rank, &host, data, behind)).expect("a file");
+        file
+    };
+    [(0, 50, 0), (1, 50, 70), (2, 400, -30)].map(write).into()
+}
+
+fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error} in {}", text(bytes)))
+}
+
+#[test]
+fn ranks_are_put_on_one_time_line_and_the_slow_one_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    traces(folder.path());
+    let out = folder.path().join("run.json");
+    let merged = mlprof(&["merge", path(folder.path()), "-o", path(&out)]);
+    let said = text(&merged.stdout);
+    assert!(merged.status.success(), "{merged:?}");
+    for expected in [
+        "3 of 4 ranks",
+        "There is no trace of rank 3.",
+        "5 collectives",
+        "Rank 2 is slow",
+        "the most in waiting for data, 350 µs of a step",
+    ] {
+        assert!(said.contains(expected), "no {expected:?} in\n{said}");
+    }
+    let written = json(&std::fs::read(&out).expect("it is there"));
+    let ends = |rank: i64| -> Vec<f64> {
+        let events = written["traceEvents"].as_array().expect("a list").iter();
+        let of_rank = events.filter(|event| {
+            event["name"] == "all_reduce_gradients" && event["pid"].as_i64() == Some(rank * 1000)
+        });
+        let number = |event: &Value, field: &str| event[field].as_f64().expect("a number");
+        of_rank.map(|event| number(event, "ts") + number(event, "dur")).collect()
+    };
+    assert_eq!(ends(0), [1050.0, 2050.0, 3050.0, 4050.0, 5050.0]);
+    assert_eq!((ends(1), ends(2)), (ends(0), ends(0)));
+    // What analyses ranks together says the same.
+    let analysed = mlprof(&["analyze", path(folder.path()), "--json"]);
+    let analysed = json(&analysed.stdout);
+    assert_eq!(analysed["ranks"]["stragglers"][0]["rank"], 2);
+    assert_eq!(analysed["traces"].as_array().map(Vec::len), Some(3 + 1), "and the merged one");
+}
+
+#[test]
+fn healthy_ranks_name_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = traces(folder.path());
+    let merged = mlprof(&["merge", path(&files[0]), path(&files[1]), "--json"]);
+    assert!(merged.status.success(), "{merged:?}");
+    let ranks = json(&merged.stdout);
+    assert_eq!(ranks["stragglers"], Value::Array(Vec::new()));
+    assert_eq!(ranks["missing"], serde_json::json!([2, 3]));
+    assert_eq!(ranks["files"][1]["offset"]["nanoseconds"], 70_000);
+    let exposed = ranks["exposed"].as_array().expect("a list").iter();
+    let sum: i64 = exposed.map(|part| part["exposed_ns"].as_i64().expect("a number")).sum();
+    assert_eq!((sum, &ranks["length_ns"]), (5_000_000, &5_000_000.into()));
+}
+
+/// Python's own `tarfile` reads what Perfetto will.
+#[test]
+fn an_archive_names_a_machine_for_each_rank() {
+    const SCRIPT: &str = r#"
+import json, sys, tarfile
+with tarfile.open(sys.argv[1]) as archive:
+    names = archive.getnames()
+    manifest = json.load(archive.extractfile(names[0]))["perfetto_manifest"]
+    assert names[0] == "perfetto_manifest.json" and manifest["version"] == 1, names
+    assert [file["path"] for file in manifest["files"]] == names[1:], (manifest, names)
+    for file in manifest["files"]:
+        trace = json.load(archive.extractfile(file["path"]))
+        ends = [e["ts"] + e["dur"] for e in trace["traceEvents"] if e["name"] == "all_reduce_gradients"]
+        print(file["machine"]["name"], ends[0])
+"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    traces(folder.path());
+    let out = folder.path().join("run.tar");
+    let merged = mlprof(&["merge", path(folder.path()), "--output", path(&out)]);
+    assert!(merged.status.success(), "{merged:?}");
+    let read = Command::new("python3").args(["-c", SCRIPT, path(&out)]).output();
+    let read = read.expect("python3 is there");
+    assert!(read.status.success(), "{}", text(&read.stderr));
+    let lines = text(&read.stdout);
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(
+        lines,
+        ["rank 0 on host-0 1050.0", "rank 1 on host-0 1050.0", "rank 2 on host-1 1050.0"]
+    );
+}
+
+#[test]
+fn what_cannot_be_put_together_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = traces(folder.path());
+    let error = |arguments: &[&str], expected: &str| {
+        let ended = mlprof(arguments);
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        let said = text(&ended.stderr);
+        assert!(said.contains(expected), "no {expected:?} in {said}");
+        text(&ended.stdout)
+    };
+    let again = folder.path().join("again.json");
+    std::fs::copy(&files[0], &again).expect("a copy");
+    error(&["merge", path(&files[0]), path(&again)], "are both of rank 0, and of the same cycle");
+    error(&["merge", path(&files[0]), "-o", "out.txt"], "must end in .json, .json.gz or .tar");
+    let nothing = folder.path().join("nothing.json");
+    std::fs::write(&nothing, "{}").expect("a file");
+    error(&["merge", path(&nothing)], "none of the traces can be read");
+    // The others are put together all the same, as is what there is of one that was cut.
+    let whole = std::fs::read_to_string(&files[1]).expect("it is there");
+    std::fs::write(&files[1], &whole[..whole.len() / 2]).expect("a file");
+    let (first, second) = (path(&files[0]), path(&files[1]));
+    let said = error(&["merge", first, second, path(&nothing)], "nothing.json");
+    assert!(
+        said.contains("2 of 4 ranks") && said.contains("r1.pt.trace.json is cut short"),
+        "{said}"
+    );
+}
