@@ -7,7 +7,8 @@ use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::Facts;
 use crate::findings::rule::{Outcome, Rule, Threshold};
-use crate::number::grouped;
+use crate::number::{duration, grouped};
+use crate::tensor;
 
 pub(super) struct DeviceIdle;
 
@@ -51,6 +52,12 @@ impl Rule for DeviceIdle {
             Some((device.device, batches.total_seconds, busy))
         });
         let sampled: Vec<_> = sampled.collect();
+        if sampled.is_empty()
+            && let Report::Tensor(report) = facts.report
+            && let Some(device) = busiest_by_gaps(&report.device_idle)
+        {
+            return by_gaps(self.name(), facts, device, limits[0]);
+        }
         if sampled.is_empty() {
             return Outcome::no_inputs(
                 "the report has too few samples of a device's counters in training batches \
@@ -85,13 +92,69 @@ impl Rule for DeviceIdle {
     }
 }
 
+/// The device that had something to do for most of its time; what the others are there for no report knows.
+fn busiest_by_gaps(idle: &[tensor::DeviceIdle]) -> Option<&tensor::DeviceIdle> {
+    let part = |device: &tensor::DeviceIdle| device.busy_seconds / device.window_seconds;
+    let whole = idle.iter().filter(|device| device.stream.is_none() && device.window_seconds > 0.0);
+    whole.max_by(|one, other| part(one).total_cmp(&part(other)))
+}
+
+/// By the gaps between what a device did in the recorded steps, and their causes.
+fn by_gaps(
+    rule: &str,
+    facts: &Facts<'_>,
+    device: &tensor::DeviceIdle,
+    busy_percent: f64,
+) -> Outcome {
+    let idle = device.idle_seconds();
+    let busy = 100.0 * device.busy_seconds / device.window_seconds;
+    let mut evidence = vec![
+        Evidence::new(format!("device {} busy", device.device), format!("{busy:.1} %")),
+        Evidence::new("idle between its kernels", duration(idle)),
+    ];
+    let causes = device.causes().into_iter().filter(|(_, gaps)| gaps.count > 0);
+    evidence.extend(causes.map(|(cause, gaps)| {
+        let value = format!("{} in {} gaps", duration(gaps.seconds), grouped(gaps.count));
+        Evidence::new(format!("idle, {cause}"), value)
+    }));
+    if busy >= busy_percent {
+        return Outcome::Healthy(evidence);
+    }
+    let most = device.causes().into_iter();
+    let most = most.max_by(|(_, one), (_, other)| one.seconds.total_cmp(&other.seconds));
+    let remedy = match most.map_or("", |(cause, _)| cause) {
+        "host late" => {
+            "the host is late: make batches ahead, read no values inside a step, and give the device \
+             more at once."
+        }
+        "launch" => "launching takes longer than what runs: larger batches, or ops that are fused.",
+        _ => {
+            "give the device more at once: larger batches, and no reads of values inside a step; the \
+             trace shows what it waits for."
+        }
+    };
+    Outcome::Found(vec![Finding {
+        rule: rule.to_owned(),
+        sentence: format!(
+            "In the recorded steps device {} was busy {busy:.1} % of its time.",
+            device.device
+        ),
+        evidence,
+        place: Place::default(),
+        cost: facts.cost(idle),
+        confidence: Confidence::Likely,
+        remedy: remedy.to_owned(),
+    }])
+}
+
 #[cfg(test)]
 mod tests {
     use profiler_events::{ActionKind, DeviceCounter};
 
     use crate::findings::samples::{close, found, healthy, missing, recorded};
     use crate::tensor::{
-        ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics, TensorReport,
+        ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics, DeviceIdle, IdleGaps,
+        TensorReport,
     };
 
     const NAME: &str = "device-idle";
@@ -130,5 +193,31 @@ mod tests {
         two.device_counters.push(busy(0.0, 100).device_counters.remove(0));
         healthy(NAME, two);
         assert!(missing(NAME, busy(20.0, 3)).contains("too few samples"));
+    }
+
+    /// A device that waited so long for its host, of the two seconds recorded.
+    fn waited(seconds: f64) -> TensorReport {
+        let host_wait = IdleGaps { count: 100, seconds, longest_seconds: 0.1 };
+        let mut report = recorded(Vec::new());
+        report.device_idle.push(DeviceIdle {
+            window_seconds: 2.0,
+            busy_seconds: 2.0 - seconds,
+            host_wait,
+            ..DeviceIdle::default()
+        });
+        report
+    }
+
+    #[test]
+    fn gaps_between_kernels_are_told_by_their_cause_where_nobody_counts() {
+        let finding = found(NAME, waited(1.2));
+        close(finding.cost.seconds, 1.2, 0.001);
+        assert!(finding.remedy.starts_with("the host is late"), "{finding:?}");
+        let cause = finding.evidence.iter().find(|seen| seen.what == "idle, host late");
+        assert!(cause.is_some_and(|seen| seen.value.ends_with("in 100 gaps")), "{finding:?}");
+        healthy(NAME, waited(0.4));
+        let mut of_a_stream = waited(1.2);
+        of_a_stream.device_idle[0].stream = Some(7);
+        assert!(missing(NAME, of_a_stream).contains("counters"));
     }
 }

@@ -37,8 +37,8 @@ impl Rule for MemoryLimit {
             _ => &[],
         };
         let known = devices.iter().filter_map(|device| {
-            let taken = device.recording.iter();
-            let taken = taken.filter(|of| of.counter == DeviceCounter::MemoryUsed).last()?;
+            let mut counters = device.recording.iter();
+            let taken = counters.find(|of| of.counter == DeviceCounter::MemoryUsed)?;
             let all = device.memory_bytes.filter(|bytes| *bytes > 0)?;
             Some((device.device, taken, all))
         });
