@@ -2,6 +2,7 @@
 
 mod advanced;
 mod counts;
+mod faults_tch;
 mod files;
 mod interruptions;
 mod learning;
