@@ -144,10 +144,12 @@ impl Ranks {
     }
 }
 
+/// Steps of a rank by their stage of the run and their number: what they went into.
+type Steps<'a> = BTreeMap<(Option<&'a str>, u64), [i64; stages::COUNT]>;
+
 /// What each rank took for each stage of the steps that all of them have.
 fn table(traces: &[&RankFacts]) -> StageTable {
-    let mut ranks: BTreeMap<u32, BTreeMap<(Option<&str>, u64), [i64; stages::COUNT]>> =
-        BTreeMap::new();
+    let mut ranks: BTreeMap<u32, Steps<'_>> = BTreeMap::new();
     for one in traces {
         let of_rank = ranks.entry(one.info.rank).or_default();
         for (number, durations) in &one.steps {
