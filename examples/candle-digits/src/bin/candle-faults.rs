@@ -97,22 +97,26 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
 /// Variables of more elements are not logged.
 const LARGEST_LOGGED: usize = 1024;
 
-/// Writes the small variables as text, and every time anew.
+/// Writes the small variables as text, and a new file every time.
 struct WeightLogger {
     vars: VarMap,
     folder: tempfile::TempDir,
     disk: Disk,
+    written: u64,
 }
 
 impl WeightLogger {
     fn new(vars: VarMap, disk: Disk) -> std::io::Result<Self> {
-        Ok(Self { vars, folder: tempfile::tempdir()?, disk })
+        Ok(Self { vars, folder: tempfile::tempdir()?, disk, written: 0 })
     }
 }
 
 impl Callback for WeightLogger {
     fn on_train_batch_end(&mut self, _trainer: &mut TrainerState) -> HookResult<()> {
-        let mut file = BufWriter::new(File::create(self.folder.path().join("weights.txt"))?);
+        // Where an older file is written over, some file systems wait for the real disk, which is no part of this.
+        let path = self.folder.path().join(format!("weights-{}.txt", self.written));
+        self.written += 1;
+        let mut file = BufWriter::new(File::create(path)?);
         let vars = self.vars.all_vars().into_iter();
         for var in vars.filter(|var| var.elem_count() <= LARGEST_LOGGED) {
             for value in var.flatten_all()?.to_vec1::<f32>()? {
