@@ -177,6 +177,9 @@ mod tests {
         for ranks in [2, 3, 8, 1000] {
             assert_eq!(stragglers(&table(ranks, 20, 0.1, |_, _| 1.0)), [], "{ranks} ranks");
         }
+        // Nor who is only a little slower, however steadily.
+        let a_little = |rank, _: &str| if rank == 1 { 1.08 } else { 1.0 };
+        assert_eq!(stragglers(&table(8, 20, 0.01, a_little)), []);
         // Nor of steps that vary a lot, nor where there is nothing to compare.
         assert_eq!(stragglers(&table(4, 50, 0.5, |_, _| 1.0)), []);
         assert_eq!(stragglers(&table(1, 50, 0.1, |_, _| 1.0)), []);
@@ -218,5 +221,25 @@ mod tests {
             assert!(slow_once.push(20 + step as u64, &row));
         }
         assert_eq!(stragglers(&slow_once), []);
+    }
+
+    /// The middle of its steps is slow, and two in five are not.
+    #[test]
+    fn who_is_slow_in_hardly_more_than_half_of_its_steps_is_not_named() {
+        let mut now_and_then = table(4, 12, 0.05, |rank, _| if rank == 1 { 1.5 } else { 1.0 });
+        let usual = table(4, 8, 0.05, |_, _| 1.0);
+        assert_eq!(stragglers(&now_and_then).len(), 1, "in all of its steps");
+        for step in 0..8 {
+            let row: Vec<i64> = (0..4).flat_map(|rank| usual.row(step, rank).to_vec()).collect();
+            assert!(now_and_then.push(12 + step as u64, &row));
+        }
+        assert_eq!(stragglers(&now_and_then), []);
+    }
+
+    /// Machines of eight kinds: the slowest is no further from the middle than others are.
+    #[test]
+    fn where_all_ranks_differ_the_last_one_is_not_named() {
+        let found = stragglers(&table(8, 20, 0.01, |rank, _| 1.0 + 0.05 * f64::from(rank)));
+        assert_eq!(found, []);
     }
 }
