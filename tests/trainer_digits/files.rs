@@ -130,3 +130,22 @@ assert rows["run_training_batch"]["written_bytes"] == 0, rows["run_training_batc
     assert!(run.stdout.contains("Bytes read and written"), "{}", run.stdout);
     python::run(SCRIPT, &[&json, &saved]);
 }
+
+/// Of a whole training, however many steps it has.
+#[test]
+fn a_page_of_the_digits_is_small() {
+    let start = |profiler: &'static str| {
+        let directory = tempdir().expect("a folder");
+        let run = Run::of(&program(), directory.path());
+        let run = run.args(["--profiler", profiler, "--html", "page.html"]);
+        (profiler, run.start(), directory)
+    };
+    // Beside each other: how long they take is no matter.
+    for (profiler, running, directory) in ["simple", "advanced", "tensor"].map(start) {
+        let finished = running.finish();
+        assert!(finished.status.success(), "{finished:#?}");
+        let html = fs::read_to_string(directory.path().join("page.html")).expect("a page");
+        println!("{profiler}: {} bytes", html.len());
+        assert!(html.contains("<h2") && html.len() <= 300_000, "{profiler}: {} bytes", html.len());
+    }
+}
