@@ -12,12 +12,21 @@ use profiler_events::{Action, ActionKind, DeviceActivity, Direction, MemoryDevic
 const KNOWN_LAUNCHES: [&str; 4] =
     ["cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"];
 
-/// The tracks of one thread while it is written. Each lane knows the number of the innermost op.
+/// The tracks of one thread while it is written.
 struct Thread<'track> {
     track: &'track Track,
-    lanes: Lanes<u64>,
+    lanes: Lanes<Around>,
     /// The track of every lane.
     numbers: Vec<u64>,
+}
+
+/// What a lane knows of a slice that others may be inside of.
+#[derive(Clone, Copy)]
+struct Around {
+    /// The number of the innermost op; 0 if there is none.
+    op: u64,
+    /// When it ends, as readers reckon.
+    end: f64,
 }
 
 /// Where an event is written.
@@ -71,16 +80,18 @@ impl<W: Write> Writer<'_, W> {
             let name = format!("{} (overlapping)", thread.track.thread_name);
             thread.numbers.push(self.tracks.further(process, &name));
         }
-        let parent = thread.lanes.lane(lane).parent(start, end).copied().unwrap_or(0);
-        let op = if kind == ActionKind::Op { id } else { parent };
-        thread.lanes.lane(lane).push(start, end, op);
+        let around = thread.lanes.lane(lane).parent(start, end).copied();
+        let op = if kind == ActionKind::Op { id } else { around.map_or(0, |around| around.op) };
+        let shown = shown_end(start, end, around.map_or(f64::INFINITY, |around| around.end));
+        let own = Around { op, end: reckoned_end(start, shown) };
+        thread.lanes.lane(lane).push(start, end, own);
         // What is on a further track belongs to an op of the thread all the same.
         let op = if op == 0 && lane > 0 {
-            thread.lanes.lane(0).around(start).copied().unwrap_or(0)
+            thread.lanes.lane(0).around(start).map_or(0, |around| around.op)
         } else {
             op
         };
-        let slice = Slice { id, thread: thread.numbers[lane], start, end, op };
+        let slice = Slice { id, thread: thread.numbers[lane], start, end: shown, op };
         match kind {
             ActionKind::Op => self.op(&slice, event),
             ActionKind::Launch => self.launch(&slice, event),
@@ -241,6 +252,23 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
+/// When readers take a slice to end that is written with its beginning and its duration: they reckon with
+/// floating-point microseconds, of which the sum is rounded.
+fn reckoned_end(start: i64, end: i64) -> f64 {
+    microseconds(start) + microseconds(end - start)
+}
+
+fn microseconds(nanoseconds: i64) -> f64 {
+    nanoseconds as f64 / 1e3
+}
+
+/// The end that a slice is written with: where readers would take it to end after what is around it, or after the
+/// beginning of what follows at once, it is a nanosecond earlier. They leave out what seems to cross something.
+fn shown_end(start: i64, end: i64, around: f64) -> i64 {
+    let is_late = reckoned_end(start, end) > around.min(microseconds(end));
+    if is_late && end > start { end - 1 } else { end }
+}
+
 /// Whether a call is named as CUDA's driver names its own: `cuMemAlloc`, not `cudaMalloc`.
 fn is_of_driver(name: &str) -> bool {
     let rest = name.strip_prefix("cu").and_then(|rest| rest.chars().next());
@@ -259,5 +287,44 @@ fn known_name(action: Action, activity: Option<DeviceActivity>) -> Option<&'stat
         Some(DeviceActivity::Kernel | DeviceActivity::Tuning) => Some("cudaLaunchKernel"),
         // Most calls of a driver launch nothing.
         None => None,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As it happened: a backward op, and the op inside of it, which ended in the same nanosecond.
+    #[test]
+    fn readers_see_what_ends_together_inside_of_each_other() {
+        let (outer, inner, end) = (342_543_645_083_772, 342_543_645_083_842, 342_543_645_089_380);
+        assert!(
+            reckoned_end(inner, end) > reckoned_end(outer, end),
+            "else there is nothing to mend"
+        );
+        let shown = shown_end(inner, end, reckoned_end(outer, end));
+        assert_eq!(shown, end - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_seems_to_end_later_than_it_did(
+            start in 0_i64..604_800_000_000_000,
+            before in 0_i64..1_000_000,
+            duration in 0_i64..1_000_000_000,
+        ) {
+            let end = start + duration;
+            let outer = start - before.min(start);
+            let outer_shown = shown_end(outer, end, f64::INFINITY);
+            let around = reckoned_end(outer, outer_shown);
+            let shown = shown_end(start, end, around);
+            prop_assert!(end - shown <= 1);
+            if duration > 0 {
+                prop_assert!(reckoned_end(start, shown) <= around, "inside of what is around it");
+                prop_assert!(reckoned_end(start, shown) <= microseconds(end), "before what follows");
+            }
+        }
     }
 }
