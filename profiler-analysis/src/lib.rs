@@ -23,6 +23,7 @@ mod device;
 mod host;
 pub mod kineto;
 mod meaning;
+mod median;
 pub mod ranks;
 mod sweep;
 mod text;

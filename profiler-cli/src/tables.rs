@@ -10,7 +10,7 @@ use crate::report::Error;
 mod built {
     use std::io::Write;
 
-    use profiler_analysis::{columns, kineto};
+    use profiler_analysis::columns;
 
     use super::{Error, Path, PathBuf, Trace};
     use crate::report::unpack;
@@ -34,9 +34,7 @@ mod built {
 
     /// Writes a trace's tables.
     pub(crate) fn convert(file: &Path, folder: &Path) -> Result<(), Error> {
-        let unreadable = |error| Error::Trace { path: file.to_owned(), error };
-        let text = unpack::text(file).map_err(|error| unreadable(error.into()))?;
-        let trace = kineto::read(text).map_err(unreadable)?;
+        let trace = unpack::trace(file)?;
         if let Some(reason) = &trace.info.cut_short {
             let _ = writeln!(
                 std::io::stderr(),

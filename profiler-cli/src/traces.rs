@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use profiler_analysis::{Trace, kineto};
+use profiler_analysis::Trace;
 
 use crate::report::{self, unpack};
 use crate::tables::{self, TraceFiles};
@@ -80,11 +80,8 @@ fn inside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// The trace itself.
 pub(crate) fn read(source: &Source) -> Result<Trace, report::Error> {
-    let path = match source {
-        Source::Tables(files) => return tables::read(files),
-        Source::Json(path) => path,
-    };
-    let unreadable = |error| report::Error::Trace { path: path.clone(), error };
-    let text = unpack::text(path).map_err(|error| unreadable(error.into()))?;
-    kineto::read(text).map_err(unreadable)
+    match source {
+        Source::Tables(files) => tables::read(files),
+        Source::Json(path) => unpack::trace(path),
+    }
 }

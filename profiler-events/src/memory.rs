@@ -48,6 +48,21 @@ pub enum MemoryCategory {
     Unknown,
 }
 
+impl MemoryCategory {
+    /// As in a sentence: `optimizer state`.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Parameter => "parameters",
+            Self::OptimizerState => "optimizer state",
+            Self::Input => "input",
+            Self::Temporary => "temporary",
+            Self::Activation => "activations",
+            Self::Gradient => "gradients",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// What the memory at an address is for, from a hook that knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLabel {

@@ -201,19 +201,42 @@ impl MetricsRenderer for Progress {
     }
 }
 
-/// Shows nothing.
-pub struct Quiet;
+/// Shows nothing, and calls this for each training metric.
+pub struct Quiet<F = fn()>(F);
 
-impl MetricsRendererTraining for Quiet {
-    fn update_train(&mut self, _state: MetricState) {}
+impl Quiet {
+    /// One that does nothing at all.
+    pub fn new() -> Self {
+        Self(|| {})
+    }
+}
+
+impl Default for Quiet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<F: FnMut() + Send + Sync> Quiet<F> {
+    /// One that calls `each_metric` whenever training has one to show.
+    pub fn calling(each_metric: F) -> Self {
+        Self(each_metric)
+    }
+}
+
+impl<F: FnMut() + Send + Sync> MetricsRendererTraining for Quiet<F> {
+    fn update_train(&mut self, _state: MetricState) {
+        (self.0)();
+    }
+
     fn update_valid(&mut self, _state: MetricState) {}
 }
 
-impl MetricsRendererEvaluation for Quiet {
+impl<F: FnMut() + Send + Sync> MetricsRendererEvaluation for Quiet<F> {
     fn update_test(&mut self, _name: EvaluationName, _state: MetricState) {}
 }
 
-impl TrainingProgressLogger for Quiet {
+impl<F: FnMut() + Send + Sync> TrainingProgressLogger for Quiet<F> {
     fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
     fn update_epoch(&mut self, _epoch: usize) {}
     fn start_split(&mut self, _split: &str, _items: usize) {}
@@ -223,7 +246,7 @@ impl TrainingProgressLogger for Quiet {
     fn log_event_training(&mut self, _event: String) {}
 }
 
-impl EvaluationProgressLogger for Quiet {
+impl<F: FnMut() + Send + Sync> EvaluationProgressLogger for Quiet<F> {
     fn start_global_progress(&mut self, _tests: usize) {}
     fn start_test(&mut self, _name: &str, _items: usize) {}
     fn update_test_progress(&mut self, _items: usize) {}
@@ -232,7 +255,7 @@ impl EvaluationProgressLogger for Quiet {
     fn log_event_evaluation(&mut self, _event: String) {}
 }
 
-impl MetricsRenderer for Quiet {
+impl<F: FnMut() + Send + Sync> MetricsRenderer for Quiet<F> {
     fn manual_close(&mut self) {}
     fn register_metric(&mut self, _definition: MetricDefinition) {}
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use crate::answers::{OutlierStep, StepDifference};
 use crate::host::steps::{Parts, Step};
+use crate::median::median;
 use crate::trace::Trace;
 
 /// Fewer steps have no middle to be far from.
@@ -63,13 +64,4 @@ fn differences(trace: &Trace, place: usize, parts: &[(Parts, i64)]) -> Vec<StepD
     });
     found.truncate(MOST);
     found
-}
-
-/// The lower one where there are two in the middle; 0 of nothing.
-fn median(mut values: Vec<i64>) -> i64 {
-    let middle = values.len().saturating_sub(1) / 2;
-    match values.is_empty() {
-        true => 0,
-        false => *values.select_nth_unstable(middle).1,
-    }
 }

@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::ReadError;
 use super::stream::parse;
 use super::time::nanoseconds;
 use super::walk::{Visit, walk};
-use super::{Event, ReadError};
 use crate::ranks::{Placed, Ranks};
 
 /// So many processes of a rank have numbers that follow each other.
@@ -54,6 +54,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
         }
         deserializer.deserialize_map(All)
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// A field as it stands, without the quotes of a text.
+    fn text(&self, name: &str) -> Option<&'a str> {
+        let (_, value) = self.0.iter().find(|(field, _)| field == name)?;
+        Some(value.get().trim_matches('"'))
     }
 }
 
@@ -127,8 +135,7 @@ impl<W: Write> Visit for File<'_, W> {
         let understood = fields.map(|fields| {
             // After an error nothing more is written.
             if self.failure.is_none() {
-                let event = serde_json::from_slice(&text[..length]).ok();
-                self.failure = event.and_then(|event| self.write(&fields, &event).err());
+                self.failure = self.write(&fields).err();
             }
             true
         });
@@ -137,12 +144,13 @@ impl<W: Write> Visit for File<'_, W> {
 }
 
 impl<W: Write> File<'_, W> {
-    fn write(&mut self, fields: &Fields<'_>, event: &Event<'_>) -> io::Result<()> {
+    fn write(&mut self, fields: &Fields<'_>) -> io::Result<()> {
         let first = if self.merge.events == 0 { "\n{" } else { ",\n{" };
         self.merge.events += 1;
-        let pid = fields.0.iter().find(|(name, _)| name == "pid");
-        let process = pid.map(|(_, pid)| self.process(pid.get()));
-        let has_number = matches!(&*event.ph, "s" | "t" | "f" | "b" | "n" | "e");
+        let process = fields.text("pid").map(|pid| self.process(pid));
+        let phase = fields.text("ph").unwrap_or_default();
+        let what = fields.text("name").unwrap_or_default();
+        let has_number = matches!(phase, "s" | "t" | "f" | "b" | "n" | "e");
         let out = &mut self.merge.out;
         out.write_all(first.as_bytes())?;
         for (place, (name, value)) in fields.0.iter().enumerate() {
@@ -164,8 +172,8 @@ impl<W: Write> File<'_, W> {
                     let number = value.get().trim_matches('"');
                     serde_json::to_writer(&mut *out, &format!("{}:{number}", self.merge.files))?;
                 }
-                ("args", Some(process)) if event.ph == "M" => {
-                    let args = metadata(&event.name, value, self.placed.rank, process);
+                ("args", Some(process)) if phase == "M" => {
+                    let args = metadata(what, value, self.placed.rank, process);
                     out.write_all(args.as_bytes())?;
                 }
                 _ => out.write_all(value.get().as_bytes())?,

@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHashMap;
 
+use crate::host::steps::Step;
 use crate::meaning::Meanings;
 use crate::trace::{Category, Name, Trace};
 
@@ -40,9 +41,7 @@ impl Hash for Meeting {
 
 /// Those of a trace: what was marked as a collective, and kernels of libraries such as NCCL, which are counted
 /// within their step.
-pub(super) fn meetings(trace: &Trace) -> Vec<Meeting> {
-    let meanings = Meanings::of(trace);
-    let steps = crate::host::steps::find(trace, &meanings);
+pub(super) fn meetings(trace: &Trace, meanings: &Meanings, steps: &[Step]) -> Vec<Meeting> {
     let step_at = |time: i64| {
         let after = steps.partition_point(|step| step.start <= time);
         steps.get(after.checked_sub(1)?)?.number

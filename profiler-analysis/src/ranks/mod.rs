@@ -17,6 +17,8 @@ pub use self::frontier::{Exposed, Stage, StageTable};
 use self::meetings::Meeting;
 pub use self::stragglers::{Straggler, stragglers};
 pub use self::time_line::{Method, Offset};
+use crate::host::steps;
+use crate::meaning::Meanings;
 use crate::trace::{Info, Trace};
 
 /// What is kept of a rank's trace to put it beside others: memory for its steps and collectives, not for what
@@ -37,8 +39,14 @@ impl RankFacts {
 
     /// What the trace of a file says.
     pub fn of(file: impl Into<String>, trace: &Trace) -> Self {
-        let (meetings, steps) = (meetings::meetings(trace), stages::of_steps(trace));
-        Self { file: file.into(), info: trace.info.clone(), meetings, steps }
+        let meanings = Meanings::of(trace);
+        let steps = steps::find(trace, &meanings);
+        Self {
+            file: file.into(),
+            info: trace.info.clone(),
+            meetings: meetings::meetings(trace, &meanings, &steps),
+            steps: stages::of_steps(trace, &meanings, &steps),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use profiler_events::names::{self, waits_for_other_ranks};
 
 use super::frontier::Stage;
-use crate::host::steps;
+use crate::host::steps::Step;
 use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Category, Trace};
@@ -30,15 +30,18 @@ pub(super) fn all() -> Vec<Stage> {
 
 /// The number of each step, and what it went into, which adds up to how long it took. Nothing of a trace
 /// without steps.
-pub(super) fn of_steps(trace: &Trace) -> Vec<(u64, [i64; COUNT])> {
-    let meanings = Meanings::of(trace);
+pub(super) fn of_steps(
+    trace: &Trace,
+    meanings: &Meanings,
+    steps: &[Step],
+) -> Vec<(u64, [i64; COUNT])> {
     let mut found = Vec::new();
-    for step in steps::find(trace, &meanings) {
+    for step in steps {
         let Some(number) = step.number else { continue };
         let mut durations = [0; COUNT];
         let window = (step.start, step.end);
         sweep::innermost(trace, step.track, window, |start, end, innermost| {
-            durations[stage_at(trace, &meanings, innermost)] += end - start;
+            durations[stage_at(trace, meanings, innermost)] += end - start;
         });
         found.push((number, durations));
     }
@@ -88,6 +91,11 @@ mod tests {
     use super::*;
     use crate::ranks::made::{Made, made};
 
+    fn told(trace: &Trace) -> Vec<(u64, [i64; COUNT])> {
+        let meanings = Meanings::of(trace);
+        of_steps(trace, &meanings, &crate::host::steps::find(trace, &meanings))
+    }
+
     #[test]
     fn stages_are_told_by_names_and_add_up() {
         let step: &[(&str, i64)] = &[
@@ -99,7 +107,7 @@ mod tests {
             ("[Callback]Logger.on_train_batch_end", 2),
         ];
         let trace = made(Made { steps: &[step, step], ..Made::rank(0) });
-        assert_eq!(of_steps(&trace), [(0, [5, 20, 40, 7, 3, 2]), (1, [5, 20, 40, 7, 3, 2])]);
-        assert_eq!(of_steps(&made(Made { ends: &[10, 20], ..Made::rank(0) })), []);
+        assert_eq!(told(&trace), [(0, [5, 20, 40, 7, 3, 2]), (1, [5, 20, 40, 7, 3, 2])]);
+        assert_eq!(told(&made(Made { ends: &[10, 20], ..Made::rank(0) })), []);
     }
 }

@@ -8,6 +8,7 @@
 use serde::Serialize;
 
 use super::frontier::StageTable;
+use crate::median::median;
 
 /// How much longer a slow rank takes than the one in the middle, at the least.
 const LONGER: f64 = 0.1;
@@ -52,7 +53,7 @@ impl Own<'_> {
     /// The value in the middle of all ranks in each step; of two the smaller one.
     fn middle(&self, value: impl Fn(usize, usize) -> i64) -> Vec<i64> {
         let ranks = 0..self.table.ranks.len();
-        let middle = |step| lower_median(ranks.clone().map(|rank| value(step, rank)).collect());
+        let middle = |step| median(ranks.clone().map(|rank| value(step, rank)).collect());
         (0..self.table.steps.len()).map(middle).collect()
     }
 }
@@ -69,10 +70,10 @@ pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
     let own = Own { table, stages };
     let usual_of_step = own.middle(|step, rank| own.of(step, rank));
     let medians: Vec<i64> = (0..ranks)
-        .map(|rank| lower_median((0..steps).map(|step| own.of(step, rank)).collect()))
+        .map(|rank| median((0..steps).map(|step| own.of(step, rank)).collect()))
         .collect();
-    let usual = lower_median(medians.clone());
-    let deviation = lower_median(medians.iter().map(|median| (median - usual).abs()).collect());
+    let usual = median(medians.clone());
+    let deviation = median(medians.iter().map(|median| (median - usual).abs()).collect());
     let is_slow = |rank: &usize| {
         let longer = (medians[*rank] - usual) as f64;
         let is_longer = |step: &usize| {
@@ -109,18 +110,12 @@ fn where_it_loses(own: &Own<'_>, rank: usize) -> (usize, i64) {
     let longer = |stage: usize| {
         let usual = own.middle(|step, rank| own.table.row(step, rank)[stage]);
         let longer = usual.iter().enumerate();
-        lower_median(longer.map(|(step, usual)| own.table.row(step, rank)[stage] - usual).collect())
+        median(longer.map(|(step, usual)| own.table.row(step, rank)[stage] - usual).collect())
     };
     let stages = own.stages.iter().map(|stage| (*stage, longer(*stage)));
     // Of several with as much the first one.
     let worse = |one: (usize, i64), next: (usize, i64)| if next.1 > one.1 { next } else { one };
     stages.reduce(worse).unwrap_or((0, 0))
-}
-
-/// Of an even number of values the smaller one of the two in the middle; 0 of none.
-fn lower_median(mut values: Vec<i64>) -> i64 {
-    let Some(last) = values.len().checked_sub(1) else { return 0 };
-    *values.select_nth_unstable(last / 2).1
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::RankFacts;
 use super::meetings::Meeting;
+use crate::median::median;
 use crate::trace::ClockReading;
 
 /// Fewer collectives tell nothing.
@@ -154,14 +155,6 @@ fn by_collectives(reference: &FxHashMap<&Meeting, i64>, other: &[Meeting]) -> Op
     let is_drift = Some(2 * error) < constant.error_ns;
     let drifting = Offset { drift, error_ns: Some(error), ..constant };
     Some(if is_drift { drifting } else { constant })
-}
-
-fn median(mut values: Vec<i64>) -> i64 {
-    let middle = values.len() / 2;
-    match values.is_empty() {
-        true => 0,
-        false => *values.select_nth_unstable(middle).1,
-    }
 }
 
 #[cfg(test)]

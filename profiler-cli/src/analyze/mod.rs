@@ -81,7 +81,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         let name = source.path().display().to_string();
         let analysis = match traces::read(source) {
             Ok(trace) => {
-                ranks.push(RankFacts::of(name.as_str(), &trace));
+                if sources.len() > 1 {
+                    ranks.push(RankFacts::of(name.as_str(), &trace));
+                }
                 Analysis::with_path_of(&trace, arguments.step)
             }
             Err(error) => {
@@ -97,14 +99,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         };
         is_first = false;
         let text = match arguments.json {
-            true => json(&Answered { file: name, analysis: &analysis })?,
+            true => {
+                report::json(serde_json::to_string(&Answered { file: name, analysis: &analysis }))?
+            }
             false => format!("{name}\n{}", analysis.text(arguments.limit)),
         };
         print(format!("{between}{text}"))?;
     }
     let ranks = together(&ranks)?;
     print(match (&ranks, arguments.json) {
-        (Some(ranks), true) => format!("],\"ranks\":{}}}\n", json(ranks)?),
+        (Some(ranks), true) => {
+            format!("],\"ranks\":{}}}\n", report::json(serde_json::to_string(ranks))?)
+        }
         (None, true) => "]}\n".to_owned(),
         (Some(ranks), false) => format!("\n{}", ranks.text()),
         (None, false) => String::new(),
@@ -122,11 +128,4 @@ fn write(text: &str) -> std::io::Result<()> {
 fn together(facts: &[RankFacts]) -> Result<Option<Ranks>, RanksError> {
     let several = facts.windows(2).any(|pair| pair[0].rank() != pair[1].rank());
     several.then(|| Ranks::of(facts)).transpose()
-}
-
-fn json(answered: &impl Serialize) -> Result<String, report::Error> {
-    serde_json::to_string(answered).map_err(|error| report::Error::Write {
-        path: "standard output".into(),
-        error: error.into(),
-    })
 }

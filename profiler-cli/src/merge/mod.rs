@@ -131,19 +131,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         write(path, form, &ranks).map_err(|error| Error::Write { path: path.clone(), error })?;
     }
     let text = match arguments.json {
-        true => json(&ranks)?,
+        true => report::json(serde_json::to_string(&ranks))? + "\n",
         false => ranks.text(),
     };
     report::heard(io::stdout().lock().write_all(text.as_bytes()))?;
     Ok(end)
-}
-
-fn json(ranks: &Ranks) -> Result<String, report::Error> {
-    let text = serde_json::to_string(ranks);
-    text.map(|text| text + "\n").map_err(|error| report::Error::Write {
-        path: "standard output".into(),
-        error: error.into(),
-    })
 }
 
 fn write(path: &Path, form: Form, ranks: &Ranks) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use profiler_report::comparison::{Comparison, TextOptions, compare};
 use profiler_report::output;
 
-use super::{Arguments, Error, all_of, print, write_html};
+use super::{Arguments, Error, all_of, json, print, write_html};
 
 /// What the command ends with where something got worse by more than it may.
 pub const REGRESSION: u8 = 1;
@@ -56,12 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 
 fn text(comparison: &Comparison, arguments: &Arguments) -> Result<String, Error> {
     if arguments.json {
-        let json = serde_json::to_string_pretty(comparison);
-        let failed = |error: serde_json::Error| Error::Write {
-            path: "standard output".into(),
-            error: error.into(),
-        };
-        return json.map(|json| json + "\n").map_err(failed);
+        return json(serde_json::to_string_pretty(comparison)).map(|json| json + "\n");
     }
     let filter = arguments.filter.as_ref();
     let matches = filter.map(|filter| move |name: &str| filter.is_match(name));

@@ -250,6 +250,11 @@ fn print(text: &str, is_json: bool) -> Result<(), Error> {
     heard(write())
 }
 
+/// JSON on its way to standard output, if it could be made.
+pub(crate) fn json(made: Result<String, serde_json::Error>) -> Result<String, Error> {
+    made.map_err(|error| Error::Write { path: "standard output".into(), error: error.into() })
+}
+
 /// Somebody who stops reading, as `head` does, has heard enough.
 pub(crate) fn heard(written: io::Result<()>) -> Result<(), Error> {
     match written {

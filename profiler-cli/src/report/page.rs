@@ -16,7 +16,7 @@ use profiler_report::{
 
 use super::findings;
 use super::group::describe;
-use super::{Arguments, Error, Layout, Limit};
+use super::{Arguments, Error, Layout, Limit, json};
 
 /// Rows of a table of ops unless another number is asked for, as while recording.
 const OPS: usize = 20;
@@ -24,10 +24,7 @@ const OPS: usize = 20;
 /// The text, or the JSON.
 pub(super) fn of(report: &Report, file: &Path, arguments: &Arguments) -> Result<String, Error> {
     if arguments.json {
-        let json = report.to_json();
-        let json = json
-            .map_err(|error| Error::Write { path: "standard output".into(), error: error.into() });
-        return json.map(|json| json + "\n");
+        return json(report.to_json()).map(|json| json + "\n");
     }
     if arguments.findings || arguments.explain_rules {
         let rules = findings::rules(&arguments.threshold)?;

@@ -12,6 +12,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
+use profiler_analysis::{Trace, kineto};
+
+use super::Error;
 
 /// How many times its size a file may unpack to, once it is longer than [`ALWAYS`].
 const MOST_TIMES: u64 = 200;
@@ -51,6 +54,12 @@ pub(crate) fn text(path: &Path) -> io::Result<impl BufRead> {
     let (limit, text) = open(path)?;
     limit.lift();
     Ok(text)
+}
+
+/// The trace in a file.
+pub(crate) fn trace(path: &Path) -> Result<Trace, Error> {
+    let unreadable = |error| Error::Trace { path: path.to_owned(), error };
+    kineto::read(text(path).map_err(|error| unreadable(error.into()))?).map_err(unreadable)
 }
 
 fn refused(reason: impl Into<String>) -> io::Error {

@@ -36,19 +36,6 @@ pub(super) fn write(html: &mut String, memory: &[MemoryOverTime], cycles: u64, p
     }
 }
 
-/// As in a sentence.
-fn name_of(category: MemoryCategory) -> &'static str {
-    match category {
-        MemoryCategory::Parameter => "parameters",
-        MemoryCategory::OptimizerState => "optimizer state",
-        MemoryCategory::Input => "input",
-        MemoryCategory::Temporary => "temporary",
-        MemoryCategory::Activation => "activations",
-        MemoryCategory::Gradient => "gradients",
-        MemoryCategory::Unknown => "unknown",
-    }
-}
-
 /// The class of its colour: those of the strip of steps, where the two have to do with each other.
 fn class_of(category: MemoryCategory) -> &'static str {
     match category {
@@ -73,7 +60,7 @@ fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
         .filter(|category| category.at_peak_bytes > 0)
         .map(|category| {
             let share = category.at_peak_bytes as f64 / peak.bytes.max(1) as f64;
-            format!("{} {}", name_of(category.category), Unit::Share.write(share))
+            format!("{} {}", category.category.in_words(), Unit::Share.write(share))
         })
         .collect();
     let mut text = format!(
@@ -88,7 +75,7 @@ fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
             " Most of what was allocated since is of {}: {} for {}.",
             allocated_by(row, part),
             bytes(row.bytes),
-            name_of(row.category)
+            row.category.in_words()
         );
     }
     if cycles > 1 {
@@ -154,7 +141,7 @@ impl<'memory> Picture<'memory> {
             part.index, self.start, self.end
         );
         for category in memory.categories.iter().rev() {
-            let (class, name) = (class_of(category.category), name_of(category.category));
+            let (class, name) = (class_of(category.category), category.category.in_words());
             let _ = write!(html, "<span class=\"key {class}\">{name}</span>");
         }
         let _ = write!(
@@ -231,7 +218,7 @@ fn write_categories(html: &mut String, memory: &MemoryOverTime) {
     categories.sort_by_key(|category| std::cmp::Reverse(category.at_peak_bytes));
     for category in categories {
         let share = category.at_peak_bytes as f64 / memory.peak.bytes.max(1) as f64;
-        let (class, name) = (class_of(category.category), name_of(category.category));
+        let (class, name) = (class_of(category.category), category.category.in_words());
         table.row([
             format!("<span class=\"key {class}\">{name}</span>").into(),
             category.at_peak_bytes.into(),
@@ -261,7 +248,7 @@ fn write_peak(html: &mut String, memory: &MemoryOverTime, part: &Part) {
     for row in peak.rows.iter().take(part.limits.rows) {
         table.row([
             allocated_by(row, part).into(),
-            name_of(row.category).to_owned().into(),
+            row.category.in_words().to_owned().into(),
             row.bytes.into(),
             share(row.bytes).into(),
             count(row.allocations),

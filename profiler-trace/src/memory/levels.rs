@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::categories::{Allocation, Before, allocations, apply_labels};
 use super::changes::Recorded;
-use super::{Alive, CATEGORIES, DeviceTimeline, Levels, MOST_SAMPLES, Peak, microseconds, place};
+use profiler_report::tensor::memory_over_time::PeakMemory;
+
+use super::{CATEGORIES, DeviceTimeline, Levels, MOST_SAMPLES, Peak, microseconds, place};
 use crate::cycle::Cycle;
 use profiler_events::{Action, MemoryCategory, MemoryDevice};
 
@@ -218,9 +220,9 @@ fn peak(recorded: &Recorded, allocations: &[Allocation], level: &Level) -> Peak 
         }
     }
     let name = |action: Option<Action>| action.map(|action| action.name().to_owned());
-    let mut alive: Vec<Alive> = rows
+    let mut alive: Vec<PeakMemory> = rows
         .into_iter()
-        .map(|((category, op, inside, is_from_before), (allocations, bytes))| Alive {
+        .map(|((category, op, inside, is_from_before), (allocations, bytes))| PeakMemory {
             category,
             op: name(op),
             inside: name(inside),
@@ -230,7 +232,7 @@ fn peak(recorded: &Recorded, allocations: &[Allocation], level: &Level) -> Peak 
         })
         .collect();
     alive.sort_by(|one, other| {
-        let key = |row: &Alive| (Reverse(row.bytes), row.op.clone(), row.inside.clone());
+        let key = |row: &PeakMemory| (Reverse(row.bytes), row.op.clone(), row.inside.clone());
         key(one).cmp(&key(other))
     });
     Peak { time_us: microseconds(level.time), bytes: level.total(), alive }

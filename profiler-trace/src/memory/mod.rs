@@ -39,6 +39,7 @@ pub(crate) use self::over_time::keep_fullest;
 use crate::cycle::Cycle;
 use profiler_events::{MemoryCategory, MemoryDevice};
 use profiler_report::output::write_file;
+use profiler_report::tensor::memory_over_time::PeakMemory;
 
 /// The most moments that a timeline has per device.
 pub const MOST_SAMPLES: usize = 4096;
@@ -57,18 +58,6 @@ const CATEGORIES: [MemoryCategory; 7] = [
 /// The place of a category in [`CATEGORIES`].
 fn place(category: MemoryCategory) -> usize {
     CATEGORIES.iter().position(|other| *other == category).unwrap_or(2)
-}
-
-fn name_of(category: MemoryCategory) -> &'static str {
-    match category {
-        MemoryCategory::Parameter => "parameters",
-        MemoryCategory::OptimizerState => "optimizer state",
-        MemoryCategory::Input => "input",
-        MemoryCategory::Temporary => "temporary",
-        MemoryCategory::Activation => "activations",
-        MemoryCategory::Gradient => "gradients",
-        MemoryCategory::Unknown => "unknown",
-    }
 }
 
 /// The use of memory in one cycle. All times in microseconds since the beginning of the cycle.
@@ -145,24 +134,7 @@ pub struct Peak {
     /// How many bytes.
     pub bytes: u64,
     /// What was alive, the largest first.
-    pub alive: Vec<Alive>,
-}
-
-/// Allocations that were alive at the peak, of one category and made by one op.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Alive {
-    /// What it is for.
-    pub category: MemoryCategory,
-    /// The op that allocated it; `None` outside of ops, and before the recording.
-    pub op: Option<String>,
-    /// The innermost module or action around that.
-    pub inside: Option<String>,
-    /// Whether it was allocated before the recording began.
-    pub is_from_before: bool,
-    /// How many allocations; 0 where nobody knows.
-    pub allocations: u64,
-    /// Their sum in bytes.
-    pub bytes: u64,
+    pub alive: Vec<PeakMemory>,
 }
 
 impl MemoryTimeline {

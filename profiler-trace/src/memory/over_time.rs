@@ -1,10 +1,10 @@
 //! The timeline as a report has it: few moments, and what explains the peak.
 
-use super::{Alive, CATEGORIES, DeviceTimeline, MemoryTimeline};
+use super::{CATEGORIES, DeviceTimeline, MemoryTimeline};
 use crate::cycle::{Cycle, Track};
 use profiler_report::tensor::MemoryOverTime;
 use profiler_report::tensor::memory_over_time::{
-    CategoryOverTime, MOST_MOMENTS, MemoryPeak, MemoryStep, PeakMemory, highest_moments,
+    CategoryOverTime, MOST_MOMENTS, MemoryPeak, MemoryStep, highest_moments,
 };
 
 /// So many rows explain a peak; the others are summed up.
@@ -71,20 +71,12 @@ fn over_time(cycle: u64, timeline: &MemoryTimeline, device: &DeviceTimeline) -> 
 fn peak(timeline: &MemoryTimeline, device: &DeviceTimeline) -> MemoryPeak {
     let time = device.peak.time_us;
     let step = timeline.steps.iter().find(|step| step.start_us <= time && time <= step.end_us);
-    let row = |alive: &Alive| PeakMemory {
-        category: alive.category,
-        op: alive.op.clone(),
-        inside: alive.inside.clone(),
-        is_from_before: alive.is_from_before,
-        allocations: alive.allocations,
-        bytes: alive.bytes,
-    };
     let (shown, others) = device.peak.alive.split_at(device.peak.alive.len().min(MOST_ROWS));
     MemoryPeak {
         time_seconds: seconds(time),
         step: step.map(|step| step.step),
         bytes: device.peak.bytes,
-        rows: shown.iter().map(row).collect(),
+        rows: shown.to_vec(),
         others_allocations: others.iter().map(|alive| alive.allocations).sum(),
         others_bytes: others.iter().map(|alive| alive.bytes).sum(),
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::picture::{bytes, svg, time_unit};
-use super::{DeviceTimeline, MemoryTimeline, name_of};
+use super::{DeviceTimeline, MemoryTimeline};
 
 /// More rows are put together into one.
 const MOST_ROWS: usize = 40;
@@ -64,7 +64,7 @@ fn table(html: &mut String, timeline: &MemoryTimeline, device: &DeviceTimeline) 
             (None, None) => "nothing that was recorded".to_owned(),
         };
         let count = if row.allocations > 0 { row.allocations.to_string() } else { String::new() };
-        table_row(html, row.bytes, peak.bytes, &count, name_of(row.category), &by);
+        table_row(html, row.bytes, peak.bytes, &count, row.category.in_words(), &by);
     }
     let rest = peak.alive.iter().skip(MOST_ROWS);
     let (count, sum) =

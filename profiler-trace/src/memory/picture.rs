@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{CATEGORIES, DeviceTimeline, MemoryTimeline, name_of};
+use super::{CATEGORIES, DeviceTimeline, MemoryTimeline};
 use profiler_events::{MemoryCategory, MemoryDevice};
 use profiler_report::tensor::memory_over_time::highest_moments;
 
@@ -184,7 +184,7 @@ fn areas(svg: &mut String, scale: &Scale, device: &DeviceTimeline) {
                 false => _ = write!(svg, "V{y:.1}H{:.1}", x(*moment)),
             }
         }
-        let _ = write!(svg, "Z\"><title>{}</title></path>", name_of(category));
+        let _ = write!(svg, "Z\"><title>{}</title></path>", category.in_words());
         floor = ceiling;
     }
 }
@@ -248,7 +248,7 @@ fn legend(svg: &mut String, device: &DeviceTimeline) {
             y - 10.0,
             colour(category),
             left + 18.0,
-            name_of(category),
+            category.in_words(),
             WIDTH - 4.0,
             bytes(at_peak),
         );

@@ -14,15 +14,11 @@ use burn::data::dataset::InMemDataset;
 use burn::optim::AdamConfig;
 use burn::optim::lr_scheduler::constant::ConstantLr;
 use burn::tensor::Device;
-use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
-use burn::train::metric::{AccuracyMetric, LossMetric, MetricDefinition};
-use burn::train::renderer::{
-    EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
-    MetricsRendererTraining,
-};
+use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::{Learner, SupervisedTraining};
 use burn_digits::data::{Batch, Digit, DigitBatcher, Splits, splits};
 use burn_digits::model::DigitNet;
+use burn_digits::progress::Quiet;
 use burn_plugin::ProfiledBatcher;
 use burn_plugin::prelude::*;
 use clap::Parser;
@@ -69,11 +65,13 @@ fn run(
     let directory = tempfile::tempdir()?;
     let Splits { train, valid, .. } = splits(options.seed)?;
     let train = loader(train, options.batch_size, only(Fault::Loader));
+    // What training metrics show is written to the disk.
+    let written = only(Fault::Renderer);
     let training =
         SupervisedTraining::new(&directory, train, loader(valid, options.batch_size, None))
             .profiler(profiler.clone())?
             .metrics((LossMetric::new(), AccuracyMetric::new()))
-            .renderer(Box::new(Renderer(only(Fault::Renderer))))
+            .renderer(Box::new(Quiet::calling(move || written.into_iter().for_each(Disk::wait))))
             .num_epochs(options.epochs);
     let learner =
         Learner::new(DigitNet::new(&device), AdamConfig::new().init(), ConstantLr::from(2e-3));
@@ -100,45 +98,4 @@ impl Batcher<Digit, Batch> for ReadingBatcher {
         }
         DigitBatcher.batch(digits, device)
     }
-}
-
-/// Writes what training metrics show to a disk, if there is one, and nothing else.
-struct Renderer(Option<Disk>);
-
-impl MetricsRendererTraining for Renderer {
-    fn update_train(&mut self, _state: MetricState) {
-        if let Some(disk) = self.0 {
-            disk.wait();
-        }
-    }
-
-    fn update_valid(&mut self, _state: MetricState) {}
-}
-
-impl MetricsRendererEvaluation for Renderer {
-    fn update_test(&mut self, _name: EvaluationName, _state: MetricState) {}
-}
-
-impl TrainingProgressLogger for Renderer {
-    fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
-    fn update_epoch(&mut self, _epoch: usize) {}
-    fn start_split(&mut self, _split: &str, _items: usize) {}
-    fn update_split(&mut self, _items: usize) {}
-    fn end_split(&mut self) {}
-    fn end(&mut self) {}
-    fn log_event_training(&mut self, _event: String) {}
-}
-
-impl EvaluationProgressLogger for Renderer {
-    fn start_global_progress(&mut self, _tests: usize) {}
-    fn start_test(&mut self, _name: &str, _items: usize) {}
-    fn update_test_progress(&mut self, _items: usize) {}
-    fn end_test(&mut self) {}
-    fn end_global_progress(&mut self) {}
-    fn log_event_evaluation(&mut self, _event: String) {}
-}
-
-impl MetricsRenderer for Renderer {
-    fn manual_close(&mut self) {}
-    fn register_metric(&mut self, _definition: MetricDefinition) {}
 }

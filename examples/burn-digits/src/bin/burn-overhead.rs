@@ -89,7 +89,7 @@ fn epoch(
             .with_application_logger(None)
             .profiler(profiler)?
             .metrics((LossMetric::new(), AccuracyMetric::new()))
-            .renderer(Box::new(Quiet))
+            .renderer(Box::new(Quiet::new()))
             .measure_event_thread(measures_event_thread);
     let learner =
         Learner::new(DigitNet::new(&device), AdamConfig::new().init(), ConstantLr::from(1e-3));

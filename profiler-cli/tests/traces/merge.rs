@@ -1,22 +1,11 @@
 //! `mlprof merge`, run as people run it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-fn mlprof(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("the command was built")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn path(path: &Path) -> &str {
-    path.to_str().expect("temporary paths are text")
-}
+use super::{mlprof, path, text};
 
 /// A rank's trace of five steps: its data take so long, in microseconds, and the others wait for whoever is
 /// late. Its clock is `behind` microseconds behind that of rank 0.

@@ -2,25 +2,13 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use super::{mlprof, path, text};
+
 /// Steps of a training of candle on the digits, as its Tensor profiler wrote them.
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/digits.pt.trace.json.gz");
-
-fn mlprof(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("the command was built")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn path(path: &Path) -> &str {
-    path.to_str().expect("temporary paths are text")
-}
 
 /// Times in microseconds.
 fn slice(category: &str, name: &str, ts: u32, dur: u32) -> String {

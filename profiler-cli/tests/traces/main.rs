@@ -1,0 +1,20 @@
+//! Questions asked of traces, and ranks put together: the command, run as people run it.
+
+mod analyze;
+mod merge;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn mlprof(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the command was built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are text")
+}

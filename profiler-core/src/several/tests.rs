@@ -1,0 +1,122 @@
+//! Who hears what of several profilers.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+use crate::ProfilerExt;
+use crate::{AdvancedProfiler, PassThroughProfiler, SimpleProfiler};
+
+#[test]
+fn each_part_hears_what_it_is_interested_in() {
+    let (simple, advanced) = (Arc::new(SimpleProfiler::new()), Arc::new(AdvancedProfiler::new()));
+    let both = Several::of(vec![simple.clone(), advanced.clone(), Arc::new(PassThroughProfiler)]);
+    let both = both.expect("three parts");
+    let (action, function) =
+        (Action::new("an_action"), Action::of_kind(ActionKind::Function, "a_function", None));
+    both.start(action);
+    both.start(function);
+    assert!(both.is_open(action) && !both.is_open(Action::new("another")));
+    assert!(simple.is_open(action) && !simple.is_open(function) && advanced.is_open(function));
+    both.stop(function).expect("started");
+    both.stop(action).expect("started");
+    assert_eq!(both.stop(action), Err(NeverStarted(action)));
+    assert!(both.interest().contains(Interest::FUNCTIONS) && both.is_enabled());
+    let actions: Vec<_> = simple.snapshot().actions.into_iter().map(|row| row.action).collect();
+    assert_eq!(actions, ["an_action"]);
+    assert!(advanced.summary().contains("a_function"));
+    assert!(both.summary().contains("Num calls") && both.summary().contains("a_function"));
+}
+
+/// Counts what it is told and how often it is asked, and is interested in what it is made to be.
+struct Choosy {
+    interest: Mutex<Interest>,
+    asked: AtomicUsize,
+    started: AtomicUsize,
+}
+
+impl Choosy {
+    fn new() -> Arc<Self> {
+        let interest = Mutex::new(Interest::ACTIONS);
+        Arc::new(Self { interest, asked: AtomicUsize::new(0), started: AtomicUsize::new(0) })
+    }
+}
+
+impl Profiler for Choosy {
+    fn start(&self, _action: Action) {
+        self.started.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
+
+    fn interest(&self) -> Interest {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        *self.interest.lock().expect("no panic")
+    }
+}
+
+/// Neither a scope asks anybody, nor does one go to whom no longer wants it.
+#[test]
+fn parts_are_asked_again_when_they_say_so_and_not_before() {
+    let (simple, choosy) = (Arc::new(SimpleProfiler::new()), Choosy::new());
+    let both = Several::new([simple.clone() as Arc<dyn Profiler>, choosy.clone()]);
+    let action = Action::new("choosy");
+    let scopes = |count| (0..count).for_each(|_| drop(both.profile(action)));
+    let started = || choosy.started.load(Ordering::Relaxed);
+    let asked = || choosy.asked.load(Ordering::Relaxed);
+    scopes(100);
+    // Tests beside this one have profilers that change their minds.
+    assert!(started() == 100 && asked() < 100, "asked {} times", asked());
+    *choosy.interest.lock().expect("no panic") = Interest::NONE;
+    profiler_events::note_interest_change();
+    scopes(10);
+    assert_eq!(started(), 100);
+    *choosy.interest.lock().expect("no panic") = Interest::ACTIONS;
+    both.step();
+    scopes(1);
+    assert_eq!((started(), simple.snapshot().actions[0].calls), (101, 111));
+}
+
+/// Each has its table at hand, however often they take turns.
+#[test]
+fn profilers_that_take_turns_look_for_their_tables_once() {
+    let both = Several::new([
+        Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>,
+        Arc::new(AdvancedProfiler::new()),
+    ]);
+    let action = Action::new("turns");
+    let turns = |count: usize| {
+        (0..count).for_each(|_| {
+            both.start(action);
+            both.stop(action).expect("it was started");
+        });
+        crate::recorder::attaches::count()
+    };
+    let first = turns(3);
+    assert_eq!(turns(100), first);
+}
+
+#[test]
+fn samples_of_devices_go_to_those_who_want_them() {
+    let tensor = Arc::new(crate::TensorProfiler::new().without_schedule());
+    let both = Several::new([Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, tensor.clone()]);
+    both.setup(Stage::Fit, &RunContext::default());
+    both.observe(&Observation::DeviceCounter(&profiler_events::CounterSample {
+        time: profiler_events::Timestamp::now(),
+        device: 1,
+        counter: profiler_events::DeviceCounter::Power,
+        value: 250.0,
+    }));
+    tensor.teardown(None);
+    assert_eq!(tensor.snapshot().device_counters[0].recording[0].mean, 250.0);
+}
+
+#[test]
+fn one_is_itself_and_none_is_none() {
+    assert!(Several::of(Vec::new()).is_none());
+    let one: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
+    let same = Several::of(vec![one.clone()]).expect("one part");
+    assert!(Arc::ptr_eq(&one, &same));
+}
