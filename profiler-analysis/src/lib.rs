@@ -23,7 +23,6 @@ mod device;
 mod host;
 pub mod kineto;
 mod meaning;
-mod median;
 pub mod ranks;
 mod sweep;
 mod text;

@@ -53,6 +53,31 @@ fn a_process_that_dies_does_not_leave_the_other_waiting() {
     assert!(Table::find("FIT", &text).row("all_reduce_gradients").calls >= 10);
 }
 
+/// The report of rank 0 of a training by two processes.
+fn report_of_rank_0(more: &[&str]) -> String {
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&build(PACKAGE, "data-parallel"), directory.path());
+    let arguments = ["--epochs", "1", "--profiler", "simple", "--filename", "F", "--json-files"];
+    run.args(arguments).args(["--dirpath", "logs"]).args(more).succeed();
+    let read = |name: &str| fs::read_to_string(directory.path().join("logs").join(name));
+    assert!(!read("fit-F-1.txt").expect("a report").contains("ranks together"));
+    read("fit-F-0.txt").expect("a report")
+}
+
+#[test]
+fn the_report_of_rank_0_names_who_holds_the_others_up() {
+    let report = report_of_rank_0(&["--slow-rank", "1", "--slow-by", "60"]);
+    assert!(report.contains("\n2 of 2 ranks together, fit\n"), "{report}");
+    assert!(report.contains("the 20 steps that all of them have"), "{report}");
+    assert!(report.contains("\nRank 1 is slow: "), "{report}");
+    assert!(report.contains("\nIt loses the most in waiting for data, "), "{report}");
+    let exposed = report.lines().find(|line| line.trim_start().starts_with("waiting for data "));
+    assert!(exposed.is_some_and(|line| line.ends_with("rank 1, 20 times")), "{report}");
+    let report = report_of_rank_0(&["--slow-rank", "0", "--slow-at", "forward", "--slow-by", "60"]);
+    assert!(report.contains("\nRank 0 is slow: "), "{report}");
+    assert!(report.contains("\nIt loses the most in forward, "), "{report}");
+}
+
 /// Traces of two ranks, of twelve steps each, and what `mlprof merge` makes of them.
 fn merged(more: &[&str]) -> (serde_json::Value, serde_json::Value) {
     let directory = tempdir().expect("a folder");

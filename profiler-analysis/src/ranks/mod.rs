@@ -1,11 +1,9 @@
 //! Traces of several ranks: on one time line, and who holds the others up.
 
-pub mod frontier;
 #[cfg(test)]
 mod made;
 mod meetings;
 mod stages;
-mod stragglers;
 mod text;
 mod time_line;
 
@@ -13,13 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-pub use self::frontier::{Exposed, Stage, StageTable};
 use self::meetings::Meeting;
-pub use self::stragglers::{Straggler, stragglers};
 pub use self::time_line::{Method, Offset};
 use crate::host::steps;
 use crate::meaning::Meanings;
 use crate::trace::{Info, Trace};
+pub use profiler_report::ranks::{Exposed, Stage, StageTable, Straggler, stragglers};
 
 /// What is kept of a rank's trace to put it beside others: memory for its steps and collectives, not for what
 /// is in them.

@@ -2,11 +2,11 @@
 
 use profiler_events::names::{self, waits_for_other_ranks};
 
-use super::frontier::Stage;
 use crate::host::steps::Step;
 use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Category, Trace};
+use profiler_report::ranks::Stage;
 
 /// The stages in the order in which they run. Ranks wait for each other in the fourth.
 const NAMES: [&str; COUNT] =
