@@ -113,6 +113,7 @@ pub const PARTS: [Part; 11] = [
             "examples/candle-text",
             "examples/candle-workers",
             "examples/digits",
+            "examples/parallel-training",
             "examples/command-line",
             "README.md"
         ),
@@ -137,6 +138,7 @@ pub const PARTS: [Part; 11] = [
             "tch-plugin",
             "examples/tch-digits",
             "examples/digits",
+            "examples/parallel-training",
             "examples/command-line"
         ),
         steps: tch,
@@ -148,7 +150,8 @@ pub const PARTS: [Part; 11] = [
             "profiler-train",
             "tch-plugin",
             "examples/tch-digits",
-            "examples/digits"
+            "examples/digits",
+            "examples/parallel-training"
         ),
         steps: newest_tch,
     },
