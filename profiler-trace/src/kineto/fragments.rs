@@ -16,8 +16,12 @@ pub(super) struct Names {
 #[derive(Clone)]
 struct Name {
     kind: ActionKind,
+    is_of_engine: bool,
     text: Range<usize>,
 }
+
+/// What torch's engine calls the work around a node of autograd.
+const ENGINE: &str = "autograd::engine::evaluate_function";
 
 impl Names {
     pub(super) fn new() -> Self {
@@ -34,13 +38,20 @@ impl Names {
         self.known[index].get_or_insert_with(|| {
             let start = text.len();
             push_escaped(text, action.name());
-            Name { kind: action.kind(), text: start..text.len() }
+            let is_of_engine = action.name().starts_with(ENGINE);
+            Name { kind: action.kind(), is_of_engine, text: start..text.len() }
         })
     }
 
     #[inline]
     pub(super) fn kind(&mut self, action: Action) -> ActionKind {
         self.known(action).kind
+    }
+
+    /// Whether it is the scope that torch's engine has around a node.
+    #[inline]
+    pub(super) fn is_of_engine(&mut self, action: Action) -> bool {
+        self.known(action).is_of_engine
     }
 
     /// What stands between the quotes of a JSON string.

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use super::engine::Tie;
 use super::index::LinkEnd;
 use super::{ArrowEnd, Writer};
 use crate::cycle::{Event, MemoryEvent, Track};
 use crate::nest::Lanes;
-use profiler_events::{Action, ActionKind, DeviceActivity, Direction, MemoryDevice, TimingMethod};
+use profiler_events::{Action, ActionKind, DeviceActivity, MemoryDevice, OpStart, TimingMethod};
 
 /// What analyses take for launches.
 const KNOWN_LAUNCHES: [&str; 4] =
@@ -117,12 +118,13 @@ impl<W: Write> Writer<'_, W> {
         self.json.integer(slice.id);
         self.json.raw(",\"Ev Idx\":");
         self.json.integer(slice.id - 1);
-        if event.sequence != 0 {
-            self.json.raw(",\"Sequence number\":");
-            self.json.integer(event.sequence);
+        let tie = Tie::of(event).or_else(|| self.index.engine_scopes.tie_of(slice.id));
+        if let Some(tie) = tie {
             self.json.raw(",\"Fwd thread id\":");
-            let is_backward = event.direction == Direction::Backward;
-            self.json.integer(if is_backward { event.forward_thread } else { 0 });
+            self.json.integer(tie.forward_thread);
+            self.json.raw(",\"Sequence number\":");
+            let is_first = tie.sequence == OpStart::FIRST_SEQUENCE;
+            self.json.integer(if is_first { 0 } else { tie.sequence });
         }
         self.json.raw(self.shapes.arguments(event.shapes));
         self.json.raw(self.contexts.arguments(self.cycle, event.context));

@@ -39,6 +39,7 @@
 mod annotations;
 mod counters;
 mod device;
+mod engine;
 mod fragments;
 mod header;
 mod host;
