@@ -37,6 +37,7 @@
 //! that traces of several processes can be laid over one another.
 
 mod annotations;
+mod concrete;
 mod counters;
 mod device;
 mod engine;

@@ -16,6 +16,7 @@
 #include <torch/csrc/profiler/orchestration/observer.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -151,6 +152,110 @@ void add_inputs(const at::RecordFunction& op, const char* name, Words& words) {
   }
 }
 
+// --- What else is known of inputs ---------------------------------------------------------------
+
+// Those of profiler-events/src/shapes/details.rs.
+constexpr int64_t DETAILS = 0xfd;
+constexpr int64_t STRIDES = 1;
+constexpr int64_t INTEGER = 2;
+constexpr int64_t SWITCH = 3;
+constexpr int64_t FLOAT = 4;
+constexpr int64_t COMPLEX = 5;
+constexpr int64_t NUMBERS = 0xfe;
+constexpr int64_t UNKNOWN = 0;
+
+// Of longer lists torch's own profiler keeps nothing either.
+constexpr size_t MOST_NUMBERS = 30;
+
+int64_t bits_of(double value) {
+  int64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+void add_text(const char* text, Words& words) {
+  const size_t length = std::strlen(text);
+  words.push_back(static_cast<int64_t>(length));
+  for (size_t place = 0; place < length; place += 8) {
+    int64_t letters = 0;
+    std::memcpy(&letters, text + place, std::min<size_t>(8, length - place));
+    words.push_back(letters);
+  }
+}
+
+void add_strides(const c10::IValue& value, Words& words) {
+  const c10::TensorImpl* tensor = value.unsafeToTensorImpl();
+  const bool has_strides = tensor != c10::UndefinedTensorImpl::singleton() &&
+                           !tensor->is_nested() && !tensor->has_symbolic_sizes_strides();
+  if (!has_strides) {
+    words.push_back(UNKNOWN);
+    return;
+  }
+  if (tensor->layout() != c10::kStrided) {
+    words.push_back(head(STRIDES, 0));
+    return;
+  }
+  const c10::IntArrayRef strides = tensor->strides();
+  words.push_back(head(STRIDES, strides.size()));
+  words.append(strides.begin(), strides.end());
+}
+
+void add_number(const c10::IValue& value, Words& words) {
+  if (value.isInt()) {
+    words.push_back(head(INTEGER, 1));
+    words.push_back(value.toInt());
+  } else if (value.isBool()) {
+    words.push_back(head(SWITCH, 1));
+    words.push_back(static_cast<int64_t>(value.toBool()));
+  } else if (value.isDouble()) {
+    words.push_back(head(FLOAT, 1));
+    words.push_back(bits_of(value.toDouble()));
+  } else if (value.isComplexDouble()) {
+    const c10::complex<double> number = value.toComplexDouble();
+    words.push_back(head(COMPLEX, 2));
+    words.push_back(bits_of(number.real()));
+    words.push_back(bits_of(number.imag()));
+  } else {
+    words.push_back(UNKNOWN);
+  }
+}
+
+void add_detail(const c10::IValue& input, Words& words) {
+  if (input.isTensor()) {
+    add_strides(input, words);
+  } else if (!input.isList()) {
+    add_number(input, words);
+  } else {
+    const c10::ArrayRef<c10::IValue> parts = input.toListRef();
+    const bool is_of_tensors = input.isTensorList();
+    const bool is_of_numbers =
+        parts.empty() || (parts.front().isScalar() && parts.size() <= MOST_NUMBERS);
+    if (is_of_tensors) {
+      words.push_back(head(LIST, parts.size()));
+      for (const c10::IValue& tensor : parts) {
+        add_strides(tensor, words);
+      }
+    } else if (is_of_numbers) {
+      words.push_back(head(NUMBERS, parts.size()));
+      for (const c10::IValue& number : parts) {
+        add_number(number, words);
+      }
+    } else {
+      words.push_back(UNKNOWN);
+    }
+  }
+}
+
+// They stand before the inputs themselves.
+void add_details(const at::RecordFunction& op, Words& words) {
+  words.push_back(0);
+  add_text(op.overload_name(), words);
+  for (const c10::IValue& input : op.inputs()) {
+    add_detail(input, words);
+  }
+  words[0] = head(DETAILS, words.size() - 1);
+}
+
 // --- Memory -------------------------------------------------------------------------------------
 
 // What libtorch's allocators report to, thread by thread. The slot it sits in is that of torch's
@@ -221,7 +326,10 @@ void detach() noexcept {
 
 // --- Ops ----------------------------------------------------------------------------------------
 
-template <bool WITH_INPUTS>
+// What is told of an op's inputs.
+enum class Inputs { NONE, SHAPES, ALL };
+
+template <Inputs INPUTS>
 std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
   // Ends on another thread, if ever.
   if (op.isAsync()) {
@@ -240,7 +348,10 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
   start.forward_thread = op.forwardThreadId();
   start.is_backward = op.scope() == at::RecordScope::BACKWARD_FUNCTION;
   Words words;
-  if (WITH_INPUTS) {
+  if (INPUTS == Inputs::ALL) {
+    add_details(op, words);
+  }
+  if (INPUTS != Inputs::NONE) {
     add_inputs(op, name, words);
     start.words = words.data();
     start.word_count = words.size();
@@ -254,10 +365,10 @@ void op_ends(const at::RecordFunction& op, at::ObserverContext*) {
 }
 
 // A subclass of tensors may refuse to say its sizes: then the op is not recorded.
-template <bool WITH_INPUTS>
+template <Inputs INPUTS>
 std::unique_ptr<at::ObserverContext> op_starts_quietly(const at::RecordFunction& op) noexcept {
   try {
-    return op_starts<WITH_INPUTS>(op);
+    return op_starts<INPUTS>(op);
   } catch (...) {
     return nullptr;
   }
@@ -314,12 +425,14 @@ void remove_callback() {
   }
 }
 
-void add_callback(bool with_inputs) {
-  const auto starts = with_inputs ? op_starts_quietly<true> : op_starts_quietly<false>;
+void add_callback(Inputs inputs) {
+  const auto starts = inputs == Inputs::ALL      ? op_starts_quietly<Inputs::ALL>
+                      : inputs == Inputs::SHAPES ? op_starts_quietly<Inputs::SHAPES>
+                                                 : op_starts_quietly<Inputs::NONE>;
   // The scopes that torch's own profiler shows.
   callback = at::addGlobalCallback(
       at::RecordFunctionCallback(starts, op_ends)
-          .needsInputs(with_inputs)
+          .needsInputs(inputs != Inputs::NONE)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                    at::RecordScope::USER_SCOPE}));
 }
@@ -332,7 +445,7 @@ void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept {
   receivers = *calls;
 }
 
-bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept {
+bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory) noexcept {
   try {
     const std::lock_guard<std::mutex> guard(callback_lock);
     remove_callback();
@@ -343,7 +456,7 @@ bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept {
       detach();
     }
     if (ops || memory) {
-      add_callback(inputs);
+      add_callback(inputs ? Inputs::ALL : shapes ? Inputs::SHAPES : Inputs::NONE);
     }
     return true;
   } catch (...) {
