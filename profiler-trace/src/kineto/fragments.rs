@@ -138,7 +138,7 @@ fn push_detailed(text: &mut Vec<u8>, inputs: &[TensorShape], details: &InputDeta
         _ => push_type(text, input),
     });
     text.extend_from_slice(b",\"Concrete Inputs\":");
-    push_list(text, &details.inputs, |text, detail| push_concrete(text, detail));
+    push_list(text, &details.inputs, push_concrete);
 }
 
 fn push_strides(text: &mut Vec<u8>, detail: &InputDetail) {
