@@ -8,7 +8,7 @@ use super::paths::TraceFiles;
 use super::schema::{ARGS, COUNTERS, FLOWS, PROCESSES, RANKS, SLICES, TRACKS, Table};
 use super::write::{flow_text, kind_text};
 use crate::trace::{
-    Category, Counter, Details, Flow, FlowKind, Name, PlaceId, RawSlice, Trace, TraceBuilder,
+    Category, Counter, Details, Flow, FlowKind, Info, Name, PlaceId, RawSlice, Trace, TraceBuilder,
     TrackKind,
 };
 
@@ -40,12 +40,29 @@ struct Reader<'a> {
     processes: Vec<u32>,
 }
 
-fn natural(number: i64) -> u64 {
+pub(super) fn natural(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-fn small(number: i64) -> u32 {
+pub(super) fn small(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(0)
+}
+
+/// What the tables say of the trace.
+pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
+    let mut info = Info::default();
+    let columns =
+        ["rank", "cycle", "world_size", "host", "stage", "base_ns", "dropped", "cut_short"];
+    file::read(&files.of(&RANKS), &RANKS, &columns, |rows| {
+        let text = |name: &str| rows.text(name)(0).map(str::to_owned);
+        info.rank = small(rows.integer("rank")(0));
+        info.cycle = natural(rows.integer("cycle")(0));
+        info.world_size = small(rows.integer("world_size")(0));
+        info.base_ns = rows.integer("base_ns")(0);
+        info.dropped = natural(rows.integer("dropped")(0));
+        (info.host, info.stage, info.cut_short) = (text("host"), text("stage"), text("cut_short"));
+    })?;
+    Ok(info)
 }
 
 impl Reader<'_> {
@@ -59,20 +76,7 @@ impl Reader<'_> {
     }
 
     fn info(&mut self) -> Result<(), ColumnsError> {
-        let mut info = self.builder.info.clone();
-        let columns =
-            ["rank", "cycle", "world_size", "host", "stage", "base_ns", "dropped", "cut_short"];
-        self.each(&RANKS, &columns, |rows| {
-            let text = |name: &str| rows.text(name)(0).map(str::to_owned);
-            info.rank = small(rows.integer("rank")(0));
-            info.cycle = natural(rows.integer("cycle")(0));
-            info.world_size = small(rows.integer("world_size")(0));
-            info.base_ns = rows.integer("base_ns")(0);
-            info.dropped = natural(rows.integer("dropped")(0));
-            (info.host, info.stage, info.cut_short) =
-                (text("host"), text("stage"), text("cut_short"));
-        })?;
-        self.builder.info = info;
+        self.builder.info = info(self.files)?;
         Ok(())
     }
 

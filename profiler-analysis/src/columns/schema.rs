@@ -1,7 +1,7 @@
 //! The tables and their columns.
 
 /// Raised when a column changes or goes away. It stands in the metadata of each file, as `mlprof.schema`.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 /// Under this name the version stands in files.
 pub(super) const VERSION_KEY: &str = "mlprof.schema";
 
@@ -232,6 +232,21 @@ pub const OPS: Table = Table {
     ],
 };
 
+/// Sums per step and module.
+pub const MODULES: Table = Table {
+    name: "modules",
+    about: "sums per step and module of the model",
+    columns: &[
+        RANK,
+        CYCLE,
+        integer("step", "the step in which they began").optional(),
+        text("module", "the module"),
+        integer("n", "how often its forward ran"),
+        integer("self", "time of its own on threads, with its backward ops, in nanoseconds"),
+        integer("device", "time on devices of what that launched, in nanoseconds"),
+    ],
+};
+
 /// What is known of each process.
 pub const RANKS: Table = Table {
     name: "ranks",
@@ -249,8 +264,8 @@ pub const RANKS: Table = Table {
 };
 
 /// All of them.
-pub const TABLES: [Table; 11] =
-    [SLICES, STACKS, TRACKS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STAGES, OPS, RANKS];
+pub const TABLES: [Table; 12] =
+    [SLICES, STACKS, TRACKS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STAGES, OPS, MODULES, RANKS];
 
 /// The schema as text.
 pub fn text_of_schema() -> String {

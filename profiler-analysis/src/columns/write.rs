@@ -8,14 +8,15 @@ use profiler_report::output::write_file;
 
 use super::file::{self, Source};
 use super::paths::TraceFiles;
-use super::rollups;
 use super::schema::{
-    ARGS, COUNTERS, FLOWS, OPS, PROCESSES, RANKS, SLICES, STACKS, STAGES, STEPS, TRACKS, Table,
+    ARGS, COUNTERS, FLOWS, MODULES, OPS, PROCESSES, RANKS, SLICES, STACKS, STAGES, STEPS, TRACKS,
+    Table,
 };
 use super::slices::Order;
 use super::stacks::Stacks;
 use crate::host::steps;
 use crate::meaning::Meanings;
+use crate::rollups::Rollups;
 use crate::trace::{Details, FlowKind, Name, Slice, Trace, TrackKind};
 
 /// Writes all tables of a trace below `folder`; those of other ranks and cycles stay. Each file has its name
@@ -57,14 +58,12 @@ impl<'a> Writer<'a> {
     fn new(trace: &'a Trace, folder: &Path) -> Self {
         let meanings = Meanings::of(trace);
         let steps = steps::find(trace, &meanings);
-        let names = 0..trace.names.count() as u32;
-        let text = |name| trace.names.text(Name(name)).as_bytes().to_vec();
         Self {
             trace,
             files: TraceFiles::new(folder, trace.info.rank, trace.info.cycle),
             order: Order::of(trace, &steps),
             stacks: Stacks::of(trace),
-            texts: names.map(|name| ByteArray::from(text(name))).collect(),
+            texts: trace.names.all().map(ByteArray::from).collect(),
             rank: trace.info.rank.into(),
             cycle: signed(trace.info.cycle),
             meanings,
@@ -238,41 +237,49 @@ impl<'a> Writer<'a> {
     }
 
     fn rollups(&self) -> io::Result<()> {
-        let trace = self.trace;
-        let steps: Vec<_> = self.steps.iter().filter(|step| step.number.is_some()).collect();
-        let number = |row: usize| steps[row].number.map_or(0, signed);
-        let waits: Vec<i64> =
-            steps.iter().map(|step| steps::parts(trace, &self.meanings, step).1).collect();
+        let sums = Rollups::of_steps(self.trace, &self.meanings, &self.steps);
+        let texts: Vec<ByteArray> = sums.names.all().map(ByteArray::from).collect();
+        let named = |name: Name| Some(texts[name.0 as usize].clone());
+        let (steps, stages) = (&sums.steps, &sums.stages);
         let sources = [
             self.rank(),
             self.cycle(),
-            Source::integers(number),
-            Source::maybe_texts(|_| trace.info.stage.clone()),
+            Source::integers(|row| signed(steps[row].number)),
+            Source::maybe_texts(|_| sums.info.stage.clone()),
             Source::integers(|row| steps[row].start),
-            Source::integers(|row| steps[row].end - steps[row].start),
-            Source::integers(|row| waits[row]),
+            Source::integers(|row| steps[row].duration),
+            Source::integers(|row| steps[row].waiting_for_data),
         ];
         self.write(&STEPS, steps.len(), &sources)?;
-        let is_action = |place| self.meanings.action(place) == Some(place);
-        let stages = rollups::stages(trace, &self.steps, is_action);
         let sources = [
             self.rank(),
             self.cycle(),
             Source::integers(|row| signed(stages[row].step)),
-            Source::integers(|row| stages[row].ord),
-            self.names(|row| Some(stages[row].action)),
+            Source::integers(|row| signed(stages[row].order)),
+            Source::Texts(Box::new(|row| named(stages[row].action))),
             Source::integers(|row| stages[row].duration),
         ];
         self.write(&STAGES, stages.len(), &sources)?;
-        let ops = rollups::ops(trace, &self.order);
+        let modules = &sums.modules;
+        let sources = [
+            self.rank(),
+            self.cycle(),
+            Source::maybe(|row| modules[row].step.map(signed)),
+            Source::Texts(Box::new(|row| named(modules[row].module))),
+            Source::integers(|row| modules[row].calls),
+            Source::integers(|row| modules[row].own),
+            Source::integers(|row| modules[row].device),
+        ];
+        self.write(&MODULES, modules.len(), &sources)?;
+        let ops = &sums.ops;
         let sources = [
             self.rank(),
             self.cycle(),
             Source::maybe(|row| ops[row].step.map(signed)),
             self.categories(|row| ops[row].category),
-            self.names(|row| Some(ops[row].name)),
+            Source::Texts(Box::new(|row| named(ops[row].name))),
             Source::integers(|row| ops[row].count),
-            Source::integers(|row| ops[row].sum),
+            Source::integers(|row| ops[row].total),
             Source::integers(|row| ops[row].own),
             Source::integers(|row| ops[row].min),
             Source::integers(|row| ops[row].max),

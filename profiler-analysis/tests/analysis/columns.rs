@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use profiler_analysis::columns::{self, ColumnsError, SCHEMA_VERSION, TABLES, text_of_schema};
+use profiler_analysis::rollups::Rollups;
 use profiler_analysis::{Analysis, Trace};
 
 use crate::made::{MAIN, OTHER, action, arrow, op, slice, trace, with};
@@ -34,6 +35,23 @@ fn written(trace: &Trace, folder: &Path) -> Trace {
     let found = columns::find(folder).expect("a folder");
     let [files] = &found[..] else { panic!("{found:?}") };
     columns::read(files).expect("it can be read")
+}
+
+/// Everything of sums, with texts.
+fn rollup_texts(sums: &Rollups) -> Vec<String> {
+    let mut texts: Vec<String> = sums.steps.iter().map(|step| format!("{step:?}")).collect();
+    texts.extend(sums.stages.iter().map(|row| {
+        format!("{} {} {} {}", row.step, row.order, sums.name(row.action), row.duration)
+    }));
+    texts.extend(sums.ops.iter().map(|row| {
+        let times = (row.count, row.total, row.own, row.min, row.max);
+        format!("{:?} {:?} {} {times:?}", row.step, row.category, sums.name(row.name))
+    }));
+    texts.extend(sums.modules.iter().map(|row| {
+        let times = (row.calls, row.own, row.device);
+        format!("{:?} {} {times:?}", row.step, sums.name(row.module))
+    }));
+    texts
 }
 
 /// Everything of a slice, with texts.
@@ -72,11 +90,24 @@ fn what_is_written_is_read_back() {
     assert_eq!(counters(&after).len(), 1);
     // And so are all answers.
     assert_eq!(Analysis::of(&after), Analysis::of(&before));
+    // Sums are there without slices.
+    std::fs::remove_dir_all(folder.path().join("slices")).expect("it is there");
+    assert!(columns::is_folder_of_rollups(folder.path()));
+    let found = columns::find_rollups(folder.path()).expect("a folder");
+    let sums = columns::read_rollups(&found[0]).expect("they can be read");
+    let expected = Rollups::of(&before);
+    assert_eq!(rollup_texts(&sums), rollup_texts(&expected));
+    assert!(!sums.steps.is_empty() && !sums.modules.is_empty() && sums.info == before.info);
+    let again = columns::write(&before, folder.path()).expect("it can be written");
     for table in TABLES {
         let files = std::fs::read_dir(folder.path().join(table.name)).expect("a folder").flatten();
         let names: Vec<_> = files.map(|file| file.file_name()).collect();
         assert_eq!(names, ["1-0.parquet"], "{}", table.name);
     }
+    // Tables of the first version had no sums of modules: they come from slices.
+    std::fs::remove_file(again.of(&columns::MODULES)).expect("it is there");
+    let sums = columns::read_rollups(&again).expect("they can be read");
+    assert_eq!(rollup_texts(&sums), rollup_texts(&expected));
 }
 
 #[test]
@@ -119,7 +150,7 @@ fn what_is_no_table_is_refused() {
     // A later version's.
     let key = whole.windows(13).position(|it| it == b"mlprof.schema").expect("the key");
     let mut later = whole;
-    let version = key + 13 + later[key + 13..].iter().position(|it| *it == b'1').expect("1");
+    let version = key + 13 + later[key + 13..].iter().position(|it| *it == b'2').expect("2");
     later[version] = b'9';
     std::fs::write(&path, later).expect("a file");
     let error = columns::read(&files).expect_err("a later one");
