@@ -20,10 +20,12 @@ mod answers;
 #[cfg(feature = "parquet")]
 pub mod columns;
 mod device;
+pub mod diff;
 mod host;
 pub mod kineto;
 mod meaning;
 pub mod ranks;
+pub mod rollups;
 mod sweep;
 mod text;
 pub mod trace;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{analyze, convert, merge, report, run, tables, wrapper};
+use crate::{analyze, convert, diff, merge, report, run, tables, wrapper};
 
 /// Profiles training programs that nobody instrumented, prints their reports again, converts
 /// them and analyses traces.
@@ -23,6 +23,7 @@ enum What {
     Report(report::Arguments),
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
+    Diff(diff::Arguments),
     Merge(merge::Arguments),
     Schema(tables::SchemaArguments),
 }
@@ -44,6 +45,7 @@ pub fn main() -> ExitCode {
             convert::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
+        What::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
         What::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
         What::Schema(arguments) => {
             tables::print_schema(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod made;
 mod meetings;
-mod stages;
+pub(crate) mod stages;
 mod text;
 mod time_line;
 
@@ -161,7 +161,7 @@ fn table(traces: &[&RankFacts]) -> StageTable {
             of_rank.insert((one.info.stage.as_deref(), *number), *durations);
         }
     }
-    let mut table = StageTable::new(stages::all(), ranks.keys().copied().collect());
+    let mut table = StageTable::new(profiler_report::ranks::step_stages(), ranks.keys().copied().collect());
     let Some(first) = ranks.values().next() else { return table };
     for step in first.keys() {
         let of_all = ranks.values().map(|steps| steps.get(step).copied());

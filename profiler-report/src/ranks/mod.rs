@@ -21,6 +21,6 @@ mod text;
 
 pub use frontier::{Exposed, Stage, StageTable};
 pub use median::median;
-pub use of_reports::stages_of_reports;
+pub use of_reports::{stages_of_reports, step_stages};
 pub use stragglers::{Straggler, stragglers};
 pub use text::{held_up, numbers};

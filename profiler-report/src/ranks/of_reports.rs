@@ -6,10 +6,24 @@ use super::{Stage, StageTable};
 use crate::Report;
 use crate::steps::{PARTS, StepEntry};
 
-/// In the order in which they run; the names of [`PARTS`] are those of a step's picture.
-const NAMES: [&str; PARTS.len()] =
-    ["waiting for data", "forward", "backward", "collectives", "optimizer", "other"];
+/// In which ranks wait for each other, of the parts that a step has.
 const COLLECTIVES: usize = 3;
+
+/// The stages of a step in the order in which they run: waiting for data, forward, backward, collectives,
+/// optimizer, other.
+///
+/// ```
+/// let stages = profiler_core::report::ranks::step_stages();
+/// assert_eq!(stages[0].name, "waiting for data");
+/// assert!(stages.iter().all(|stage| stage.waits_for_others == (stage.name == "collectives")));
+/// ```
+pub fn step_stages() -> Vec<Stage> {
+    let stage = |(place, (name, _)): (usize, (&str, _))| Stage {
+        name: if place == 0 { "waiting for data" } else { name }.to_owned(),
+        waits_for_others: place == COLLECTIVES,
+    };
+    PARTS.into_iter().enumerate().map(stage).collect()
+}
 
 /// The steps that all of these reports have, one report of each rank; what steps share a place share it here.
 /// `None` if no report has any, or there are fewer than two ranks.
@@ -27,12 +41,7 @@ pub fn stages_of_reports(reports: &[&Report]) -> Option<StageTable> {
     if ranks.len() < 2 {
         return None;
     }
-    let stage = |(place, name): (usize, &str)| Stage {
-        name: name.to_owned(),
-        waits_for_others: place == COLLECTIVES,
-    };
-    let stages = NAMES.into_iter().enumerate().map(stage).collect();
-    let mut table = StageTable::new(stages, ranks.keys().copied().collect());
+    let mut table = StageTable::new(step_stages(), ranks.keys().copied().collect());
     let by_steps = |entries: &[StepEntry]| -> BTreeMap<(u64, u64), [i64; PARTS.len()]> {
         entries.iter().map(|entry| ((entry.number, entry.count), parts(entry))).collect()
     };
@@ -94,6 +103,5 @@ mod tests {
         assert_eq!(stages_of_reports(&[&alone, &alone]), None);
         let without = Report::Simple(steps(20, 0.05));
         assert_eq!(stages_of_reports(&[&alone, &without]), None);
-        assert_eq!(NAMES[COLLECTIVES], PARTS[COLLECTIVES].0);
     }
 }
