@@ -10,12 +10,14 @@ use super::file::{self, Source};
 use super::paths::TraceFiles;
 use super::rollups;
 use super::schema::{
-    ARGS, COUNTERS, FLOWS, OPS, PROCESSES, RANKS, SLICES, STACKS, STAGES, STEPS, TRACKS, Table,
+    ARGS, COUNTERS, FLOWS, OPS, PHASES, PROCESSES, RANKS, SLICES, STACKS, STAGES, STEPS, TRACKS,
+    Table,
 };
 use super::slices::Order;
 use super::stacks::Stacks;
 use crate::host::steps;
 use crate::meaning::Meanings;
+use crate::ranks;
 use crate::trace::{Details, FlowKind, Name, Slice, Trace, TrackKind};
 
 /// Writes all tables of a trace below `folder`; those of other ranks and cycles stay. Each file has its name
@@ -32,6 +34,7 @@ pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
     writer.args()?;
     writer.flows_and_counters()?;
     writer.rollups()?;
+    writer.phases()?;
     writer.slices()?;
     Ok(writer.files)
 }
@@ -155,6 +158,7 @@ impl<'a> Writer<'a> {
         let key = || Source::Texts(Box::new(|row| Some(ByteArray::from(rows[row].1))));
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| rows[row].0),
             key(),
             key(),
@@ -169,6 +173,7 @@ impl<'a> Writer<'a> {
         let flows = &self.trace.flows;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::integers(|row| flows[row].from.into()),
             Source::integers(|row| flows[row].to.into()),
@@ -178,6 +183,7 @@ impl<'a> Writer<'a> {
         let counters = &self.trace.counters;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::integers(|row| counters[row].time),
             Source::integers(|row| counters[row].process.into()),
@@ -193,6 +199,7 @@ impl<'a> Writer<'a> {
         let is_stream = |row: usize| tracks[row].kind == TrackKind::Stream;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::texts(|row| kind_text(tracks[row].kind).to_owned()),
             self.names(|row| Some(tracks[row].name)),
@@ -207,6 +214,7 @@ impl<'a> Writer<'a> {
         let processes = &trace.processes;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::maybe(|row| processes[row].number),
             self.names(|row| Some(processes[row].name)),
@@ -216,6 +224,7 @@ impl<'a> Writer<'a> {
         let stacks = &self.stacks;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::maybe(|row| stacks.all[row].parent.map(i64::from)),
             self.names(|row| Some(stacks.all[row].name)),
@@ -235,6 +244,25 @@ impl<'a> Writer<'a> {
             Source::maybe_texts(|_| info.cut_short.clone()),
         ];
         self.write(&RANKS, 1, &sources)
+    }
+
+    /// What `ranks` compares, so that sums of a fleet name the same stragglers.
+    fn phases(&self) -> io::Result<()> {
+        let all = ranks::stages::all();
+        let of_steps = ranks::stages::of_steps(self.trace, &self.meanings, &self.steps);
+        let step = |row: usize| &of_steps[row / all.len()];
+        let place = |row: usize| row % all.len();
+        let sources = [
+            self.rank(),
+            self.cycle(),
+            Source::integers(|row| signed(step(row).0)),
+            Source::maybe_texts(|_| self.trace.info.stage.clone()),
+            Source::integers(|row| place(row) as i64),
+            Source::texts(|row| all[place(row)].name.clone()),
+            Source::integers(|row| all[place(row)].waits_for_others.into()),
+            Source::integers(|row| step(row).1[place(row)]),
+        ];
+        self.write(&PHASES, of_steps.len() * all.len(), &sources)
     }
 
     fn rollups(&self) -> io::Result<()> {

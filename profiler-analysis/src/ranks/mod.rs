@@ -4,7 +4,7 @@ pub mod frontier;
 #[cfg(test)]
 mod made;
 mod meetings;
-mod stages;
+pub(crate) mod stages;
 mod stragglers;
 mod text;
 mod time_line;

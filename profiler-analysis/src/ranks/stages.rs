@@ -11,7 +11,7 @@ use crate::trace::{Category, Trace};
 /// The stages in the order in which they run. Ranks wait for each other in the fourth.
 const NAMES: [&str; COUNT] =
     ["waiting for data", "forward", "backward", "collectives", "optimizer", "other"];
-pub(super) const COUNT: usize = 6;
+pub(crate) const COUNT: usize = 6;
 const DATA: usize = 0;
 const FORWARD: usize = 1;
 const BACKWARD: usize = 2;
@@ -20,7 +20,7 @@ const OPTIMIZER: usize = 4;
 const OTHER: usize = 5;
 
 /// All of them.
-pub(super) fn all() -> Vec<Stage> {
+pub(crate) fn all() -> Vec<Stage> {
     let stage = |(place, name): (usize, &str)| Stage {
         name: name.to_owned(),
         waits_for_others: place == COLLECTIVES,
@@ -30,7 +30,7 @@ pub(super) fn all() -> Vec<Stage> {
 
 /// The number of each step, and what it went into, which adds up to how long it took. Nothing of a trace
 /// without steps.
-pub(super) fn of_steps(
+pub(crate) fn of_steps(
     trace: &Trace,
     meanings: &Meanings,
     steps: &[Step],
