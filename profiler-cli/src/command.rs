@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{analyze, convert, merge, report, run, tables, wrapper};
+use crate::{analyze, convert, merge, report, run, sql, tables, wrapper};
 
 /// Profiles training programs that nobody instrumented, prints their reports again, converts
 /// them and analyses traces.
@@ -25,6 +25,7 @@ enum What {
     Analyze(analyze::Arguments),
     Merge(merge::Arguments),
     Schema(tables::SchemaArguments),
+    Sql(sql::Arguments),
 }
 
 /// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
         }
         What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
         What::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
+        What::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
         What::Schema(arguments) => {
             tables::print_schema(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

@@ -2,6 +2,8 @@
 
 mod analyze;
 mod merge;
+#[cfg(unix)]
+mod sql;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
