@@ -20,11 +20,13 @@ mod answers;
 #[cfg(feature = "parquet")]
 pub mod columns;
 mod device;
+pub mod diff;
 mod host;
 pub mod kineto;
 mod meaning;
 mod median;
 pub mod ranks;
+pub mod rollups;
 mod sweep;
 mod text;
 pub mod trace;

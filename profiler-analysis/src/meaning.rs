@@ -6,7 +6,7 @@ use crate::answers::{Activity, WorkKind};
 use crate::trace::{ByName, Category, FlowKind, NONE, Name, Slice, Trace};
 
 /// What begins the name of a step.
-const STEP: &str = "ProfilerStep#";
+pub(crate) const STEP: &str = "ProfilerStep#";
 /// What begins the name of a module: mlprof's, Lightning's, Python's.
 const MODULES: [&str; 3] = ["[module]", "[pl][module]", "nn.Module: "];
 
@@ -175,7 +175,7 @@ impl Meanings {
     }
 }
 
-fn is_module(name: &str) -> bool {
+pub(crate) fn is_module(name: &str) -> bool {
     MODULES.iter().any(|begin| name.starts_with(begin))
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{analyze, convert, merge, report, run, sql, tables, wrapper};
+use crate::{analyze, convert, diff, merge, report, run, sql, tables, wrapper};
 
 /// Profiles training programs that nobody instrumented, prints their reports again, converts
 /// them and analyses traces.
@@ -23,6 +23,7 @@ enum What {
     Report(report::Arguments),
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
+    Diff(diff::Arguments),
     Merge(merge::Arguments),
     Schema(tables::SchemaArguments),
     Sql(sql::Arguments),
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
             convert::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
+        What::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
         What::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
         What::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
         What::Schema(arguments) => {

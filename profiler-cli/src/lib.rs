@@ -6,6 +6,7 @@
 pub mod analyze;
 pub mod command;
 pub mod convert;
+pub mod diff;
 mod exit_code;
 mod fingerprint;
 pub mod merge;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use profiler_analysis::Trace;
+use profiler_analysis::rollups::Rollups;
 
 use crate::report::Error;
 
@@ -12,7 +13,7 @@ mod built {
 
     use profiler_analysis::columns;
 
-    use super::{Error, Path, PathBuf, Trace};
+    use super::{Error, Path, PathBuf, Rollups, Trace};
     use crate::report::unpack;
 
     pub(crate) use columns::TraceFiles;
@@ -20,6 +21,16 @@ mod built {
     /// The traces of a folder.
     pub(crate) fn find(folder: &Path) -> Result<Vec<TraceFiles>, Error> {
         Ok(columns::find(folder)?)
+    }
+
+    /// The traces of a folder of which there are sums.
+    pub(crate) fn find_rollups(folder: &Path) -> Result<Vec<TraceFiles>, Error> {
+        Ok(columns::find_rollups(folder)?)
+    }
+
+    /// The sums of a trace of a folder.
+    pub(crate) fn read_rollups(files: &TraceFiles) -> Result<Rollups, Error> {
+        Ok(columns::read_rollups(files)?)
     }
 
     /// A trace of a folder.
@@ -56,7 +67,7 @@ mod built {
 
 #[cfg(not(feature = "parquet"))]
 mod built {
-    use super::{Error, Path, PathBuf, Trace};
+    use super::{Error, Path, PathBuf, Rollups, Trace};
 
     /// There are none.
     #[derive(Debug, Clone)]
@@ -64,6 +75,14 @@ mod built {
 
     pub(crate) fn find(_: &Path) -> Result<Vec<TraceFiles>, Error> {
         Err(Error::WithoutParquet)
+    }
+
+    pub(crate) fn find_rollups(_: &Path) -> Result<Vec<TraceFiles>, Error> {
+        Err(Error::WithoutParquet)
+    }
+
+    pub(crate) fn read_rollups(files: &TraceFiles) -> Result<Rollups, Error> {
+        match *files {}
     }
 
     pub(crate) fn read(files: &TraceFiles) -> Result<Trace, Error> {
@@ -88,6 +107,11 @@ pub(crate) use built::*;
 /// Whether a folder has traces as tables.
 pub(crate) fn is_folder_of_tables(folder: &Path) -> bool {
     folder.join("slices").is_dir()
+}
+
+/// Whether a folder has sums of traces as tables.
+pub(crate) fn is_folder_of_rollups(folder: &Path) -> bool {
+    folder.join("ops").is_dir()
 }
 
 /// Prints what is in the tables that traces become by `mlprof convert --to parquet`.

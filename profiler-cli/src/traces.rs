@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use profiler_analysis::Trace;
+use profiler_analysis::rollups::Rollups;
 
 use crate::report::{self, unpack};
 use crate::tables::{self, TraceFiles};
@@ -45,15 +46,27 @@ impl Source {
 pub(crate) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
     let mut sources = Vec::new();
     for path in named {
-        if tables::is_folder_of_tables(path) {
-            sources.extend(tables::find(path)?.into_iter().map(Source::Tables));
-        } else if path.is_dir() {
-            sources.extend(inside(path)?.into_iter().map(Source::Json));
-        } else {
-            sources.push(Source::Json(path.clone()));
+        match tables::is_folder_of_tables(path) {
+            true => sources.extend(tables::find(path)?.into_iter().map(Source::Tables)),
+            false => sources.extend(files(path)?),
         }
     }
     Ok(sources)
+}
+
+/// The traces in a file or a folder of which the sums are wanted: slices may be missing.
+pub(crate) fn of_rollups(path: &Path) -> Result<Vec<Source>, Error> {
+    match tables::is_folder_of_rollups(path) {
+        true => Ok(tables::find_rollups(path)?.into_iter().map(Source::Tables).collect()),
+        false => files(path),
+    }
+}
+
+fn files(path: &Path) -> Result<Vec<Source>, Error> {
+    match path.is_dir() {
+        true => Ok(inside(path)?.into_iter().map(Source::Json).collect()),
+        false => Ok(vec![Source::Json(path.to_owned())]),
+    }
 }
 
 fn inside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
@@ -83,5 +96,13 @@ pub(crate) fn read(source: &Source) -> Result<Trace, report::Error> {
     match source {
         Source::Tables(files) => tables::read(files),
         Source::Json(path) => unpack::trace(path),
+    }
+}
+
+/// The sums of a trace.
+pub(crate) fn read_rollups(source: &Source) -> Result<Rollups, report::Error> {
+    match source {
+        Source::Tables(files) => tables::read_rollups(files),
+        Source::Json(path) => unpack::trace(path).map(|trace| Rollups::of(&trace)),
     }
 }

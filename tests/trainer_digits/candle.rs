@@ -10,6 +10,7 @@ mod interruptions;
 mod learning;
 mod programs;
 mod tensor;
+mod traces_compared;
 
 /// The package, and its program of the same name.
 const PACKAGE: &str = "candle-digits";

@@ -15,9 +15,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
+use rustc_hash::FxHashMap;
 
 use super::ColumnsError;
-use super::schema::{Column, Kind, SCHEMA_VERSION, Table, VERSION_KEY};
+use super::schema::{Column, Kind, SCHEMA_VERSION, Storage, Table, VERSION_KEY};
 
 /// Rows of a row group.
 const GROUP: usize = 128 << 10;
@@ -97,16 +98,24 @@ pub(super) fn write(
 
 fn properties(table: &Table) -> WriterProperties {
     let version = KeyValue::new(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string());
-    let level = ZstdLevel::try_new(3).unwrap_or_default();
+    let zstd = |level| Compression::ZSTD(ZstdLevel::try_new(level).unwrap_or_default());
     let mut properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(level))
+        .set_compression(zstd(3))
         .set_created_by(concat!("mlprof ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(vec![version]));
-    for column in table.columns.iter().filter(|column| column.is_delta) {
+    for column in table.columns {
+        let encoding = match column.storage {
+            Storage::Dictionary => continue,
+            Storage::Delta => Encoding::DELTA_BINARY_PACKED,
+            Storage::Plain | Storage::Noise => Encoding::PLAIN,
+        };
         let path = || ColumnPath::from(column.name);
+        if column.storage == Storage::Noise {
+            properties = properties.set_column_compression(path(), zstd(1));
+        }
         properties = properties
             .set_column_dictionary_enabled(path(), false)
-            .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED);
+            .set_column_encoding(path(), encoding);
     }
     properties.build()
 }
@@ -135,13 +144,23 @@ fn write_column<T: DataType, W: Write + Send>(
 pub(super) struct Rows {
     table: Table,
     pub(super) count: usize,
+    /// The version of the schema that the file has.
+    pub(super) version: u32,
     columns: Vec<Values>,
 }
 
+/// The values of a column, one for each row; none where no row has one.
+struct Filled<T> {
+    values: Vec<T>,
+    /// Which rows have one; nothing where all have.
+    is_there: Vec<bool>,
+}
+
 enum Values {
-    Integers(Vec<Option<i64>>),
-    Reals(Vec<Option<f64>>),
-    Texts(Vec<Option<ByteArray>>),
+    Integers(Filled<i64>),
+    Reals(Filled<f64>),
+    Texts(Filled<ByteArray>),
+    NotRead,
 }
 
 /// Reads these columns of a table, group by group. Files of a later version are refused; columns that a
@@ -162,28 +181,26 @@ pub(super) fn read(
     let metadata = reader.metadata().file_metadata();
     let version = metadata.key_value_metadata().into_iter().flatten();
     let version = version.filter(|it| it.key == VERSION_KEY).find_map(|it| it.value.clone());
-    match version.as_deref().and_then(|version| version.parse::<u32>().ok()) {
-        Some(version) if version <= SCHEMA_VERSION => {}
+    let version = match version.as_deref().and_then(|version| version.parse::<u32>().ok()) {
+        Some(version) if version <= SCHEMA_VERSION => version,
         Some(found) => return Err(ColumnsError::Newer { path: path.to_owned(), found }),
         None => return Err(ColumnsError::NotOurs { path: path.to_owned() }),
-    }
+    };
     let names = metadata.schema_descr().columns().iter().map(|it| it.name().to_owned());
     let names: Vec<String> = names.collect();
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(broken)?;
         let count = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-        let mut rows = Rows { table: *table, count, columns: Vec::new() };
+        let mut rows = Rows { table: *table, count, version, columns: Vec::new() };
         for column in table.columns {
-            let mut values = match column.kind {
-                Kind::Integer => Values::Integers(Vec::new()),
-                Kind::Real => Values::Reals(Vec::new()),
-                Kind::Text => Values::Texts(Vec::new()),
-            };
             let place = names.iter().position(|name| name == column.name);
-            if let Some(place) = place.filter(|_| wanted.contains(&column.name)) {
-                let from = group.get_column_reader(place).map_err(broken)?;
-                values.fill(from, count, column).map_err(broken)?;
-            }
+            let values = match place.filter(|_| wanted.contains(&column.name)) {
+                Some(place) => {
+                    let from = group.get_column_reader(place).map_err(broken)?;
+                    Values::read(from, count, column).map_err(broken)?
+                }
+                None => Values::NotRead,
+            };
             rows.columns.push(values);
         }
         each(&rows);
@@ -192,57 +209,62 @@ pub(super) fn read(
 }
 
 impl Values {
-    fn fill(
-        &mut self,
-        from: ColumnReader,
-        count: usize,
-        column: &Column,
-    ) -> Result<(), ParquetError> {
-        match (self, from) {
-            (Self::Integers(into), ColumnReader::Int64ColumnReader(from)) => {
-                fill(into, from, count, column)
+    fn read(from: ColumnReader, count: usize, column: &Column) -> Result<Self, ParquetError> {
+        match (column.kind, from) {
+            (Kind::Integer, ColumnReader::Int64ColumnReader(from)) => {
+                read_column(from, count, column).map(Self::Integers)
             }
-            (Self::Reals(into), ColumnReader::DoubleColumnReader(from)) => {
-                fill(into, from, count, column)
+            (Kind::Real, ColumnReader::DoubleColumnReader(from)) => {
+                read_column(from, count, column).map(Self::Reals)
             }
-            (Self::Texts(into), ColumnReader::ByteArrayColumnReader(from)) => {
-                fill(into, from, count, column)
+            (Kind::Text, ColumnReader::ByteArrayColumnReader(from)) => {
+                read_column(from, count, column).map(Self::Texts)
             }
             _ => Err(ParquetError::General(format!("{} is of another type", column.name))),
         }
     }
 }
 
-fn fill<T: DataType>(
-    into: &mut Vec<Option<T::T>>,
+fn read_column<T: DataType>(
     mut from: ColumnReaderImpl<T>,
     count: usize,
     column: &Column,
-) -> Result<(), ParquetError> {
+) -> Result<Filled<T::T>, ParquetError> {
     let (mut values, mut levels) = (Vec::with_capacity(count), Vec::new());
     let mut read = 0;
     while read < count {
-        let (records, ..) =
-            from.read_records(count - read, Some(&mut levels), None, &mut values)?;
+        let levels = (!column.is_required).then_some(&mut levels);
+        let (records, ..) = from.read_records(count - read, levels, None, &mut values)?;
         if records == 0 {
             return Err(ParquetError::General(format!("{} has too few rows", column.name)));
         }
         read += records;
     }
-    into.reserve(count);
-    let mut values = values.into_iter();
-    if column.is_required {
-        into.extend(values.map(Some));
-    } else {
-        let is_there = levels.into_iter().map(|level| level > 0);
-        into.extend(is_there.map(|is_there| if is_there { values.next() } else { None }));
+    if values.is_empty() || values.len() == count {
+        return Ok(Filled { values, is_there: Vec::new() });
     }
-    Ok(())
+    let is_there: Vec<bool> = levels.into_iter().map(|level| level > 0).collect();
+    let mut values = values.into_iter();
+    let spread = is_there.iter().map(|is_there| match is_there {
+        true => values.next().unwrap_or_default(),
+        false => T::T::default(),
+    });
+    let values = spread.collect();
+    Ok(Filled { values, is_there })
+}
+
+impl<T> Filled<T> {
+    fn get(&self, row: usize) -> Option<&T> {
+        match self.is_there.get(row) {
+            Some(false) => None,
+            _ => self.values.get(row),
+        }
+    }
 }
 
 impl Rows {
-    fn column(&self, name: &str) -> Option<&Values> {
-        self.columns.get(self.table.place(name)?)
+    fn column(&self, name: &str) -> &Values {
+        self.table.place(name).and_then(|place| self.columns.get(place)).unwrap_or(&Values::NotRead)
     }
 
     /// A number; 0 where there is none.
@@ -253,28 +275,53 @@ impl Rows {
 
     /// A number, where there is one.
     pub(super) fn maybe<'a>(&'a self, name: &str) -> impl Fn(usize) -> Option<i64> + use<'a> {
-        let values: &[Option<i64>] = match self.column(name) {
-            Some(Values::Integers(values)) => values,
-            _ => &[],
+        let column = match self.column(name) {
+            Values::Integers(column) => Some(column),
+            _ => None,
         };
-        move |row| values.get(row).copied().flatten()
+        move |row| column?.get(row).copied()
     }
 
     /// A number with a fraction; 0 where there is none.
     pub(super) fn real<'a>(&'a self, name: &str) -> impl Fn(usize) -> f64 + use<'a> {
-        let values: &[Option<f64>] = match self.column(name) {
-            Some(Values::Reals(values)) => values,
-            _ => &[],
+        let column = match self.column(name) {
+            Values::Reals(column) => Some(column),
+            _ => None,
         };
-        move |row| values.get(row).copied().flatten().unwrap_or(0.0)
+        move |row| column.and_then(|column| column.get(row)).copied().unwrap_or(0.0)
     }
 
     /// A text, where there is one.
     pub(super) fn text<'a>(&'a self, name: &str) -> impl Fn(usize) -> Option<&'a str> + use<'a> {
-        let values: &[Option<ByteArray>] = match self.column(name) {
-            Some(Values::Texts(values)) => values,
-            _ => &[],
+        let column = match self.column(name) {
+            Values::Texts(column) => Some(column),
+            _ => None,
         };
-        move |row| values.get(row)?.as_ref()?.as_utf8().ok()
+        move |row| column?.get(row)?.as_utf8().ok()
+    }
+
+    /// What is made of each text, once for each: those of a dictionary are the same bytes each time.
+    /// `none`: where there is no text.
+    pub(super) fn map<'a, T: Copy + 'a>(
+        &'a self,
+        name: &str,
+        none: T,
+    ) -> impl FnMut(usize, &mut dyn FnMut(&str) -> T) -> T + use<'a, T> {
+        let column = match self.column(name) {
+            Values::Texts(column) => Some(column),
+            _ => None,
+        };
+        let mut known: FxHashMap<(usize, usize), T> = FxHashMap::default();
+        let mut last = ((0, usize::MAX), none);
+        move |row, make| {
+            let Some(text) = column.and_then(|column| column.get(row)) else { return none };
+            let place = (text.data().as_ptr().addr(), text.data().len());
+            if last.0 != place {
+                let made = known.entry(place);
+                let made = *made.or_insert_with(|| make(text.as_utf8().unwrap_or_default()));
+                last = (place, made);
+            }
+            last.1
+        }
     }
 }

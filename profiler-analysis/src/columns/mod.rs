@@ -7,7 +7,7 @@
 mod file;
 mod paths;
 mod read;
-mod rollups;
+mod read_rollups;
 mod schema;
 mod slices;
 mod stacks;
@@ -16,9 +16,12 @@ mod write;
 use std::io;
 use std::path::PathBuf;
 
-pub use self::paths::{TraceFiles, find, is_folder_of_tables};
+pub use self::paths::{TraceFiles, find, find_rollups, is_folder_of_rollups, is_folder_of_tables};
 pub use self::read::read;
-pub use self::schema::{Column, Kind, SCHEMA_VERSION, TABLES, Table, text_of_schema};
+pub use self::read_rollups::read_rollups;
+pub use self::schema::{
+    Column, Kind, MODULES, SCHEMA_VERSION, SLICES, TABLES, Table, text_of_schema,
+};
 pub use self::write::write;
 
 /// Why a trace cannot be read from tables.

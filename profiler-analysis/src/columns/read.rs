@@ -1,20 +1,18 @@
 //! Tables become a trace.
 
-use rustc_hash::FxHashMap;
-
 use super::ColumnsError;
 use super::file::{self, Rows};
 use super::paths::TraceFiles;
-use super::schema::{ARGS, COUNTERS, FLOWS, PROCESSES, RANKS, SLICES, TRACKS, Table};
+use super::schema::{ARGS, CLOCKS, COUNTERS, FLOWS, PROCESSES, RANKS, SLICES, TRACKS, Table};
 use super::write::{flow_text, kind_text};
 use crate::trace::{
-    Category, Counter, Details, Flow, FlowKind, Name, PlaceId, RawSlice, Trace, TraceBuilder,
-    TrackKind,
+    Category, ClockReading, Counter, Details, Flow, FlowKind, Info, Name, PlaceId, RawSlice, Trace,
+    TraceBuilder, TrackKind,
 };
 
 /// Reads a trace that [`find`](super::find) has found.
 ///
-/// *Cost*: some 1 µs and 180 bytes of memory per slice.
+/// *Cost*: some 0.3 µs and 180 bytes of memory per slice.
 ///
 /// # Errors
 ///
@@ -24,8 +22,8 @@ pub fn read(files: &TraceFiles) -> Result<Trace, ColumnsError> {
     reader.info()?;
     reader.processes()?;
     let tracks = reader.tracks()?;
-    let args = reader.args()?;
-    reader.slices(&tracks, &args)?;
+    let mut args = reader.args()?;
+    reader.slices(&tracks, &mut args)?;
     reader.flows()?;
     reader.counters()?;
     if reader.builder.is_empty() {
@@ -40,12 +38,55 @@ struct Reader<'a> {
     processes: Vec<u32>,
 }
 
-fn natural(number: i64) -> u64 {
+pub(super) fn natural(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-fn small(number: i64) -> u32 {
+pub(super) fn small(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(0)
+}
+
+/// What the tables say of the trace.
+pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
+    let mut info = Info::default();
+    let columns = [
+        "rank",
+        "cycle",
+        "world_size",
+        "host",
+        "boot_id",
+        "stage",
+        "base_ns",
+        "dropped",
+        "not_understood",
+        "cut_short",
+    ];
+    file::read(&files.of(&RANKS), &RANKS, &columns, |rows| {
+        let text = |name: &str| rows.text(name)(0).map(str::to_owned);
+        info.rank = small(rows.integer("rank")(0));
+        info.cycle = natural(rows.integer("cycle")(0));
+        info.world_size = small(rows.integer("world_size")(0));
+        info.base_ns = rows.integer("base_ns")(0);
+        info.dropped = natural(rows.integer("dropped")(0));
+        info.not_understood = natural(rows.integer("not_understood")(0));
+        (info.host, info.stage, info.cut_short) = (text("host"), text("stage"), text("cut_short"));
+        info.boot_id = text("boot_id");
+    })?;
+    // Those of the first version have none.
+    if files.of(&CLOCKS).exists() {
+        let columns = ["ts", "realtime", "monotonic", "error"];
+        file::read(&files.of(&CLOCKS), &CLOCKS, &columns, |rows| {
+            let [time, realtime, error] = ["ts", "realtime", "error"].map(|it| rows.integer(it));
+            let monotonic = rows.maybe("monotonic");
+            info.clocks.extend((0..rows.count).map(|row| ClockReading {
+                time: time(row),
+                realtime: realtime(row),
+                monotonic: monotonic(row),
+                error: error(row),
+            }));
+        })?;
+    }
+    Ok(info)
 }
 
 impl Reader<'_> {
@@ -59,20 +100,7 @@ impl Reader<'_> {
     }
 
     fn info(&mut self) -> Result<(), ColumnsError> {
-        let mut info = self.builder.info.clone();
-        let columns =
-            ["rank", "cycle", "world_size", "host", "stage", "base_ns", "dropped", "cut_short"];
-        self.each(&RANKS, &columns, |rows| {
-            let text = |name: &str| rows.text(name)(0).map(str::to_owned);
-            info.rank = small(rows.integer("rank")(0));
-            info.cycle = natural(rows.integer("cycle")(0));
-            info.world_size = small(rows.integer("world_size")(0));
-            info.base_ns = rows.integer("base_ns")(0);
-            info.dropped = natural(rows.integer("dropped")(0));
-            (info.host, info.stage, info.cut_short) =
-                (text("host"), text("stage"), text("cut_short"));
-        })?;
-        self.builder.info = info;
+        self.builder.info = info(self.files)?;
         Ok(())
     }
 
@@ -139,39 +167,41 @@ impl Reader<'_> {
         Ok(numbers)
     }
 
-    fn args(&mut self) -> Result<FxHashMap<i64, Details>, ColumnsError> {
-        let mut all: FxHashMap<i64, Details> = FxHashMap::default();
-        let mut texts: Vec<(i64, String)> = Vec::new();
+    fn args(&mut self) -> Result<Args, ColumnsError> {
+        let mut all: Vec<(i64, Details)> = Vec::new();
         let columns = ["arg_set_id", "flat_key", "int_value", "string_value"];
-        self.each(&ARGS, &columns, |rows| {
-            let (set, key) = (rows.integer("arg_set_id"), rows.text("flat_key"));
-            let (number, text) = (rows.maybe("int_value"), rows.text("string_value"));
+        let (files, names) = (self.files, &mut self.builder.names);
+        file::read(&files.of(&ARGS), &ARGS, &columns, |rows| {
+            let (set, mut key) = (rows.integer("arg_set_id"), rows.map("flat_key", Key::Other));
+            let (number, mut text) =
+                (rows.maybe("int_value"), rows.map("string_value", Name::EMPTY));
             for row in 0..rows.count {
-                let of = all.entry(set(row)).or_default();
-                match key(row) {
-                    Some("Sequence number") => of.sequence = natural(number(row).unwrap_or(0)),
-                    Some("stream") => {
+                // They are in order: those of a set stand together.
+                if all.last().is_none_or(|(last, _)| *last != set(row)) {
+                    all.push((set(row), Details::default()));
+                }
+                let Some((_, of)) = all.last_mut() else { continue };
+                match key(row, &mut Key::of) {
+                    Key::Sequence => of.sequence = natural(number(row).unwrap_or(0)),
+                    Key::Stream => {
                         of.stream = number(row).and_then(|stream| i32::try_from(stream).ok());
                     }
-                    Some("Called from") => {
-                        texts.push((set(row), text(row).unwrap_or_default().to_owned()));
+                    Key::Collective => of.collective = number(row).map(natural),
+                    Key::CalledFrom => {
+                        of.called_from = text(row, &mut |text: &str| names.intern(text));
                     }
-                    _ => {}
+                    Key::Other => {}
                 }
             }
         })?;
-        for (set, text) in texts {
-            let called_from = self.builder.names.intern(&text);
-            all.entry(set).or_default().called_from = called_from;
+        // Somebody else may have written them.
+        if !all.is_sorted_by_key(|(set, _)| *set) {
+            all.sort_by_key(|(set, _)| *set);
         }
-        Ok(all)
+        Ok(Args { all, next: 0 })
     }
 
-    fn slices(
-        &mut self,
-        tracks: &[u32],
-        args: &FxHashMap<i64, Details>,
-    ) -> Result<(), ColumnsError> {
+    fn slices(&mut self, tracks: &[u32], args: &mut Args) -> Result<(), ColumnsError> {
         let columns = [
             "track_id",
             "ts",
@@ -188,20 +218,28 @@ impl Reader<'_> {
         file::read(&files.of(&SLICES), &SLICES, &columns, |rows| {
             let (track, ts, dur) =
                 (rows.integer("track_id"), rows.integer("ts"), rows.integer("dur"));
-            let (category, name) = (rows.text("category"), rows.text("name"));
-            let (correlation, shapes) = (rows.integer("correlation"), rows.text("shapes"));
+            let (mut category, mut name) =
+                (rows.map("category", Category::Other), rows.map("name", Name::EMPTY));
+            let (correlation, mut shapes) =
+                (rows.integer("correlation"), rows.map("shapes", Name::EMPTY));
             let (flops, bytes) = (rows.integer("flops"), rows.integer("bytes"));
             let set = rows.maybe("arg_set_id");
-            for row in 0..rows.count {
-                let Some(track) = tracks.get(small(track(row)) as usize) else { continue };
-                let known = set(row).and_then(|set| args.get(&set)).copied().unwrap_or_default();
-                let shapes = shapes(row).map_or(Name::EMPTY, |it| builder.names.intern(it));
+            let names = &mut builder.names;
+            let mut known_names = Vec::with_capacity(rows.count);
+            known_names.extend((0..rows.count).map(|row| {
+                let mut intern = |text: &str| names.intern(text);
+                (name(row, &mut intern), shapes(row, &mut intern))
+            }));
+            for (row, (name, shapes)) in known_names.into_iter().enumerate() {
+                // One that has no track has no number either: arrows to it would lead astray.
+                let track = tracks.get(small(track(row)) as usize).or(tracks.first());
+                let Some(track) = track else { continue };
+                let known = set(row).and_then(|set| args.get(set)).unwrap_or_default();
                 let (flops, bytes) = (natural(flops(row)), natural(bytes(row)));
-                let name = builder.names.intern(name(row).unwrap_or_default());
                 builder.slice(RawSlice {
                     track: *track,
                     name,
-                    category: Category::of(category(row).unwrap_or_default()),
+                    category: category(row, &mut Category::of),
                     start: ts(row),
                     duration: dur(row),
                     correlation: small(correlation(row)),
@@ -212,18 +250,24 @@ impl Reader<'_> {
     }
 
     fn flows(&mut self) -> Result<(), ColumnsError> {
-        let mut flows = Vec::new();
+        let (mut flows, mut version) = (Vec::new(), 0);
         let columns = ["slice_out", "slice_in", "category"];
         self.each(&FLOWS, &columns, |rows| {
             let (from, to) = (rows.integer("slice_out"), rows.integer("slice_in"));
             let kind = rows.text("category");
+            version = rows.version;
             flows.extend((0..rows.count).map(|row| Flow {
                 kind: flow_of(kind(row).unwrap_or_default()),
                 from: small(from(row)),
                 to: small(to(row)),
             }));
         })?;
-        flows.into_iter().for_each(|flow| self.builder.flow(flow));
+        // The first version numbered slices by their places in the trace.
+        let builder = &mut self.builder;
+        flows.into_iter().for_each(|flow| match version {
+            ..=1 => builder.flow(flow),
+            _ => builder.flow_as_added(flow),
+        });
         Ok(())
     }
 
@@ -239,6 +283,47 @@ impl Reader<'_> {
                 builder.counter(Counter { time: ts(row), process, name, value: value(row) });
             }
         })
+    }
+}
+
+/// What slices have besides, by their sets.
+struct Args {
+    all: Vec<(i64, Details)>,
+    /// The place of the set that is asked for next, mostly.
+    next: usize,
+}
+
+impl Args {
+    fn get(&mut self, set: i64) -> Option<Details> {
+        let is_it = |place: usize| self.all.get(place).is_some_and(|(of, _)| *of == set);
+        let place = match is_it(self.next) {
+            true => self.next,
+            false => self.all.binary_search_by_key(&set, |(of, _)| *of).ok()?,
+        };
+        self.next = place + 1;
+        Some(self.all[place].1)
+    }
+}
+
+/// What an argument is.
+#[derive(Clone, Copy)]
+enum Key {
+    Sequence,
+    Stream,
+    Collective,
+    CalledFrom,
+    Other,
+}
+
+impl Key {
+    fn of(text: &str) -> Self {
+        match text {
+            "Sequence number" => Self::Sequence,
+            "stream" => Self::Stream,
+            "Seq" => Self::Collective,
+            "Called from" => Self::CalledFrom,
+            _ => Self::Other,
+        }
     }
 }
 

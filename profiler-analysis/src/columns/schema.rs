@@ -1,7 +1,7 @@
 //! The tables and their columns.
 
 /// Raised when a column changes or goes away. It stands in the metadata of each file, as `mlprof.schema`.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 /// Under this name the version stands in files.
 pub(super) const VERSION_KEY: &str = "mlprof.schema";
 
@@ -16,6 +16,20 @@ pub enum Kind {
     Text,
 }
 
+/// How values are stored, before they are compressed. Every engine reads all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Storage {
+    /// Each value once, where there are few.
+    Dictionary,
+    /// Differences of neighbours.
+    Delta,
+    /// As they are: for numbers that repeat in patterns.
+    Plain,
+    /// As they are, compressed in haste: for numbers in which patterns are looked for in vain, which costs more
+    /// than it saves.
+    Noise,
+}
+
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
@@ -25,8 +39,8 @@ pub struct Column {
     pub kind: Kind,
     /// Whether every row has one.
     pub is_required: bool,
-    /// Whether neighbours are alike, so that differences are stored.
-    pub(super) is_delta: bool,
+    /// How its values are stored.
+    pub(super) storage: Storage,
     /// What it says.
     pub about: &'static str,
 }
@@ -43,7 +57,7 @@ pub struct Table {
 }
 
 const fn column(name: &'static str, kind: Kind, about: &'static str) -> Column {
-    Column { name, kind, is_required: true, is_delta: false, about }
+    Column { name, kind, is_required: true, storage: Storage::Dictionary, about }
 }
 
 const fn integer(name: &'static str, about: &'static str) -> Column {
@@ -60,7 +74,15 @@ impl Column {
     }
 
     const fn delta(self) -> Self {
-        Self { is_delta: true, ..self }
+        Self { storage: Storage::Delta, ..self }
+    }
+
+    const fn noise(self) -> Self {
+        Self { storage: Storage::Noise, ..self }
+    }
+
+    const fn plain(self) -> Self {
+        Self { storage: Storage::Plain, ..self }
     }
 }
 
@@ -76,17 +98,21 @@ pub const SLICES: Table = Table {
         RANK,
         CYCLE,
         integer("step", "the step in which it began").optional(),
-        integer("id", "its number in the file").delta(),
-        integer("parent_id", "the slice directly around it").optional().delta(),
+        integer("id", "its number in the file, by its beginning").delta(),
+        integer("parent_id", "the slice directly around it").optional().plain(),
         integer("track_id", "where it stands: tracks.track_id"),
         integer("ts", "when it began, in nanoseconds of the trace's time").delta(),
-        integer("dur", "how long it took, in nanoseconds").delta(),
-        integer("self_dur", "the same without what is directly inside").delta(),
+        integer("dur", "how long it took, in nanoseconds; without what is inside: ops.self, modules.self").noise(),
         integer("depth", "how many slices are around it"),
         text("category", "what kind of thing it is, in Kineto's words"),
         text("name", "what happened"),
         integer("stack_id", "what it is inside of, by names: stacks.stack_id").delta(),
         text("module", "the module that it belongs to").optional(),
+        text(
+            "phase",
+            "waiting for data, forward, backward, collectives or optimizer; of device work its launch's",
+        )
+        .optional(),
         integer("correlation", "what ties launches to what they launched").optional().delta(),
         text("shapes", "sizes of its inputs, as JSON").optional(),
         integer("flops", "floating-point operations").optional(),
@@ -126,6 +152,35 @@ pub const TRACKS: Table = Table {
         integer("device", "the device that it is of").optional(),
         integer("stream", "the stream that it is").optional(),
         integer("parent_id", "the track that its slices cross slices of").optional(),
+    ],
+};
+
+/// Threads.
+pub const THREADS: Table = Table {
+    name: "threads",
+    about: "threads",
+    columns: &[
+        RANK,
+        CYCLE,
+        integer("utid", "its track: tracks.track_id"),
+        integer("upid", "its process: processes.upid"),
+        integer("tid", "its own number").optional(),
+        text("name", "what it is called"),
+        integer("is_main_thread", "1 if its number is that of its process, else 0"),
+    ],
+};
+
+/// What the machine's clocks showed.
+pub const CLOCKS: Table = Table {
+    name: "clocks",
+    about: "what the machine's clocks showed at some moments: what relates ranks' times",
+    columns: &[
+        RANK,
+        CYCLE,
+        integer("ts", "the moment, in nanoseconds of the trace's time"),
+        integer("realtime", "the wall clock: nanoseconds of Unix time"),
+        integer("monotonic", "the clock that nobody sets, in nanoseconds").optional(),
+        integer("error", "by how much ts may be wrong, in nanoseconds"),
     ],
 };
 
@@ -254,6 +309,21 @@ pub const OPS: Table = Table {
     ],
 };
 
+/// Sums per step and module.
+pub const MODULES: Table = Table {
+    name: "modules",
+    about: "sums per step and module of the model",
+    columns: &[
+        RANK,
+        CYCLE,
+        integer("step", "the step in which they began").optional(),
+        text("module", "the module"),
+        integer("n", "how often its forward ran"),
+        integer("self", "time of its own on threads, with its backward ops, in nanoseconds"),
+        integer("device", "time on devices of what that launched, in nanoseconds"),
+    ],
+};
+
 /// What is known of each process.
 pub const RANKS: Table = Table {
     name: "ranks",
@@ -263,16 +333,24 @@ pub const RANKS: Table = Table {
         CYCLE,
         integer("world_size", "how many train together"),
         text("host", "its machine").optional(),
+        text("boot_id", "since when that runs: who has the same shares its monotonic clock")
+            .optional(),
         text("stage", "fit, validate, test or predict").optional(),
         integer("base_ns", "nanoseconds of Unix time at the zero of the trace's time"),
         integer("dropped", "events that the recorder had no room for"),
+        integer(
+            "not_understood",
+            "events that were left out, as no slices with a time and a place",
+        ),
         text("cut_short", "why the end of the trace is missing, if it is").optional(),
     ],
 };
 
 /// All of them.
-pub const TABLES: [Table; 12] =
-    [SLICES, STACKS, TRACKS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STAGES, PHASES, OPS, RANKS];
+pub const TABLES: [Table; 15] = [
+    SLICES, STACKS, TRACKS, THREADS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STAGES, PHASES, OPS,
+    MODULES, CLOCKS, RANKS,
+];
 
 /// The schema as text.
 pub fn text_of_schema() -> String {

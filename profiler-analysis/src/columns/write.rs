@@ -8,16 +8,16 @@ use profiler_report::output::write_file;
 
 use super::file::{self, Source};
 use super::paths::TraceFiles;
-use super::rollups;
 use super::schema::{
-    ARGS, COUNTERS, FLOWS, OPS, PHASES, PROCESSES, RANKS, SLICES, STACKS, STAGES, STEPS, TRACKS,
-    Table,
+    ARGS, CLOCKS, COUNTERS, FLOWS, MODULES, OPS, PHASES, PROCESSES, RANKS, SLICES, STACKS, STAGES,
+    STEPS, THREADS, TRACKS, Table,
 };
 use super::slices::Order;
 use super::stacks::Stacks;
 use crate::host::steps;
 use crate::meaning::Meanings;
-use crate::ranks;
+use crate::ranks::stages;
+use crate::rollups::Rollups;
 use crate::trace::{Details, FlowKind, Name, Slice, Trace, TrackKind};
 
 /// Writes all tables of a trace below `folder`; those of other ranks and cycles stay. Each file has its name
@@ -60,14 +60,12 @@ impl<'a> Writer<'a> {
     fn new(trace: &'a Trace, folder: &Path) -> Self {
         let meanings = Meanings::of(trace);
         let steps = steps::find(trace, &meanings);
-        let names = 0..trace.names.count() as u32;
-        let text = |name| trace.names.text(Name(name)).as_bytes().to_vec();
         Self {
             trace,
             files: TraceFiles::new(folder, trace.info.rank, trace.info.cycle),
             order: Order::of(trace, &steps),
             stacks: Stacks::of(trace),
-            texts: names.map(|name| ByteArray::from(text(name))).collect(),
+            texts: trace.names.all().map(ByteArray::from).collect(),
             rank: trace.info.rank.into(),
             cycle: signed(trace.info.cycle),
             meanings,
@@ -105,6 +103,9 @@ impl<'a> Writer<'a> {
     }
 
     fn slices(&self) -> io::Result<()> {
+        let phases = stages::of_slices(self.trace, &self.meanings);
+        let phase_texts: Vec<ByteArray> =
+            stages::all().iter().map(|stage| ByteArray::from(stage.name.as_str())).collect();
         let slice = |row| self.slice(row).1;
         let place = |row| self.slice(row).0;
         let number =
@@ -113,25 +114,23 @@ impl<'a> Writer<'a> {
             self.rank(),
             self.cycle(),
             Source::maybe(|row| self.order.step(place(row)).map(signed)),
-            Source::integers(|row| place(row) as i64),
-            Source::maybe(|row| slice(row).parent().map(|parent| parent as i64)),
+            Source::integers(|row| row as i64),
+            Source::maybe(|row| slice(row).parent().map(|parent| self.order.number(parent))),
             Source::integers(|row| slice(row).track.into()),
             Source::integers(|row| slice(row).start),
             Source::integers(|row| slice(row).duration),
-            Source::integers(|row| slice(row).self_duration),
             Source::integers(|row| slice(row).depth.into()),
             // Few texts, again and again.
             self.categories(|row| slice(row).category),
             self.names(|row| Some(slice(row).name)),
             Source::integers(|row| self.stacks.of[place(row)].into()),
             self.names(|row| self.meanings.module(place(row))),
+            Source::Texts(Box::new(|row| Some(phase_texts[phases[place(row)]?].clone()))),
             Source::naturals(|row| slice(row).correlation.into()),
             self.names(|row| self.details(row).map(|it| it.shapes).filter(|it| *it != Name::EMPTY)),
             number(|it| it.flops),
             number(|it| it.bytes),
-            Source::maybe(|row| {
-                self.details(row).filter(|it| has_args(it)).map(|_| place(row) as i64)
-            }),
+            Source::maybe(|row| self.details(row).filter(|it| has_args(it)).map(|_| row as i64)),
         ];
         self.write(&SLICES, self.order.places.len(), &sources)
     }
@@ -143,16 +142,20 @@ impl<'a> Writer<'a> {
     /// What has no column of its own.
     fn args(&self) -> io::Result<()> {
         let mut rows: Vec<(i64, &str, Option<i64>, Option<Name>)> = Vec::new();
-        for (place, slice) in (0_i64..).zip(&self.trace.slices) {
+        for (number, place) in (0_i64..).zip(&self.order.places) {
+            let slice = &self.trace.slices[*place as usize];
             let Some(details) = self.trace.details(slice) else { continue };
             if details.sequence != 0 {
-                rows.push((place, "Sequence number", Some(signed(details.sequence)), None));
+                rows.push((number, "Sequence number", Some(signed(details.sequence)), None));
             }
             if let Some(stream) = details.stream {
-                rows.push((place, "stream", Some(stream.into()), None));
+                rows.push((number, "stream", Some(stream.into()), None));
+            }
+            if let Some(collective) = details.collective {
+                rows.push((number, "Seq", Some(signed(collective)), None));
             }
             if details.called_from != Name::EMPTY {
-                rows.push((place, "Called from", None, Some(details.called_from)));
+                rows.push((number, "Called from", None, Some(details.called_from)));
             }
         }
         let key = || Source::Texts(Box::new(|row| Some(ByteArray::from(rows[row].1))));
@@ -175,8 +178,8 @@ impl<'a> Writer<'a> {
             self.rank(),
             self.cycle(),
             Source::integers(|row| row as i64),
-            Source::integers(|row| flows[row].from.into()),
-            Source::integers(|row| flows[row].to.into()),
+            Source::integers(|row| self.order.number(flows[row].from as usize)),
+            Source::integers(|row| self.order.number(flows[row].to as usize)),
             Source::Texts(Box::new(|row| Some(ByteArray::from(flow_text(flows[row].kind))))),
         ];
         self.write(&FLOWS, flows.len(), &sources)?;
@@ -196,6 +199,8 @@ impl<'a> Writer<'a> {
     fn small_tables(&self) -> io::Result<()> {
         let (trace, tracks) = (self.trace, &self.trace.tracks);
         let process = |row: usize| &trace.processes[tracks[row].process as usize];
+        let threads: Vec<usize> =
+            trace.tracks_of(TrackKind::Thread).map(|(place, _)| place).collect();
         let is_stream = |row: usize| tracks[row].kind == TrackKind::Stream;
         let sources = [
             self.rank(),
@@ -211,6 +216,20 @@ impl<'a> Writer<'a> {
             Source::maybe(|row| tracks[row].overlaps.map(i64::from)),
         ];
         self.write(&TRACKS, tracks.len(), &sources)?;
+        let is_main = |row: usize| {
+            let number = tracks[threads[row]].number;
+            number.is_some() && number == process(threads[row]).number
+        };
+        let sources = [
+            self.rank(),
+            self.cycle(),
+            Source::integers(|row| threads[row] as i64),
+            Source::integers(|row| tracks[threads[row]].process.into()),
+            Source::maybe(|row| tracks[threads[row]].number),
+            self.names(|row| Some(tracks[threads[row]].name)),
+            Source::integers(|row| is_main(row).into()),
+        ];
+        self.write(&THREADS, threads.len(), &sources)?;
         let processes = &trace.processes;
         let sources = [
             self.rank(),
@@ -232,15 +251,27 @@ impl<'a> Writer<'a> {
             Source::texts(|row| stacks.path(trace, row)),
         ];
         self.write(&STACKS, stacks.all.len(), &sources)?;
+        let clocks = &trace.info.clocks;
+        let sources = [
+            self.rank(),
+            self.cycle(),
+            Source::integers(|row| clocks[row].time),
+            Source::integers(|row| clocks[row].realtime),
+            Source::maybe(|row| clocks[row].monotonic),
+            Source::integers(|row| clocks[row].error),
+        ];
+        self.write(&CLOCKS, clocks.len(), &sources)?;
         let info = &trace.info;
         let sources = [
             self.rank(),
             self.cycle(),
             Source::integers(|_| info.world_size.into()),
             Source::maybe_texts(|_| info.host.clone()),
+            Source::maybe_texts(|_| info.boot_id.clone()),
             Source::maybe_texts(|_| info.stage.clone()),
             Source::integers(|_| info.base_ns),
             Source::integers(|_| signed(info.dropped)),
+            Source::integers(|_| signed(info.not_understood)),
             Source::maybe_texts(|_| info.cut_short.clone()),
         ];
         self.write(&RANKS, 1, &sources)
@@ -248,8 +279,8 @@ impl<'a> Writer<'a> {
 
     /// What `ranks` compares, so that sums of a fleet name the same stragglers.
     fn phases(&self) -> io::Result<()> {
-        let all = ranks::stages::all();
-        let of_steps = ranks::stages::of_steps(self.trace, &self.meanings, &self.steps);
+        let all = stages::all();
+        let of_steps = stages::of_steps(self.trace, &self.meanings, &self.steps);
         let step = |row: usize| &of_steps[row / all.len()];
         let place = |row: usize| row % all.len();
         let sources = [
@@ -266,41 +297,49 @@ impl<'a> Writer<'a> {
     }
 
     fn rollups(&self) -> io::Result<()> {
-        let trace = self.trace;
-        let steps: Vec<_> = self.steps.iter().filter(|step| step.number.is_some()).collect();
-        let number = |row: usize| steps[row].number.map_or(0, signed);
-        let waits: Vec<i64> =
-            steps.iter().map(|step| steps::parts(trace, &self.meanings, step).1).collect();
+        let sums = Rollups::of_steps(self.trace, &self.meanings, &self.steps);
+        let texts: Vec<ByteArray> = sums.names.all().map(ByteArray::from).collect();
+        let named = |name: Name| Some(texts[name.0 as usize].clone());
+        let (steps, stages) = (&sums.steps, &sums.stages);
         let sources = [
             self.rank(),
             self.cycle(),
-            Source::integers(number),
-            Source::maybe_texts(|_| trace.info.stage.clone()),
+            Source::integers(|row| signed(steps[row].number)),
+            Source::maybe_texts(|_| sums.info.stage.clone()),
             Source::integers(|row| steps[row].start),
-            Source::integers(|row| steps[row].end - steps[row].start),
-            Source::integers(|row| waits[row]),
+            Source::integers(|row| steps[row].duration),
+            Source::integers(|row| steps[row].waiting_for_data),
         ];
         self.write(&STEPS, steps.len(), &sources)?;
-        let is_action = |place| self.meanings.action(place) == Some(place);
-        let stages = rollups::stages(trace, &self.steps, is_action);
         let sources = [
             self.rank(),
             self.cycle(),
             Source::integers(|row| signed(stages[row].step)),
-            Source::integers(|row| stages[row].ord),
-            self.names(|row| Some(stages[row].action)),
+            Source::integers(|row| signed(stages[row].order)),
+            Source::Texts(Box::new(|row| named(stages[row].action))),
             Source::integers(|row| stages[row].duration),
         ];
         self.write(&STAGES, stages.len(), &sources)?;
-        let ops = rollups::ops(trace, &self.order);
+        let modules = &sums.modules;
+        let sources = [
+            self.rank(),
+            self.cycle(),
+            Source::maybe(|row| modules[row].step.map(signed)),
+            Source::Texts(Box::new(|row| named(modules[row].module))),
+            Source::integers(|row| modules[row].calls),
+            Source::integers(|row| modules[row].own),
+            Source::integers(|row| modules[row].device),
+        ];
+        self.write(&MODULES, modules.len(), &sources)?;
+        let ops = &sums.ops;
         let sources = [
             self.rank(),
             self.cycle(),
             Source::maybe(|row| ops[row].step.map(signed)),
             self.categories(|row| ops[row].category),
-            self.names(|row| Some(ops[row].name)),
+            Source::Texts(Box::new(|row| named(ops[row].name))),
             Source::integers(|row| ops[row].count),
-            Source::integers(|row| ops[row].sum),
+            Source::integers(|row| ops[row].total),
             Source::integers(|row| ops[row].own),
             Source::integers(|row| ops[row].min),
             Source::integers(|row| ops[row].max),
@@ -310,7 +349,10 @@ impl<'a> Writer<'a> {
 }
 
 fn has_args(details: &Details) -> bool {
-    details.sequence != 0 || details.stream.is_some() || details.called_from != Name::EMPTY
+    details.sequence != 0
+        || details.stream.is_some()
+        || details.collective.is_some()
+        || details.called_from != Name::EMPTY
 }
 
 pub(super) fn flow_text(kind: FlowKind) -> &'static str {

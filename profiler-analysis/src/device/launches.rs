@@ -59,8 +59,14 @@ pub(super) fn graphs(
     let mut sums: BTreeMap<(i64, Name, Option<Name>), Sum> = BTreeMap::new();
     for of in correlations.values() {
         let Some(call) = of.call else { continue };
+        let slice = &trace.slices[call as usize];
+        let is_graph = trace.name(slice).contains("GraphLaunch");
+        // Nearly all.
+        if of.device.len() < 2 && !is_graph {
+            continue;
+        }
         let mut by_device: BTreeMap<i64, (u64, i64)> = BTreeMap::new();
-        for place in &of.device {
+        for place in of.device.iter() {
             let slice = &trace.slices[*place as usize];
             if slice.category.is_device_work() {
                 let process = trace.tracks[slice.track as usize].process;
@@ -69,8 +75,6 @@ pub(super) fn graphs(
                 (*kernels, *time) = (*kernels + 1, *time + slice.duration);
             }
         }
-        let slice = &trace.slices[call as usize];
-        let is_graph = trace.name(slice).contains("GraphLaunch");
         let op = trace.around(slice).find(|around| around.category == Category::CpuOp);
         let inside = op.map(|op| op.name).or_else(|| {
             let action = meanings.action(call as usize)?;

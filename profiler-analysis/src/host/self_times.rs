@@ -19,7 +19,7 @@ struct Sums {
 
 /// The places of host slices that count: what crosses others on its thread has no time of its own, since
 /// it would be counted again.
-fn on_threads(trace: &Trace) -> impl Iterator<Item = (usize, &Slice, bool)> {
+pub(crate) fn on_threads(trace: &Trace) -> impl Iterator<Item = (usize, &Slice, bool)> {
     let threads = trace.tracks.iter().filter(|track| track.kind == TrackKind::Thread);
     threads.flat_map(move |track| {
         let is_crossing = track.overlaps.is_some();
@@ -33,7 +33,7 @@ fn is_inside_its_like(trace: &Trace, slice: &Slice) -> bool {
 }
 
 /// Device time by the call that launched it.
-fn device_times<'a>(
+pub(crate) fn device_times<'a>(
     trace: &'a Trace,
     correlations: &'a FxHashMap<u32, Correlated>,
 ) -> impl Iterator<Item = (usize, i64)> + 'a {

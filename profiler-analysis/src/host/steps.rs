@@ -17,6 +17,24 @@ pub(crate) struct Step {
     pub(crate) end: i64,
 }
 
+/// Which step something began in.
+pub(crate) struct StepOf(Vec<(i64, i64, u64)>);
+
+impl StepOf {
+    /// `steps`: by their beginnings.
+    pub(crate) fn new(steps: &[Step]) -> Self {
+        let steps = steps.iter().filter_map(|step| Some((step.start, step.end, step.number?)));
+        Self(steps.collect())
+    }
+
+    /// The number of the step at a moment.
+    pub(crate) fn number(&self, moment: i64) -> Option<u64> {
+        let after = self.0.partition_point(|(from, ..)| *from <= moment);
+        let (_, end, number) = self.0.get(after.checked_sub(1)?)?;
+        (moment < *end).then_some(*number)
+    }
+}
+
 /// All steps in the order of time. Without any it is the whole trace, on the thread with most in it.
 pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
     let mut steps = Vec::new();

@@ -6,7 +6,7 @@ use super::frontier::Stage;
 use crate::host::steps::Step;
 use crate::meaning::Meanings;
 use crate::sweep;
-use crate::trace::{Category, Trace};
+use crate::trace::{Category, Slice, Trace};
 
 /// The stages in the order in which they run. Ranks wait for each other in the fourth.
 const NAMES: [&str; COUNT] =
@@ -55,19 +55,39 @@ fn stage_at(trace: &Trace, meanings: &Meanings, innermost: Option<usize>) -> usi
         return DATA;
     }
     let slice = &trace.slices[place];
-    let told = std::iter::once(slice).chain(trace.around(slice)).find_map(|slice| {
-        let is_action = slice.category == Category::UserAnnotation && !meanings.is_module(slice);
-        let is_collective =
-            trace.details(slice).is_some_and(|details| details.collective.is_some());
-        match trace.name(slice) {
-            _ if is_collective => Some(COLLECTIVES),
-            name if is_action => stage_told_by(name),
-            // Autograd's own threads and ops.
-            name if name.starts_with("autograd::engine") => Some(BACKWARD),
-            _ => None,
-        }
-    });
-    told.unwrap_or(OTHER)
+    let around = std::iter::once(slice).chain(trace.around(slice));
+    around.into_iter().find_map(|slice| told_by(trace, meanings, slice)).unwrap_or(OTHER)
+}
+
+/// The stage that a slice tells by itself.
+fn told_by(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
+    let is_action = slice.category == Category::UserAnnotation && !meanings.is_module(slice);
+    let is_collective = trace.details(slice).is_some_and(|details| details.collective.is_some());
+    match trace.name(slice) {
+        _ if is_collective => Some(COLLECTIVES),
+        name if is_action => stage_told_by(name),
+        // Autograd's own threads and ops.
+        name if name.starts_with("autograd::engine") => Some(BACKWARD),
+        _ => None,
+    }
+}
+
+/// The stage that each slice belongs to, where one is told: a place in [`all`]. What a device did is of the
+/// stage that launched it.
+pub(crate) fn of_slices(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
+    let mut stages = vec![None; trace.slices.len()];
+    for (place, slice) in trace.slices.iter().enumerate() {
+        stages[place] = match meanings.is_in_data(place) {
+            true => Some(DATA),
+            false => told_by(trace, meanings, slice)
+                .or_else(|| slice.parent().and_then(|around| stages[around])),
+        };
+    }
+    for of in trace.correlations().into_values() {
+        let Some(launched_in) = of.call.and_then(|call| stages[call as usize]) else { continue };
+        of.device.iter().for_each(|place| stages[*place as usize] = Some(launched_in));
+    }
+    stages
 }
 
 /// What the name of an action tells: mlprof's, Lightning's and PyTorch's own.

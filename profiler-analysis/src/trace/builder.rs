@@ -89,6 +89,8 @@ pub struct TraceBuilder {
     details: Vec<Details>,
     flow_ends: Vec<FlowEnd>,
     flows: Vec<Flow>,
+    /// Arrows between slices by the order in which these were added.
+    flows_as_added: Vec<Flow>,
     counters: Vec<Counter>,
 }
 
@@ -188,7 +190,8 @@ impl TraceBuilder {
             name: slice.name,
             track: slice.track,
             correlation: slice.correlation,
-            parent: NONE,
+            // Its number, until it is known what it is inside of.
+            parent: self.slices.len() as u32, // fewer than 2^32
             details,
             category: slice.category,
             depth: 0,
@@ -210,6 +213,11 @@ impl TraceBuilder {
         self.flows.push(flow);
     }
 
+    /// Adds an arrow between slices by their numbers in the order in which they are added, from 0.
+    pub fn flow_as_added(&mut self, flow: Flow) {
+        self.flows_as_added.push(flow);
+    }
+
     /// Adds a counter's value.
     pub fn counter(&mut self, counter: Counter) {
         self.counters.push(counter);
@@ -227,6 +235,9 @@ impl TraceBuilder {
             let process = is_on_device.then(|| self.processes[track.process as usize].0.number);
             (is_on_device, process, track.sort_index.unwrap_or(i64::MAX))
         });
+        // Where each slice goes, by its number, if anybody asks.
+        let is_asked = !self.flows_as_added.is_empty();
+        let mut places = vec![NONE; if is_asked { self.slices.len() } else { 0 }];
         let mut by_track: Vec<Vec<Slice>> =
             self.tracks.iter().map(|track| Vec::with_capacity(track.slices)).collect();
         for slice in std::mem::take(&mut self.slices) {
@@ -248,13 +259,18 @@ impl TraceBuilder {
             let slices = std::mem::take(&mut by_track[place]);
             if !slices.is_empty() {
                 new_numbers[place] = trace.tracks.len() as u32;
-                add_track(&mut trace, &self.tracks[place], kinds[place], slices);
+                add_track(&mut trace, &self.tracks[place], kinds[place], slices, &mut places);
             }
         }
         trace.flows = flows(&trace, self.flow_ends, &new_numbers);
         let count = trace.slices.len() as u32; // fewer than events
         let known = self.flows.into_iter().filter(|flow| flow.from < count && flow.to < count);
         trace.flows.extend(known);
+        let placed = self.flows_as_added.into_iter().filter_map(|flow| {
+            let place = |number: u32| places.get(number as usize).copied();
+            Some(Flow { from: place(flow.from)?, to: place(flow.to)?, ..flow })
+        });
+        trace.flows.extend(placed);
         trace
     }
 
@@ -277,7 +293,13 @@ impl TraceBuilder {
 /// What ends the name of a track of what crosses slices of another one.
 const OVERLAPPING: &str = " (overlapping)";
 
-fn add_track(trace: &mut Trace, raw: &RawTrack, kind: TrackKind, slices: Vec<Slice>) {
+fn add_track(
+    trace: &mut Trace,
+    raw: &RawTrack,
+    kind: TrackKind,
+    slices: Vec<Slice>,
+    places: &mut [u32],
+) {
     let name = trace.names.text(raw.name).to_owned();
     let own = match (name.is_empty(), &raw.id, kind) {
         (false, ..) => name,
@@ -296,6 +318,10 @@ fn add_track(trace: &mut Trace, raw: &RawTrack, kind: TrackKind, slices: Vec<Sli
     let base = crossed.map_or(trace.tracks.len() as u32, |crossed| crossed as u32);
     for (lane, mut slices) in nest::lanes(slices).into_iter().enumerate() {
         let (number, first) = (trace.tracks.len() as u32, trace.slices.len());
+        if !places.is_empty() {
+            let numbers = slices.iter().map(|slice| slice.parent as usize);
+            numbers.zip(first as u32..).for_each(|(number, place)| places[number] = place);
+        }
         nest::tie(&mut slices, first);
         slices.iter_mut().for_each(|slice| slice.track = number);
         let name = match lane == 0 || crossed.is_some() {

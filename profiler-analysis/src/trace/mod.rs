@@ -287,5 +287,39 @@ pub(crate) struct Correlated {
     /// The call.
     pub(crate) call: Option<u32>,
     /// Kernels, copies and fills, and waits for them.
-    pub(crate) device: Vec<u32>,
+    pub(crate) device: Few,
+}
+
+/// Places, mostly one: none has memory of its own then.
+#[derive(Debug, Default)]
+pub(crate) enum Few {
+    #[default]
+    None,
+    One([u32; 1]),
+    Several(Vec<u32>),
+}
+
+impl Few {
+    fn push(&mut self, place: u32) {
+        *self = match std::mem::take(self) {
+            Self::None => Self::One([place]),
+            Self::One([first]) => Self::Several(vec![first, place]),
+            Self::Several(mut places) => {
+                places.push(place);
+                Self::Several(places)
+            }
+        };
+    }
+}
+
+impl std::ops::Deref for Few {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::None => &[],
+            Self::One(place) => place,
+            Self::Several(places) => places,
+        }
+    }
 }

@@ -51,6 +51,11 @@ impl Names {
         self.numbers.get(text).copied().map(Name)
     }
 
+    /// All of them, by their numbers.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|text| &**text)
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.all.len()

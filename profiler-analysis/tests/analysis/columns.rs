@@ -3,6 +3,9 @@
 use std::path::Path;
 
 use profiler_analysis::columns::{self, ColumnsError, SCHEMA_VERSION, TABLES, text_of_schema};
+use profiler_analysis::ranks::{RankFacts, Ranks};
+use profiler_analysis::rollups::Rollups;
+use profiler_analysis::trace::{FlowKind, Slice};
 use profiler_analysis::{Analysis, Trace};
 
 use crate::made::{MAIN, OTHER, action, arrow, op, slice, trace, with};
@@ -34,6 +37,23 @@ fn written(trace: &Trace, folder: &Path) -> Trace {
     let found = columns::find(folder).expect("a folder");
     let [files] = &found[..] else { panic!("{found:?}") };
     columns::read(files).expect("it can be read")
+}
+
+/// Everything of sums, with texts.
+fn rollup_texts(sums: &Rollups) -> Vec<String> {
+    let mut texts: Vec<String> = sums.steps.iter().map(|step| format!("{step:?}")).collect();
+    texts.extend(sums.stages.iter().map(|row| {
+        format!("{} {} {} {}", row.step, row.order, sums.name(row.action), row.duration)
+    }));
+    texts.extend(sums.ops.iter().map(|row| {
+        let times = (row.count, row.total, row.own, row.min, row.max);
+        format!("{:?} {:?} {} {times:?}", row.step, row.category, sums.name(row.name))
+    }));
+    texts.extend(sums.modules.iter().map(|row| {
+        let times = (row.calls, row.own, row.device);
+        format!("{:?} {} {times:?}", row.step, sums.name(row.module))
+    }));
+    texts
 }
 
 /// Everything of a slice, with texts.
@@ -72,11 +92,83 @@ fn what_is_written_is_read_back() {
     assert_eq!(counters(&after).len(), 1);
     // And so are all answers.
     assert_eq!(Analysis::of(&after), Analysis::of(&before));
+    // Sums are there without slices.
+    std::fs::remove_dir_all(folder.path().join("slices")).expect("it is there");
+    assert!(columns::is_folder_of_rollups(folder.path()));
+    let found = columns::find_rollups(folder.path()).expect("a folder");
+    let sums = columns::read_rollups(&found[0]).expect("they can be read");
+    let expected = Rollups::of(&before);
+    assert_eq!(rollup_texts(&sums), rollup_texts(&expected));
+    assert!(!sums.steps.is_empty() && !sums.modules.is_empty() && sums.info == before.info);
+    let again = columns::write(&before, folder.path()).expect("it can be written");
     for table in TABLES {
         let files = std::fs::read_dir(folder.path().join(table.name)).expect("a folder").flatten();
         let names: Vec<_> = files.map(|file| file.file_name()).collect();
         assert_eq!(names, ["1-0.parquet"], "{}", table.name);
     }
+    // Tables of the first version had no sums of modules: they come from slices.
+    std::fs::remove_file(again.of(&columns::MODULES)).expect("it is there");
+    let sums = columns::read_rollups(&again).expect("they can be read");
+    assert_eq!(rollup_texts(&sums), rollup_texts(&expected));
+}
+
+/// Of a trace whose header says all that headers can say.
+#[test]
+fn clocks_collectives_and_numbers_by_time_are_kept() {
+    let args = r#"{"Collective name":"all_reduce_gradients","Seq":7}"#;
+    let header = r#"{"distributedInfo":{"rank": 1, "world_size": 2},"hostname":"h","baseTimeNanoseconds":5,
+        "mlprof":{"stage":"fit","cycle":0,"boot_id":"b","dropped_events":3,"clocks":[
+        {"ts":0.001,"realtime_ns":11,"monotonic_ns":12,"error_ns":13},{"ts":9,"realtime_ns":21}]},"traceEvents":["#;
+    let events = [
+        slice(OTHER, "cpu_op", "first of another thread", 0.5, 1.0),
+        action("[Strategy]x.training_step", 1.0, 50.0),
+        op("aten::mm", 2.0, 8.0),
+        with(MAIN, "user_annotation", "all_reduce_gradients", (20.0, 5.0), args),
+        action("[Strategy]x.backward", 60.0, 9.0),
+        slice(OTHER, "cpu_op", "MmBackward0", 61.0, 4.0),
+        arrow(1, (MAIN, 2.0), (OTHER, 61.0)),
+        r#"{"ph":"X","name":"no time"}"#.to_owned(),
+    ];
+    let json = format!("{header}{}]}}", events.join(","));
+    let before = profiler_analysis::kineto::read(json.as_bytes()).expect("a trace");
+    assert_eq!(
+        (before.info.clocks.len(), before.info.dropped, before.info.not_understood),
+        (2, 3, 1)
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let after = written(&before, folder.path());
+    assert_eq!(after.info, before.info);
+    assert_eq!((texts(&after), &after.flows), (texts(&before), &before.flows));
+    let collective = |trace: &Trace| {
+        let is_it = |slice: &&Slice| trace.name(slice) == "all_reduce_gradients";
+        let slice = trace.slices.iter().find(is_it).expect("it is there");
+        trace.details(slice).and_then(|it| it.collective)
+    };
+    assert_eq!((collective(&before), collective(&after)), (Some(7), Some(7)));
+    let facts = |trace: &Trace| RankFacts::of("x", trace);
+    assert_eq!(Ranks::of(&[facts(&after)]), Ranks::of(&[facts(&before)]));
+}
+
+/// Tables that were written before slices were numbered by time, and before there were clocks, sums of
+/// modules and phases.
+#[test]
+fn tables_of_the_first_version_are_read() {
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/analysis/tables_of_version_1");
+    let found = columns::find(&old).expect("a folder");
+    let [files] = &found[..] else { panic!("{found:?}") };
+    let before = columns::read(files).expect("it can be read");
+    assert_eq!((before.slices.len(), before.flows.len()), (159, 42));
+    let is_launch = |flow: &profiler_analysis::trace::Flow| {
+        let category = |place: u32| before.slices[place as usize].category;
+        flow.kind != FlowKind::Launch
+            || (category(flow.from).is_runtime() && category(flow.to).is_on_device())
+    };
+    assert!(before.flows.iter().all(is_launch));
+    let folder = tempfile::tempdir().expect("a folder");
+    let after = written(&before, folder.path());
+    assert_eq!((texts(&after), &after.flows), (texts(&before), &before.flows));
+    let sums = columns::read_rollups(files).expect("they can be read");
+    assert_eq!(rollup_texts(&sums), rollup_texts(&Rollups::of(&before)));
 }
 
 /// Numbers begin anew in every file: what belongs together has the same rank and cycle, in every table.
@@ -128,7 +220,7 @@ fn what_is_no_table_is_refused() {
     // A later version's.
     let key = whole.windows(13).position(|it| it == b"mlprof.schema").expect("the key");
     let mut later = whole;
-    let version = key + 13 + later[key + 13..].iter().position(|it| *it == b'1').expect("1");
+    let version = key + 13 + later[key + 13..].iter().position(|it| *it == b'2').expect("2");
     later[version] = b'9';
     std::fs::write(&path, later).expect("a file");
     let error = columns::read(&files).expect_err("a later one");

@@ -4,6 +4,7 @@
 mod columns;
 mod critical_path;
 mod devices;
+mod diff;
 mod made;
 mod properties;
 mod reading;

@@ -1,12 +1,14 @@
 //! `mlprof report FILE… --against FILE…`: what got slower or faster.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use profiler_report::comparison::{Comparison, TextOptions, compare};
 use profiler_report::output;
+use regex::Regex;
 
-use super::{Arguments, Error, all_of, json, print, write_html};
+use super::{Arguments, Error, Limit, all_of, json, print, write_html};
 
 /// What the command ends with where something got worse by more than it may.
 pub const REGRESSION: u8 = 1;
@@ -41,28 +43,56 @@ impl FromStr for FailAbove {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let [before, after] = [&arguments.against, &arguments.files].map(|files| all_of(files));
     let comparison = compare(&before?, &after?)?;
-    match &arguments.html {
+    let files: Vec<_> = arguments.files.iter().chain(&arguments.against).collect();
+    let shown = Shown {
+        json: arguments.json,
+        html: arguments.html.as_deref(),
+        filter: arguments.filter.as_ref(),
+        limit: arguments.limit,
+    };
+    show(&comparison, &files, &shown, arguments.fail_above)
+}
+
+/// How a comparison is shown.
+pub(crate) struct Shown<'a> {
+    /// As JSON.
+    pub(crate) json: bool,
+    /// As a page.
+    pub(crate) html: Option<&'a Path>,
+    /// Only rows that match.
+    pub(crate) filter: Option<&'a Regex>,
+    /// So many of each table.
+    pub(crate) limit: Option<Limit>,
+}
+
+/// Prints or writes a comparison of these files, and says how the command is to end.
+pub(crate) fn show(
+    comparison: &Comparison,
+    files: &[&PathBuf],
+    shown: &Shown<'_>,
+    fail_above: Option<FailAbove>,
+) -> Result<ExitCode, Error> {
+    match shown.html {
         Some(page) => {
-            let files: Vec<_> = arguments.files.iter().chain(&arguments.against).collect();
-            write_html(&files, page, || profiler_report::page::comparison(&comparison))?;
+            write_html(files, page, || profiler_report::page::comparison(comparison))?;
         }
-        None => print(&text(&comparison, arguments)?, arguments.json)?,
+        None => print(&text(comparison, shown)?, shown.json)?,
     }
-    match arguments.fail_above {
-        Some(FailAbove(threshold)) => judge(&comparison, threshold),
+    match fail_above {
+        Some(FailAbove(threshold)) => judge(comparison, threshold),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn text(comparison: &Comparison, arguments: &Arguments) -> Result<String, Error> {
-    if arguments.json {
+fn text(comparison: &Comparison, shown: &Shown<'_>) -> Result<String, Error> {
+    if shown.json {
         return json(serde_json::to_string_pretty(comparison)).map(|json| json + "\n");
     }
-    let filter = arguments.filter.as_ref();
+    let filter = shown.filter;
     let matches = filter.map(|filter| move |name: &str| filter.is_match(name));
     let rows = comparison.parts.iter().flat_map(|part| &part.tables).map(|table| table.rows.len());
     let own = TextOptions::default().limit;
-    let limit = arguments.limit.map_or(own, |limit| limit.of(rows.max().unwrap_or(0)));
+    let limit = shown.limit.map_or(own, |limit| limit.of(rows.max().unwrap_or(0)));
     let is_shown = matches.as_ref().map(|matches| matches as &dyn Fn(&str) -> bool);
     Ok(comparison.text_with(&TextOptions { limit, is_shown }))
 }

@@ -1,6 +1,6 @@
 //! `mlprof report`: prints the tables of reports again, makes a page of them, or compares them.
 
-mod comparison;
+pub(crate) mod comparison;
 mod error;
 mod findings;
 mod group;

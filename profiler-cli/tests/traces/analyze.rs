@@ -174,7 +174,7 @@ fn tables_have_the_same_answers() {
     assert_eq!(answers(path(&tables)), answers(DIGITS));
     let output = mlprof(&["schema"]);
     let schema = text(&output.stdout);
-    assert!(schema.starts_with("Traces as Parquet, version 1."), "{schema}");
+    assert!(schema.starts_with("Traces as Parquet, version 2."), "{schema}");
     for table in std::fs::read_dir(&tables).expect("a folder").flatten() {
         let name = table.file_name().to_string_lossy().into_owned();
         assert!(schema.contains(&format!("\n{name}: ")), "{name} is not in the schema");

@@ -1,6 +1,7 @@
 //! Questions asked of traces, and ranks put together: the command, run as people run it.
 
 mod analyze;
+mod diff;
 mod merge;
 #[cfg(unix)]
 mod sql;

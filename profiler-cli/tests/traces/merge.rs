@@ -171,3 +171,28 @@ fn what_cannot_be_put_together_is_said() {
         "{said}"
     );
 }
+
+#[cfg(feature = "parquet")]
+#[test]
+fn tables_of_ranks_say_what_their_traces_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = traces(folder.path());
+    let tables = folder.path().join("tables");
+    for file in &files {
+        let output = mlprof(&["convert", path(file), "--to", "parquet", "-o", path(&tables)]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let ranks = |traces: &[&str]| {
+        let merged = mlprof(&[&["merge", "--json"], traces].concat());
+        assert!(merged.status.success(), "{merged:?}");
+        let mut ranks = json(&merged.stdout);
+        for file in ranks["files"].as_array_mut().expect("a list") {
+            file.as_object_mut().expect("a file").remove("file");
+        }
+        ranks
+    };
+    let files: Vec<_> = files.iter().map(|file| path(file)).collect();
+    let of_traces = ranks(&files);
+    assert_eq!(ranks(&[path(&tables)]), of_traces);
+    assert_eq!(of_traces["files"][1]["offset"]["nanoseconds"], 70_000, "by collectives");
+}

@@ -25,6 +25,7 @@
 //!   divided by the number of runs less two. So that runs of which nothing is known but a sum can be
 //!   judged, too.
 //! * Times of less than three runs are known within 2 % at the best.
+//! * What is known step by step ([`compare_steps`], for traces) is treated like steps.
 //! * What is counted, bytes and blocks, has no limits but half a percent.
 //!
 //! One run of each side does not show what varies from run to run, such as a machine that others use,
@@ -54,6 +55,7 @@ mod pairs;
 mod regression;
 mod rows;
 mod runs;
+mod series;
 mod simple;
 mod spread;
 mod steps;
@@ -68,6 +70,7 @@ use serde::Serialize;
 
 pub use self::pairs::{CannotCompare, compare};
 pub use self::regression::{LEAST_SHARE, Regression};
+pub use self::series::{SteppedRow, SteppedRun, compare_steps};
 pub use self::text::TextOptions;
 use profiler_events::Stage;
 
@@ -83,7 +86,7 @@ pub struct Comparison {
 /// Reports of one kind of profiler, one stage and one rank.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedReports {
-    /// The kind of profiler: `Simple`, …
+    /// The kind of profiler: `Simple`, …; `trace` where traces are compared.
     pub profiler: &'static str,
     /// The stage.
     pub stage: Option<Stage>,

@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashSet;
 
 use super::rows::Rows;
-use super::runs::rows;
+use super::runs::{Key, Run};
 use super::spread::{Sample, quantile};
 use super::{ComparedReports, ComparedRow, ComparedTable, Comparison, Runs, Subject};
 use crate::Report;
 use crate::number::grouped;
-use crate::training_steps::training_steps;
 use profiler_events::Stage;
 
 /// Why there is nothing to compare.
@@ -49,12 +48,20 @@ pub enum CannotCompare {
 ///
 /// If the two sides have nothing in common; the error says what each of them has.
 pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, CannotCompare> {
+    compare_runs_of(before, after)
+}
+
+/// The same of runs that were measured by whatever it is.
+pub(super) fn compare_runs_of<R: Run>(
+    before: &[R],
+    after: &[R],
+) -> Result<Comparison, CannotCompare> {
     let (before, after) = (groups(before), groups(after));
     let mut comparison = Comparison { parts: Vec::new(), notes: Vec::new() };
     let (mut has_samples, mut has_rows) = (false, false);
     for (key, runs) in &after {
         let Some((_, earlier)) = before.iter().find(|(other, _)| other == key) else { continue };
-        if matches!(runs[0], Report::Samples(_)) {
+        if runs[0].is_estimate() {
             has_samples = true;
             continue;
         }
@@ -77,7 +84,7 @@ pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, Cannot
         comparison.notes.push("Reports of samples are estimates, and are not compared.".to_owned());
     }
     for (groups, others, side) in [(&before, &after, "before"), (&after, &before, "after")] {
-        let is_alone = |(key, _): &&Group<'_>| others.iter().all(|(other, _)| other != key);
+        let is_alone = |(key, _): &&Group<'_, R>| others.iter().all(|(other, _)| other != key);
         let alone: Vec<_> = groups.iter().filter(is_alone).map(|(key, _)| key.title()).collect();
         if !alone.is_empty() {
             comparison.notes.push(format!("Only the side {side} has {}.", alone.join("; ")));
@@ -94,21 +101,7 @@ pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, Cannot
     Ok(comparison)
 }
 
-/// What reports must have in common to be compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key {
-    profiler: &'static str,
-    stage: Option<Stage>,
-    /// Where there are several.
-    rank: Option<u32>,
-}
-
 impl Key {
-    fn of(report: &Report) -> Self {
-        let header = report.header();
-        Self { profiler: report.kind(), stage: header.stage, rank: header.rank_of_several() }
-    }
-
     fn title(&self) -> String {
         title(self.profiler, self.stage, self.rank)
     }
@@ -128,36 +121,30 @@ impl ComparedReports {
     }
 }
 
-type Group<'reports> = (Key, Vec<&'reports Report>);
+type Group<'runs, R> = (Key, Vec<&'runs R>);
 
-fn groups(reports: &[Report]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for report in reports {
-        let key = Key::of(report);
+fn groups<R: Run>(runs: &[R]) -> Vec<Group<'_, R>> {
+    let mut groups: Vec<Group<'_, R>> = Vec::new();
+    for run in runs {
+        let key = run.key();
         match groups.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, group)) => group.push(report),
-            None => groups.push((key, vec![report])),
+            Some((_, group)) => group.push(run),
+            None => groups.push((key, vec![run])),
         }
     }
     groups
 }
 
-fn listed(groups: &[Group<'_>]) -> String {
+fn listed<R>(groups: &[Group<'_, R>]) -> String {
     let titles: Vec<_> = groups.iter().map(|(key, _)| key.title()).collect();
     if titles.is_empty() { "no report".to_owned() } else { titles.join("; ") }
 }
 
 /// Also whether there is a row that both sides have, of more than the run as a whole.
-fn compare_runs(key: Key, before: &[&Report], after: &[&Report]) -> (ComparedReports, bool) {
-    let all = || before.iter().chain(after).copied();
-    let groupings = all().filter_map(|report| match report {
-        Report::Tensor(report) => Some(report.key_averages.group_by),
-        _ => None,
-    });
-    let is_whole = are_all_equal(groupings);
-    let of_side = |side: &[&Report]| -> Vec<Rows> {
-        side.iter().map(|report| rows(report, is_whole)).collect()
-    };
+fn compare_runs<R: Run>(key: Key, before: &[&R], after: &[&R]) -> (ComparedReports, bool) {
+    let is_whole = are_all_equal(before.iter().chain(after).filter_map(|run| run.grouping()));
+    let of_side =
+        |side: &[&R]| -> Vec<Rows> { side.iter().map(|run| run.rows(is_whole)).collect() };
     let (earlier, later) = (of_side(before), of_side(after));
     let (runs_before, runs_after) = (Runs::of(before), Runs::of(after));
     let does_the_same = runs_before.steps.is_some() && runs_before.steps == runs_after.steps;
@@ -168,7 +155,7 @@ fn compare_runs(key: Key, before: &[&Report], after: &[&Report]) -> (ComparedRep
         let of = |side: &[Rows]| -> Vec<Sample> {
             side.iter().filter_map(|rows| rows.samples.get(row_key).copied()).collect()
         };
-        let counts_calls = does_the_same && subject.is_of_calls();
+        let counts_calls = does_the_same && R::is_of_calls(*subject);
         let (one, other) = (of(&earlier), of(&later));
         let row = ComparedRow::of(name.clone(), subject.unit(), [&one, &other], counts_calls);
         match tables.last_mut().filter(|table| table.subject == *subject) {
@@ -205,13 +192,12 @@ fn compare_runs(key: Key, before: &[&Report], after: &[&Report]) -> (ComparedRep
 
 impl Runs {
     /// Of at least one.
-    fn of(reports: &[&Report]) -> Self {
-        let wall: Vec<f64> = reports.iter().map(|report| report.header().wall_seconds).collect();
-        let each: FxHashSet<Option<u64>> =
-            reports.iter().map(|report| training_steps(report)).collect();
+    fn of<R: Run>(runs: &[&R]) -> Self {
+        let wall: Vec<f64> = runs.iter().map(|run| run.wall_seconds()).collect();
+        let each: FxHashSet<Option<u64>> = runs.iter().map(|run| run.steps()).collect();
         Self {
-            runs: reports.len(),
-            started_at: reports.iter().map(|it| it.header().started_at).min().unwrap_or_default(),
+            runs: runs.len(),
+            started_at: runs.iter().map(|run| run.started_at()).min().unwrap_or_default(),
             wall_seconds: quantile(&wall, 0.5).unwrap_or(0.0),
             steps: if each.len() == 1 { each.into_iter().next().flatten() } else { None },
         }
@@ -223,9 +209,9 @@ fn are_all_equal<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
 }
 
 /// What differs besides times, in sentences.
-fn differences(before: &[&Report], after: &[&Report], earlier: &Runs, later: &Runs) -> Vec<String> {
+fn differences<R: Run>(before: &[&R], after: &[&R], earlier: &Runs, later: &Runs) -> Vec<String> {
     let mut notes = Vec::new();
-    if before.iter().any(|report| after.contains(report)) {
+    if before.iter().any(|run| after.contains(run)) {
         notes.push("The same run is on both sides.".to_owned());
     }
     let count = |steps: Option<u64>| steps.map_or_else(|| "an unknown number".to_owned(), grouped);
@@ -234,37 +220,25 @@ fn differences(before: &[&Report], after: &[&Report], earlier: &Runs, later: &Ru
             (None, None) => "How many steps the runs have is not known".to_owned(),
             (one, other) => format!("Steps: {} before, {} after", count(one), count(other)),
         };
-        notes.push(format!(
-            "{steps}. Each call is compared with each call: how often something ran does not count."
-        ));
+        notes.push(format!("{steps}. {}", R::EACH));
     }
-    let mut differs = |what: &str, of: &dyn Fn(&Report) -> Option<String>| {
-        let one = |side: &[&Report]| -> BTreeSet<String> {
-            side.iter().filter_map(|report| of(report)).collect()
-        };
-        let (one, other) = (one(before), one(after));
-        if one != other && !one.is_empty() && !other.is_empty() {
-            let text = |side: BTreeSet<String>| side.into_iter().collect::<Vec<_>>().join(" or ");
-            notes.push(format!("{what}: {} before, {} after.", text(one), text(other)));
+    let settings = |side: &[&R]| {
+        let mut settings: Vec<(&str, BTreeSet<String>)> = Vec::new();
+        for (what, how) in side.iter().flat_map(|run| run.settings()) {
+            match settings.iter_mut().find(|(other, _)| *other == what) {
+                Some((_, all)) => drop(all.insert(how)),
+                None => settings.push((what, BTreeSet::from([how]))),
+            }
         }
+        settings
     };
-    differs("Ranks", &|report| Some(report.header().world_size.to_string()));
-    differs("Optimization level", &|report| {
-        report.header().build.as_ref().map(|build| build.opt_level.clone())
-    });
-    differs("Debug assertions", &|report| {
-        let build = report.header().build.as_ref();
-        build.map(|build| if build.debug_assertions { "on" } else { "off" }.to_owned())
-    });
-    differs("Target features", &|report| {
-        report.header().build.as_ref().map(|build| match build.target_features.join(", ") {
-            none if none.is_empty() => "none".to_owned(),
-            features => features,
-        })
-    });
-    differs("Device", &|report| match report {
-        Report::Tensor(report) => Some(report.key_averages.device_name.clone()),
-        _ => None,
-    });
+    let (of_before, of_after) = (settings(before), settings(after));
+    for (what, one) in of_before {
+        let Some((_, other)) = of_after.iter().find(|(other, _)| *other == what) else { continue };
+        if one != *other {
+            let text = |side: BTreeSet<String>| side.into_iter().collect::<Vec<_>>().join(" or ");
+            notes.push(format!("{what}: {} before, {} after.", text(one), text(other.clone())));
+        }
+    }
     notes
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::series::TRACE;
 use super::words::percent;
 use super::{Comparison, Measured, Subject, Verdict};
 use crate::label;
@@ -87,7 +88,7 @@ impl Display for Regression {
             text,
             "{report}: {title}: {name}: {word}, {change}: {earlier} before, {later} after"
         )?;
-        if before.calls != after.calls {
+        if before.calls != after.calls && !report.starts_with(TRACE) {
             write!(text, ", called {} times instead of {}", after.calls, before.calls)?;
         }
         write!(text, "; {} of the run", share(*part, 1.0))

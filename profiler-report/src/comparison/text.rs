@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::series::TRACE;
 use super::words::percent;
 use super::{ComparedReports, ComparedRow, ComparedTable, Comparison, Runs, Verdict};
 use crate::label;
@@ -14,10 +15,15 @@ const ROWS: usize = 20;
 /// What stands below the tables.
 const LEGEND: &str = "\
 Slower, faster, more, less: beyond what varies anyway; Least is how much it is then at the least. \
-Same: within that.\n\
+Same: within that.\n";
+/// Below those of reports.
+const OF_REPORTS: &str = "\
 Not known: the reports do not say how calls vary; with three runs or more of each side these show it. \
 Change counts\nhow often something was called, where both sides have the same number of steps. Share: of \
 the run, where that is more.\n";
+/// Below those of traces.
+const OF_TRACES: &str = "\
+Calls: the number of steps that have it. Share: of the time of steps, where that is more.\n";
 
 /// Which rows of a comparison are shown.
 #[derive(Clone, Copy)]
@@ -49,7 +55,9 @@ impl Comparison {
             }
             part.write(&mut text, options);
         }
-        let _ = write!(text, "\n{LEGEND}{}", label::notes(&self.notes));
+        let is_of_traces = self.parts.iter().all(|part| part.profiler == TRACE);
+        let rest = if is_of_traces { OF_TRACES } else { OF_REPORTS };
+        let _ = write!(text, "\n{LEGEND}{rest}{}", label::notes(&self.notes));
         text
     }
 }

@@ -1,5 +1,6 @@
 //! What comparisons are told in.
 
+use super::series::TRACE;
 use super::{Subject, Unit, Verdict};
 use crate::number::{bytes, duration, grouped};
 
@@ -35,6 +36,8 @@ impl Subject {
     pub(super) fn per(self, profiler: &str) -> &'static str {
         match (self, profiler) {
             (Self::Run, _) => "as a whole",
+            (Self::Steps | Self::Actions, TRACE) => "the median of steps that have it",
+            (_, TRACE) => "of their own, the median of steps that have it",
             (Self::Steps, _) => "the median of steps",
             (Self::Actions, "Simple") => "the median of calls, but for the first one",
             (Self::Actions | Self::Memory, "Tensor") => "the mean of recorded steps",

@@ -1,0 +1,235 @@
+//! Sums per step: small enough to be kept of every run.
+
+use rustc_hash::FxHashMap;
+
+use crate::host::self_times;
+use crate::host::steps::{self, Step, StepOf};
+use crate::meaning::Meanings;
+use crate::sweep;
+use crate::trace::{Category, Info, Name, Names, Trace};
+
+/// What steps took, and what was in them. Times are nanoseconds.
+#[derive(Debug)]
+pub struct Rollups {
+    /// What the trace says of itself.
+    pub info: Info,
+    /// All texts.
+    pub names: Names,
+    /// The steps in the order of time; of a trace without any none.
+    pub steps: Vec<StepSum>,
+    /// What steps are made of.
+    pub stages: Vec<StageSum>,
+    /// By step, category and name.
+    pub ops: Vec<OpSum>,
+    /// By step and module.
+    pub modules: Vec<ModuleSum>,
+}
+
+/// A step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepSum {
+    /// Its number.
+    pub number: u64,
+    /// When it began, in the trace's own time.
+    pub start: i64,
+    /// How long it took.
+    pub duration: i64,
+    /// How long of it the loop waited for data.
+    pub waiting_for_data: i64,
+}
+
+/// All calls of an action directly inside of a step; together they are the step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageSum {
+    /// The step's number.
+    pub step: u64,
+    /// Which of them it was first.
+    pub order: u64,
+    /// What it is called; nothing for the rest of the step.
+    pub action: Name,
+    /// How long they took.
+    pub duration: i64,
+}
+
+/// Everything of one category and name that began in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpSum {
+    /// The step's number; `None` outside of steps.
+    pub step: Option<u64>,
+    /// What kind of thing it is.
+    pub category: Category,
+    /// What it is called.
+    pub name: Name,
+    /// How often it ran.
+    pub count: i64,
+    /// How long that took.
+    pub total: i64,
+    /// The same without what was directly inside. What crosses the slice around it has none.
+    pub own: i64,
+    /// The shortest.
+    pub min: i64,
+    /// The longest.
+    pub max: i64,
+}
+
+/// What belongs to a module of the model, and began in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModuleSum {
+    /// The step's number; `None` outside of steps.
+    pub step: Option<u64>,
+    /// What it is called.
+    pub module: Name,
+    /// How often its forward ran.
+    pub calls: i64,
+    /// Time of its own on threads, that of backward ops included.
+    pub own: i64,
+    /// Time on devices of what that launched.
+    pub device: i64,
+}
+
+impl Rollups {
+    /// Those of a trace. *Cost*: some 0.2 µs per slice.
+    pub fn of(trace: &Trace) -> Self {
+        let meanings = Meanings::of(trace);
+        let steps = steps::find(trace, &meanings);
+        Self::of_steps(trace, &meanings, &steps)
+    }
+
+    pub(crate) fn of_steps(trace: &Trace, meanings: &Meanings, steps: &[Step]) -> Self {
+        let mut names = Renamed { trace, names: Names::default(), known: FxHashMap::default() };
+        let of = StepOf::new(steps);
+        let ops = ops(trace, &of, &mut names);
+        let modules = modules(trace, meanings, &of, &mut names);
+        let stages = stages(trace, meanings, steps, &mut names);
+        let sums = steps.iter().filter_map(|step| {
+            Some(StepSum {
+                number: step.number?,
+                start: step.start,
+                duration: step.end - step.start,
+                waiting_for_data: steps::parts(trace, meanings, step).1,
+            })
+        });
+        let steps = sums.collect();
+        Self { info: trace.info.clone(), names: names.names, steps, stages, ops, modules }
+    }
+
+    /// What something is called.
+    pub fn name(&self, name: Name) -> &str {
+        self.names.text(name)
+    }
+}
+
+/// Texts of a trace that get numbers of their own.
+struct Renamed<'a> {
+    trace: &'a Trace,
+    names: Names,
+    known: FxHashMap<Name, Name>,
+}
+
+impl Renamed<'_> {
+    fn name(&mut self, name: Name) -> Name {
+        let Self { trace, names, known } = self;
+        *known.entry(name).or_insert_with(|| names.intern(trace.names.text(name)))
+    }
+}
+
+fn ops(trace: &Trace, step_of: &StepOf, names: &mut Renamed<'_>) -> Vec<OpSum> {
+    let mut sums: FxHashMap<(Option<u64>, Category, Name), OpSum> = FxHashMap::default();
+    for slice in &trace.slices {
+        let (step, category, name) = (step_of.number(slice.start), slice.category, slice.name);
+        let is_crossing = trace.tracks[slice.track as usize].overlaps.is_some();
+        let of = sums.entry((step, category, name)).or_insert_with(|| OpSum {
+            step,
+            category,
+            name: names.name(name),
+            count: 0,
+            total: 0,
+            own: 0,
+            min: i64::MAX,
+            max: 0,
+        });
+        of.count += 1;
+        of.total += slice.duration;
+        of.own += if is_crossing { 0 } else { slice.self_duration };
+        (of.min, of.max) = (of.min.min(slice.duration), of.max.max(slice.duration));
+    }
+    let mut rows: Vec<OpSum> = sums.into_values().collect();
+    rows.sort_unstable_by_key(|row| (row.step, row.category, row.name));
+    rows
+}
+
+fn modules(
+    trace: &Trace,
+    meanings: &Meanings,
+    step_of: &StepOf,
+    names: &mut Renamed<'_>,
+) -> Vec<ModuleSum> {
+    let mut sums: FxHashMap<(Option<u64>, Name), ModuleSum> = FxHashMap::default();
+    let mut add = |place: usize, module: Name, add: &dyn Fn(&mut ModuleSum)| {
+        let step = step_of.number(trace.slices[place].start);
+        let new = || {
+            let module = names.name(module);
+            ModuleSum { step, module, calls: 0, own: 0, device: 0 }
+        };
+        add(sums.entry((step, module)).or_insert_with(new));
+    };
+    for (place, slice, is_crossing) in self_times::on_threads(trace) {
+        let Some(module) = meanings.module(place) else { continue };
+        add(place, module, &|of| {
+            of.calls += i64::from(meanings.is_module(slice));
+            of.own += if is_crossing { 0 } else { slice.self_duration };
+        });
+    }
+    for (call, time) in self_times::device_times(trace, &trace.correlations()) {
+        if let Some(module) = meanings.module(call) {
+            add(call, module, &|of| of.device += time);
+        }
+    }
+    let mut rows: Vec<ModuleSum> = sums.into_values().collect();
+    rows.sort_unstable_by_key(|row| (row.step, row.module));
+    rows
+}
+
+/// The actions directly inside of each step, in the order in which each was first; the rest comes last.
+/// They add up to the step.
+fn stages(
+    trace: &Trace,
+    meanings: &Meanings,
+    steps: &[Step],
+    names: &mut Renamed<'_>,
+) -> Vec<StageSum> {
+    let mut rows = Vec::new();
+    for step in steps {
+        let Some(number) = step.number else { continue };
+        let mut sums: Vec<(Name, i64)> = Vec::new();
+        let mut rest = 0;
+        sweep::innermost(trace, step.track, (step.start, step.end), |start, end, innermost| {
+            // The outermost action that is inside of the step.
+            let mut outermost = None;
+            let mut around = innermost;
+            while let Some(place) = around {
+                let is_action = meanings.action(place) == Some(place);
+                if is_action && trace.slices[place].start >= step.start {
+                    outermost = Some(trace.slices[place].name);
+                }
+                around = trace.slices[place].parent();
+            }
+            let Some(action) = outermost else {
+                rest += end - start;
+                return;
+            };
+            match sums.iter_mut().find(|(name, _)| *name == action) {
+                Some((_, sum)) => *sum += end - start,
+                None => sums.push((action, end - start)),
+            }
+        });
+        let all = sums.into_iter().chain([(Name::EMPTY, rest)]);
+        rows.extend((0..).zip(all).map(|(order, (action, duration))| StageSum {
+            step: number,
+            order,
+            action: names.name(action),
+            duration,
+        }));
+    }
+    rows
+}

@@ -1,0 +1,80 @@
+//! `mlprof diff` of traces of real trainings: a slower loader is named, and equal trainings are equal.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::tempdir;
+use tests::program::{Run, build};
+
+use crate::PACKAGE;
+
+/// Three runs of 30 recorded steps each, as traces in a folder of this name. The faulty one's loader waits
+/// for a slow disk.
+fn record(directory: &Path, name: &str, faults: &[&str]) -> PathBuf {
+    let folder = directory.join(name);
+    for run in 0..3 {
+        let filename = format!("run-{run}");
+        let mut arguments = vec!["--profiler", "tensor", "--epochs", "2", "--batch-size", "16"];
+        arguments.extend(["--limit-batches", "20", "--slow-disk", "40", "--filename", &filename]);
+        arguments.extend(["--schedule", "wait=1,warmup=1,active=30,repeat=1", "--dirpath", name]);
+        let faults = faults.join(",");
+        if !faults.is_empty() {
+            arguments.extend(["--faults", &faults]);
+        }
+        Run::of(&build(PACKAGE, "candle-faults"), directory).args(&arguments).succeed();
+    }
+    folder
+}
+
+fn mlprof(arguments: &[&str]) -> Output {
+    Command::new(build("profiler-cli", "mlprof")).args(arguments).output().expect("it was built")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are text")
+}
+
+#[test]
+fn a_slower_loader_is_named_and_equal_trainings_are_equal() {
+    let directory = tempdir().expect("a folder");
+    let before = record(directory.path(), "before", &[]);
+    let slower = record(directory.path(), "slower", &["loader"]);
+    let again = record(directory.path(), "again", &[]);
+    // By less is what a machine does that others use, too.
+    let diff = |one: &Path, other: &Path| {
+        mlprof(&["diff", text(one), text(other), "--json", "--fail-above", "50%"])
+    };
+    let output = diff(&before, &again);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*said), (Some(0), ""));
+    let output = diff(&before, &slower);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let is_loader = |line: &&str| {
+        line.starts_with("regression: trace, fit: Actions: ")
+            && line.contains("train_dataloader_next: slower, ")
+    };
+    assert_eq!(said.lines().filter(is_loader).count(), 1, "{said}");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let part = &json["parts"][0];
+    assert_eq!((&part["before"]["runs"], &part["after"]["steps"]), (&3.into(), &30.into()));
+    let tables = part["tables"].as_array().expect("tables");
+    let subjects: Vec<_> = tables.iter().filter_map(|table| table["subject"].as_str()).collect();
+    assert_eq!(subjects, ["steps", "actions", "modules"], "neither ops nor devices are recorded");
+    // Their tables, without slices, say the same.
+    let tables = directory.path().join("tables");
+    for (name, folder) in [("before", &before), ("slower", &slower)] {
+        let traces = folder.read_dir().expect("a folder").flatten().map(|entry| entry.path());
+        let trace = traces.filter(|path| text(path).ends_with(".pt.trace.json.gz")).min();
+        let into = tables.join(name);
+        let trace = trace.expect("a trace");
+        let output = mlprof(&["convert", text(&trace), "--to", "parquet", "-o", text(&into)]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::remove_dir_all(into.join("slices")).expect("it is there");
+    }
+    let output = diff(&tables.join("before"), &tables.join("slower"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().filter(is_loader).count(), 1, "{said}");
+}
