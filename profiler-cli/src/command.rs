@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{analyze, convert, diff, merge, report, run, tables, wrapper};
+use crate::{analyze, convert, diff, merge, report, run, sql, tables, wrapper};
 
 /// Profiles training programs that nobody instrumented, prints their reports again, converts
 /// them and analyses traces.
@@ -26,6 +26,7 @@ enum What {
     Diff(diff::Arguments),
     Merge(merge::Arguments),
     Schema(tables::SchemaArguments),
+    Sql(sql::Arguments),
 }
 
 /// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
         What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
         What::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
         What::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
+        What::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
         What::Schema(arguments) => {
             tables::print_schema(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

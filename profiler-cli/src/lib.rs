@@ -15,6 +15,7 @@ pub mod run;
 pub mod runtime;
 mod say;
 pub mod splice;
+pub mod sql;
 pub mod tables;
 mod trace;
 mod traces;

@@ -12,6 +12,8 @@ pub fn run() -> Result<(), String> {
     let libtorch = Libtorch::of_workspace()?.variables();
     let mut steps = vec![
         Step::cargo("formatting", "fmt --all --check"),
+        // A workspace of its own, whose lints its tests run.
+        Step::cargo("formatting of mlprof-sql", "fmt --manifest-path mlprof-sql/Cargo.toml --check"),
         Step::cargo(
             "lints",
             "clippy --release --workspace --exclude gpu-check --exclude burn-plugin \

@@ -60,7 +60,10 @@ Usage: cargo xtask <command>
                         to download, 6 GB to keep
   bench tch [...]       what recording libtorch's ops costs, beside torch's own profiler in the same
                         process, and how their numbers agree (--json FILE, --help)
-  bench <name> --lto    one of the above but digits and tch, built with link-time optimisation
+  bench analysis [...]  what questions to a trace of a million slices cost, beside HolisticTraceAnalysis
+                        (--slices N, --rounds N, --trace FILE, --json FILE, --without-hta,
+                        --trace-processor COMMAND)
+  bench <name> --lto    one of those from scopes to torture, built with link-time optimisation
   gpu-check [...]       on a machine with an NVIDIA GPU: check kernels, times, traces and costs, and
                         end with one table (--only NAME, --python PATH, --save-fixtures FOLDER,
                         --help). burn's CUDA backend takes minutes to build, and downloads an LLVM;

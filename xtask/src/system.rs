@@ -64,6 +64,14 @@ pub const BROWSER: Requirement = Requirement {
     reason: "the HTML page of reports is tested in it",
 };
 
+/// Runs Spark.
+pub const JAVA: Requirement = Requirement {
+    name: "java (17 or later)",
+    is_present: || succeeds(Command::new("java").arg("-version")),
+    debian_packages: &["openjdk-17-jre-headless"],
+    reason: "Spark runs on it",
+};
+
 /// Translates another processor's instructions.
 pub const QEMU: Requirement = Requirement {
     name: "qemu-aarch64",

@@ -127,6 +127,7 @@ pub const STACKS: Table = Table {
     about: "which slices are inside of which, by their names",
     columns: &[
         RANK,
+        CYCLE,
         integer("stack_id", "its number in the file").delta(),
         integer("parent_id", "the stack without its innermost name").optional().delta(),
         text("name", "the innermost name"),
@@ -141,6 +142,7 @@ pub const TRACKS: Table = Table {
     about: "threads, and streams of devices",
     columns: &[
         RANK,
+        CYCLE,
         integer("track_id", "its number in the file"),
         text("kind", "thread, stream or other"),
         text("name", "what it is called"),
@@ -188,6 +190,7 @@ pub const PROCESSES: Table = Table {
     about: "processes, and devices, which stand as processes in traces",
     columns: &[
         RANK,
+        CYCLE,
         integer("upid", "its number in the file"),
         integer("pid", "its own number").optional(),
         text("name", "what it is called"),
@@ -201,6 +204,7 @@ pub const ARGS: Table = Table {
     about: "what slices have besides",
     columns: &[
         RANK,
+        CYCLE,
         integer("arg_set_id", "slices.arg_set_id").delta(),
         text("flat_key", "what it is"),
         text("key", "what it is"),
@@ -216,6 +220,7 @@ pub const FLOWS: Table = Table {
     about: "what led to what: arrows from slice to slice",
     columns: &[
         RANK,
+        CYCLE,
         integer("id", "its number in the file").delta(),
         integer("slice_out", "where it begins: slices.id").delta(),
         integer("slice_in", "where it ends: slices.id").delta(),
@@ -232,6 +237,7 @@ pub const COUNTERS: Table = Table {
     about: "counters over time",
     columns: &[
         RANK,
+        CYCLE,
         integer("id", "its number in the file").delta(),
         integer("ts", "when, in nanoseconds of the trace's time").delta(),
         integer("upid", "whose: processes.upid"),
@@ -266,6 +272,22 @@ pub const STAGES: Table = Table {
         integer("ord", "which of them it was first, from 0; the rest of the step is the last"),
         text("action", "the action; empty for the rest"),
         integer("dur", "how long all of its calls took, in nanoseconds"),
+    ],
+};
+
+/// What steps of all ranks are made of, to put them beside each other.
+pub const PHASES: Table = Table {
+    name: "phases",
+    about: "what steps of all ranks are made of, to see who holds the others up; their dur add up to the step's",
+    columns: &[
+        RANK,
+        CYCLE,
+        STEP,
+        text("stage", "fit, validate, test or predict").optional(),
+        integer("ord", "the order in which they run, from 0; the same in every step of every rank"),
+        text("phase", "waiting for data, forward, backward, collectives, optimizer or other"),
+        integer("waits", "1 if ranks wait for each other in it, else 0"),
+        integer("dur", "how long it took, in nanoseconds"),
     ],
 };
 
@@ -325,9 +347,9 @@ pub const RANKS: Table = Table {
 };
 
 /// All of them.
-pub const TABLES: [Table; 14] = [
-    SLICES, STACKS, TRACKS, THREADS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STAGES, OPS, MODULES,
-    CLOCKS, RANKS,
+pub const TABLES: [Table; 15] = [
+    SLICES, STACKS, TRACKS, THREADS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STAGES, PHASES, OPS,
+    MODULES, CLOCKS, RANKS,
 ];
 
 /// The schema as text.

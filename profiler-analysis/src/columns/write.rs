@@ -9,8 +9,8 @@ use profiler_report::output::write_file;
 use super::file::{self, Source};
 use super::paths::TraceFiles;
 use super::schema::{
-    ARGS, CLOCKS, COUNTERS, FLOWS, MODULES, OPS, PROCESSES, RANKS, SLICES, STACKS, STAGES, STEPS,
-    THREADS, TRACKS, Table,
+    ARGS, CLOCKS, COUNTERS, FLOWS, MODULES, OPS, PHASES, PROCESSES, RANKS, SLICES, STACKS, STAGES,
+    STEPS, THREADS, TRACKS, Table,
 };
 use super::slices::Order;
 use super::stacks::Stacks;
@@ -34,6 +34,7 @@ pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
     writer.args()?;
     writer.flows_and_counters()?;
     writer.rollups()?;
+    writer.phases()?;
     writer.slices()?;
     Ok(writer.files)
 }
@@ -160,6 +161,7 @@ impl<'a> Writer<'a> {
         let key = || Source::Texts(Box::new(|row| Some(ByteArray::from(rows[row].1))));
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| rows[row].0),
             key(),
             key(),
@@ -174,6 +176,7 @@ impl<'a> Writer<'a> {
         let flows = &self.trace.flows;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::integers(|row| self.order.number(flows[row].from as usize)),
             Source::integers(|row| self.order.number(flows[row].to as usize)),
@@ -183,6 +186,7 @@ impl<'a> Writer<'a> {
         let counters = &self.trace.counters;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::integers(|row| counters[row].time),
             Source::integers(|row| counters[row].process.into()),
@@ -200,6 +204,7 @@ impl<'a> Writer<'a> {
         let is_stream = |row: usize| tracks[row].kind == TrackKind::Stream;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::texts(|row| kind_text(tracks[row].kind).to_owned()),
             self.names(|row| Some(tracks[row].name)),
@@ -228,6 +233,7 @@ impl<'a> Writer<'a> {
         let processes = &trace.processes;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::maybe(|row| processes[row].number),
             self.names(|row| Some(processes[row].name)),
@@ -237,6 +243,7 @@ impl<'a> Writer<'a> {
         let stacks = &self.stacks;
         let sources = [
             self.rank(),
+            self.cycle(),
             Source::integers(|row| row as i64),
             Source::maybe(|row| stacks.all[row].parent.map(i64::from)),
             self.names(|row| Some(stacks.all[row].name)),
@@ -268,6 +275,25 @@ impl<'a> Writer<'a> {
             Source::maybe_texts(|_| info.cut_short.clone()),
         ];
         self.write(&RANKS, 1, &sources)
+    }
+
+    /// What `ranks` compares, so that sums of a fleet name the same stragglers.
+    fn phases(&self) -> io::Result<()> {
+        let all = stages::all();
+        let of_steps = stages::of_steps(self.trace, &self.meanings, &self.steps);
+        let step = |row: usize| &of_steps[row / all.len()];
+        let place = |row: usize| row % all.len();
+        let sources = [
+            self.rank(),
+            self.cycle(),
+            Source::integers(|row| signed(step(row).0)),
+            Source::maybe_texts(|_| self.trace.info.stage.clone()),
+            Source::integers(|row| place(row) as i64),
+            Source::texts(|row| all[place(row)].name.clone()),
+            Source::integers(|row| all[place(row)].waits_for_others.into()),
+            Source::integers(|row| step(row).1[place(row)]),
+        ];
+        self.write(&PHASES, of_steps.len() * all.len(), &sources)
     }
 
     fn rollups(&self) -> io::Result<()> {

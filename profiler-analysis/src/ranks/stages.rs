@@ -8,7 +8,7 @@ use crate::sweep;
 use crate::trace::{Category, Slice, Trace};
 
 /// The stages of `profiler_report::ranks::step_stages`.
-pub(super) const COUNT: usize = 6;
+pub(crate) const COUNT: usize = 6;
 const DATA: usize = 0;
 const FORWARD: usize = 1;
 const BACKWARD: usize = 2;
@@ -18,7 +18,7 @@ const OTHER: usize = 5;
 
 /// The number of each step, and what it went into, which adds up to how long it took. Nothing of a trace
 /// without steps.
-pub(super) fn of_steps(
+pub(crate) fn of_steps(
     trace: &Trace,
     meanings: &Meanings,
     steps: &[Step],

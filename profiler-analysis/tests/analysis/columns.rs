@@ -171,6 +171,15 @@ fn tables_of_the_first_version_are_read() {
     assert_eq!(rollup_texts(&sums), rollup_texts(&Rollups::of(&before)));
 }
 
+/// Numbers begin anew in every file: what belongs together has the same rank and cycle, in every table.
+#[test]
+fn every_table_says_rank_and_cycle() {
+    for table in TABLES {
+        let names: Vec<_> = table.columns.iter().take(2).map(|column| column.name).collect();
+        assert_eq!(names, ["rank", "cycle"], "{}", table.name);
+    }
+}
+
 #[test]
 fn many_rows_are_read_back_group_by_group() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -3,6 +3,8 @@
 mod analyze;
 mod diff;
 mod merge;
+#[cfg(unix)]
+mod sql;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -1,20 +1,33 @@
 //! `cargo xtask bench …`: builds and runs one of the benchmarks.
 
+mod analysis;
 mod digits;
 mod python;
 
 use crate::run::run as run_program;
 use crate::steps::cargo;
 
-/// All that there are: the programs of the package `benches`, the overhead on the digits, and what it
-/// costs to record libtorch's ops.
-pub const PROGRAMS: [&str; 8] =
-    ["scopes", "memory", "tensor", "allocations", "sampler", "torture", "digits", "tch"];
+/// All that there are: the programs of the package `benches`, the overhead on the digits, what it costs to
+/// record libtorch's ops, and what questions to traces cost.
+pub const PROGRAMS: [&str; 9] = [
+    "scopes",
+    "memory",
+    "tensor",
+    "allocations",
+    "sampler",
+    "torture",
+    "digits",
+    "tch",
+    "analysis",
+];
 
 /// Runs one with the arguments that are meant for it.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     if program == "digits" {
         return digits::run(arguments);
+    }
+    if program == "analysis" {
+        return analysis::run(arguments);
     }
     if program == "tch" {
         let build = ["--features", "kineto", "--bin", "tch-ops-overhead", "--"];

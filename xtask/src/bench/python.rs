@@ -32,9 +32,9 @@ mod tests {
     fn the_arithmetic_in_python_is_right() {
         system::PYTHON.require().expect("the tests need Python");
         let mut tests = Command::new("python3");
-        tests.args(["-B", "-m", "unittest", "-v", "test_pairs"]).current_dir(folder());
-        let output = tests.output().expect("there is a Python");
+        tests.args(["-B", "-m", "unittest", "-v", "test_pairs", "test_analysis"]);
+        let output = tests.current_dir(folder()).output().expect("there is a Python");
         let report = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && report.contains("Ran 4 tests"), "{report}");
+        assert!(output.status.success() && report.contains("Ran 7 tests"), "{report}");
     }
 }

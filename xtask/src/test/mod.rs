@@ -7,6 +7,7 @@
 mod aarch64;
 mod changed;
 mod parts;
+mod sql;
 mod translated;
 mod windows;
 
@@ -95,6 +96,7 @@ mod tests {
         let of_devices = reached_by("profiler-cuda/tests/cupti/main.rs");
         assert_eq!(of_devices, ["core", "loom", "tool", "candle"]);
         assert_eq!(reached_by("docs/src/ops.md"), ["core"]);
+        assert_eq!(reached_by("mlprof-sql/sql/straggler.sql"), ["tool", "sql"]);
         assert_eq!(reached_by("xtask/src/main.rs"), ["tool"]);
         assert_eq!(reached_by("xtask/src/npm.rs"), ["tool", "e2e"]);
         assert_eq!(reached_by("Cargo.lock").len(), PARTS.len());

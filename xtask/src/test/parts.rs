@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{aarch64, windows};
+use super::{aarch64, sql, windows};
 use crate::libtorch::{Libtorch, Variables, version};
 use crate::steps::{Step, target_directory};
 use crate::{miri, newest};
@@ -51,7 +51,7 @@ macro_rules! core_and {
 }
 
 /// In the order in which they are run.
-pub const PARTS: [Part; 11] = [
+pub const PARTS: [Part; 12] = [
     Part {
         name: "core",
         about: "events, reports, sampler, traces, core, macros, loop, NVIDIA's devices; the guide's examples",
@@ -81,7 +81,8 @@ pub const PARTS: [Part; 11] = [
             "examples",
             "benches",
             "tests",
-            "gpu-check"
+            "gpu-check",
+            "mlprof-sql"
         ),
         steps: || Ok(vec![Step::cargo("this tool", "test -p xtask")]),
     },
@@ -95,6 +96,12 @@ pub const PARTS: [Part; 11] = [
                             --features profiler-analysis/parquet,profiler-cli/parquet";
             Ok(vec![Step::cargo("the command mlprof, and questions to traces", packages)])
         },
+    },
+    Part {
+        name: "sql",
+        about: "SQL over traces: mlprof-sql, beside other engines",
+        stands_on: core_and!("profiler-analysis", "mlprof-sql"),
+        steps: || Ok(sql::steps()),
     },
     Part {
         name: "benches",
@@ -181,7 +188,7 @@ pub const PARTS: [Part; 11] = [
 ];
 
 /// What is run only by its name: it takes long, and few changes know the processor or the system.
-pub const ON_REQUEST: [Part; 2] = [
+pub const ON_REQUEST: [Part; 3] = [
     Part {
         name: "aarch64",
         about: "libraries of core for aarch64 under qemu, where that is; by its name only",
@@ -193,6 +200,12 @@ pub const ON_REQUEST: [Part; 2] = [
         about: "core and the loop for Windows under wine, where that is; by its name only",
         stands_on: core_and!("profiler-train"),
         steps: || Ok(windows::steps()),
+    },
+    Part {
+        name: "spark",
+        about: "SQL over traces by Spark, where Java is; by its name only",
+        stands_on: core_and!("profiler-analysis", "mlprof-sql"),
+        steps: || Ok(sql::spark()),
     },
 ];
 

@@ -1,0 +1,14 @@
+-- When was the most memory in use, rank by rank?
+--
+-- The peak of each counter, when it was first reached, and in which step.
+with placed as (
+  select rank, cycle, upid, name, ts, value,
+    row_number() over (partition by rank, cycle, upid, name order by value desc, ts, id) as place
+  from counters
+)
+select c.rank, c.cycle, p.name as process, p.labels, c.name, c.value as peak, c.ts, s.step
+from placed c
+left join processes p on c.rank = p.rank and c.cycle = p.cycle and c.upid = p.upid
+left join steps s on c.rank = s.rank and c.cycle = s.cycle and c.ts >= s.ts and c.ts < s.ts + s.dur
+where c.place = 1
+order by c.value desc, c.rank, c.cycle, c.name

@@ -1,0 +1,9 @@
+-- Which ops, actions and kernels take the time, in all ranks and steps?
+--
+-- self_ns is without what is directly inside. From sums, which are small enough to be kept of every run.
+select o.category, o.name, cast(sum(o.n) as bigint) as calls, cast(sum(o.sum) as bigint) as total_ns,
+  cast(sum(o.self) as bigint) as self_ns, min(o.min) as shortest_ns, max(o.max) as longest_ns,
+  count(distinct o.rank) as ranks
+from ops o
+group by o.category, o.name
+order by self_ns desc, o.category, o.name

@@ -1,0 +1,29 @@
+-- Which steps took much longer than the others of their rank?
+--
+-- As `mlprof analyze` says it: 0.6745 * distance from the median / MAD above 3.5, where the MAD is at least one percent of
+-- the median; of five steps or more.
+with placed as (
+  select rank, cycle, step, dur, row_number() over (partition by rank, cycle order by dur) as place,
+    count(*) over (partition by rank, cycle) as n
+  from steps
+),
+middle as (
+  select rank, cycle, dur as median, n from placed where n >= 5 and (2 * place = n or 2 * place = n + 1)
+),
+distances as (
+  select p.rank, p.cycle, p.step, p.dur, m.median, m.n, abs(p.dur - m.median) as distance,
+    row_number() over (partition by p.rank, p.cycle order by abs(p.dur - m.median)) as place
+  from placed p join middle m on p.rank = m.rank and p.cycle = m.cycle
+),
+deviation as (
+  select rank, cycle, distance as mad from distances where 2 * place = n or 2 * place = n + 1
+),
+scores as (
+  select d.rank, d.cycle, d.step, d.dur as dur_ns, d.median as median_ns,
+    0.6745e0 * (d.dur - d.median) / greatest(cast(v.mad as double), 0.01e0 * d.median, 1e0) as score
+  from distances d join deviation v on d.rank = v.rank and d.cycle = v.cycle
+)
+select rank, cycle, step, dur_ns, median_ns, score
+from scores
+where score > 3.5e0
+order by dur_ns desc, rank, cycle, step

@@ -1,0 +1,113 @@
+//! Why there is no answer.
+
+use std::io;
+use std::path::PathBuf;
+
+use datafusion::error::DataFusionError;
+
+use crate::questions;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A folder without tables.
+    #[error(
+        "there are no tables of traces in {folder}: `mlprof convert TRACE --to parquet -o {folder}` writes them"
+    )]
+    NoTables {
+        /// Which folder.
+        folder: String,
+    },
+    /// A query asks a table that is not there.
+    #[error("there is no table {name} in {folder}; there are {there}")]
+    NoTable {
+        /// Which table.
+        name: String,
+        /// In which folder.
+        folder: String,
+        /// Those that there are.
+        there: String,
+    },
+    /// Nothing of a table can be read.
+    #[error("no file of the table {name} in {folder} can be read")]
+    NoneReadable {
+        /// Which table.
+        name: String,
+        /// In which folder.
+        folder: String,
+    },
+    /// Files of a table do not fit together.
+    #[error("the files of the table {name} in {folder} do not fit together: {reason}")]
+    Mixed {
+        /// Which table.
+        name: String,
+        /// In which folder.
+        folder: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// A name that is none of a question.
+    #[error("there is no question {name}; there are {}", names())]
+    NoQuestion {
+        /// The name.
+        name: String,
+    },
+    /// An address of an object store that this was not built for.
+    #[error(
+        "{address} is in an object store: `cargo install mlprof-sql --features s3` builds what reads it"
+    )]
+    WithoutStore {
+        /// The address.
+        address: String,
+    },
+    /// An address that cannot be understood.
+    #[error("{address} is no address of tables: {reason}")]
+    Address {
+        /// The address.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file or folder cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// Which one.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The answer cannot be written.
+    #[error("cannot write {path}: {error}", path = .path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The name of the output does not tell what is to be written.
+    #[error("{path}: the name must end in .csv, .json, .parquet or .txt, or --format say it", path = .path.display())]
+    Output {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Parquet is for files.
+    #[error("Parquet is written into a file: --output FILE")]
+    NoFile,
+    /// Threads cannot be started.
+    #[error("cannot start: {0}")]
+    Start(io::Error),
+    /// The query is wrong, or cannot be run.
+    #[error("{}", in_one_line(.0))]
+    Query(#[from] DataFusionError),
+}
+
+fn names() -> String {
+    let names: Vec<_> = questions::ALL.iter().map(|question| question.name).collect();
+    names.join(", ")
+}
+
+fn in_one_line(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,181 @@
+//! Answers as tables, CSV, JSON and Parquet.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::csv::Writer as CsvWriter;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::json::ArrayWriter;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches_with_schema;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::basic::{Compression, ZstdLevel};
+use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::prelude::DataFrame;
+use futures::StreamExt;
+
+use crate::Error;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// A table for a console
+    Table,
+    /// Values with commas between them
+    Csv,
+    /// A list of objects
+    Json,
+    /// A table for other programs
+    Parquet,
+}
+
+impl Format {
+    /// The one that is asked for, or that the name of the output tells.
+    pub(crate) fn of(asked: Option<Self>, output: Option<&Path>) -> Result<Self, Error> {
+        if let (Some(Self::Parquet), None) = (asked, output) {
+            return Err(Error::NoFile);
+        }
+        let Some(path) = output.filter(|_| asked.is_none()) else {
+            return Ok(asked.unwrap_or(Self::Table));
+        };
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("csv") => Ok(Self::Csv),
+            Some("json") => Ok(Self::Json),
+            Some("parquet") => Ok(Self::Parquet),
+            Some("txt") => Ok(Self::Table),
+            _ => Err(Error::Output { path: path.to_owned() }),
+        }
+    }
+}
+
+/// Writes an answer as it comes; a table for a console when all of it is there, as its columns are as wide as what is in
+/// them. A file has its name when it is whole.
+pub(crate) async fn write(
+    answer: DataFrame,
+    format: Format,
+    path: Option<&Path>,
+) -> Result<(), Error> {
+    let Some(path) = path else {
+        let written = rows(answer, format, BufWriter::new(io::stdout())).await;
+        return match written {
+            Err(Failure::Write(error)) => heard(Err(error)),
+            Err(Failure::Query(error)) => Err(error.into()),
+            Ok(()) => Ok(()),
+        };
+    };
+    let unwritable = |error| Error::Write { path: path.to_owned(), error };
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".tmp");
+    let file = File::create(&beside).map_err(unwritable)?;
+    let written = rows(answer, format, BufWriter::new(file)).await;
+    let written = match written {
+        Ok(()) => std::fs::rename(&beside, path).map_err(unwritable),
+        Err(Failure::Write(error)) => Err(unwritable(error)),
+        Err(Failure::Query(error)) => Err(error.into()),
+    };
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// A reader that has gone (`… | head`) has seen enough.
+pub(crate) fn heard(written: io::Result<()>) -> Result<(), Error> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::Write { path: "standard output".into(), error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whose fault it is.
+enum Failure {
+    Query(DataFusionError),
+    Write(io::Error),
+}
+
+impl From<DataFusionError> for Failure {
+    fn from(error: DataFusionError) -> Self {
+        Self::Query(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<ArrowError> for Failure {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            ArrowError::IoError(_, error) => Self::Write(error),
+            ArrowError::ExternalError(error) => match error.downcast::<io::Error>() {
+                Ok(error) => Self::Write(*error),
+                Err(error) => Self::Query(DataFusionError::External(error)),
+            },
+            other => Self::Query(other.into()),
+        }
+    }
+}
+
+async fn rows<W: Write + Send>(
+    answer: DataFrame,
+    format: Format,
+    mut out: W,
+) -> Result<(), Failure> {
+    if format == Format::Table {
+        let schema = Arc::clone(answer.schema().inner());
+        let batches = answer.collect().await?;
+        let text = pretty_format_batches_with_schema(schema, &batches)?.to_string();
+        writeln!(out, "{text}")?;
+        return Ok(out.flush()?);
+    }
+    let mut stream = answer.execute_stream().await?;
+    match format {
+        Format::Csv => {
+            // Without a row there is a header all the same.
+            let empty = RecordBatch::new_empty(stream.schema());
+            let mut writer = CsvWriter::new(&mut out);
+            writer.write(&empty)?;
+            each(&mut stream, |batch| Ok(writer.write(batch)?)).await?;
+        }
+        Format::Json => {
+            let mut writer = ArrayWriter::new(&mut out);
+            each(&mut stream, |batch| Ok(writer.write(batch)?)).await?;
+            writer.finish()?;
+            drop(writer);
+            writeln!(out)?;
+        }
+        Format::Parquet | Format::Table => {
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                .build();
+            let schema = stream.schema();
+            let writer = ArrowWriter::try_new(&mut out, schema, Some(properties));
+            let mut writer = writer.map_err(failed)?;
+            each(&mut stream, |batch| writer.write(batch).map_err(failed)).await?;
+            writer.close().map_err(failed)?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn failed(error: datafusion::parquet::errors::ParquetError) -> Failure {
+    ArrowError::from(error).into()
+}
+
+async fn each(
+    stream: &mut SendableRecordBatchStream,
+    mut write: impl FnMut(&RecordBatch) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    while let Some(batch) = stream.next().await {
+        write(&batch?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Where tables lie, in a folder or in an object store, and which of their files can be read.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
+};
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
+use datafusion::object_store::path::Path as StorePath;
+use datafusion::object_store::{ObjectMeta, ObjectStore};
+use datafusion::parquet::arrow::parquet_to_arrow_schema;
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, stream};
+use url::Url;
+
+use crate::Error;
+
+/// The newest version of the schema that the questions know.
+const SCHEMA_VERSION: u32 = 2;
+/// Under this name the version stands in files.
+const VERSION_KEY: &str = "mlprof.schema";
+/// How many files are looked at at once.
+const AT_ONCE: usize = 16;
+
+/// A folder of tables.
+pub(crate) struct Folder {
+    name: String,
+    address: Url,
+    store: Arc<dyn ObjectStore>,
+    /// Where it is in the store.
+    prefix: StorePath,
+    tables: BTreeSet<String>,
+}
+
+impl Folder {
+    /// Looks which tables there are.
+    pub(crate) async fn open(context: &SessionContext, name: &str) -> Result<Self, Error> {
+        let address = match name.contains("://") {
+            true => remote(context, name)?,
+            false => local(name)?,
+        };
+        let url = ListingTableUrl::try_new(address.clone(), None)?;
+        let store = context.runtime_env().object_store(&url)?;
+        let prefix = url.prefix().clone();
+        let listed = store.list_with_delimiter(Some(&prefix)).await;
+        let listed = listed.map_err(datafusion::error::DataFusionError::from)?;
+        let folders = listed.common_prefixes.iter();
+        let tables: BTreeSet<String> =
+            folders.filter_map(|path| path.filename().map(str::to_owned)).collect();
+        let folder = Self { name: name.to_owned(), address, store, prefix, tables };
+        if !folder.tables.contains("slices") && !folder.tables.contains("ranks") {
+            return Err(Error::NoTables { folder: folder.name });
+        }
+        Ok(folder)
+    }
+
+    /// Makes the tables known that a query asks. How many files were left out because they cannot be read.
+    pub(crate) async fn register_for(
+        &self,
+        context: &SessionContext,
+        sql: &str,
+    ) -> Result<usize, Error> {
+        let state = context.state();
+        let statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
+        let mut left_out = 0;
+        for reference in state.resolve_table_references(&statement)? {
+            let is_own = reference.schema().is_none();
+            if !is_own {
+                continue;
+            }
+            let table = reference.table();
+            if !self.tables.contains(table) {
+                let there: Vec<_> = self.tables.iter().map(String::as_str).collect();
+                return Err(Error::NoTable {
+                    name: table.to_owned(),
+                    folder: self.name.clone(),
+                    there: there.join(", "),
+                });
+            }
+            left_out += self.register(context, table).await?;
+        }
+        Ok(left_out)
+    }
+
+    async fn register(&self, context: &SessionContext, table: &str) -> Result<usize, Error> {
+        let listed = self.store.list_with_delimiter(Some(&self.prefix.clone().join(table))).await;
+        let mut files = listed.map_err(datafusion::error::DataFusionError::from)?.objects;
+        files.retain(|file| file.location.filename().is_some_and(|it| it.ends_with(".parquet")));
+        files.sort_by(|one, other| one.location.cmp(&other.location));
+        let runtime = context.runtime_env();
+        let cache = || runtime.cache_manager.get_file_metadata_cache();
+        let looked_at: Vec<(ObjectMeta, Result<Schema, String>)> = stream::iter(files)
+            .map(|file| async {
+                let schema = self.schema(&file, cache()).await;
+                (file, schema)
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let (mut urls, mut schemas, mut left_out) = (Vec::new(), Vec::new(), 0);
+        for (file, schema) in looked_at {
+            let name = file.location.filename().unwrap_or_default();
+            match schema {
+                Ok(schema) => {
+                    urls.push(self.url(table, name)?);
+                    schemas.push(schema);
+                }
+                Err(reason) => {
+                    left_out += 1;
+                    let path = format!("{}/{table}/{name}", self.name.trim_end_matches('/'));
+                    let _ = writeln!(std::io::stderr(), "note: {path} is left out: {reason}");
+                }
+            }
+        }
+        let (name, folder) = (table.to_owned(), self.name.clone());
+        if urls.is_empty() {
+            return Err(Error::NoneReadable { name, folder });
+        }
+        // Columns of a later version are NULL in files of an earlier one.
+        let schema = Schema::try_merge(schemas).map_err(|error| Error::Mixed {
+            name,
+            folder,
+            reason: error.to_string(),
+        })?;
+        let options = ListingOptions::new(Arc::new(ParquetFormat::default()));
+        let config = ListingTableConfig::new_with_multi_paths(urls)
+            .with_listing_options(options.with_file_extension(".parquet"))
+            .with_schema(Arc::new(schema));
+        context.register_table(table, Arc::new(ListingTable::try_new(config)?))?;
+        Ok(left_out)
+    }
+
+    fn url(&self, table: &str, file: &str) -> Result<ListingTableUrl, Error> {
+        let mut url = self.address.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push(table).push(file);
+        }
+        Ok(ListingTableUrl::try_new(url, None)?)
+    }
+
+    /// The columns of a file, or why it cannot be read.
+    async fn schema(
+        &self,
+        file: &ObjectMeta,
+        cache: Arc<FileMetadataCache>,
+    ) -> Result<Schema, String> {
+        // What is read of it stays in the cache from which the query takes it.
+        let metadata = DFParquetMetadata::new(self.store.as_ref(), file)
+            .with_file_metadata_cache(Some(cache))
+            .fetch_metadata()
+            .await;
+        let metadata = metadata.map_err(|error| {
+            format!("it is not Parquet, or not all of it: {}", error.strip_backtrace())
+        })?;
+        let metadata = metadata.file_metadata();
+        let version = metadata
+            .key_value_metadata()
+            .and_then(|pairs| pairs.iter().find(|pair| pair.key == VERSION_KEY))
+            .and_then(|pair| pair.value.as_deref()?.parse::<u32>().ok())
+            .ok_or(
+                "it is no table of mlprof: it does not say which version of the schema it has",
+            )?;
+        if version > SCHEMA_VERSION {
+            return Err(format!(
+                "it was written by a newer mlprof: its schema has the version {version}, and this mlprof-sql knows \
+                 those up to {SCHEMA_VERSION}"
+            ));
+        }
+        let schema = parquet_to_arrow_schema(metadata.schema_descr(), None);
+        let schema = schema.map_err(|error| error.to_string())?;
+        let fields = schema.fields().iter().map(|field| {
+            // Texts as DataFusion compares them fastest.
+            let kind = match field.data_type() {
+                DataType::Utf8 => DataType::Utf8View,
+                other => other.clone(),
+            };
+            Field::new(field.name(), kind, field.is_nullable())
+        });
+        Ok(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+fn local(name: &str) -> Result<Url, Error> {
+    let unreadable = |error| Error::Read { path: name.to_owned(), error };
+    let path = Path::new(name).canonicalize().map_err(unreadable)?;
+    if !path.is_dir() {
+        return Err(Error::NoTables { folder: name.to_owned() });
+    }
+    let no_address =
+        || Error::Address { address: name.to_owned(), reason: "its path is no text".to_owned() };
+    Url::from_directory_path(&path).map_err(|()| no_address())
+}
+
+#[cfg(not(feature = "s3"))]
+fn remote(_: &SessionContext, name: &str) -> Result<Url, Error> {
+    Err(Error::WithoutStore { address: name.to_owned() })
+}
+
+/// Keys, region and endpoint are those of the environment: AWS_ACCESS_KEY_ID, AWS_ENDPOINT, AWS_ALLOW_HTTP, …
+#[cfg(feature = "s3")]
+fn remote(context: &SessionContext, name: &str) -> Result<Url, Error> {
+    use object_store::aws::AmazonS3Builder;
+
+    let no_address = |reason: String| Error::Address { address: name.to_owned(), reason };
+    let mut address = Url::parse(name).map_err(|error| no_address(error.to_string()))?;
+    let bucket = match (address.scheme(), address.host_str()) {
+        ("s3", Some(bucket)) => bucket.to_owned(),
+        ("s3", None) => return Err(no_address("it names no bucket".to_owned())),
+        (scheme, _) => return Err(no_address(format!("{scheme} is not known, only s3 is"))),
+    };
+    if let Ok(mut segments) = address.path_segments_mut() {
+        segments.pop_if_empty().push("");
+    }
+    let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build();
+    let store = store.map_err(|error| no_address(error.to_string()))?;
+    context.register_object_store(&address, Arc::new(store));
+    Ok(address)
+}

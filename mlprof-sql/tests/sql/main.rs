@@ -1,0 +1,46 @@
+//! SQL over traces: the program as people run it, its answers beside those of `mlprof analyze`, and those of other engines.
+
+mod answers;
+mod engines;
+mod made;
+mod program;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Map, Value};
+
+/// A row of an answer.
+type Row = Map<String, Value>;
+
+fn program(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof-sql"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the program was built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are text")
+}
+
+/// What a question is answered with.
+fn asked(folder: &Path, query: &str) -> Vec<Row> {
+    let output = program(&[path(folder), query, "--format", "json"]);
+    assert!(output.status.success(), "{query}: {}", text(&output.stderr));
+    rows(&output.stdout)
+}
+
+fn rows(json: &[u8]) -> Vec<Row> {
+    serde_json::from_slice(json).unwrap_or_else(|error| panic!("{error} in {}", text(json)))
+}
+
+fn integer(row: &Row, column: &str) -> i64 {
+    row.get(column).and_then(Value::as_i64).unwrap_or_else(|| panic!("{column} in {row:?}"))
+}
+
+fn word<'a>(row: &'a Row, column: &str) -> &'a str {
+    row.get(column).and_then(Value::as_str).unwrap_or_else(|| panic!("{column} in {row:?}"))
+}

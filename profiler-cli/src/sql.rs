@@ -1,0 +1,65 @@
+//! `mlprof sql`: runs the program `mlprof-sql`, which is installed by those who want it.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use crate::exit_code::exit_code;
+
+/// What the program is called.
+const PROGRAM: &str = "mlprof-sql";
+
+/// Asks traces as tables in SQL: of one rank, or of a fleet.
+///
+/// mlprof sql FOLDER straggler: who holds the others up; mlprof sql --questions lists what else can be asked by its name.
+/// mlprof sql FOLDER "select …" asks anything. What it takes besides, mlprof sql --help says.
+///
+/// A program of its own does it, as it brings a database engine: cargo install mlprof-sql.
+#[derive(Debug, Clone, clap::Args)]
+#[command(verbatim_doc_comment, disable_help_flag = true)]
+pub struct Arguments {
+    /// What mlprof-sql takes
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
+}
+
+/// Why it cannot be asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program is not there.
+    #[error(
+        "mlprof sql needs the program mlprof-sql, which is neither beside mlprof nor on the PATH: `cargo install \
+         mlprof-sql` builds it, with the database engine DataFusion"
+    )]
+    NotInstalled,
+    /// It cannot be started.
+    #[error("cannot run {program}: {error}", program = .program.display())]
+    Start {
+        /// Which program.
+        program: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Runs the program and ends as it does.
+///
+/// # Errors
+///
+/// If it is not there, or cannot be started.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let program = beside_this_one().unwrap_or_else(|| PROGRAM.into());
+    match Command::new(&program).args(&arguments.arguments).status() {
+        Ok(status) => Ok(exit_code(status)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NotInstalled),
+        Err(error) => Err(Error::Start { program, error }),
+    }
+}
+
+fn beside_this_one() -> Option<PathBuf> {
+    let name = format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX);
+    let path = std::env::current_exe().ok()?.with_file_name(name);
+    path.is_file().then_some(path)
+}

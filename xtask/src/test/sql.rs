@@ -1,0 +1,69 @@
+//! `cargo xtask test sql` and `spark`: SQL over traces, and whether other engines give the same answers.
+
+use std::path::PathBuf;
+
+use crate::libtorch::workspace;
+use crate::python::Environment;
+use crate::steps::{Step, target_directory};
+use crate::system::JAVA;
+
+/// Names a Python that has the engines to the tests.
+const PYTHON: &str = "MLPROF_TEST_ENGINES";
+const NAMES: &str = "MLPROF_TEST_ENGINE_NAMES";
+
+/// Tests, and lints in the same build: to check DataFusion's crates besides would take as long again.
+pub fn steps() -> Vec<Step> {
+    let step = Step::cargo("SQL over traces", "test --profile quick --manifest-path");
+    let step = step
+        .argument(folder().join("Cargo.toml"))
+        .argument("--target-dir")
+        .argument(target_directory())
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("CLIPPY_ARGS", "-Dwarnings");
+    let engines = Environment {
+        name: "python-engines",
+        requirements: folder().join("tests/sql/requirements.txt"),
+        announcement: "DuckDB and DataFusion, 110 MB to download",
+    };
+    match engines.interpreter() {
+        Ok(python) => vec![step.variables(&vec![(PYTHON, Some(python.into()))])],
+        Err(reason) => {
+            println!("SQL over traces beside other engines: skipped: {reason}");
+            vec![step]
+        }
+    }
+}
+
+/// The same on Spark, by itself, with two executors that are processes of their own, and with one of these killed on the way.
+pub fn spark() -> Vec<Step> {
+    let python = JAVA.require().and_then(|()| {
+        let environment = Environment {
+            name: "python-spark",
+            requirements: folder().join("tests/sql/requirements-spark.txt"),
+            announcement: "Spark, 490 MB to download",
+        };
+        environment.interpreter()
+    });
+    match python {
+        Ok(python) => {
+            let step = Step::cargo("SQL over traces, by Spark", "test --profile quick --test sql")
+                .argument("--manifest-path")
+                .argument(folder().join("Cargo.toml"))
+                .argument("--target-dir")
+                .argument(target_directory())
+                .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+                .env("CLIPPY_ARGS", "-Dwarnings")
+                .env(NAMES, "spark spark-cluster spark-killed")
+                .variables(&vec![(PYTHON, Some(python.into()))]);
+            vec![step.argument("engines").must_run_tests()]
+        }
+        Err(reason) => {
+            println!("SQL over traces, by Spark: skipped: {reason}");
+            Vec::new()
+        }
+    }
+}
+
+fn folder() -> PathBuf {
+    workspace().join("mlprof-sql")
+}
