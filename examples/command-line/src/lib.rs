@@ -158,6 +158,14 @@ fn write(file: &Path, text: String) -> io::Result<()> {
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
 }
 
+/// The report of a profiler's last stage; of several that are one, each its own.
+pub fn reports_of(profiler: &Arc<dyn Profiler>) -> Vec<Report> {
+    match profiler.parts() {
+        [] => profiler.report().into_iter().collect(),
+        parts => parts.iter().filter_map(|part| part.report()).collect(),
+    }
+}
+
 /// Runs the body of a program with the profiler that was asked for. Exit code 0, 1 after an error,
 /// 2 for an unknown profiler.
 pub fn run<E: Display>(
