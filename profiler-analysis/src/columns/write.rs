@@ -104,8 +104,10 @@ impl<'a> Writer<'a> {
 
     fn slices(&self) -> io::Result<()> {
         let phases = stages::of_slices(self.trace, &self.meanings);
-        let phase_texts: Vec<ByteArray> =
-            profiler_report::ranks::step_stages().iter().map(|stage| ByteArray::from(stage.name.as_str())).collect();
+        let phase_texts: Vec<ByteArray> = profiler_report::ranks::step_stages()
+            .iter()
+            .map(|stage| ByteArray::from(stage.name.as_str()))
+            .collect();
         let slice = |row| self.slice(row).1;
         let place = |row| self.slice(row).0;
         let number =

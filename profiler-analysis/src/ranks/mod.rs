@@ -161,7 +161,8 @@ fn table(traces: &[&RankFacts]) -> StageTable {
             of_rank.insert((one.info.stage.as_deref(), *number), *durations);
         }
     }
-    let mut table = StageTable::new(profiler_report::ranks::step_stages(), ranks.keys().copied().collect());
+    let mut table =
+        StageTable::new(profiler_report::ranks::step_stages(), ranks.keys().copied().collect());
     let Some(first) = ranks.values().next() else { return table };
     for step in first.keys() {
         let of_all = ranks.values().map(|steps| steps.get(step).copied());
