@@ -6,6 +6,7 @@ use std::{env, fs};
 fn main() {
     for file in [
         "build.rs",
+        "src/ops/inputs.h",
         "src/ops/record.cpp",
         "src/ops/record.h",
         "oracle/floor.cpp",

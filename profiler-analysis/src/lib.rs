@@ -24,7 +24,6 @@ pub mod diff;
 mod host;
 pub mod kineto;
 mod meaning;
-mod median;
 pub mod ranks;
 pub mod rollups;
 mod sweep;

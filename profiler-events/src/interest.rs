@@ -23,6 +23,8 @@ impl Interest {
     pub const MEMORY: Self = Self(1 << 4);
     /// When kernels and copies ran, by the device's clock, and what the device's counters show.
     pub const DEVICE: Self = Self(1 << 5);
+    /// With [`SHAPES`](Self::SHAPES): what else ops are given: strides, numbers, which overload they are.
+    pub const INPUTS: Self = Self(1 << 6);
 
     /// Whatever there is.
     pub const ALL: Self = Self(u8::MAX);
@@ -80,6 +82,7 @@ impl fmt::Debug for Interest {
             (Self::SHAPES, "SHAPES"),
             (Self::MEMORY, "MEMORY"),
             (Self::DEVICE, "DEVICE"),
+            (Self::INPUTS, "INPUTS"),
         ];
         let wanted: Vec<_> =
             names.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| *name).collect();

@@ -65,7 +65,7 @@ pub use phase::Phase;
 pub use region::RegionSink;
 pub use run_context::RunContext;
 pub use schedule::{InvalidSchedule, ParseScheduleError, Schedule, StepPhase};
-pub use shapes::{DType, InputsBuilder, ShapeList, TensorShape};
+pub use shapes::{DType, InputDetail, InputDetails, InputsBuilder, Number, ShapeList, TensorShape};
 pub use source_hash::source_hash;
 pub use stage::Stage;
 pub use tallies::Tallies;

@@ -33,6 +33,10 @@ pub struct OpStart<'op> {
 }
 
 impl OpStart<'_> {
+    /// The `sequence` of an op whose framework counts it as number 0, which is none here: traces write it
+    /// as 0.
+    pub const FIRST_SEQUENCE: u32 = u32::MAX;
+
     /// A forward op of which nothing but the name is known.
     #[inline]
     pub const fn new(action: Action) -> Self {

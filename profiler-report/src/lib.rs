@@ -112,6 +112,7 @@ pub mod output;
 pub mod page;
 pub mod prof;
 pub mod pstats;
+pub mod ranks;
 pub mod regions;
 pub mod rows;
 pub mod samples;

@@ -19,7 +19,9 @@ pub mod kineto;
 pub mod memory;
 mod nest;
 mod profile;
+mod trace_options;
 mod walk;
 
 pub use cycle::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track};
 pub use flops::flops;
+pub use trace_options::{InvalidMetadata, TraceOptions};

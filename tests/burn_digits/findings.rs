@@ -7,7 +7,7 @@ use profiler_core::report::finding::Confidence;
 use profiler_core::report::findings::Rules;
 use serde_json::Value;
 use tempfile::tempdir;
-use tests::findings::{Faulty, assert_healthy, of_rule};
+use tests::findings::{Faulty, assert_healthy, of_rule, told};
 use tests::program::{Run, build};
 
 /// What tests build of burn is not optimised.
@@ -21,15 +21,26 @@ fn a_healthy_training_gives_nothing_above_a_hint_but_for_its_build() {
     assert_healthy(&crate::digits(), directory.path(), &schedule, &[UNOPTIMIZED]);
 }
 
-/// A fit with this fault, or without any.
-fn fit(directory: &Path, fault: Option<&str>) -> Faulty {
+/// Those that have no file of reports: what the console tells is above a hint.
+#[test]
+fn other_healthy_programs_give_nothing_above_a_hint_but_for_their_build() {
+    for program in ["burn-hand-written-loop", "custom-profiler"] {
+        let directory = tempdir().expect("a folder");
+        let printed = Run::of(&build("burn-digits", program), directory.path()).succeed().stdout;
+        let found = told(&printed);
+        assert!(found.iter().all(|line| line.contains("opt-level")), "{program}: {found:#?}");
+    }
+}
+
+/// A fit with this fault, or without any, of some seconds.
+fn fit(directory: &Path, fault: Option<&str>, arguments: &[&str]) -> Faulty {
     let faults: &[&str] = match fault {
         Some(fault) => &["--faults", fault],
         None => &[],
     };
     let finished = Run::of(&build("burn-digits", "burn-faults"), directory)
         .args(["--profiler", "simple", "--json", "fit.json"])
-        .args(["--epochs", "2", "--batch-size", "64", "--slow-disk", "60"])
+        .args(arguments)
         .args(faults)
         .succeed();
     Faulty::new(&directory.join("fit.json"), &finished)
@@ -45,14 +56,41 @@ fn found_in_a_short_run(report: &Value) -> Vec<String> {
     sure.map(|finding| finding.rule).collect()
 }
 
-/// Most of what it costs is waiting for a slow disk. The remedy is told in burn's words.
+/// Most of what such a fault costs is waiting for a slow disk. The remedy is told in burn's words.
+fn assert_found(fault: &str, rule: &str, arguments: &[&str], remedy: &str) {
+    let directory = tempdir().expect("a folder");
+    let mended = fit(directory.path(), None, arguments);
+    assert_eq!(found_in_a_short_run(&mended.report), [UNOPTIMIZED]);
+    let faulty = fit(directory.path(), Some(fault), arguments);
+    faulty.assert_saves_what_was_promised(rule, &mended);
+    let told = of_rule(&faulty.report, rule)[0]["remedy"].as_str().expect("text");
+    assert!(told.contains(remedy), "{told}");
+}
+
+/// 40 batches that are small: where burn's other threads wait for the disk, training goes on meanwhile, and what it
+/// does is no part of what is promised.
+const BATCHES: [&str; 8] =
+    ["--epochs", "1", "--limit-digits", "160", "--batch-size", "4", "--slow-disk", "80"];
+
 #[test]
 fn a_slow_loader_is_found_until_it_is_mended_which_saves_what_was_promised() {
-    let directory = tempdir().expect("a folder");
-    let mended = fit(directory.path(), None);
-    assert_eq!(found_in_a_short_run(&mended.report), [UNOPTIMIZED]);
-    let faulty = fit(directory.path(), Some("loader"));
-    faulty.assert_saves_what_was_promised("data-waiting", &mended);
-    let told = of_rule(&faulty.report, "data-waiting")[0]["remedy"].as_str().expect("text");
-    assert!(told.contains("num_workers"), "{told}");
+    assert_found("loader", "data-waiting", &BATCHES, "num_workers");
+}
+
+#[test]
+fn a_slow_metric_is_found_until_it_is_mended_which_saves_what_was_promised() {
+    assert_found("metrics", "slow-hooks", &BATCHES, "fewer metrics in training");
+}
+
+#[test]
+fn a_slow_renderer_is_found_until_it_is_mended_which_saves_what_was_promised() {
+    assert_found("renderer", "slow-hooks", &BATCHES, "a renderer that draws less");
+}
+
+/// A thread of burn's writes them, and training waits for it with the next but one.
+#[test]
+fn slow_checkpoints_are_found_until_they_are_mended_which_saves_what_was_promised() {
+    let epochs = ["--epochs", "12", "--limit-digits", "160", "--batch-size", "32"];
+    let epochs = [&epochs[..], &["--slow-disk", "300"]].concat();
+    assert_found("checkpoints", "checkpoints", &epochs, "with_checkpointing_strategy");
 }

@@ -23,6 +23,7 @@ const TOGETHER: [(&[&str], &str, &str); 4] = [
             "candle-text",
             "command-line",
             "digits",
+            "parallel-training",
         ],
         "candle-plugin/tracing,candle-text/spans",
         "release",

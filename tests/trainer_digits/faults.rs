@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tempfile::{TempDir, tempdir};
-use tests::findings::{Faulty, of_rule, reports, sure, wall_seconds};
+use tests::findings::{Faulty, of_rule, reports, sure, told, wall_seconds};
 use tests::program::{Finished, Run, Running, build};
 
 use crate::PACKAGE;
@@ -36,10 +36,6 @@ fn simple<'faults>(faults: impl IntoIterator<Item = Vec<&'faults str>>) -> Vec<(
         (Faulty::new(&directory.path().join("fit.json"), &finished), finished)
     };
     running.into_iter().map(finish).collect()
-}
-
-fn told(printed: &str) -> Vec<&str> {
-    printed.lines().filter(|line| line.starts_with("Finding: ")).collect()
 }
 
 #[test]

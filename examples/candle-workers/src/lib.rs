@@ -5,6 +5,4 @@
 
 pub mod augment;
 pub mod background;
-pub mod launch;
 pub mod parallel;
-pub mod process_group;

@@ -12,7 +12,7 @@ use profiler_core::prelude::*;
 use profiler_core::report::findings::Rules;
 use profiler_core::report::page;
 use profiler_core::tensor::{DeviceTiming, InvalidSchedule, Schedule};
-use profiler_core::{IntoProfiler, Report, TensorProfiler};
+use profiler_core::{IntoProfiler, Output, Report, TensorProfiler};
 
 /// Which profiler, and where its reports go. Flatten it into a program's own options.
 #[derive(Debug, Clone, clap::Args)]
@@ -56,6 +56,9 @@ pub struct ProfilerOptions {
     /// Write reports to files, {dirpath}/{stage}-{filename}.txt.
     #[arg(long, value_name = "NAME")]
     pub filename: Option<String>,
+    /// Write each report as JSON beside it, too; of several processes the first then says who holds the others up.
+    #[arg(long)]
+    pub json_files: bool,
     /// Write all reports as JSON, too.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -92,31 +95,32 @@ impl ProfilerOptions {
         Ok(profiler)
     }
 
-    fn simple(&self) -> SimpleProfiler {
-        let mut profiler = SimpleProfiler::new();
+    /// Where reports go.
+    fn output(&self) -> Output {
+        let mut output = Output::new().json(self.json_files);
         if let Some(dirpath) = &self.dirpath {
-            profiler = profiler.dirpath(dirpath);
+            output = output.dirpath(dirpath);
         }
         if let Some(filename) = &self.filename {
-            profiler = profiler.filename(filename);
+            output = output.filename(filename);
         }
+        output
+    }
+
+    fn simple(&self) -> SimpleProfiler {
+        let profiler = SimpleProfiler::new().output_to(self.output());
         if self.detailed { profiler.detailed() } else { profiler }
     }
 
     fn tensor(&self) -> Result<TensorProfiler, InvalidSchedule> {
-        let mut profiler = TensorProfiler::new()
+        let profiler = TensorProfiler::new()
+            .output_to(self.output())
             .row_limit(self.row_limit)
             .device_timing(if self.names_only { DeviceTiming::NamesOnly } else { DeviceTiming::On })
             .group_by_input_shapes(self.input_shapes)
             .profile_memory(self.profile_memory)
             .memory_timeline(self.profile_memory)
             .flame(self.flame);
-        if let Some(dirpath) = &self.dirpath {
-            profiler = profiler.dirpath(dirpath);
-        }
-        if let Some(filename) = &self.filename {
-            profiler = profiler.filename(filename);
-        }
         match self.schedule {
             Some(schedule) => profiler.schedule(schedule),
             None => Ok(profiler),
@@ -124,14 +128,7 @@ impl ProfilerOptions {
     }
 
     fn advanced(&self) -> AdvancedProfiler {
-        let mut profiler = AdvancedProfiler::new().dump_stats(self.dump_stats);
-        if let Some(dirpath) = &self.dirpath {
-            profiler = profiler.dirpath(dirpath);
-        }
-        if let Some(filename) = &self.filename {
-            profiler = profiler.filename(filename);
-        }
-        profiler
+        AdvancedProfiler::new().output_to(self.output()).dump_stats(self.dump_stats)
     }
 
     /// Writes reports, with what is found in them, to the files of `--json` and `--html`, where these were
@@ -159,6 +156,14 @@ impl ProfilerOptions {
 fn write(file: &Path, text: String) -> io::Result<()> {
     std::fs::write(file, text)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
+}
+
+/// The report of a profiler's last stage; of several that are one, each its own.
+pub fn reports_of(profiler: &Arc<dyn Profiler>) -> Vec<Report> {
+    match profiler.parts() {
+        [] => profiler.report().into_iter().collect(),
+        parts => parts.iter().filter_map(|part| part.report()).collect(),
+    }
 }
 
 /// Runs the body of a program with the profiler that was asked for. Exit code 0, 1 after an error,

@@ -4,6 +4,7 @@
 mod batches;
 mod data;
 mod disk;
+mod faults;
 mod options;
 pub mod overhead;
 mod program;
@@ -13,6 +14,7 @@ mod training;
 pub use batches::{Batches, EpochShare, Order, loader};
 pub use data::{CLASSES, DataError, Digit, SIDE, Splits, digits, splits};
 pub use disk::Disk;
+pub use faults::Faults;
 pub use options::{Options, TrainerOptions};
 pub use program::{LossCurve, Measured, finish, refuse_early_end};
 pub use random::SplitMix;

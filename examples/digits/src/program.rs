@@ -44,10 +44,7 @@ impl Measured {
     /// Runs a stage and keeps its report, whatever the outcome.
     pub fn stage<T>(&mut self, stage: impl FnOnce() -> T) -> T {
         let outcome = stage();
-        match self.profiler.parts() {
-            [] => self.reports.extend(self.profiler.report()),
-            parts => self.reports.extend(parts.iter().filter_map(|part| part.report())),
-        }
+        self.reports.extend(command_line::reports_of(&self.profiler));
         outcome
     }
 

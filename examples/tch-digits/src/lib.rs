@@ -3,7 +3,9 @@
 mod data;
 mod learner;
 mod net;
+mod parallel;
 
 pub use data::Batch;
 pub use learner::{LEARNING_RATE, Learner};
 pub use net::DigitNet;
+pub use parallel::ParallelLearner;

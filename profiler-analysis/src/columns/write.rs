@@ -104,8 +104,10 @@ impl<'a> Writer<'a> {
 
     fn slices(&self) -> io::Result<()> {
         let phases = stages::of_slices(self.trace, &self.meanings);
-        let phase_texts: Vec<ByteArray> =
-            stages::all().iter().map(|stage| ByteArray::from(stage.name.as_str())).collect();
+        let phase_texts: Vec<ByteArray> = profiler_report::ranks::step_stages()
+            .iter()
+            .map(|stage| ByteArray::from(stage.name.as_str()))
+            .collect();
         let slice = |row| self.slice(row).1;
         let place = |row| self.slice(row).0;
         let number =
@@ -279,7 +281,7 @@ impl<'a> Writer<'a> {
 
     /// What `ranks` compares, so that sums of a fleet name the same stragglers.
     fn phases(&self) -> io::Result<()> {
-        let all = stages::all();
+        let all = profiler_report::ranks::step_stages();
         let of_steps = stages::of_steps(self.trace, &self.meanings, &self.steps);
         let step = |row: usize| &of_steps[row / all.len()];
         let place = |row: usize| row % all.len();

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use crate::answers::{OutlierStep, StepDifference};
 use crate::host::steps::{Parts, Step};
-use crate::median::median;
 use crate::trace::Trace;
+use profiler_report::ranks::median;
 
 /// Fewer steps have no middle to be far from.
 const FEWEST: usize = 5;

@@ -1,11 +1,9 @@
 //! Traces of several ranks: on one time line, and who holds the others up.
 
-pub mod frontier;
 #[cfg(test)]
 mod made;
 mod meetings;
 pub(crate) mod stages;
-mod stragglers;
 mod text;
 mod time_line;
 
@@ -13,13 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-pub use self::frontier::{Exposed, Stage, StageTable};
 use self::meetings::Meeting;
-pub use self::stragglers::{Straggler, stragglers};
 pub use self::time_line::{Method, Offset};
 use crate::host::steps;
 use crate::meaning::Meanings;
 use crate::trace::{Info, Trace};
+pub use profiler_report::ranks::{Exposed, Stage, StageTable, Straggler, stragglers};
 
 /// What is kept of a rank's trace to put it beside others: memory for its steps and collectives, not for what
 /// is in them.
@@ -164,7 +161,8 @@ fn table(traces: &[&RankFacts]) -> StageTable {
             of_rank.insert((one.info.stage.as_deref(), *number), *durations);
         }
     }
-    let mut table = StageTable::new(stages::all(), ranks.keys().copied().collect());
+    let mut table =
+        StageTable::new(profiler_report::ranks::step_stages(), ranks.keys().copied().collect());
     let Some(first) = ranks.values().next() else { return table };
     for step in first.keys() {
         let of_all = ranks.values().map(|steps| steps.get(step).copied());

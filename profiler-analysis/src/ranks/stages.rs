@@ -2,15 +2,12 @@
 
 use profiler_events::names::{self, waits_for_other_ranks};
 
-use super::frontier::Stage;
 use crate::host::steps::Step;
 use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Category, Slice, Trace};
 
-/// The stages in the order in which they run. Ranks wait for each other in the fourth.
-const NAMES: [&str; COUNT] =
-    ["waiting for data", "forward", "backward", "collectives", "optimizer", "other"];
+/// The stages of `profiler_report::ranks::step_stages`.
 pub(crate) const COUNT: usize = 6;
 const DATA: usize = 0;
 const FORWARD: usize = 1;
@@ -18,15 +15,6 @@ const BACKWARD: usize = 2;
 const COLLECTIVES: usize = 3;
 const OPTIMIZER: usize = 4;
 const OTHER: usize = 5;
-
-/// All of them.
-pub(crate) fn all() -> Vec<Stage> {
-    let stage = |(place, name): (usize, &str)| Stage {
-        name: name.to_owned(),
-        waits_for_others: place == COLLECTIVES,
-    };
-    NAMES.into_iter().enumerate().map(stage).collect()
-}
 
 /// The number of each step, and what it went into, which adds up to how long it took. Nothing of a trace
 /// without steps.

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::RankFacts;
 use super::meetings::Meeting;
-use crate::median::median;
 use crate::trace::ClockReading;
+use profiler_report::ranks::median;
 
 /// Fewer collectives tell nothing.
 const FEWEST_MEETINGS: usize = 3;

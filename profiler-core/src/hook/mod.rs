@@ -31,10 +31,10 @@ pub use crate::source::{Source, SourceHandle};
 pub use op::OpScope;
 pub use profiler_events::{
     Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription, DeviceEvent,
-    Direction, DriverCall, Framework, InputsBuilder, KernelConfiguration, KernelLaunch,
-    MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, Observation, OpStart,
-    PastMemoryChange, RegionSink, ShapeList, TensorShape, Timestamp, TimingMethod, declare_device,
-    declare_device_memory, declare_framework, describe_device,
+    Direction, DriverCall, Framework, InputDetail, InputDetails, InputsBuilder,
+    KernelConfiguration, KernelLaunch, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel,
+    Number, Observation, OpStart, PastMemoryChange, RegionSink, ShapeList, TensorShape, Timestamp,
+    TimingMethod, declare_device, declare_device_memory, declare_framework, describe_device,
 };
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 

@@ -162,7 +162,7 @@ impl Steps {
     fn since(&mut self, table: &impl TellsTotals, elapsed: u64) -> StepParts {
         let mut parts = StepParts::default();
         let mut inside = StepParts::default();
-        let mut optimizers_children = 0;
+        let (mut optimizers_children, mut optimizers_collectives) = (0, 0);
         for known in &mut self.known {
             let ticks = table.ticks(known.place).unwrap_or(known.until);
             let total = ticks.total.saturating_sub(known.until.total);
@@ -174,12 +174,16 @@ impl Steps {
             if let Some(around) = known.around {
                 *around.of(&mut inside) += total;
             }
+            if (known.part, known.around) == (StepPart::Collective, Some(StepPart::Optimizer)) {
+                optimizers_collectives += total;
+            }
         }
         let both = parts.forward + parts.backward;
-        if inside.optimizer == 0 && both > 0 && optimizers_children >= both {
+        let knows_both = inside.optimizer > optimizers_collectives;
+        if !knows_both && both > 0 && optimizers_children >= both {
             // Where gradients are accumulated the first forward is not inside of an optimizer's step,
             // but others are.
-            inside.optimizer = both;
+            inside.optimizer += both;
         }
         for part in StepPart::ALL {
             let own = part.of(&mut parts).saturating_sub(*part.of(&mut inside));

@@ -25,6 +25,7 @@ fn train(profiler: &SimpleProfiler, forward: u64) {
         spend(profiler, "embedding.forward", forward);
     }
     spend(profiler, "[Strategy]Own.backward", 6);
+    spend(profiler, "all_reduce_gradients", 3);
     spend(profiler, "configure_gradient_clipping", 2);
     drop(step);
     drop(batch);
@@ -35,6 +36,7 @@ fn parts(entry: &StepEntry) -> f64 {
     entry.data_seconds
         + entry.forward_seconds
         + entry.backward_seconds
+        + entry.collective_seconds
         + entry.optimizer_seconds
         + entry.other_seconds
 }
@@ -94,7 +96,9 @@ fn each_step_has_its_time_and_its_parts() {
     same(sum(&all[0], |entry| entry.forward_seconds), of("training_step"));
     same(sum(&all[0], |entry| entry.backward_seconds), of("[Strategy]Own.backward"));
     // Forward and backward lie in the optimizer's step, and are not counted there once more.
-    let optimizer = of("optimizer_step") - of("training_step") - of("[Strategy]Own.backward");
+    let inside = ["training_step", "[Strategy]Own.backward", "all_reduce_gradients"];
+    let optimizer = of("optimizer_step") - inside.map(of).iter().sum::<f64>();
+    same(sum(&all[0], |entry| entry.collective_seconds), of("all_reduce_gradients"));
     same(sum(&all[0], |entry| entry.optimizer_seconds), optimizer);
     let waiting = of("[_TrainingEpochLoop].train_dataloader_next");
     same(sum(&all[0], |entry| entry.data_seconds), waiting);

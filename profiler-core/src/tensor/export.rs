@@ -28,7 +28,7 @@ impl TensorProfiler {
             if writes_trace {
                 self.note("no trace was written: it needs a directory, set dirpath");
             }
-            if settings.flame || settings.memory_timeline {
+            if settings.flame || settings.memory_timeline || settings.memory_snapshot {
                 export.complain("flame graphs and memory timelines need a directory: set dirpath");
             }
             return;
@@ -38,6 +38,9 @@ impl TensorProfiler {
         }
         if settings.memory_timeline {
             export.memory_timeline();
+        }
+        if settings.memory_snapshot {
+            export.memory_snapshot();
         }
     }
 }
@@ -121,5 +124,14 @@ impl Export<'_> {
         }
         self.file("memory.json", |path| timeline.export_json(path));
         self.file("memory.html", |path| timeline.export_html(path));
+    }
+
+    fn memory_snapshot(&self) {
+        let has_memory = self.cycle.tracks().iter().any(|track| track.memory_event_count() > 0);
+        if has_memory {
+            self.file("memory.pickle", |path| self.cycle.export_memory_snapshot(path));
+        } else {
+            self.tell(Missing::MemoryTimeline);
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::trace;
 pub(super) struct ExportSettings {
     pub(super) flame: bool,
     pub(super) memory_timeline: bool,
+    pub(super) memory_snapshot: bool,
 }
 
 impl TensorProfiler {
@@ -31,6 +32,17 @@ impl TensorProfiler {
     #[must_use]
     pub fn memory_timeline(mut self, writes: bool) -> Self {
         self.settings.export.memory_timeline = writes;
+        self.settings.profile_memory |= writes;
+        self
+    }
+
+    /// Whether allocations and frees are written beside the trace at the end of every cycle as
+    /// `{stem}.memory.pickle`, a snapshot of torch's allocator, which <https://pytorch.org/memory_viz> shows: see
+    /// [`Cycle::export_memory_snapshot`]. Turns [`profile_memory`](Self::profile_memory) on. It is not written by
+    /// default.
+    #[must_use]
+    pub fn memory_snapshot(mut self, writes: bool) -> Self {
+        self.settings.export.memory_snapshot = writes;
         self.settings.profile_memory |= writes;
         self
     }

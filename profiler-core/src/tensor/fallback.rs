@@ -100,8 +100,7 @@ impl TensorProfiler {
     /// Ends the recording of a fallback and keeps it aside.
     fn take_fallback(&self) {
         let Some((recording, ended)) = self.take_recording() else { return };
-        let name = self.name_of_cycle(false);
-        let cycle = Cycle::new(name, recording.take(ended));
+        let cycle = self.cycle(false, recording.take(ended));
         recording.end();
         // What it keeps is not there for the steps that count, which would have to ask the system.
         recording.fill_pool(&cycle);

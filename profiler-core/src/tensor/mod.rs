@@ -18,6 +18,7 @@ mod report_settings;
 mod settings;
 mod steps;
 mod summary;
+mod trace_settings;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,10 +39,13 @@ pub use export_settings::trace_handler;
 pub use profiler_events::{
     GroupBy, InvalidSchedule, ParseScheduleError, Phase, Schedule, StepPhase,
 };
-pub use profiler_trace::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track, flops};
+pub use profiler_trace::{
+    ContextActions, Cycle, Dropped, Event, InvalidMetadata, MemoryEvent, TraceOptions, Track, flops,
+};
 use recording::{Memory, Recording};
 pub use settings::DeviceTiming;
 use settings::Settings;
+use trace_settings::Switches;
 
 /// Not a recording's number: nothing was started yet.
 const NOT_BEGUN: u64 = u64::MAX;
@@ -100,6 +104,8 @@ pub struct TensorProfiler {
     control: Mutex<Control>,
     memory: Arc<Memory>,
     settings: Settings,
+    trace: Mutex<TraceOptions>,
+    switches: Switches,
     output: Output,
 }
 
@@ -122,6 +128,8 @@ impl TensorProfiler {
             control: Mutex::new(Control::new()),
             memory: Arc::new(Memory::new()),
             settings: Settings::default(),
+            trace: Mutex::default(),
+            switches: Switches::default(),
             output: Output::new().of_kind("tensor"),
         }
     }
@@ -242,7 +250,7 @@ impl Profiler for TensorProfiler {
             self.was_asked.store(true, Ordering::Relaxed);
         }
         match self.number() {
-            Some(_) => self.settings.interest(),
+            Some(_) => self.switches.applied(self.settings.interest()),
             None => Interest::NONE,
         }
     }

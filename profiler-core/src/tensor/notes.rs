@@ -6,7 +6,7 @@ use crate::ActionKind;
 use crate::report::internals::{Missing, note_missing};
 use crate::report::number::grouped;
 use crate::{Stage, allocation, hook};
-use profiler_events::Schedule;
+use profiler_events::{Schedule, ShapeList};
 use profiler_trace::internals::Profile;
 
 /// What is known of the process beside the recording. Asked for while no lock is held: hooks leave
@@ -186,6 +186,13 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
         totals.open_elsewhere,
         "scopes of other threads were still open when their cycle ended; they are not in the numbers",
     );
+    if !ShapeList::have_all_details() {
+        notes.push(
+            "there were so many different numbers among ops' inputs that of further ones only the shapes were \
+             kept"
+                .to_owned(),
+        );
+    }
     if profile.is_full() {
         notes.push(
             "there were so many different shapes or call paths that further ones were not told \

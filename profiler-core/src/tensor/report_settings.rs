@@ -1,7 +1,7 @@
 //! What the report of the Tensor profiler shows.
 
 use super::{GroupBy, TensorProfiler};
-use crate::report::tensor::{SortKey, TableOptions, UnknownSortKey};
+use crate::report::tensor::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
 
 /// Rows of the table in the report, as Lightning's `PyTorchProfiler` has it.
 const ROWS: usize = 20;
@@ -12,13 +12,20 @@ pub(super) struct ReportSettings {
     /// `None`: self device time if there is device time, else self host time.
     pub(super) sort_by: Option<SortKey>,
     pub(super) row_limit: Option<usize>,
+    pub(super) time_unit: Option<TimeUnit>,
     /// `None`: what the devices' hook calls them.
     pub(super) device_name: Option<String>,
 }
 
 impl Default for ReportSettings {
     fn default() -> Self {
-        Self { group_by: GroupBy::name(), sort_by: None, row_limit: Some(ROWS), device_name: None }
+        Self {
+            group_by: GroupBy::name(),
+            sort_by: None,
+            row_limit: Some(ROWS),
+            time_unit: None,
+            device_name: None,
+        }
     }
 }
 
@@ -38,6 +45,7 @@ impl ReportSettings {
         TableOptions {
             sort_by: Some(self.sort_by.unwrap_or(by_self_time)),
             row_limit: self.row_limit,
+            time_unit: self.time_unit,
             ..TableOptions::default()
         }
     }
@@ -63,6 +71,13 @@ impl TensorProfiler {
     pub fn sort_by(mut self, key: &str) -> Result<Self, UnknownSortKey> {
         self.settings.report.sort_by = Some(key.parse()?);
         Ok(self)
+    }
+
+    /// The unit of all times in the table of the report; by default each has the one that suits it.
+    #[must_use]
+    pub fn time_unit(mut self, unit: impl Into<Option<TimeUnit>>) -> Self {
+        self.settings.report.time_unit = unit.into();
+        self
     }
 
     /// Tells rows apart by the shapes of the inputs too.

@@ -31,6 +31,7 @@ pub(super) struct Settings {
     /// Whether the program need not know of steps.
     pub(super) records_without_steps: bool,
     pub(super) record_shapes: bool,
+    pub(super) record_inputs: bool,
     pub(super) profile_memory: bool,
     pub(super) device_timing: DeviceTiming,
     pub(super) max_events: u64,
@@ -50,6 +51,7 @@ impl Default for Settings {
             said_schedule: OnceLock::new(),
             records_without_steps: false,
             record_shapes: true,
+            record_inputs: false,
             profile_memory: false,
             device_timing: DeviceTiming::default(),
             max_events: MAX_EVENTS,
@@ -81,13 +83,19 @@ impl Settings {
             DeviceTiming::On => "timed by the device, where a framework leaves the choice",
             DeviceTiming::NamesOnly => "names only, where a framework leaves the choice",
         };
-        vec![
-            Setting::recorded("shapes", self.record_shapes),
-            Setting::recorded("memory", self.profile_memory),
-            Setting::new("ops told apart by", keys.join(", ")),
-            Setting::new("kernels", timing),
-            Setting::new("events in a recording", format!("at most {}", grouped(self.max_events))),
-        ]
+        let inputs = self.record_inputs.then(|| Setting::recorded("inputs", true));
+        let settings = [
+            Some(Setting::recorded("shapes", self.record_shapes)),
+            inputs,
+            Some(Setting::recorded("memory", self.profile_memory)),
+            Some(Setting::new("ops told apart by", keys.join(", "))),
+            Some(Setting::new("kernels", timing)),
+            Some(Setting::new(
+                "events in a recording",
+                format!("at most {}", grouped(self.max_events)),
+            )),
+        ];
+        settings.into_iter().flatten().collect()
     }
 
     /// All that rows can be told apart by, where the report's table does not do so itself.
@@ -114,6 +122,9 @@ impl Settings {
         let mut interest = Interest::ACTIONS | Interest::FUNCTIONS | Interest::OPS;
         if self.record_shapes {
             interest |= Interest::SHAPES;
+        }
+        if self.record_inputs {
+            interest |= Interest::SHAPES | Interest::INPUTS;
         }
         if self.profile_memory {
             interest |= Interest::MEMORY;
@@ -158,6 +169,16 @@ impl TensorProfiler {
     #[must_use]
     pub fn record_shapes(mut self, records: bool) -> Self {
         self.settings.record_shapes = records;
+        self
+    }
+
+    /// Whether all that is known of ops' inputs is recorded with their shapes, for traces: strides, numbers and
+    /// switches (torch's `Concrete Inputs`), and which overload of its name an op is. It is not by default:
+    /// only tch's ops have it, and they take longer.
+    #[must_use]
+    pub fn record_inputs(mut self, records: bool) -> Self {
+        self.settings.record_inputs = records;
+        self.settings.record_shapes |= records;
         self
     }
 

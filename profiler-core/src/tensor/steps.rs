@@ -10,7 +10,6 @@ use super::{NOT_BEGUN, NOT_RECORDING, TensorProfiler, writer};
 use crate::hook::{self, OpStart};
 use crate::{Action, ActionKind, RunContext, Stage};
 use profiler_events::StepPhase;
-use profiler_trace::Cycle;
 
 /// The span of a step; which one is in its sequence number.
 fn step_action() -> Action {
@@ -166,7 +165,7 @@ impl TensorProfiler {
     /// Ends the running cycle and has it written.
     fn finish_cycle(&self, is_complete: bool) {
         let Some((recording, ended)) = self.take_recording() else { return };
-        let cycle = Cycle::new(self.name_of_cycle(is_complete), recording.take(ended));
+        let cycle = self.cycle(is_complete, recording.take(ended));
         recording.end();
         // After the last step there need not be anything.
         if is_complete || !cycle.steps.is_empty() || !cycle.is_empty() {

@@ -1,7 +1,7 @@
 //! What the report says about what is not in the numbers.
 
 use profiler_core::hook::OpStart;
-use profiler_core::report::tensor::TableOptions;
+use profiler_core::report::tensor::{TableOptions, TimeUnit};
 use profiler_core::tensor::{GroupBy, Schedule};
 use profiler_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
@@ -190,6 +190,32 @@ fn thousands_of_names_are_cut_to_twenty_rows_and_the_default_fits_a_terminal() {
         .key_averages(&GroupBy::name())
         .table(&TableOptions { row_limit: None, ..TableOptions::default() });
     assert_eq!(all.lines().count(), 101 + 5);
+}
+
+#[test]
+fn all_times_of_a_table_are_in_the_unit_that_is_asked_for() {
+    for (unit, ending) in [
+        (TimeUnit::Nanoseconds, "ns"),
+        (TimeUnit::Microseconds, "us"),
+        (TimeUnit::Milliseconds, "ms"),
+        (TimeUnit::Seconds, "s"),
+    ] {
+        let profiler = TensorProfiler::new().without_schedule().time_unit(unit);
+        profiler.setup(Stage::Fit, &RunContext::default());
+        profiler.start_op(&OpStart::new(Action::op("slow")));
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        profiler.stop(Action::op("slow")).expect("it was started");
+        drop(profiler.profile("quick"));
+        profiler.teardown(Some(Stage::Fit));
+        let report = profiler.summary();
+        for name in ["slow", "quick"] {
+            let row = report.lines().find(|line| line.trim_start().starts_with(name));
+            let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
+            let times = [cells[2], cells[4], cells[5]];
+            let numbers = times.map(|time| time.strip_suffix(ending).expect("the unit"));
+            assert!(numbers.iter().all(|number| number.parse::<f64>().is_ok()), "{times:?}");
+        }
+    }
 }
 
 #[test]

@@ -256,6 +256,7 @@ fn flame_graphs_and_the_memory_timeline_stand_beside_the_trace() {
         .without_schedule()
         .flame(true)
         .memory_timeline(true)
+        .memory_snapshot(true)
         .dirpath(directory.path())
         .filename("run");
     profiler.setup(Stage::Test, &RunContext::default());
@@ -283,7 +284,8 @@ fn flame_graphs_and_the_memory_timeline_stand_beside_the_trace() {
             if cfg!(feature = "flame") { vec![folded, svg] } else { vec![folded] }
         })
         .chain(
-            ["memory.json", "memory.html", "pt.trace.json.gz"].map(|end| format!("{stem}.{end}")),
+            ["memory.json", "memory.html", "memory.pickle", "pt.trace.json.gz"]
+                .map(|end| format!("{stem}.{end}")),
         )
         .map(PathBuf::from)
         .collect();

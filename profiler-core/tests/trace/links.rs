@@ -65,6 +65,35 @@ fn one_arrow_leads_from_each_forward_op_to_its_backward_op() {
 }
 
 #[test]
+fn the_engines_scopes_have_the_numbers_of_their_nodes() {
+    const SCOPE: &str = "autograd::engine::evaluate_function: ";
+    let text = trace(|profiler| {
+        run(profiler, &numbered("relu", OpStart::FIRST_SEQUENCE, Direction::Forward), || {});
+        for (node, sequence) in [("Relu", OpStart::FIRST_SEQUENCE), ("Mm", 7), ("Accumulate", 0)] {
+            op(profiler, &format!("{SCOPE}{node}"), || {
+                action(profiler, "a module's hook", || {});
+                run(profiler, &numbered(node, sequence, Direction::Backward), || {
+                    run(profiler, &numbered("inside", 9, Direction::Backward), || {});
+                });
+                run(profiler, &numbered("after", 8, Direction::Backward), || {});
+            });
+        }
+        // A scope of somebody else is none of the engine's.
+        op(profiler, "around", || run(profiler, &numbered("in", 3, Direction::Backward), || {}));
+    });
+    let trace = Trace::of(&text);
+    let tie = |name: &str| {
+        let args = trace.slice(name).args;
+        (args["Sequence number"].as_i64(), args["Fwd thread id"].as_i64())
+    };
+    assert_eq!(tie("relu"), (Some(0), Some(0)));
+    assert_eq!(tie(&format!("{SCOPE}Relu")), (Some(0), Some(1)));
+    assert_eq!(tie(&format!("{SCOPE}Mm")), (Some(7), Some(1)));
+    assert_eq!(tie(&format!("{SCOPE}Accumulate")), (None, None));
+    assert_eq!(tie("around"), (None, None));
+}
+
+#[test]
 fn an_arrow_never_leads_back_even_if_numbers_come_again() {
     let text = trace(|profiler| {
         for _ in 0..3 {

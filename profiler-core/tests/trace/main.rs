@@ -1,6 +1,7 @@
 //! What a recorded cycle is written as: traces, flame graphs, memory timelines, and the files that
 //! they go to.
 
+mod asked_for;
 mod counters;
 mod devices;
 mod files;

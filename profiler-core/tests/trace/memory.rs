@@ -263,6 +263,97 @@ fn it_is_read_as_it_was_written_and_its_page_holds_every_name() {
     assert!(page.contains("peak 1.0 MiB"));
 }
 
+/// What torch's viewer goes through, in its manner.
+const SNAPSHOT: &str = r#"
+import json, pickle, sys
+snapshot = pickle.load(open(sys.argv[1], "rb"))
+alive = [{} for _ in snapshot["device_traces"]]
+for device, trace in enumerate(snapshot["device_traces"]):
+    times = [event["time_us"] for event in trace]
+    assert times == sorted(times), times
+    for event in trace:
+        assert set(event) >= {"action", "addr", "size", "stream", "frames"}, event
+        if event["action"] == "alloc":
+            assert event["addr"] not in alive[device], event
+            alive[device][event["addr"]] = event["size"]
+        elif event["action"] == "free_completed":
+            alive[device].pop(event["addr"], None)
+        else:
+            assert event["action"] == "free_requested", event
+for segment in snapshot["segments"]:
+    blocks = segment["blocks"]
+    assert sum(block["size"] for block in blocks) == segment["total_size"], segment
+    active = [block for block in blocks if block["state"] == "active_allocated"]
+    assert sum(block["size"] for block in active) == segment["allocated_size"], segment
+    address = segment["address"]
+    for block in blocks:
+        assert block["address"] == address, block
+        address += block["size"]
+    for block in active:
+        alive[segment["device"]].pop(block["address"], None)
+assert not any(alive), alive
+brief = lambda event: [event["action"], event["addr"], event["size"], event["category"],
+                       [frame["name"] for frame in event["frames"]]]
+print(json.dumps({
+    "traces": [[brief(event) for event in trace] for trace in snapshot["device_traces"]],
+    "segments": [[segment["device"], segment["address"], [block["size"] for block in segment["blocks"]]]
+                 for segment in snapshot["segments"]],
+}))
+"#;
+
+#[test]
+fn a_snapshot_is_one_of_torchs_allocator() {
+    // Above what 32 and 63 bits hold.
+    const FAR: u64 = (1 << 63) + 5;
+    let long = "an op of a very long name, ".repeat(20);
+    let name = long.clone();
+    let file = read(
+        move |profiler| {
+            let device = MemoryDevice::Accelerator(1);
+            let mut memory = Memory { profiler, device, total: 0 };
+            memory.label(4096, 100, MemoryCategory::Parameter);
+            action(profiler, "training_step", || {
+                op(profiler, &name, || memory.change(FAR, 70_000));
+                op(profiler, "äöü", || memory.change(5000, 300));
+            });
+            memory.change(5000, -300);
+            memory.change(5000, 200);
+            memory.label(5000, 200, MemoryCategory::Gradient);
+            // From before, and of no known place.
+            memory.change(77, -64);
+            memory.change(0, 12);
+            memory.device = MemoryDevice::Cpu;
+            (1..=1500).for_each(|number| memory.change(number << 40, 16));
+        },
+        |cycle| {
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            cycle.export_memory_snapshot(file.path()).expect("it is written");
+            file
+        },
+    );
+    let told = crate::python::run(SNAPSHOT, &[crate::python::path(&file)]);
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let traces = told["traces"].as_array().expect("devices");
+    assert_eq!(traces.len(), 3, "two accelerators, and the host last");
+    assert_eq!(traces[0], serde_json::json!([]));
+    let around = serde_json::json!(["äöü", "training_step"]);
+    let expected = serde_json::json!([
+        ["alloc", FAR, 70_000, "unknown", [long, "training_step"]],
+        ["alloc", 5000, 300, "unknown", around],
+        ["free_requested", 5000, 300, "unknown", around],
+        ["free_completed", 5000, 300, "unknown", around],
+        ["alloc", 5000, 200, "gradient", []],
+        ["free_requested", 77, 64, "unknown", []],
+        ["free_completed", 77, 64, "unknown", []],
+    ]);
+    assert_eq!(traces[1], expected);
+    assert_eq!(traces[2].as_array().map(Vec::len), Some(1500));
+    let segments = told["segments"].as_array().expect("segments");
+    assert_eq!(segments.len(), 1500 + 2);
+    assert!(segments.contains(&serde_json::json!([1, 4096, [100, 804, 200]])), "{segments:?}");
+    assert!(segments.contains(&serde_json::json!([1, FAR, [70_000]])), "{segments:?}");
+}
+
 #[test]
 fn a_cycle_without_memory_has_an_empty_timeline() {
     let timeline = read(|profiler| op(profiler, "one", || {}), |cycle| cycle.memory_timeline());

@@ -4,95 +4,21 @@
 //! [`ShapeList`].
 
 mod cache;
+mod details;
+mod dtype;
 
 pub use cache::ShapeCache;
+pub use details::{InputDetail, InputDetails, Number};
+pub use dtype::DType;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
 use crate::forking::apart_from_forks;
-
-/// The type of a tensor's elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum DType {
-    Float64 = 1,
-    Float32,
-    Float16,
-    BFloat16,
-    Float8,
-    Int64,
-    Int32,
-    Int16,
-    Int8,
-    UInt64,
-    UInt32,
-    UInt16,
-    UInt8,
-    Bool,
-    Complex64,
-    Complex128,
-    Quantized,
-    /// Any other one.
-    Other,
-}
-
-impl DType {
-    const ALL: [Self; 18] = [
-        Self::Float64,
-        Self::Float32,
-        Self::Float16,
-        Self::BFloat16,
-        Self::Float8,
-        Self::Int64,
-        Self::Int32,
-        Self::Int16,
-        Self::Int8,
-        Self::UInt64,
-        Self::UInt32,
-        Self::UInt16,
-        Self::UInt8,
-        Self::Bool,
-        Self::Complex64,
-        Self::Complex128,
-        Self::Quantized,
-        Self::Other,
-    ];
-
-    fn from_code(code: i64) -> Self {
-        let index = usize::try_from(code - 1).unwrap_or(usize::MAX);
-        Self::ALL.get(index).copied().unwrap_or(Self::Other)
-    }
-
-    /// The name in C++, which traces of PyTorch have as `Input type`.
-    pub const fn cpp_name(self) -> &'static str {
-        match self {
-            Self::Float64 => "double",
-            Self::Float32 => "float",
-            Self::Float16 => "c10::Half",
-            Self::BFloat16 => "c10::BFloat16",
-            Self::Float8 => "c10::Float8",
-            Self::Int64 => "long int",
-            Self::Int32 => "int",
-            Self::Int16 => "short int",
-            Self::Int8 => "signed char",
-            Self::UInt64 => "unsigned long",
-            Self::UInt32 => "unsigned int",
-            Self::UInt16 => "unsigned short",
-            Self::UInt8 => "unsigned char",
-            Self::Bool => "bool",
-            Self::Complex64 => "c10::complex<float>",
-            Self::Complex128 => "c10::complex<double>",
-            Self::Quantized => "quantized",
-            Self::Other => "",
-        }
-    }
-}
 
 /// Shape and type of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -173,7 +99,9 @@ impl InputsBuilder {
 
     /// Takes inputs in the form that this type keeps them in, from a foreign language: for each one
     /// word `(code << 32) | rank`, then its dimensions. The codes are those of [`DType`], 0 for
-    /// what is no tensor, 255 for a list, whose rank is its length, 254 for whole numbers.
+    /// what is no tensor, 255 for a list, whose rank is its length, 254 for whole numbers. Before all of them
+    /// may stand what else is known of the inputs, if the profiler wants it
+    /// ([`Interest::INPUTS`](crate::Interest::INPUTS)): see the source of [`InputDetails`].
     #[inline]
     pub fn set_words(&mut self, words: &[i64]) {
         self.own_words().clear();
@@ -207,11 +135,20 @@ pub struct ShapeList(u32);
 /// repeat cannot fill the memory.
 const MOST_LISTS: usize = 1 << 20;
 
+/// Of so many of them the details may differ: numbers that an op is given seldom repeat for ever. Past it
+/// lists are stored without their details.
+const MOST_DETAILED: usize = 1 << 18;
+
 #[derive(Default)]
 struct Lists {
     entries: Vec<&'static [i64]>,
     numbers: HashMap<&'static [i64], u32>,
+    /// The numbers of those with details, and of the same ones without.
+    without_details: HashMap<u32, u32>,
 }
+
+/// Whether any list has details; else nobody need look.
+static ARE_ANY_DETAILED: AtomicBool = AtomicBool::new(false);
 
 static LISTS: LazyLock<RwLock<Lists>> = LazyLock::new(RwLock::default);
 
@@ -226,9 +163,7 @@ impl ShapeList {
 
     /// The inputs; `None` if shapes were not recorded.
     pub fn inputs(self) -> Option<Vec<TensorShape>> {
-        let index = (self.0 as usize).checked_sub(1)?;
-        let words = *LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.get(index)?;
-        let mut rest = words;
+        let mut rest = details::split(self.words()?).1;
         let mut inputs = Vec::new();
         while let Some(input) = decode(&mut rest) {
             inputs.push(input);
@@ -236,9 +171,34 @@ impl ShapeList {
         Some(inputs)
     }
 
+    /// What else is known of the inputs; `None` if it was not recorded.
+    pub fn details(self) -> Option<InputDetails> {
+        details::split(self.words()?).0.map(details::decode)
+    }
+
+    /// The list of the same inputs, of which nothing else is known.
+    pub fn without_details(self) -> Self {
+        if !ARE_ANY_DETAILED.load(Ordering::Relaxed) {
+            return self;
+        }
+        let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
+        lists.without_details.get(&self.0).map_or(self, |number| Self(*number))
+    }
+
     /// Whether there were so many lists that further ones are [`NONE`](Self::NONE).
     pub fn are_full() -> bool {
         LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.len() >= MOST_LISTS
+    }
+
+    /// Whether there were so many lists that further ones are without their details.
+    pub fn have_all_details() -> bool {
+        let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
+        lists.without_details.len() < MOST_DETAILED
+    }
+
+    fn words(self) -> Option<&'static [i64]> {
+        let index = (self.0 as usize).checked_sub(1)?;
+        LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.get(index).copied()
     }
 
     /// The handle as a number; 0 for [`NONE`](Self::NONE).
@@ -281,24 +241,45 @@ fn stored(words: &[i64]) -> Option<(&'static [i64], u32)> {
 }
 
 fn stored_now(words: &[i64]) -> Option<(&'static [i64], u32)> {
-    let find =
-        |lists: &Lists| lists.numbers.get_key_value(words).map(|(words, number)| (*words, *number));
-    let known = find(&LISTS.read().unwrap_or_else(PoisonError::into_inner));
+    let known = find_of(&LISTS.read().unwrap_or_else(PoisonError::into_inner), words);
     if known.is_some() {
         return known;
     }
     let mut lists = LISTS.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = find(&lists) {
+    if let Some(known) = find_of(&lists, words) {
         return Some(known);
     }
-    if lists.entries.len() >= MOST_LISTS {
-        return None;
+    let (details, inputs) = details::split(words);
+    if details.is_none() {
+        return lists.add(words);
     }
-    let words: &'static [i64] = Box::leak(words.into());
-    lists.entries.push(words);
-    let number = lists.entries.len() as u32; // below MOST_LISTS
-    lists.numbers.insert(words, number);
-    Some((words, number))
+    let without = find_of(&lists, inputs).or_else(|| lists.add(inputs))?;
+    if lists.without_details.len() >= MOST_DETAILED {
+        return Some(without);
+    }
+    let detailed = lists.add(words)?;
+    lists.without_details.insert(detailed.1, without.1);
+    ARE_ANY_DETAILED.store(true, Ordering::Relaxed);
+    Some(detailed)
+}
+
+/// A list that is stored, and its number.
+fn find_of(lists: &Lists, words: &[i64]) -> Option<(&'static [i64], u32)> {
+    lists.numbers.get_key_value(words).map(|(words, number)| (*words, *number))
+}
+
+impl Lists {
+    /// Stores a list that is not there yet.
+    fn add(&mut self, words: &[i64]) -> Option<(&'static [i64], u32)> {
+        if self.entries.len() >= MOST_LISTS {
+            return None;
+        }
+        let words: &'static [i64] = Box::leak(words.into());
+        self.entries.push(words);
+        let number = self.entries.len() as u32; // at most MOST_LISTS
+        self.numbers.insert(words, number);
+        Some((words, number))
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -21,7 +21,7 @@ export interface Series {
   entries: Entry[];
 }
 
-const PARTS = ["data", "forward", "backward", "optimizer", "other"];
+const PARTS = ["data", "forward", "backward", "collective", "optimizer", "other"];
 
 /** Makes the strip answer to pointers and keys. */
 export function bringToLife(host: HTMLElement, report: Report): void {

@@ -10,6 +10,7 @@ mod destination;
 mod file;
 mod missing;
 mod name;
+mod ranks;
 mod rendered;
 mod temporary;
 mod together;
@@ -59,6 +60,8 @@ pub struct Output {
     kind: Option<&'static str>,
     ignores_environment: bool,
     omits_findings: bool,
+    /// How long to wait for other ranks, if it was said.
+    patience: Option<std::time::Duration>,
     state: Mutex<State>,
 }
 
@@ -339,6 +342,17 @@ fn deliver_to(
     let report = format!("{report}{noted}");
     let goes_to_stderr = output.is_some_and(|output| output.prints_to_stderr);
     let printed = || format!("{report}{}", together::lines(findings, goes_to_stderr));
+    let whole = || format!("{report}{}", findings_text::whole(findings));
+    put(output, whole, printed, console);
+}
+
+/// Appends `whole` to the file of `output`, or prints `printed` on rank 0.
+fn put(
+    output: Option<&Output>,
+    whole: impl FnOnce() -> String,
+    printed: impl FnOnce() -> String,
+    console: &mut Console<'_>,
+) {
     let Some((output, path)) = output.and_then(|output| Some((output, output.report_path()?)))
     else {
         let run = output.map_or_else(RunContext::from_environment, Output::run);
@@ -347,8 +361,7 @@ fn deliver_to(
         }
         return;
     };
-    let whole = format!("{report}{}", findings_text::whole(findings));
-    let written = file::append(&path, &whole);
+    let written = file::append(&path, &whole());
     if let Err(error) = &written {
         output.warn_once(&path, error, "Its report goes to the console", console);
     }
@@ -362,7 +375,12 @@ pub fn deliver_value(output: Option<&Output>, report: impl FnOnce() -> Option<Re
     let Some(output) = output.filter(|output| output.writes_json || output.writes_html) else {
         return;
     };
-    let Some(mut report) = report() else { return };
+    if let Some(mut report) = report() {
+        write_value(output, &mut report);
+    }
+}
+
+fn write_value(output: &Output, report: &mut Report) {
     report.header_mut().notes.extend(output.state().notes.iter().cloned());
     if output.writes_json
         && let Ok(json) = report.to_json()
@@ -370,9 +388,20 @@ pub fn deliver_value(output: Option<&Output>, report: impl FnOnce() -> Option<Re
         output.write_file(None, "json", json.as_bytes());
     }
     if output.writes_html {
-        let page = page::html(std::slice::from_ref(&report));
+        let page = page::html(std::slice::from_ref(report));
         output.write_file(None, "html", page.as_bytes());
     }
+}
+
+/// What all ranks say together, below the report of rank 0, which is there already.
+fn deliver_ranks(output: &Output, report: &Report) {
+    together::tell_ranks(|| {
+        let text = output.ranks_text(report);
+        if let Some(text) = &text {
+            put(Some(output), || text.clone(), || text.clone(), &mut output.console());
+        }
+        text.is_some()
+    });
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One measurement in all the forms in which it is delivered.
 
-use super::{Output, deliver_value, deliver_with, tell_missing};
+use super::{Output, deliver_ranks, deliver_with, tell_missing, write_value};
 use crate::Report;
 use crate::findings::Rules;
 use crate::missing::Missing;
@@ -99,6 +99,9 @@ impl RenderedReport {
         };
         let findings = report.as_ref().map_or(&[][..], Report::findings);
         deliver_with(output, &self.text, findings);
-        deliver_value(output, || report);
+        if let (Some(output), Some(mut report)) = (output, report) {
+            write_value(output, &mut report);
+            deliver_ranks(output, &report);
+        }
     }
 }

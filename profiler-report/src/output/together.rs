@@ -1,6 +1,6 @@
 //! Reports that are delivered together: what several of them found is said once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::console::Console;
 use crate::finding::{Confidence, Finding};
@@ -9,6 +9,9 @@ use crate::findings::text;
 thread_local! {
     /// What the reports that this thread delivers together would have said on the console.
     static HELD_BACK: RefCell<Option<Vec<HeldBack>>> = const { RefCell::new(None) };
+
+    /// Whether one of them has said what all ranks say together.
+    static RANKS_ARE_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A finding that is said when all reports are delivered.
@@ -29,6 +32,7 @@ pub fn deliver_together(deliver: impl FnOnce()) {
     struct Whole;
     impl Drop for Whole {
         fn drop(&mut self) {
+            let _ = RANKS_ARE_TOLD.try_with(|told| told.set(false));
             let held_back = with_held_back(Option::take).flatten().unwrap_or_default();
             tell(held_back, |goes_to_stderr| match goes_to_stderr {
                 true => Console::standard_error(),
@@ -45,6 +49,16 @@ pub fn deliver_together(deliver: impl FnOnce()) {
 /// ended.
 fn with_held_back<R>(access: impl FnOnce(&mut Option<Vec<HeldBack>>) -> R) -> Option<R> {
     HELD_BACK.try_with(|held_back| access(&mut held_back.borrow_mut())).ok()
+}
+
+/// Has `tell` say what all ranks say together; of several reports that are delivered together below the first one
+/// of which there is something to say.
+pub(super) fn tell_ranks(tell: impl FnOnce() -> bool) {
+    if RANKS_ARE_TOLD.try_with(Cell::get).unwrap_or(false) {
+        return;
+    }
+    let are_told = tell() && with_held_back(|held_back| held_back.is_some()).unwrap_or(false);
+    let _ = RANKS_ARE_TOLD.try_with(|told| told.set(are_told));
 }
 
 /// The lines that are to be printed below a report now: none while they are held back.

@@ -10,12 +10,13 @@ use crate::steps::{self, PartSeconds, StepEntry, StepSeries};
 
 /// What a step's time went into, in the order in which it is stacked: its name, the class of its colour,
 /// and how much there is of it.
-const PARTS: [(&str, &str, PartSeconds); 5] = {
-    let [data, forward, backward, optimizer, other] = steps::PARTS;
+const PARTS: [(&str, &str, PartSeconds); 6] = {
+    let [data, forward, backward, collectives, optimizer, other] = steps::PARTS;
     [
         (data.0, "p0", data.1),
         (forward.0, "p1", forward.1),
         (backward.0, "p2", backward.1),
+        (collectives.0, "p6", collectives.1),
         (optimizer.0, "p3", optimizer.1),
         (other.0, "p4", other.1),
     ]
@@ -246,6 +247,7 @@ impl<'steps> Outliers<'steps> {
             Column::new("Data", Unit::Seconds, "Waiting for data"),
             Column::new("Forward", Unit::Seconds, "From the batch to the loss"),
             Column::new("Backward", Unit::Seconds, "From the loss back to the gradients"),
+            Column::new("Collectives", Unit::Seconds, "Waiting for other processes"),
             Column::new("Optimizer", Unit::Seconds, "From the gradients to new parameters"),
             Column::new("Other", Unit::Seconds, "Callbacks, logging, what is between epochs"),
             Column::new("Slowest", Unit::Text, "What took the most time itself in this step"),
@@ -254,7 +256,8 @@ impl<'steps> Outliers<'steps> {
         for step in &self.steps {
             let is_alone = step.entry.count == 1;
             let of = |pick: PartSeconds| is_alone.then(|| pick(step.entry));
-            let [data, forward, backward, optimizer, other] = PARTS.map(|(_, _, pick)| of(pick));
+            let [data, forward, backward, collectives, optimizer, other] =
+                PARTS.map(|(_, _, pick)| of(pick));
             let slowest = step.entry.slowest.as_ref().map_or_else(String::new, |slowest| {
                 let name = text::name(&slowest.name, part.limits.name);
                 format!("{name}, {}", text::escape(&duration(slowest.seconds)))
@@ -271,6 +274,7 @@ impl<'steps> Outliers<'steps> {
                     data.into(),
                     forward.into(),
                     backward.into(),
+                    collectives.filter(|seconds| *seconds > 0.0).into(),
                     optimizer.into(),
                     other.into(),
                     slowest.into(),
@@ -309,7 +313,7 @@ fn median_of(series: &StepSeries, pick: PartSeconds) -> f64 {
 }
 
 /// `data, +31.0 ms`: the part that took the most beyond what it usually takes.
-fn made_long_by(entry: &StepEntry, usual: &[f64; 5]) -> String {
+fn made_long_by(entry: &StepEntry, usual: &[f64; 6]) -> String {
     let beyond =
         PARTS.iter().zip(usual).map(|((name, _, pick), usual)| (name, pick(entry) - usual));
     let most = beyond.max_by(|(_, one), (_, other)| one.total_cmp(other));

@@ -14,16 +14,24 @@ pub enum StepPart {
     Backward,
     /// As in [`StepEntry::optimizer_seconds`].
     Optimizer,
+    /// As in [`StepEntry::collective_seconds`].
+    Collective,
 }
 
 impl StepPart {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Data, Self::Forward, Self::Backward, Self::Optimizer];
+    pub const ALL: [Self; 5] =
+        [Self::Data, Self::Forward, Self::Backward, Self::Optimizer, Self::Collective];
 
     /// What an action tells of itself and of what runs inside; `None` if nothing.
     pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
-        if action.kind() == ActionKind::Action && names::is_waiting_for_data(action.name()) {
-            return Some(Self::Data);
+        if action.kind() == ActionKind::Action {
+            if names::is_waiting_for_data(action.name()) {
+                return Some(Self::Data);
+            }
+            if names::waits_for_other_ranks(action.name()) {
+                return Some(Self::Collective);
+            }
         }
         match Phase::told_by(action, direction)? {
             Phase::Forward => Some(Self::Forward),
@@ -40,6 +48,7 @@ impl StepPart {
             Self::Forward => &mut parts.forward,
             Self::Backward => &mut parts.backward,
             Self::Optimizer => &mut parts.optimizer,
+            Self::Collective => &mut parts.collective,
         }
     }
 }
@@ -55,12 +64,14 @@ pub struct StepParts {
     pub backward: u64,
     /// As in [`StepEntry::optimizer_seconds`].
     pub optimizer: u64,
+    /// As in [`StepEntry::collective_seconds`].
+    pub collective: u64,
 }
 
 impl StepParts {
     /// All parts together.
     pub fn sum(&self) -> u64 {
-        self.data + self.forward + self.backward + self.optimizer
+        self.data + self.forward + self.backward + self.optimizer + self.collective
     }
 }
 
@@ -70,6 +81,7 @@ impl std::ops::AddAssign for StepParts {
         self.forward += other.forward;
         self.backward += other.backward;
         self.optimizer += other.optimizer;
+        self.collective += other.collective;
     }
 }
 
@@ -110,7 +122,7 @@ impl Place {
     }
 }
 
-/// The steps of a stage so far. *Memory*: 112 bytes for each of up to [`MOST_ENTRIES`] places, however
+/// The steps of a stage so far. *Memory*: 120 bytes for each of up to [`MOST_ENTRIES`] places, however
 /// many steps there are.
 #[derive(Debug, Clone)]
 pub struct StepLog {
@@ -176,6 +188,7 @@ impl StepLog {
                 forward_seconds: seconds(parts.forward),
                 backward_seconds: seconds(parts.backward),
                 optimizer_seconds: seconds(parts.optimizer),
+                collective_seconds: seconds(parts.collective),
                 other_seconds: seconds(elapsed.saturating_sub(parts.sum())),
                 longest: (place.count > 1).then(|| LongestStep {
                     number: place.longest.0,

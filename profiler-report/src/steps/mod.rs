@@ -50,6 +50,10 @@ pub struct StepEntry {
     /// From the gradients to new parameters.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub optimizer_seconds: f64,
+    /// In collectives, as `all_reduce_gradients`, in which processes wait for each other
+    /// ([`waits_for_other_ranks`](profiler_events::names::waits_for_other_ranks)).
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub collective_seconds: f64,
     /// All the rest: moving batches, callbacks, logging, what happens between epochs.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub other_seconds: f64,
@@ -83,10 +87,11 @@ pub struct SlowestAction {
 pub(crate) type PartSeconds = fn(&StepEntry) -> f64;
 
 /// What a step's time goes into, in the order of time: each with its name. Their sum is all of it.
-pub(crate) const PARTS: [(&str, PartSeconds); 5] = [
+pub(crate) const PARTS: [(&str, PartSeconds); 6] = [
     ("data", |entry| entry.data_seconds),
     ("forward", |entry| entry.forward_seconds),
     ("backward", |entry| entry.backward_seconds),
+    ("collectives", |entry| entry.collective_seconds),
     ("optimizer", |entry| entry.optimizer_seconds),
     ("other", |entry| entry.other_seconds),
 ];
@@ -117,6 +122,7 @@ impl StepEntry {
         self.forward_seconds += next.forward_seconds;
         self.backward_seconds += next.backward_seconds;
         self.optimizer_seconds += next.optimizer_seconds;
+        self.collective_seconds += next.collective_seconds;
         self.other_seconds += next.other_seconds;
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::finest::{FinestRow, finest_rows};
 pub use self::memory_over_time::MemoryOverTime;
-pub use self::table::{SortKey, TableOptions, UnknownSortKey};
+pub use self::table::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
 use super::ReportHeader;
 use super::advanced::is_zero;
 pub use super::device_counters::{

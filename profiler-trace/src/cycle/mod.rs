@@ -18,6 +18,7 @@ pub use self::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent, OpenEvent};
 use self::event_log::LogSnapshot;
 use self::kernels_told_twice::pair;
 use self::time_order::InTimeOrder;
+use crate::trace_options::TraceOptions;
 use profiler_events::clock::Rate;
 use profiler_events::{
     Action, ClockReading, Context, CounterSample, DeviceDescription, DeviceEvent, DriverCall,
@@ -58,6 +59,8 @@ pub struct Cycle {
     /// Kernels that the driver told of, too, and that are shown as their framework saw them, because
     /// the two did not count alike.
     pub kernels_told_twice: u64,
+    /// What its traces say beside what was recorded.
+    pub trace: TraceOptions,
     tracks: Vec<Track>,
     contexts: Vec<OpenActions>,
     devices: BTreeMap<u32, DeviceDescription>,
@@ -228,6 +231,7 @@ impl Cycle {
             dropped: recorded.dropped,
             open_elsewhere: recorded.open_elsewhere,
             kernels_told_twice,
+            trace: TraceOptions::default(),
             tracks,
             contexts: recorded.contexts,
             devices: recorded.devices,

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::concrete::push_concrete;
 use crate::cycle::Cycle;
 use crate::json::{push_escaped, push_integer};
-use profiler_events::{Action, ActionKind, Context, ShapeList, TensorShape};
+use profiler_events::{
+    Action, ActionKind, Context, InputDetail, InputDetails, ShapeList, TensorShape,
+};
 
 /// The names of actions, escaped.
 pub(super) struct Names {
@@ -16,8 +19,12 @@ pub(super) struct Names {
 #[derive(Clone)]
 struct Name {
     kind: ActionKind,
+    is_of_engine: bool,
     text: Range<usize>,
 }
+
+/// What torch's engine calls the work around a node of autograd.
+const ENGINE: &str = "autograd::engine::evaluate_function";
 
 impl Names {
     pub(super) fn new() -> Self {
@@ -34,13 +41,20 @@ impl Names {
         self.known[index].get_or_insert_with(|| {
             let start = text.len();
             push_escaped(text, action.name());
-            Name { kind: action.kind(), text: start..text.len() }
+            let is_of_engine = action.name().starts_with(ENGINE);
+            Name { kind: action.kind(), is_of_engine, text: start..text.len() }
         })
     }
 
     #[inline]
     pub(super) fn kind(&mut self, action: Action) -> ActionKind {
         self.known(action).kind
+    }
+
+    /// Whether it is the scope that torch's engine has around a node.
+    #[inline]
+    pub(super) fn is_of_engine(&mut self, action: Action) -> bool {
+        self.known(action).is_of_engine
     }
 
     /// What stands between the quotes of a JSON string.
@@ -79,7 +93,10 @@ impl Shapes {
         }
         let start = self.text.len();
         if let Some(inputs) = list.inputs() {
-            push_arguments(&mut self.text, &inputs);
+            match list.details() {
+                Some(details) => push_detailed(&mut self.text, &inputs, &details),
+                None => push_arguments(&mut self.text, &inputs),
+            }
         }
         let range = start..self.text.len();
         self.known.insert(list.number(), range.clone());
@@ -95,6 +112,40 @@ fn push_arguments(text: &mut Vec<u8>, inputs: &[TensorShape]) {
     if inputs.iter().any(|input| matches!(input, TensorShape::Integers(_))) {
         text.extend_from_slice(b",\"Concrete Inputs\":");
         push_list(text, inputs, push_value);
+    }
+}
+
+/// The arguments of an op of whose inputs all is known.
+fn push_detailed(text: &mut Vec<u8>, inputs: &[TensorShape], details: &InputDetails) {
+    if !details.overload.is_empty() {
+        text.extend_from_slice(b",\"Overload name\":\"");
+        push_escaped(text, &details.overload);
+        text.push(b'"');
+    }
+    if inputs.is_empty() {
+        return;
+    }
+    text.extend_from_slice(b",\"Input Dims\":");
+    push_list(text, inputs, push_dimensions);
+    text.extend_from_slice(b",\"Input Strides\":");
+    push_list(text, &details.inputs, push_strides);
+    let known: Vec<_> = inputs.iter().zip(&details.inputs).collect();
+    text.extend_from_slice(b",\"Input type\":");
+    push_list(text, &known, |text, (input, detail)| match detail {
+        InputDetail::Number(_) => text.extend_from_slice(b"\"Scalar\""),
+        InputDetail::Numbers(_) => text.extend_from_slice(b"\"ScalarList\""),
+        _ if matches!(input, TensorShape::Integers(_)) => text.extend_from_slice(b"\"\""),
+        _ => push_type(text, input),
+    });
+    text.extend_from_slice(b",\"Concrete Inputs\":");
+    push_list(text, &details.inputs, push_concrete);
+}
+
+fn push_strides(text: &mut Vec<u8>, detail: &InputDetail) {
+    match detail {
+        InputDetail::Strides(strides) => push_list(text, strides, push_number),
+        InputDetail::Tensors(tensors) => push_list(text, tensors, push_strides),
+        _ => text.extend_from_slice(b"[]"),
     }
 }
 

@@ -30,19 +30,26 @@ impl<W: Write> Writer<'_, W> {
         self.json.integer(run.world_size);
         self.json.raw("},\n\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":");
         self.json.integer(self.base);
-        self.json.raw(",\n\"trace_id\":\"");
-        self.json.raw(trace_id());
-        self.json.raw("\",\n\"hostname\":");
+        self.json.raw(",\n\"trace_id\":");
+        let own = self.cycle.trace.trace_id.clone();
+        self.json.string(&own.unwrap_or_else(trace_id));
+        self.json.raw(",\n\"hostname\":");
         self.json.string(&host::host_name());
         for (flag, is_set) in [
             ("record_shapes", self.index.has_shapes),
             ("profile_memory", self.index.has_memory),
-            ("with_flops", false),
-            ("with_stack", false),
+            ("with_flops", self.cycle.trace.with_flops),
+            ("with_stack", self.cycle.trace.with_stack),
         ] {
             self.json.raw(",\n");
             self.json.string(flag);
             self.json.raw(if is_set { ":1" } else { ":0" });
+        }
+        for (name, value) in self.cycle.trace.metadata() {
+            self.json.raw(",\n");
+            self.json.string(name);
+            self.json.raw(":");
+            self.json.raw(value);
         }
         self.cycle_data();
         self.json.raw(",\n\"traceEvents\":[");

@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 
+use super::engine::Tie;
 use super::index::LinkEnd;
+use super::stacks::StackId;
 use super::{ArrowEnd, Writer};
 use crate::cycle::{Event, MemoryEvent, Track};
 use crate::nest::Lanes;
-use profiler_events::{Action, ActionKind, DeviceActivity, Direction, MemoryDevice, TimingMethod};
+use profiler_events::{Action, ActionKind, DeviceActivity, MemoryDevice, OpStart, TimingMethod};
 
 /// What analyses take for launches.
 const KNOWN_LAUNCHES: [&str; 4] =
@@ -27,6 +29,10 @@ struct Around {
     op: u64,
     /// When it ends, as readers reckon.
     end: f64,
+    /// What is open in it, if stacks are written.
+    stack: StackId,
+    /// The operations of what is inside are those of an op around it once more.
+    is_counted: bool,
 }
 
 /// Where an event is written.
@@ -39,6 +45,10 @@ struct Slice {
     end: i64,
     /// The number of the op around it; 0 if there is none.
     op: u64,
+    /// What is open around it, if stacks are written.
+    stack: StackId,
+    /// The operations that tables count, if they are written.
+    flops: Option<u64>,
 }
 
 impl<W: Write> Writer<'_, W> {
@@ -72,7 +82,8 @@ impl<W: Write> Writer<'_, W> {
         }
         self.separate()?;
         let Some(lane) = lane else {
-            let slice = Slice { id, thread: thread.track.thread, start, end, op: 0 };
+            let slice =
+                Slice { id, thread: thread.track.thread, start, end, op: 0, stack: 0, flops: None };
             return self.instant(&slice, event);
         };
         while thread.numbers.len() <= lane {
@@ -83,7 +94,18 @@ impl<W: Write> Writer<'_, W> {
         let around = thread.lanes.lane(lane).parent(start, end).copied();
         let op = if kind == ActionKind::Op { id } else { around.map_or(0, |around| around.op) };
         let shown = shown_end(start, end, around.map_or(f64::INFINITY, |around| around.end));
-        let own = Around { op, end: reckoned_end(start, shown) };
+        let stack = self.stack_around(event, around.as_ref());
+        let is_counted = around.is_some_and(|around| around.is_counted);
+        let flops = self.flops_of(event, kind).filter(|_| !is_counted);
+        let own = Around {
+            op,
+            end: reckoned_end(start, shown),
+            stack: match self.cycle.trace.with_stack {
+                true => self.stacks.inside(stack, event.action, kind),
+                false => 0,
+            },
+            is_counted: is_counted || flops.is_some(),
+        };
         thread.lanes.lane(lane).push(start, end, own);
         // What is on a further track belongs to an op of the thread all the same.
         let op = if op == 0 && lane > 0 {
@@ -91,12 +113,33 @@ impl<W: Write> Writer<'_, W> {
         } else {
             op
         };
-        let slice = Slice { id, thread: thread.numbers[lane], start, end: shown, op };
+        let slice = Slice { id, thread: thread.numbers[lane], start, end: shown, op, stack, flops };
         match kind {
             ActionKind::Op => self.op(&slice, event),
             ActionKind::Launch => self.launch(&slice, event),
             kind => self.annotation(&slice, event, kind),
         }
+    }
+
+    /// What is open around an event: on its thread, or where it was called.
+    fn stack_around(&mut self, event: &Event, around: Option<&Around>) -> StackId {
+        if !self.cycle.trace.with_stack {
+            return 0;
+        }
+        let on_thread = around.map_or(0, |around| around.stack);
+        let called = event.context.and_then(|context| self.cycle.context(context));
+        match called.filter(|_| on_thread == 0) {
+            None => on_thread,
+            Some(called) => called.actions.iter().fold(0, |around, action| {
+                self.stacks.inside(around, *action, self.names.kind(*action))
+            }),
+        }
+    }
+
+    /// What an op computes, if that is written.
+    fn flops_of(&mut self, event: &Event, kind: ActionKind) -> Option<u64> {
+        let is_wanted = self.cycle.trace.with_flops && kind == ActionKind::Op;
+        is_wanted.then(|| self.flops.of(event)).flatten()
     }
 
     /// `","pid":…,"tid":…,"ts":…,"dur":…,"args":{`
@@ -117,14 +160,20 @@ impl<W: Write> Writer<'_, W> {
         self.json.integer(slice.id);
         self.json.raw(",\"Ev Idx\":");
         self.json.integer(slice.id - 1);
-        if event.sequence != 0 {
-            self.json.raw(",\"Sequence number\":");
-            self.json.integer(event.sequence);
+        let tie = Tie::of(event).or_else(|| self.index.engine_scopes.tie_of(slice.id));
+        if let Some(tie) = tie {
             self.json.raw(",\"Fwd thread id\":");
-            let is_backward = event.direction == Direction::Backward;
-            self.json.integer(if is_backward { event.forward_thread } else { 0 });
+            self.json.integer(tie.forward_thread);
+            self.json.raw(",\"Sequence number\":");
+            let is_first = tie.sequence == OpStart::FIRST_SEQUENCE;
+            self.json.integer(if is_first { 0 } else { tie.sequence });
         }
         self.json.raw(self.shapes.arguments(event.shapes));
+        if let Some(flops) = slice.flops {
+            self.json.raw(",\"flops\":");
+            self.json.integer(flops);
+        }
+        self.json.raw(self.stacks.arguments(slice.stack));
         self.json.raw(self.contexts.arguments(self.cycle, event.context));
         self.end_of(event);
         let place = (self.tracks.process, slice.thread, slice.start);

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::engine::EngineScopes;
 use super::fragments::Names;
 use crate::cycle::{Cycle, Event, clock_shifts, early};
 use profiler_events::{ActionKind, DeviceActivity, DeviceEvent, Direction, ShapeList};
@@ -14,6 +15,7 @@ pub(super) struct Index {
     pub(super) has_memory: bool,
     pub(super) links: FxHashMap<u64, Link>,
     pub(super) launches: FxHashMap<u32, Launch>,
+    pub(super) engine_scopes: EngineScopes,
     /// How much later than its own clock says each device's events are written, in nanoseconds.
     pub(super) shifts: FxHashMap<u32, i64>,
 }
@@ -59,10 +61,16 @@ impl Index {
                 index.launches.entry(event.correlation).or_insert(launch);
             }
         }
-        for (place, event) in events(cycle) {
-            index.has_shapes |= event.shapes != ShapeList::NONE;
-            if event.sequence != 0 {
-                index.add_numbered(cycle, names, place, &event);
+        let mut place = 0;
+        for track in cycle.tracks() {
+            index.engine_scopes.begin_thread();
+            for event in track.events() {
+                place += 1;
+                index.has_shapes |= event.shapes != ShapeList::NONE;
+                index.engine_scopes.see(names, place, &event);
+                if event.sequence != 0 {
+                    index.add_numbered(cycle, names, place, &event);
+                }
             }
         }
         if !index.links.is_empty() {

@@ -33,16 +33,25 @@
 //! `cudaMemsetAsync` have one of these names, because analyses know no others, and their real one as
 //! `api` in `args`. Work of which nothing but the launch is known is named there too, as `kernel`.
 //!
+//! **Arguments of ops** are those of torch's own traces: `Input Dims`, `Input type`, `Sequence number`, `Fwd thread
+//! id`; where hooks tell all of their inputs `Input Strides`, `Concrete Inputs` and `Overload name`; and as
+//! [`Cycle::trace`] asks `flops` (those that tables count) and `Call stack`. A scope that autograd's engine has around
+//! a node has the numbers of that node.
+//!
 //! **Time** is in microseconds after `baseTimeNanoseconds`, the beginning of a week of Unix time, so
 //! that traces of several processes can be laid over one another.
 
 mod annotations;
+mod concrete;
 mod counters;
 mod device;
+mod engine;
+mod flops;
 mod fragments;
 mod header;
 mod host;
 mod index;
+mod stacks;
 mod tracks;
 
 use std::io::{self, BufWriter, Write};
@@ -54,10 +63,12 @@ use flate2::write::GzEncoder;
 use crate::cycle::Cycle;
 use crate::json::JsonWriter;
 use annotations::Annotations;
+use flops::Flops;
 use fragments::{Contexts, Names, Shapes};
 use index::Index;
 use profiler_events::Timestamp;
 use profiler_report::output::write_file;
+use stacks::Stacks;
 use tracks::Tracks;
 
 /// Writes the trace of `cycle`. `name` is what it is called in itself, usually its file name.
@@ -81,6 +92,8 @@ pub fn write(cycle: &Cycle, name: &str, out: impl Write) -> io::Result<()> {
         names,
         shapes: Shapes::new(),
         contexts: Contexts::new(),
+        stacks: Stacks::default(),
+        flops: Flops::default(),
         annotations: Annotations::default(),
         index,
         events: 0,
@@ -108,6 +121,8 @@ struct Writer<'cycle, W> {
     names: Names,
     shapes: Shapes,
     contexts: Contexts,
+    stacks: Stacks,
+    flops: Flops,
     annotations: Annotations,
     index: Index,
     /// How many were written.

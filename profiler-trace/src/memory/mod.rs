@@ -28,7 +28,9 @@ mod changes;
 mod levels;
 mod over_time;
 mod page;
+mod pickle;
 mod picture;
+mod snapshot;
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

@@ -342,7 +342,7 @@ fn net(parts: &[&MemoryUse], pick: impl Fn(&MemoryUse) -> (u64, u64)) -> i64 {
 }
 
 /// A function as `file(line): name`, the way torch writes it; other things by their names.
-fn place(action: Action) -> String {
+pub(crate) fn place(action: Action) -> String {
     match action.location() {
         Some(location) => format!("{}({}): {}", location.file, location.line, action.name()),
         None => action.name().to_owned(),

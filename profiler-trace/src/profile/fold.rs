@@ -151,7 +151,8 @@ impl<'profile> Fold<'profile> {
         PathKey {
             parent,
             action: event.action,
-            shapes: event.shapes,
+            // Rows are told apart by shapes alone.
+            shapes: event.shapes.without_details(),
             direction: event.direction,
             forward_modules: self.forward_modules(event),
         }

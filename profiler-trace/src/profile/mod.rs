@@ -12,6 +12,8 @@ mod steps;
 mod tests;
 mod tree;
 
+pub(crate) use self::averages::place;
+
 use rustc_hash::FxHashMap;
 
 use self::counters::CounterSums;

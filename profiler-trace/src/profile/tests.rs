@@ -385,6 +385,7 @@ fn a_steps_time_is_taken_apart_by_phase() {
         named("training_step", 18, 30, 3),
         event("aten::mm", 33, 36, 4),
         named("backward", 31, 40, 3),
+        named("all_reduce_gradients", 41, 44, 3),
         named("optimizer_step", 17, 45, 2),
         named("on_train_batch_end", 46, 49, 2),
         step(7, 10, 50),
@@ -395,7 +396,8 @@ fn a_steps_time_is_taken_apart_by_phase() {
     let mut fold = fold_into(&mut profile);
     fold.track(events.iter().copied(), std::iter::empty());
     let steps = fold.steps.take(&(7..9));
-    let parts = StepParts { data: 4, forward: 12, backward: 9, optimizer: 28 - 12 - 9 };
+    let parts =
+        StepParts { data: 4, forward: 12, backward: 9, collective: 3, optimizer: 28 - 12 - 9 - 3 };
     assert_eq!(steps.len(), 2);
     assert_eq!((steps[0].number, steps[0].started, steps[0].elapsed), (7, 10, 40));
     assert_eq!(steps[0].parts, parts, "the epoch around it and the callback are the rest");

@@ -34,7 +34,7 @@ struct ForeignStorage {
 // throws; those that take no pointer may be called at any time.
 unsafe extern "C" {
     fn mlprof_tch_receivers(calls: *const Receivers);
-    safe fn mlprof_tch_record(ops: bool, inputs: bool, memory: bool) -> bool;
+    safe fn mlprof_tch_record(ops: bool, shapes: bool, inputs: bool, memory: bool) -> bool;
     safe fn mlprof_tch_slot_was_taken() -> bool;
     safe fn mlprof_tch_version() -> *const c_char;
     safe fn mlprof_tch_follow_reads(follows: bool) -> bool;
@@ -57,7 +57,7 @@ fn connect() {
 /// Has libtorch tell this from here on; false if it fails.
 pub(super) fn record(recorded: Recorded) -> bool {
     connect();
-    mlprof_tch_record(recorded.ops, recorded.inputs, recorded.memory)
+    mlprof_tch_record(recorded.ops, recorded.shapes, recorded.inputs, recorded.memory)
 }
 
 /// Has [`labels::see_read`] told which memory the ops of the calling thread read, until this is called

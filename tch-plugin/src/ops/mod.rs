@@ -24,7 +24,8 @@
 //! that others are part of (`aten::linear`) is recorded with them inside. Ops that libtorch ends on
 //! another thread than they began on (those of distributed training) are left out.
 //!
-//! *Cost*: while ops are recorded, some 0.15 µs per op, 0.25 µs with shapes and 0.45 µs with memory too,
+//! *Cost*: while ops are recorded, some 0.15 µs per op, 0.25 µs with shapes, more with all that is known of
+//! inputs ([`TensorProfiler::record_inputs`][inputs]), and 0.45 µs with shapes and memory,
 //! of which libtorch itself takes a fourth to a half to hand over an op and its inputs: `cargo xtask bench
 //! tch` shows it as the callback that does nothing. At all other times nothing, since libtorch is then not
 //! asked to call.
@@ -53,6 +54,7 @@
 //! a profiler that wants ops shows actions and layers, and its report says so.
 //!
 //! [memory]: profiler_core::tensor::TensorProfiler::profile_memory
+//! [inputs]: profiler_core::tensor::TensorProfiler::record_inputs
 
 #[cfg(records_ops)]
 mod ffi;
@@ -125,6 +127,7 @@ struct TchOps {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Recorded {
     ops: bool,
+    shapes: bool,
     inputs: bool,
     memory: bool,
 }
@@ -132,9 +135,11 @@ struct Recorded {
 impl From<Interest> for Recorded {
     fn from(interest: Interest) -> Self {
         let ops = interest.contains(Interest::OPS);
+        let shapes = ops && interest.contains(Interest::SHAPES);
         Self {
             ops,
-            inputs: ops && interest.contains(Interest::SHAPES),
+            shapes,
+            inputs: shapes && interest.contains(Interest::INPUTS),
             memory: interest.contains(Interest::MEMORY),
         }
     }

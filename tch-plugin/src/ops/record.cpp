@@ -4,14 +4,13 @@
 // Functions that libtorch calls may be called at any time by any thread, also while another thread
 // turns them off: an op that began while they were on ends with a call of `op_ends`.
 
+#include "inputs.h"
 #include "record.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
-#include <c10/core/UndefinedTensorImpl.h>
-#include <c10/util/SmallVector.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
 #include <torch/version.h>
@@ -27,129 +26,6 @@ namespace {
 MlprofTchReceivers receivers{};
 std::atomic<bool> wants_memory{false};
 std::atomic<bool> slot_was_taken{false};
-
-// --- Inputs -------------------------------------------------------------------------------------
-
-// On the stack unless an op has some 40 tensors: a thread-local buffer would have to outlive the
-// ops that a thread runs while it is torn down.
-using Words = c10::SmallVector<int64_t, 160>;
-
-// The codes of `profiler_core::hook::DType`, and of what is no tensor.
-constexpr int64_t LIST = 0xff;
-constexpr int64_t INTEGERS = 0xfe;
-constexpr int64_t NOT_A_TENSOR = 0;
-
-int64_t code_of(c10::ScalarType type) {
-  switch (type) {
-    case c10::ScalarType::Double: return 1;
-    case c10::ScalarType::Float: return 2;
-    case c10::ScalarType::Half: return 3;
-    case c10::ScalarType::BFloat16: return 4;
-    case c10::ScalarType::Float8_e5m2:
-    case c10::ScalarType::Float8_e4m3fn:
-    case c10::ScalarType::Float8_e5m2fnuz:
-    case c10::ScalarType::Float8_e4m3fnuz: return 5;
-    case c10::ScalarType::Long: return 6;
-    case c10::ScalarType::Int: return 7;
-    case c10::ScalarType::Short: return 8;
-    case c10::ScalarType::Char: return 9;
-    case c10::ScalarType::UInt64: return 10;
-    case c10::ScalarType::UInt32: return 11;
-    case c10::ScalarType::UInt16: return 12;
-    case c10::ScalarType::Byte: return 13;
-    case c10::ScalarType::Bool: return 14;
-    case c10::ScalarType::ComplexFloat: return 15;
-    case c10::ScalarType::ComplexDouble: return 16;
-    case c10::ScalarType::QInt8:
-    case c10::ScalarType::QUInt8:
-    case c10::ScalarType::QInt32:
-    case c10::ScalarType::QUInt4x2:
-    case c10::ScalarType::QUInt2x4: return 17;
-    default: return 18;
-  }
-}
-
-int64_t head(int64_t code, size_t count) {
-  return (code << 32) | static_cast<int64_t>(count);
-}
-
-void add_tensor(const c10::IValue& value, Words& words) {
-  // Not `toTensor()`, which counts references.
-  const c10::TensorImpl* tensor = value.unsafeToTensorImpl();
-  // As in torch's own profiler: those without sizes of their own count as none.
-  if (tensor == c10::UndefinedTensorImpl::singleton() || tensor->is_nested() ||
-      tensor->has_symbolic_sizes_strides()) {
-    words.push_back(NOT_A_TENSOR);
-    return;
-  }
-  const c10::IntArrayRef sizes = tensor->sizes();
-  const int64_t code = code_of(c10::typeMetaToScalarType(tensor->dtype()));
-  words.push_back(head(code, sizes.size()));
-  words.append(sizes.begin(), sizes.end());
-}
-
-void add_list(const c10::IValue& list, Words& words) {
-  const c10::ArrayRef<c10::IValue> tensors = list.toListRef();
-  words.push_back(head(LIST, tensors.size()));
-  for (const c10::IValue& tensor : tensors) {
-    add_tensor(tensor, words);
-  }
-}
-
-// Whether the number of operations depends on the op's whole numbers and switches.
-bool is_convolution(const char* name) {
-  return std::strstr(name, "conv") != nullptr;
-}
-
-void add_integers(const c10::IValue& value, Words& words) {
-  if (value.isInt() || value.isBool()) {
-    words.push_back(head(INTEGERS, 1));
-    words.push_back(value.isInt() ? value.toInt() : static_cast<int64_t>(value.toBool()));
-    return;
-  }
-  if (value.isBoolList()) {
-    const auto switches = value.toBoolList();
-    words.push_back(head(INTEGERS, switches.size()));
-    for (const bool is_on : switches) {
-      words.push_back(static_cast<int64_t>(is_on));
-    }
-    return;
-  }
-  const auto integers = value.toIntVector();
-  words.push_back(head(INTEGERS, integers.size()));
-  words.append(integers.begin(), integers.end());
-}
-
-void add_inputs(const at::RecordFunction& op, const char* name, Words& words) {
-  // Asked only of ops that have whole numbers or switches at all.
-  enum { UNKNOWN, NO, YES } counts_integers = UNKNOWN;
-  const auto add_if_counted = [&](const c10::IValue& input) {
-    if (counts_integers == UNKNOWN) {
-      counts_integers = is_convolution(name) ? YES : NO;
-    }
-    if (counts_integers == YES) {
-      add_integers(input, words);
-    } else {
-      words.push_back(NOT_A_TENSOR);
-    }
-  };
-  for (const c10::IValue& input : op.inputs()) {
-    if (input.isTensor()) {
-      add_tensor(input, words);
-    } else if (input.isInt() || input.isBool()) {
-      add_if_counted(input);
-    } else if (!input.isList()) {
-      // Most of the rest. What a list is of takes calls to find out.
-      words.push_back(NOT_A_TENSOR);
-    } else if (input.isTensorList()) {
-      add_list(input, words);
-    } else if (input.isIntList() || input.isBoolList()) {
-      add_if_counted(input);
-    } else {
-      words.push_back(NOT_A_TENSOR);
-    }
-  }
-}
 
 // --- Memory -------------------------------------------------------------------------------------
 
@@ -221,7 +97,10 @@ void detach() noexcept {
 
 // --- Ops ----------------------------------------------------------------------------------------
 
-template <bool WITH_INPUTS>
+// What is told of an op's inputs.
+enum class Inputs { NONE, SHAPES, ALL };
+
+template <Inputs INPUTS>
 std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
   // Ends on another thread, if ever.
   if (op.isAsync()) {
@@ -240,7 +119,10 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
   start.forward_thread = op.forwardThreadId();
   start.is_backward = op.scope() == at::RecordScope::BACKWARD_FUNCTION;
   Words words;
-  if (WITH_INPUTS) {
+  if (INPUTS == Inputs::ALL) {
+    add_details(op, words);
+  }
+  if (INPUTS != Inputs::NONE) {
     add_inputs(op, name, words);
     start.words = words.data();
     start.word_count = words.size();
@@ -254,10 +136,10 @@ void op_ends(const at::RecordFunction& op, at::ObserverContext*) {
 }
 
 // A subclass of tensors may refuse to say its sizes: then the op is not recorded.
-template <bool WITH_INPUTS>
+template <Inputs INPUTS>
 std::unique_ptr<at::ObserverContext> op_starts_quietly(const at::RecordFunction& op) noexcept {
   try {
-    return op_starts<WITH_INPUTS>(op);
+    return op_starts<INPUTS>(op);
   } catch (...) {
     return nullptr;
   }
@@ -314,12 +196,14 @@ void remove_callback() {
   }
 }
 
-void add_callback(bool with_inputs) {
-  const auto starts = with_inputs ? op_starts_quietly<true> : op_starts_quietly<false>;
+void add_callback(Inputs inputs) {
+  const auto starts = inputs == Inputs::ALL      ? op_starts_quietly<Inputs::ALL>
+                      : inputs == Inputs::SHAPES ? op_starts_quietly<Inputs::SHAPES>
+                                                 : op_starts_quietly<Inputs::NONE>;
   // The scopes that torch's own profiler shows.
   callback = at::addGlobalCallback(
       at::RecordFunctionCallback(starts, op_ends)
-          .needsInputs(with_inputs)
+          .needsInputs(inputs != Inputs::NONE)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                    at::RecordScope::USER_SCOPE}));
 }
@@ -332,7 +216,7 @@ void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept {
   receivers = *calls;
 }
 
-bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept {
+bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory) noexcept {
   try {
     const std::lock_guard<std::mutex> guard(callback_lock);
     remove_callback();
@@ -343,7 +227,7 @@ bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept {
       detach();
     }
     if (ops || memory) {
-      add_callback(inputs);
+      add_callback(inputs ? Inputs::ALL : shapes ? Inputs::SHAPES : Inputs::NONE);
     }
     return true;
   } catch (...) {

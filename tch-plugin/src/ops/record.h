@@ -13,7 +13,7 @@ struct MlprofTchOp {
   const void* key;
   const char* name;
   size_t name_length;
-  // In the form of `InputsBuilder::set_words`; null if inputs are not wanted.
+  // In the form of `InputsBuilder::set_words`; null if they are not wanted.
   const int64_t* words;
   size_t word_count;
   // Below 0: none.
@@ -45,8 +45,9 @@ struct MlprofTchReceivers {
 // Whom to call. Before anything else, once.
 void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept;
 
-// What to record from here on; false if libtorch fails.
-bool mlprof_tch_record(bool ops, bool inputs, bool memory) noexcept;
+// What to record from here on: with `inputs` all that is known of ops' inputs, with `shapes` their shapes and
+// types; false if libtorch fails.
+bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory) noexcept;
 
 // The version of libtorch that this was compiled for, such as "2.13.0"; good for ever.
 const char* mlprof_tch_version() noexcept;

@@ -53,10 +53,6 @@ pub(super) fn op_ends(key: usize) {
     with_thread(|thread| thread.end(key));
 }
 
-/// What stands for 0, which is none to a profiler and to autograd the first that it keeps on a thread: of
-/// the first step that would be the first layer. It counts no thread's ops as far as this.
-const FIRST_SEQUENCE: u32 = u32::MAX;
-
 impl Thread {
     #[inline(always)]
     fn start(&mut self, call: &OpCall) {
@@ -68,7 +64,9 @@ impl Thread {
             &self.inputs
         });
         if let Ok(sequence) = u32::try_from(call.sequence) {
-            start.sequence = if sequence == 0 { FIRST_SEQUENCE } else { sequence };
+            // 0 is none to a profiler, and to autograd the first that it keeps on a thread: of the first step
+            // that would be the first layer. It counts no thread's ops as far as what stands for it.
+            start.sequence = if sequence == 0 { OpStart::FIRST_SEQUENCE } else { sequence };
             // A node is tied to its forward op by both numbers, so that one has its own thread's.
             let thread = if is_node { call.forward_thread } else { call.thread };
             start.forward_thread = u32::try_from(thread).unwrap_or(0);

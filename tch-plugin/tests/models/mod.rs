@@ -116,3 +116,25 @@ pub fn transformer(batch: i64, length: i64) -> Training {
         scores.cross_entropy_for_logits(&target.reshape([-1]))
     })
 }
+
+/// Ops with numbers of all kinds among their inputs.
+pub fn numbers() -> Training {
+    let store = VarStore::new(Device::Cpu);
+    let weight = store.root().var("weight", &[40, 4], nn::Init::Const(0.5));
+    Training::new(store, move || {
+        let mut sum = weight.sum(Kind::Float);
+        for number in [1e-8, -0.0, 0.1, -1.0, 1e12, 1e19, 2.5e-310, 1e38] {
+            sum = sum + (&weight * 0.0 + number).clamp(-1e30, 1.0).mean(Kind::Float);
+        }
+        let parts = weight.split_with_sizes([1; 40], 0);
+        let whole = Tensor::cat(&parts[..20], 0) + 3_i64;
+        let rows = whole.index(&[Some(Tensor::from_slice(&[0_i64, 2]))]);
+        let spread = rows.std_dim(&[0_i64, 1][..], true, false);
+        let waves = whole.fft_fft(None, -1, "ortho").abs();
+        let narrow = whole.transpose(0, 1).slice(1, 0, None, 2).pow_tensor_scalar(2);
+        let none: [i64; 0] = [];
+        let all =
+            [sum, spread, waves.mean(Kind::Float), narrow.sum_dim_intlist(&none[..], false, None)];
+        Tensor::stack(&all, 0).sum(Kind::Double)
+    })
+}

@@ -120,6 +120,7 @@ pub const PARTS: [Part; 12] = [
             "examples/candle-text",
             "examples/candle-workers",
             "examples/digits",
+            "examples/parallel-training",
             "examples/command-line",
             "README.md"
         ),
@@ -144,6 +145,7 @@ pub const PARTS: [Part; 12] = [
             "tch-plugin",
             "examples/tch-digits",
             "examples/digits",
+            "examples/parallel-training",
             "examples/command-line"
         ),
         steps: tch,
@@ -155,7 +157,8 @@ pub const PARTS: [Part; 12] = [
             "profiler-train",
             "tch-plugin",
             "examples/tch-digits",
-            "examples/digits"
+            "examples/digits",
+            "examples/parallel-training"
         ),
         steps: newest_tch,
     },

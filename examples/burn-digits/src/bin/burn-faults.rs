@@ -13,8 +13,13 @@ use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::InMemDataset;
 use burn::optim::AdamConfig;
 use burn::optim::lr_scheduler::constant::ConstantLr;
+use burn::store::ModuleRecord;
 use burn::tensor::Device;
-use burn::train::metric::{AccuracyMetric, LossMetric};
+use burn::tensor::TensorReadError;
+use burn::train::checkpoint::{Checkpointer, CheckpointerError, FileCheckpointer};
+use burn::train::metric::{
+    AccuracyMetric, LossMetric, Metric, MetricMetadata, MetricName, SerializedEntry,
+};
 use burn::train::{Learner, SupervisedTraining};
 use burn_digits::data::{Batch, Digit, DigitBatcher, Splits, splits};
 use burn_digits::model::DigitNet;
@@ -22,18 +27,16 @@ use burn_digits::progress::Quiet;
 use burn_plugin::ProfiledBatcher;
 use burn_plugin::prelude::*;
 use clap::Parser;
-use digits::{Disk, Measured, Options};
+use digits::{Disk, Faults, Measured};
 
 /// Trains a small network on handwritten digits, with faults, and tells what they cost.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
-    options: Options,
-    /// What is done wrong; several with commas between them.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "FAULTS")]
-    faults: Vec<Fault>,
-    #[command(flatten)]
-    disk: Disk,
+    common: Faults<Fault>,
+    /// It learns from so many digits only.
+    #[arg(long, value_name = "DIGITS")]
+    limit_digits: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -42,37 +45,47 @@ enum Fault {
     Loader,
     /// The renderer writes to the disk for each metric of each batch.
     Renderer,
+    /// A metric of each training batch is written to the disk.
+    Metrics,
+    /// The network is saved after every epoch.
+    Checkpoints,
 }
 
 fn main() -> ExitCode {
-    let Arguments { options, faults, disk } = Arguments::parse();
-    let exit = command_line::run("burn-faults", &options.profiling, |profiler| {
-        run(&options, &faults, disk, profiler)
-    });
+    let arguments = Arguments::parse();
+    let Faults { options, disk, .. } = &arguments.common;
+    let exit =
+        command_line::run("burn-faults", &options.profiling, |profiler| run(&arguments, profiler));
     disk.tell();
     exit
 }
 
-fn run(
-    options: &Options,
-    faults: &[Fault],
-    disk: Disk,
-    profiler: &Arc<dyn Profiler>,
-) -> Result<(), Box<dyn Error>> {
-    let only = |fault| Some(disk).filter(|_| faults.contains(&fault));
+fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<(), Box<dyn Error>> {
+    let Arguments { common, limit_digits } = arguments;
+    let options = &common.options;
     let device = Device::flex().autodiff();
     device.seed(options.seed);
     let directory = tempfile::tempdir()?;
-    let Splits { train, valid, .. } = splits(options.seed)?;
-    let train = loader(train, options.batch_size, only(Fault::Loader));
+    let Splits { mut train, valid, .. } = splits(options.seed)?;
+    train.truncate(limit_digits.unwrap_or(usize::MAX));
+    let train = loader(train, options.batch_size, common.disk_of(Fault::Loader));
     // What training metrics show is written to the disk.
-    let written = only(Fault::Renderer);
-    let training =
+    let written = common.disk_of(Fault::Renderer);
+    let mut training =
         SupervisedTraining::new(&directory, train, loader(valid, options.batch_size, None))
             .profiler(profiler.clone())?
             .metrics((LossMetric::new(), AccuracyMetric::new()))
             .renderer(Box::new(Quiet::calling(move || written.into_iter().for_each(Disk::wait))))
             .num_epochs(options.epochs);
+    if let Some(disk) = common.disk_of(Fault::Metrics) {
+        training = training.metric_train(WrittenMetric(disk));
+    }
+    if let Some(disk) = common.disk_of(Fault::Checkpoints) {
+        let files = |name| FileCheckpointer::new(directory.path(), name);
+        let network = SlowFiles { inner: files("model"), disk };
+        training =
+            training.with_custom_checkpointers(network, files("optimizer"), files("scheduler"));
+    }
     let learner =
         Learner::new(DigitNet::new(&device), AdamConfig::new().init(), ConstantLr::from(2e-3));
     let mut measured = Measured::new(profiler);
@@ -97,5 +110,53 @@ impl Batcher<Digit, Batch> for ReadingBatcher {
             disk.wait();
         }
         DigitBatcher.batch(digits, device)
+    }
+}
+
+/// Says nothing, and writes it to a disk.
+#[derive(Clone)]
+struct WrittenMetric(Disk);
+
+impl Metric for WrittenMetric {
+    type Input = ();
+
+    fn name(&self) -> MetricName {
+        Arc::new("Written".to_owned())
+    }
+
+    fn update(
+        &mut self,
+        (): &(),
+        _metadata: &MetricMetadata,
+    ) -> Result<SerializedEntry, TensorReadError> {
+        self.0.wait();
+        self.compute()
+    }
+
+    fn compute(&mut self) -> Result<SerializedEntry, TensorReadError> {
+        Ok(SerializedEntry::not_available(None))
+    }
+
+    fn clear(&mut self) {}
+}
+
+/// Files on a disk that takes its time.
+struct SlowFiles {
+    inner: FileCheckpointer,
+    disk: Disk,
+}
+
+impl Checkpointer<ModuleRecord> for SlowFiles {
+    fn save(&self, epoch: usize, record: ModuleRecord) -> Result<(), CheckpointerError> {
+        self.disk.wait();
+        self.inner.save(epoch, record)
+    }
+
+    fn delete(&self, epoch: usize) -> Result<(), CheckpointerError> {
+        Checkpointer::<ModuleRecord>::delete(&self.inner, epoch)
+    }
+
+    fn restore(&self, epoch: usize) -> Result<ModuleRecord, CheckpointerError> {
+        self.inner.restore(epoch)
     }
 }

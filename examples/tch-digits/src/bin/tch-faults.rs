@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use clap::Parser;
 use digits::{
-    Disk, Loaders, Options, Order, SIDE, Splits, TrainerOptions, finish, loader, splits,
-    train_and_test,
+    Disk, Faults, Loaders, Order, Splits, TrainerOptions, finish, loader, splits, train_and_test,
 };
+use profiler_core::prelude::profile;
 use tch::{Device, Kind, Tensor};
 use tch_digits::{Batch, Learner};
 use tch_plugin::prelude::*;
@@ -22,12 +22,13 @@ use tch_plugin::prelude::*;
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
-    options: Options,
-    /// What is done wrong; several with commas between them.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "FAULTS")]
-    faults: Vec<Fault>,
-    #[command(flatten)]
-    disk: Disk,
+    common: Faults<Fault>,
+    /// How the pixels of enlarged images vary together is computed besides.
+    #[arg(long)]
+    spectrum: bool,
+    /// All digits of the test are seen so many times.
+    #[arg(long, default_value_t = 1, value_name = "TIMES")]
+    test_times: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -38,11 +39,11 @@ enum Fault {
     Checkpoints,
     /// The images of each step are enlarged and kept.
     History,
-    /// How the images of a batch vary together is computed besides, in 64 bits.
+    /// What `--spectrum` asks for is computed in 64 bits.
     Doubles,
     /// The test computes what only training needs.
     Gradients,
-    /// Each step adds up the pixels of its batch by reading them one by one.
+    /// The mean and the deviation of a batch are read from their tensors anew for each pixel.
     Reads,
 }
 
@@ -50,22 +51,19 @@ enum Fault {
 const FILES: usize = 8;
 
 fn main() -> ExitCode {
-    let Arguments { options, faults, disk } = Arguments::parse();
+    let arguments = Arguments::parse();
     tch::set_num_threads(1);
-    let exit = finish("tch-faults", &options, |profiler| run(&options, &faults, disk, profiler));
+    let Faults { options, disk, .. } = &arguments.common;
+    let exit = finish("tch-faults", options, |profiler| run(&arguments, profiler));
     disk.tell();
     exit
 }
 
-fn run(
-    options: &Options,
-    faults: &[Fault],
-    disk: Disk,
-    profiler: &Arc<dyn Profiler>,
-) -> Result<f64, Box<dyn Error>> {
-    let has = |fault| faults.contains(&fault);
+fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<dyn Error>> {
+    let Arguments { common, spectrum, test_times } = arguments;
+    let (options, disk) = (&common.options, common.disk);
     let Splits { train, valid, test } = splits(options.seed)?;
-    let reads = has(Fault::Loader);
+    let reads = common.has(Fault::Loader);
     let train = loader(train, options.batch_size, Order::Shuffled, move |digits| {
         if reads {
             disk.wait();
@@ -74,17 +72,19 @@ fn run(
     });
     let in_order =
         |digits| loader(digits, options.batch_size, Order::Kept, |digits| Ok(Batch::new(digits)?));
+    let precision = if common.has(Fault::Doubles) { Kind::Double } else { Kind::Float };
     let mut learner = FaultyLearner {
         inner: Learner::new(options.seed, Device::Cpu),
-        history: has(Fault::History).then(Vec::new),
-        looks_twice: has(Fault::Doubles),
-        tests_with_gradients: has(Fault::Gradients),
-        reads_pixels: has(Fault::Reads),
+        history: common.has(Fault::History).then(Vec::new),
+        spectrum_in: spectrum.then_some(precision),
+        tests_with_gradients: common.has(Fault::Gradients),
+        reads_each_time: common.has(Fault::Reads),
         disk,
     };
-    let loaders = Loaders { train: &train, valid: &in_order(valid), test: &in_order(test) };
+    let test = in_order(std::iter::repeat_n(test, *test_times).flatten().collect());
+    let loaders = Loaders { train: &train, valid: &in_order(valid), test: &test };
     let folder = tempfile::tempdir()?;
-    let checkpoint_dir = has(Fault::Checkpoints).then(|| folder.path().to_owned());
+    let checkpoint_dir = common.has(Fault::Checkpoints).then(|| folder.path().to_owned());
     let trainer_options = TrainerOptions { checkpoint_dir, loss_curve: None, cuda: false };
     train_and_test(&mut learner, &loaders, options, &trainer_options, profiler)
 }
@@ -93,9 +93,9 @@ fn run(
 struct FaultyLearner {
     inner: Learner,
     history: Option<Vec<Tensor>>,
-    looks_twice: bool,
+    spectrum_in: Option<Kind>,
     tests_with_gradients: bool,
-    reads_pixels: bool,
+    reads_each_time: bool,
     disk: Disk,
 }
 
@@ -108,11 +108,11 @@ impl TrainModule for FaultyLearner {
     }
 
     fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<Tensor> {
-        if self.looks_twice {
-            drop(std::hint::black_box(spectrum(&batch.images)?));
+        if let Some(precision) = self.spectrum_in {
+            drop(std::hint::black_box(spectrum(&batch.images, precision)?));
         }
-        if self.reads_pixels {
-            std::hint::black_box(sum_of_pixels(&batch.images)?);
+        if self.reads_each_time {
+            std::hint::black_box(contrast(&batch.images)?);
         }
         if let Some(history) = &mut self.history {
             history.push(batch.images.f_upsample_nearest2d([32, 32], None, None)?);
@@ -139,10 +139,12 @@ impl TrainModule for FaultyLearner {
     }
 }
 
-/// How the images vary together, in 64 bits.
-fn spectrum(images: &Tensor) -> TrainResult<Tensor> {
-    let pixels = images.f_to_kind(Kind::Double)?.f_view([images.size()[0], -1])?;
-    let mut power = pixels.f_mm(&pixels.f_transpose(0, 1)?)?;
+/// How the pixels of the images, twice as long and as wide, vary together.
+#[profile]
+fn spectrum(images: &Tensor, precision: Kind) -> TrainResult<Tensor> {
+    let images = images.f_upsample_nearest2d([16, 16], None, None)?.f_to_kind(precision)?;
+    let pixels = images.f_view([images.size()[0], -1])?;
+    let mut power = pixels.f_transpose(0, 1)?.f_mm(&pixels)?;
     for _ in 0..4 {
         power = power.f_mm(&power)?;
         power = power.f_div(&power.f_norm()?)?;
@@ -150,13 +152,14 @@ fn spectrum(images: &Tensor) -> TrainResult<Tensor> {
     Ok(power)
 }
 
-/// What `images.sum()` would say, by one read for each pixel.
-fn sum_of_pixels(images: &Tensor) -> TrainResult<f64> {
-    let mut sum = 0.0;
-    for row in images.f_view([-1, SIDE as i64])?.f_unbind(0)? {
-        for pixel in row.f_unbind(0)? {
-            sum += pixel.f_double_value(&[])?;
-        }
-    }
-    Ok(sum)
+/// How far the pixels are from their mean, in deviations: both are read anew for each.
+#[profile]
+fn contrast(images: &Tensor) -> TrainResult<f64> {
+    let (mean, deviation) = (images.f_mean(Kind::Float)?, images.f_std(true)?);
+    let pixels = Vec::<f32>::try_from(images.f_view([-1])?)?;
+    let far = |pixel: f32| {
+        let beyond = f64::from(pixel) - mean.f_double_value(&[])?;
+        Ok(beyond.abs() / deviation.f_double_value(&[])?)
+    };
+    pixels.into_iter().map(far).sum()
 }

@@ -13,7 +13,7 @@ mod options;
 use std::fmt::Write;
 
 use self::number::{mean, memory, microseconds, scaled, share, time, unit};
-pub use self::options::{SortKey, TableOptions, UnknownSortKey};
+pub use self::options::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
 use super::{KeyAverage, KeyAverages};
 use crate::label;
 use profiler_events::TensorShape;
@@ -64,10 +64,14 @@ pub(super) fn paint(averages: &KeyAverages, options: &TableOptions) -> String {
     }
     layout.paint_rule(&mut text);
     // Writing into a string cannot fail.
-    let _ = writeln!(text, "Self CPU time total: {}", time(layout.self_cpu));
+    let _ = writeln!(text, "Self CPU time total: {}", time(layout.self_cpu, options.time_unit));
     if layout.has_device_time {
         let device = &averages.device_name;
-        let _ = writeln!(text, "Self {device} time total: {}", time(layout.self_device));
+        let _ = writeln!(
+            text,
+            "Self {device} time total: {}",
+            time(layout.self_device, options.time_unit)
+        );
     }
     text
 }
@@ -248,6 +252,7 @@ impl<'table> Layout<'table> {
     }
 
     fn times(&self, cells: &mut Vec<String>, row: &KeyAverage) {
+        let time = |microseconds: f64| time(microseconds, self.options.time_unit);
         let own = microseconds(row.self_cpu_seconds);
         let total = microseconds(row.cpu_seconds);
         cells.extend([

@@ -1,5 +1,7 @@
 //! Numbers as torch writes them in its table.
 
+use super::TimeUnit;
+
 /// Nanoseconds are whole; this is how torch has them too.
 pub(super) fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e9).round() / 1e3
@@ -9,14 +11,12 @@ pub(super) fn mean(total: f64, calls: u64) -> f64 {
     if calls == 0 { 0.0 } else { total / calls as f64 }
 }
 
-pub(super) fn time(microseconds: f64) -> String {
-    if microseconds >= 1e6 {
-        format!("{:.3}s", microseconds / 1e6)
-    } else if microseconds >= 1e3 {
-        format!("{:.3}ms", microseconds / 1e3)
-    } else {
-        format!("{microseconds:.3}us")
-    }
+/// In this unit, or in the one that suits the number: seconds, milliseconds or microseconds.
+pub(super) fn time(microseconds: f64, unit: Option<TimeUnit>) -> String {
+    let suits = |unit: &TimeUnit| microseconds >= unit.microseconds();
+    let suiting = || [TimeUnit::Seconds, TimeUnit::Milliseconds].into_iter().find(suits);
+    let unit = unit.or_else(suiting).unwrap_or(TimeUnit::Microseconds);
+    format!("{:.3}{}", microseconds / unit.microseconds(), unit.as_str())
 }
 
 pub(super) fn share(part: f64, whole: f64) -> String {

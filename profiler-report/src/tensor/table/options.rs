@@ -35,6 +35,40 @@ pub struct TableOptions {
     pub header: Option<String>,
     /// A column with the achieved FLOP/s, where there are FLOPs. torch has none.
     pub flops_per_second: bool,
+    /// The unit of all times; `None` gives each the one that suits it.
+    pub time_unit: Option<TimeUnit>,
+}
+
+/// A unit of time, as text `ns`, `us`, `ms` or `s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum TimeUnit {
+    Nanoseconds,
+    Microseconds,
+    Milliseconds,
+    Seconds,
+}
+
+impl TimeUnit {
+    /// How many microseconds one is.
+    pub(super) const fn microseconds(self) -> f64 {
+        match self {
+            Self::Nanoseconds => 1e-3,
+            Self::Microseconds => 1.0,
+            Self::Milliseconds => 1e3,
+            Self::Seconds => 1e6,
+        }
+    }
+
+    /// As it stands behind a number.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "us",
+            Self::Milliseconds => "ms",
+            Self::Seconds => "s",
+        }
+    }
 }
 
 impl Default for TableOptions {
@@ -48,6 +82,7 @@ impl Default for TableOptions {
             top_level_events_only: false,
             header: None,
             flops_per_second: true,
+            time_unit: None,
         }
     }
 }

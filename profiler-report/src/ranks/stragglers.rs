@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use super::frontier::StageTable;
-use crate::median::median;
+use super::median::median;
 
 /// How much longer a slow rank takes than the one in the middle, at the least.
 const LONGER: f64 = 0.1;

@@ -1,7 +1,7 @@
 //! The value in the middle.
 
 /// Of an even number of values the smaller one of the two in the middle; 0 of none.
-pub(crate) fn median(mut values: Vec<i64>) -> i64 {
+pub fn median(mut values: Vec<i64>) -> i64 {
     let Some(last) = values.len().checked_sub(1) else { return 0 };
     *values.select_nth_unstable(last / 2).1
 }

@@ -1,0 +1,169 @@
+//! The program around a training by several processes.
+
+use std::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use digits::{
+    Digit, Measured, Options, Order, Splits, loader, refuse_early_end, splits, test_accuracy,
+};
+use profiler_core::{Profiler, RunContext};
+use profiler_train::{DataLoader, Result as TrainResult, TrainModule, Trainer};
+
+use crate::Rank;
+use crate::launch::launch;
+use crate::process_group::{Meeting, ProcessGroup};
+
+/// After how many steps `--lose-rank` strikes.
+const LOST_AFTER: usize = 10;
+
+/// The command line of a program that trains in several processes.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// How many processes to start.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    processes: u32,
+    /// How long processes wait for each other, in seconds.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+    /// Let this rank end suddenly after 10 steps, to see what the others do.
+    #[arg(long, value_name = "RANK")]
+    lose_rank: Option<u32>,
+    /// Let this rank be slow in every step, to see who is waited for.
+    #[arg(long, value_name = "RANK")]
+    slow_rank: Option<u32>,
+    /// What it is slow at.
+    #[arg(long, value_enum, default_value_t = SlowAt::Data)]
+    slow_at: SlowAt,
+    /// By how many milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 30)]
+    slow_by: u64,
+}
+
+/// What a rank can be slow at.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum SlowAt {
+    /// Reading its batches.
+    Data,
+    /// Running the network.
+    Forward,
+}
+
+impl Arguments {
+    /// By how much this rank is slow at `what`.
+    fn slow_by(&self, run: &RunContext, what: SlowAt) -> Duration {
+        let is_slow = self.slow_rank == Some(run.rank) && self.slow_at == what;
+        if is_slow { Duration::from_millis(self.slow_by) } else { Duration::ZERO }
+    }
+}
+
+/// A network that several processes train together.
+pub trait ParallelModule: TrainModule {
+    /// Makes sure that all processes have the same weights, to the last bit.
+    ///
+    /// # Errors
+    ///
+    /// Which rank differs, or is lost.
+    fn check_weights(&mut self) -> Result<(), Box<dyn Error>>;
+}
+
+/// Starts as many processes as are wanted, or is one of them: trains what `make_module` makes of a seed on
+/// digits, of which `make_batch` makes batches.
+pub fn run<M: ParallelModule<Batch: 'static>>(
+    program: &str,
+    arguments: &Arguments,
+    make_module: impl FnOnce(u64, Rank) -> Result<M, Box<dyn Error>>,
+    make_batch: fn(&[Digit]) -> TrainResult<M::Batch>,
+) -> ExitCode {
+    let run = RunContext::from_environment();
+    command_line::run(program, &arguments.options.profiling, |profiler| {
+        // A launcher that starts a single process says so, too.
+        let is_rank = run.world_size > 1 || std::env::var_os("RANK").is_some();
+        if is_rank || arguments.processes == 1 {
+            return train(arguments, profiler, &run, make_module, make_batch)
+                .map_err(|error| format!("rank {}: {error}", run.rank));
+        }
+        // Enough for the others to notice and to write their reports.
+        let grace = Duration::from_secs(arguments.timeout + 5);
+        launch(arguments.processes, grace).map_err(|error| error.to_string())
+    })
+}
+
+/// What one process does.
+fn train<M: ParallelModule<Batch: 'static>>(
+    arguments: &Arguments,
+    profiler: &Arc<dyn Profiler>,
+    run: &RunContext,
+    make_module: impl FnOnce(u64, Rank) -> Result<M, Box<dyn Error>>,
+    make_batch: fn(&[Digit]) -> TrainResult<M::Batch>,
+) -> Result<(), Box<dyn Error>> {
+    let options = &arguments.options;
+    let group = join(arguments, run)?;
+    let Splits { train, test, .. } = splits(options.seed)?;
+    let lost_after = (arguments.lose_rank == Some(run.rank)).then_some(LOST_AFTER);
+    let rank = Rank::new(group, lost_after, arguments.slow_by(run, SlowAt::Forward));
+    let mut module = make_module(options.seed, rank)?;
+    let slow_data = arguments.slow_by(run, SlowAt::Data);
+    let mut trainer = Trainer::new()
+        .profiler(profiler.clone())?
+        .max_epochs(options.epochs)
+        .seed(options.seed)
+        .run_context(run.clone());
+    let mut measured = Measured::new(profiler);
+    let trained = measured.stage(|| {
+        let batches = batches(train, options, Order::Shuffled, slow_data, make_batch);
+        let outcome = trainer.fit(&mut module, &batches, None)?;
+        refuse_early_end(&outcome)
+    });
+    let tested = trained.and_then(|()| {
+        module.check_weights()?;
+        // The others have the same network: one of them is enough.
+        let is_root = run.rank == 0;
+        let tested = is_root.then(|| {
+            let batches = batches(test, options, Order::Kept, Duration::ZERO, make_batch);
+            measured.stage(|| trainer.test(&mut module, &batches))
+        });
+        Ok(tested.transpose()?)
+    });
+    if run.rank == 0 {
+        // Also after an error: what was measured until then is not lost.
+        options.profiling.write_reports(measured.reports())?;
+    }
+    let Some(outcome) = tested? else { return Ok(()) };
+    let accuracy = test_accuracy(&outcome)?;
+    // Not `println!`, which panics when the reader has gone: `… | head`.
+    let mut out = std::io::stdout();
+    if run.world_size > 1 {
+        let _ = writeln!(out, "{} processes have the same weights", run.world_size);
+    }
+    let _ = writeln!(out, "test accuracy: {:.1} %", accuracy * 100.0);
+    Ok(())
+}
+
+fn join(arguments: &Arguments, run: &RunContext) -> Result<ProcessGroup, Box<dyn Error>> {
+    let patience = Duration::from_secs(arguments.timeout);
+    if run.world_size <= 1 {
+        return Ok(ProcessGroup::alone());
+    }
+    Ok(ProcessGroup::join(run, &Meeting::from_environment(patience)?)?)
+}
+
+fn batches<B: 'static>(
+    digits: Vec<Digit>,
+    options: &Options,
+    order: Order,
+    slow_by: Duration,
+    make_batch: fn(&[Digit]) -> TrainResult<B>,
+) -> impl DataLoader<B> {
+    loader(digits, options.batch_size, order, move |digits| {
+        if !slow_by.is_zero() {
+            std::thread::sleep(slow_by);
+        }
+        make_batch(digits)
+    })
+}

@@ -1,0 +1,102 @@
+//! The network, trained by several processes together.
+
+use std::error::Error;
+
+use parallel_training::{ParallelModule, Rank};
+use tch::nn::{self, VarStore};
+use tch::{Device, Tensor, no_grad};
+use tch_plugin::prelude::*;
+
+use crate::learner::LEARNING_RATE;
+use crate::{Batch, DigitNet};
+
+/// The network of one process. It starts from the weights of rank 0, and takes every step along the
+/// mean of all processes' gradients, so that it stays the same in all of them.
+pub struct ParallelLearner {
+    variables: VarStore,
+    net: DigitNet,
+    rank: Rank,
+}
+
+impl ParallelLearner {
+    /// A network whose weights the seed repeats.
+    pub fn new(seed: u64, rank: Rank) -> Self {
+        tch::manual_seed(seed as i64);
+        let variables = VarStore::new(Device::Cpu);
+        let net = DigitNet::new(&variables.root());
+        Self { variables, net, rank }
+    }
+}
+
+impl ParallelModule for ParallelLearner {
+    fn check_weights(&mut self) -> Result<(), Box<dyn Error>> {
+        Ok(self.rank.check_equal(&flat(&self.variables.trainable_variables())?)?)
+    }
+}
+
+impl TrainModule for ParallelLearner {
+    type Batch = Batch;
+    type Optimizer = TchOptimizer;
+
+    fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
+        Ok(TchOptimizer::new(nn::Adam::default(), &self.variables, LEARNING_RATE)?.into())
+    }
+
+    fn on_fit_start(&mut self, _trainer: &mut TrainerState) -> TrainResult<()> {
+        let mut variables = self.variables.trainable_variables();
+        let mut weights = flat(&variables)?;
+        self.rank.broadcast(&mut weights)?;
+        fill(&mut variables, &weights);
+        Ok(())
+    }
+
+    fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> TrainResult<Tensor> {
+        self.rank.before_forward();
+        Ok(self.net.loss(batch)?)
+    }
+
+    fn on_after_backward(
+        &mut self,
+        _optimizer: &mut TchOptimizer,
+        _trainer: &mut TrainerState,
+    ) -> TrainResult<()> {
+        let variables = self.variables.trainable_variables();
+        self.rank.average_gradients(|group| {
+            let mut gradients: Vec<Tensor> = variables.iter().map(Tensor::grad).collect();
+            let mut numbers = flat(&gradients)?;
+            group.all_reduce_mean(&mut numbers)?;
+            fill(&mut gradients, &numbers);
+            Ok(())
+        })
+    }
+
+    fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> TrainResult<()> {
+        self.rank.after_step(trainer.global_step());
+        Ok(())
+    }
+
+    fn test_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<()> {
+        let (loss, accuracy) = self.net.judge(batch)?;
+        let weight = batch.classes.numel() as f64;
+        trainer.log_weighted("test_loss", loss, weight);
+        trainer.log_weighted("test_accuracy", accuracy, weight);
+        Ok(())
+    }
+}
+
+/// All numbers of some tensors, one tensor after the other.
+fn flat(tensors: &[Tensor]) -> Result<Vec<f32>, tch::TchError> {
+    let flat: Vec<Tensor> = tensors.iter().map(|tensor| tensor.detach().reshape([-1])).collect();
+    Vec::try_from(Tensor::f_cat(&flat, 0)?)
+}
+
+/// The other way round.
+fn fill(tensors: &mut [Tensor], mut numbers: &[f32]) {
+    no_grad(|| {
+        for tensor in tensors {
+            let (own, rest) = numbers.split_at(tensor.numel());
+            numbers = rest;
+            tensor.copy_(&Tensor::from_slice(own).view_as(tensor));
+        }
+    });
+}

@@ -1,0 +1,118 @@
+//! What traces say beside what is recorded, and what is recorded, changed while it runs.
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::{Cycle, TensorProfiler};
+use crate::{Interest, hook};
+use profiler_events::forking::MutexGuard;
+use profiler_events::uncounted;
+use profiler_trace::internals::RecordedCycle;
+use profiler_trace::{InvalidMetadata, TraceOptions};
+
+/// What is recorded or not from here on, whatever the settings say.
+#[derive(Default)]
+pub(super) struct Switches(AtomicU16);
+
+/// What can be switched: the rest is what a recording is.
+const SWITCHED: [Interest; 5] =
+    [Interest::OPS, Interest::SHAPES, Interest::INPUTS, Interest::MEMORY, Interest::DEVICE];
+
+impl Switches {
+    /// The interest that is left of `asked`.
+    #[inline]
+    pub(super) fn applied(&self, asked: Interest) -> Interest {
+        let [on, off] = self.0.load(Ordering::Relaxed).to_le_bytes();
+        Interest::from_bits(asked.bits() & !off | on)
+    }
+
+    fn switch(&self, what: Interest, is_on: bool) {
+        let which = SWITCHED.iter().fold(0, |all, one| all | one.bits()) & what.bits();
+        let changed = |state: u16| {
+            let [on, off] = state.to_le_bytes();
+            let (on, off) = match is_on {
+                true => (on | which, off & !which),
+                false => (on & !which, off | which),
+            };
+            Some(u16::from_le_bytes([on, off]))
+        };
+        // Always changes it.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+    }
+}
+
+impl TensorProfiler {
+    /// Whether traces say how many floating-point operations each op computes, as `flops`: those that the
+    /// table counts. Turns [`record_shapes`](Self::record_shapes) on; it is reckoned when the trace is
+    /// written. They do not by default.
+    #[must_use]
+    pub fn with_flops(mut self, writes: bool) -> Self {
+        self.settings.record_shapes |= writes;
+        self.trace_options().with_flops = writes;
+        self
+    }
+
+    /// Whether traces say what was open around each op, as `Call stack`, which TensorBoard's plugin groups ops
+    /// by: actions, modules, spans and functions, these with file and line. Functions are those with
+    /// `#[profile]` and those that `mlprof run` has put hooks into. They do not by default.
+    #[must_use]
+    pub fn with_stack(self, writes: bool) -> Self {
+        self.trace_options().with_stack = writes;
+        self
+    }
+
+    /// What traces are known by, as `trace_id`, in place of a random number: the same in all files of a run,
+    /// say.
+    #[must_use]
+    pub fn trace_id(self, id: impl Into<String>) -> Self {
+        self.trace_options().trace_id = Some(id.into());
+        self
+    }
+
+    /// Has traces that are written from here on say this of themselves, at the top; again under the same name
+    /// replaces it.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidMetadata`] if traces have that name themselves.
+    pub fn add_metadata(&self, name: &str, text: &str) -> Result<(), InvalidMetadata> {
+        uncounted(|| self.trace_options().add_metadata(name, text))
+    }
+
+    /// The same for a value in JSON: `profiler.add_metadata_json("batch", "{\"size\": 64}")?`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidMetadata`] if it is no JSON, or traces have that name themselves.
+    pub fn add_metadata_json(&self, name: &str, json: &str) -> Result<(), InvalidMetadata> {
+        uncounted(|| self.trace_options().add_metadata_json(name, json))
+    }
+
+    /// Has ops, shapes, inputs, memory or devices recorded from here on or not, whatever was asked for before,
+    /// also in the middle of a step; torch's `toggle_collection_dynamic`. Of an [`Interest`] the rest is not
+    /// looked at: see [`pause`](crate::Profiler::pause).
+    ///
+    /// ```
+    /// use profiler_core::{Interest, TensorProfiler};
+    ///
+    /// let profiler = TensorProfiler::new();
+    /// profiler.toggle_collection(Interest::SHAPES | Interest::DEVICE, false);
+    /// // … what need not be looked at so closely …
+    /// profiler.toggle_collection(Interest::SHAPES | Interest::DEVICE, true);
+    /// ```
+    pub fn toggle_collection(&self, what: Interest, records: bool) {
+        self.switches.switch(what, records);
+        uncounted(hook::interest_changed);
+    }
+
+    fn trace_options(&self) -> MutexGuard<'_, TraceOptions> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cycle that ends now.
+    pub(super) fn cycle(&self, is_complete: bool, recorded: RecordedCycle) -> Cycle {
+        let mut cycle = Cycle::new(self.name_of_cycle(is_complete), recorded);
+        cycle.trace = self.trace_options().clone();
+        cycle
+    }
+}

@@ -1,0 +1,107 @@
+//! What each rank took for each part of each step, from the reports of all of them.
+
+use std::collections::BTreeMap;
+
+use super::{Stage, StageTable};
+use crate::Report;
+use crate::steps::{PARTS, StepEntry};
+
+/// In which ranks wait for each other, of the parts that a step has.
+const COLLECTIVES: usize = 3;
+
+/// The stages of a step in the order in which they run: waiting for data, forward, backward, collectives,
+/// optimizer, other.
+///
+/// ```
+/// let stages = profiler_core::report::ranks::step_stages();
+/// assert_eq!(stages[0].name, "waiting for data");
+/// assert!(stages.iter().all(|stage| stage.waits_for_others == (stage.name == "collectives")));
+/// ```
+pub fn step_stages() -> Vec<Stage> {
+    let stage = |(place, (name, _)): (usize, (&str, _))| Stage {
+        name: if place == 0 { "waiting for data" } else { name }.to_owned(),
+        waits_for_others: place == COLLECTIVES,
+    };
+    PARTS.into_iter().enumerate().map(stage).collect()
+}
+
+/// The steps that all of these reports have, one report of each rank; what steps share a place share it here.
+/// `None` if no report has any, or there are fewer than two ranks.
+///
+/// ```
+/// use profiler_core::report::ranks::stages_of_reports;
+/// assert!(stages_of_reports(&[]).is_none());
+/// ```
+pub fn stages_of_reports(reports: &[&Report]) -> Option<StageTable> {
+    let mut ranks: BTreeMap<u32, &[StepEntry]> = BTreeMap::new();
+    for report in reports {
+        let series = report.step_series().first()?;
+        ranks.entry(report.header().rank).or_insert(&series.entries);
+    }
+    if ranks.len() < 2 {
+        return None;
+    }
+    let mut table = StageTable::new(step_stages(), ranks.keys().copied().collect());
+    let by_steps = |entries: &[StepEntry]| -> BTreeMap<(u64, u64), [i64; PARTS.len()]> {
+        entries.iter().map(|entry| ((entry.number, entry.count), parts(entry))).collect()
+    };
+    let by_rank: Vec<_> = ranks.values().map(|entries| by_steps(entries)).collect();
+    for step in by_rank.first()?.keys() {
+        let of_all = by_rank.iter().map(|steps| steps.get(step).copied());
+        if let Some(rows) = of_all.collect::<Option<Vec<_>>>() {
+            table.push(step.0, &rows.concat());
+        }
+    }
+    Some(table)
+}
+
+/// In nanoseconds.
+fn parts(entry: &StepEntry) -> [i64; PARTS.len()] {
+    PARTS.map(|(_, seconds)| (seconds(entry) * 1e9).round() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::samples::steps;
+    use crate::ranks::stragglers;
+    use crate::steps::StepSeries;
+
+    /// A rank that needs so long for its data, and waits as much less for the others.
+    fn rank(number: u32, data_seconds: f64, first: u64) -> Report {
+        let mut report = steps(20, 0.05);
+        report.header.rank = number;
+        report.header.world_size = 2;
+        let entry = |number| StepEntry {
+            number,
+            count: 1,
+            seconds: 0.05,
+            data_seconds,
+            forward_seconds: 0.01,
+            collective_seconds: 0.04 - data_seconds,
+            ..StepEntry::default()
+        };
+        let entries = (first..20).map(entry).collect();
+        report.step_series = vec![StepSeries { stage: None, steps: 20 - first, entries }];
+        Report::Simple(report)
+    }
+
+    #[test]
+    fn who_waits_longer_for_data_is_named_over_the_steps_that_all_have() {
+        let (quick, slow) = (rank(0, 0.001, 0), rank(1, 0.031, 5));
+        let table = stages_of_reports(&[&slow, &quick]).expect("two ranks");
+        assert_eq!((table.ranks.as_slice(), table.steps.len()), ([0, 1].as_slice(), 15));
+        assert_eq!(table.exposed()[0].exposed_ns, 15 * 31_000_000);
+        let found = stragglers(&table);
+        assert_eq!((found[0].rank, found[0].stage.as_str()), (1, "waiting for data"));
+        assert_eq!(found[0].longer_ns, 15 * 30_000_000);
+    }
+
+    #[test]
+    fn of_one_rank_or_without_steps_there_is_no_table() {
+        let alone = rank(0, 0.001, 0);
+        assert_eq!(stages_of_reports(&[&alone, &alone]), None);
+        let without = Report::Simple(steps(20, 0.05));
+        assert_eq!(stages_of_reports(&[&alone, &without]), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! What holds ranks up, for a console.
+
+use std::fmt::Write;
+
+use super::{Exposed, Straggler};
+use crate::number::{duration, grouped, share};
+use crate::table::Table;
+
+/// Ranks that are named one by one.
+const NAMED: usize = 10;
+
+/// A table of the stages of so many steps, and a sentence on each rank that others wait for.
+pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> String {
+    let mut text = String::new();
+    let length: i64 = exposed.iter().map(|part| part.exposed_ns).sum();
+    let mut table = Table::new(["Stage", "Exposed", "Share", "Most often last"]);
+    for part in exposed {
+        let last = part.last.map_or_else(String::new, |(rank, times)| {
+            format!("rank {rank}, {} times", grouped(times as u64))
+        });
+        let share = share(part.exposed_ns as f64, length as f64);
+        table.row([part.stage.name.clone(), time(part.exposed_ns), share, last]);
+    }
+    // Writing into a string cannot fail, here and below.
+    let heading = format!("What holds up the {} steps that all of them have", grouped(steps));
+    let _ = write!(text, "\n{heading}\n{}", table.paint());
+    if stragglers.is_empty() {
+        text.push_str("\nNo rank is slow.\n");
+    }
+    for slow in stragglers.iter().take(NAMED) {
+        let Straggler { rank, own_ns, usual_ns, stage, stage_longer_ns, longer_ns } = slow;
+        let _ = writeln!(
+            text,
+            "\nRank {rank} is slow: its own work takes {} of a step, where that of the rank in the middle takes \
+             {}.\nIt loses the most in {stage}, {} of a step. In all it holds the others up for {} at most.",
+            time(*own_ns),
+            time(*usual_ns),
+            time(*stage_longer_ns),
+            time(*longer_ns)
+        );
+    }
+    if let Some(more) = stragglers.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        let _ = writeln!(text, "\n… and {} more slow ranks", grouped(more as u64));
+    }
+    text
+}
+
+/// `ranks 3, 5, 7`.
+pub fn numbers(ranks: &[u32]) -> String {
+    let named: Vec<String> = ranks.iter().take(NAMED).map(u32::to_string).collect();
+    let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+    match ranks.len() - named.len() {
+        0 => format!("{word} {}", named.join(", ")),
+        more => format!("{word} {} and {} more", named.join(", "), grouped(more as u64)),
+    }
+}
+
+fn time(nanoseconds: i64) -> String {
+    duration(nanoseconds as f64 / 1e9)
+}

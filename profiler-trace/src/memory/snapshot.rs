@@ -1,0 +1,235 @@
+//! Snapshots as `torch.cuda.memory._dump_snapshot` writes them: what <https://pytorch.org/memory_viz> and
+//! torch's `_memory_viz.py` show.
+//!
+//! As torch does with what its profiler records, each accelerator is a device and the host's memory one more
+//! after them; what memory was for is the `category` of an allocation, and what was open around it its
+//! `frames`. Where an allocator got its memory from is not known, so a segment is what is alive at the end
+//! and lies together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::categories::{Before, allocations, apply_labels};
+use super::changes::{Around, Change, Recorded};
+use super::pickle::{self, Value};
+use crate::cycle::Cycle;
+use profiler_events::{Action, MemoryCategory, MemoryDevice};
+use profiler_report::output::write_file;
+
+/// Memory that is alive.
+struct Alive {
+    bytes: u64,
+    category: MemoryCategory,
+    frames: Value,
+}
+
+impl Cycle {
+    /// Writes what was allocated and freed, and what was alive at the end, as a snapshot of torch's allocator
+    /// in Python's pickle format, which <https://pytorch.org/memory_viz> shows. What has no address is not in
+    /// it.
+    ///
+    /// *Cost*: some 500 bytes and 2 µs per allocation while it is made.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written; then there is none.
+    pub fn export_memory_snapshot(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let snapshot = snapshot(self);
+        write_file(path.as_ref(), |file| {
+            let mut file = BufWriter::new(file);
+            pickle::write(&snapshot, &mut file)?;
+            file.flush()
+        })
+    }
+}
+
+fn snapshot(cycle: &Cycle) -> Value {
+    let recorded = Recorded::of(cycle);
+    let accelerators: BTreeSet<u16> = recorded.devices().into_iter().filter_map(number).collect();
+    let count = accelerators.last().map_or(0, |last| usize::from(*last) + 1);
+    let mut traces = vec![Value::List(Vec::new()); count + 1];
+    let mut segments = Vec::new();
+    for device in recorded.devices() {
+        let place = number(device).map_or(count, usize::from);
+        let (trace, alive) = device_trace(cycle, &recorded, device);
+        traces[place] = Value::List(trace);
+        segments.extend(segments_of(place, alive));
+    }
+    Value::Dictionary(vec![
+        ("segments", Value::List(segments)),
+        ("device_traces", Value::List(traces)),
+        ("allocator_settings", Value::Dictionary(vec![("written_by", "mlprof".into())])),
+        ("external_annotations", Value::List(Vec::new())),
+    ])
+}
+
+fn number(device: MemoryDevice) -> Option<u16> {
+    match device {
+        MemoryDevice::Cpu => None,
+        MemoryDevice::Accelerator(number) => Some(number),
+    }
+}
+
+/// What happened in one memory, and what is alive at the end, by address.
+fn device_trace(
+    cycle: &Cycle,
+    recorded: &Recorded,
+    device: MemoryDevice,
+) -> (Vec<Value>, BTreeMap<u64, Alive>) {
+    let mut allocations = allocations(recorded, device);
+    let before: Before = apply_labels(cycle, device, recorded, &mut allocations);
+    let known = before.into_iter().map(|(address, (bytes, category))| {
+        (address, Alive { bytes, category, frames: Value::List(Vec::new()) })
+    });
+    let mut alive: BTreeMap<u64, Alive> = known.collect();
+    let mut made = allocations.iter().peekable();
+    let mut trace = Vec::new();
+    for (place, change) in recorded.changes.iter().enumerate() {
+        let address = change.change.address;
+        if change.change.device != device || change.change.bytes == 0 || address == 0 {
+            continue;
+        }
+        let time = unix_microseconds(cycle, change);
+        // An allocation where one is alive: its free was not told.
+        let ended = alive.remove(&address);
+        let is_free = change.change.bytes < 0;
+        if is_free || ended.is_some() {
+            let ended = ended.unwrap_or_else(|| Alive {
+                bytes: change.change.bytes.unsigned_abs(),
+                category: MemoryCategory::Unknown,
+                frames: Value::List(Vec::new()),
+            });
+            for action in ["free_requested", "free_completed"] {
+                trace.push(entry(action, address, &ended, time));
+            }
+        }
+        if let Some(allocation) = made.next_if(|allocation| allocation.allocated == place) {
+            let new = Alive {
+                bytes: change.change.bytes.unsigned_abs(),
+                category: allocation.category,
+                frames: frames(change.around),
+            };
+            trace.push(entry("alloc", address, &new, time));
+            alive.insert(address, new);
+        }
+    }
+    (trace, alive)
+}
+
+/// When something happened, since 1970.
+fn unix_microseconds(cycle: &Cycle, change: &Change) -> i64 {
+    cycle.wall_time(cycle.started).timestamp_micros() + change.time.div_euclid(1000)
+}
+
+fn entry(action: &str, address: u64, memory: &Alive, time: i64) -> Value {
+    Value::Dictionary(vec![
+        ("action", action.into()),
+        ("addr", address.into()),
+        ("size", memory.bytes.into()),
+        ("stream", 0_u64.into()),
+        ("time_us", Value::Integer(time.into())),
+        ("frames", memory.frames.clone()),
+        ("category", name_of(memory.category).into()),
+    ])
+}
+
+/// In torch's words.
+fn name_of(category: MemoryCategory) -> &'static str {
+    match category {
+        MemoryCategory::Parameter => "parameter",
+        MemoryCategory::OptimizerState => "optimizer_state",
+        MemoryCategory::Input => "input",
+        MemoryCategory::Temporary => "temporary",
+        MemoryCategory::Activation => "activation",
+        MemoryCategory::Gradient => "gradient",
+        MemoryCategory::Unknown => "unknown",
+    }
+}
+
+/// What was open around an allocation, the innermost first.
+fn frames(around: Around) -> Value {
+    let frame = |action: Action| {
+        let (file, line) = match action.location() {
+            Some(location) => (location.file, location.line),
+            None => ("", 0),
+        };
+        Value::Dictionary(vec![
+            ("name", action.name().into()),
+            ("filename", file.into()),
+            ("line", u64::from(line).into()),
+        ])
+    };
+    Value::List(around.op.into_iter().chain(around.inside).map(frame).collect())
+}
+
+/// Blocks that are not further apart than this are one segment: further ones would be all of a process's
+/// addresses.
+const GAP: u64 = 2 << 20;
+
+fn segments_of(device: usize, alive: BTreeMap<u64, Alive>) -> Vec<Value> {
+    let mut segments = Vec::new();
+    let mut blocks: Vec<(u64, Alive)> = Vec::new();
+    for (address, memory) in alive {
+        let end = blocks.last().map(|(address, memory)| address.saturating_add(memory.bytes));
+        if end.is_some_and(|end| address.saturating_sub(end) > GAP) {
+            segments.push(segment(device, std::mem::take(&mut blocks)));
+        }
+        // What lies inside of what is alive is known from before, and was freed unseen.
+        if end.is_none_or(|end| end <= address) || blocks.is_empty() {
+            blocks.push((address, memory));
+        }
+    }
+    if !blocks.is_empty() {
+        segments.push(segment(device, blocks));
+    }
+    segments
+}
+
+fn segment(device: usize, blocks: Vec<(u64, Alive)>) -> Value {
+    let start = blocks.first().map_or(0, |(address, _)| *address);
+    let active: u64 = blocks.iter().map(|(_, memory)| memory.bytes).sum();
+    let mut end = start;
+    let mut listed = Vec::new();
+    for (address, memory) in blocks {
+        if end < address {
+            listed.push(block(end, address - end, "inactive", Value::List(Vec::new()), None));
+        }
+        end = address.saturating_add(memory.bytes);
+        let category = Some(name_of(memory.category));
+        listed.push(block(address, memory.bytes, "active_allocated", memory.frames, category));
+    }
+    let total = end - start;
+    Value::Dictionary(vec![
+        ("device", (device as u64).into()),
+        ("address", start.into()),
+        ("total_size", total.into()),
+        ("allocated_size", active.into()),
+        ("active_size", active.into()),
+        ("requested_size", active.into()),
+        ("stream", 0_u64.into()),
+        ("segment_type", "large".into()),
+        ("segment_pool_id", Value::None),
+        ("is_expandable", Value::Bool(false)),
+        ("frames", Value::List(Vec::new())),
+        ("blocks", Value::List(listed)),
+    ])
+}
+
+fn block(
+    address: u64,
+    bytes: u64,
+    state: &str,
+    frames: Value,
+    category: Option<&'static str>,
+) -> Value {
+    let mut entries = vec![
+        ("address", address.into()),
+        ("size", bytes.into()),
+        ("requested_size", bytes.into()),
+        ("state", state.into()),
+        ("frames", frames),
+    ];
+    entries.extend(category.map(|category| ("category", category.into())));
+    Value::Dictionary(entries)
+}
