@@ -53,11 +53,9 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// An address of an object store that this was not built for.
-    #[error(
-        "{address} is in an object store: `cargo install mlprof-sql --features s3` builds what reads it"
-    )]
-    WithoutStore {
+    /// An address of an object store, or of another machine.
+    #[error("{address} is no folder of this machine, and others are not read")]
+    Remote {
         /// The address.
         address: String,
     },

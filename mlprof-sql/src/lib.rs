@@ -32,7 +32,7 @@ use self::tables::Folder;
 #[derive(Debug, Clone, clap::Parser)]
 #[command(name = "mlprof-sql", bin_name = "mlprof sql", version, verbatim_doc_comment)]
 pub struct Arguments {
-    /// The folder of the tables, or with the feature s3 its address (s3://bucket/folder)
+    /// The folder of the tables
     #[arg(value_name = "FOLDER", required_unless_present = "questions")]
     pub folder: Option<String>,
     /// A question by its name, as `--questions` lists them; SQL; or a file of SQL (.sql)

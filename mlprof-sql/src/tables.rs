@@ -1,4 +1,4 @@
-//! Where tables lie, in a folder or in an object store, and which of their files can be read.
+//! Where tables lie, and which of their files can be read.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -42,7 +42,7 @@ impl Folder {
     /// Looks which tables there are.
     pub(crate) async fn open(context: &SessionContext, name: &str) -> Result<Self, Error> {
         let address = match name.contains("://") {
-            true => remote(context, name)?,
+            true => return Err(Error::Remote { address: name.to_owned() }),
             false => local(name)?,
         };
         let url = ListingTableUrl::try_new(address.clone(), None)?;
@@ -195,30 +195,4 @@ fn local(name: &str) -> Result<Url, Error> {
     let no_address =
         || Error::Address { address: name.to_owned(), reason: "its path is no text".to_owned() };
     Url::from_directory_path(&path).map_err(|()| no_address())
-}
-
-#[cfg(not(feature = "s3"))]
-fn remote(_: &SessionContext, name: &str) -> Result<Url, Error> {
-    Err(Error::WithoutStore { address: name.to_owned() })
-}
-
-/// Keys, region and endpoint are those of the environment: AWS_ACCESS_KEY_ID, AWS_ENDPOINT, AWS_ALLOW_HTTP, …
-#[cfg(feature = "s3")]
-fn remote(context: &SessionContext, name: &str) -> Result<Url, Error> {
-    use object_store::aws::AmazonS3Builder;
-
-    let no_address = |reason: String| Error::Address { address: name.to_owned(), reason };
-    let mut address = Url::parse(name).map_err(|error| no_address(error.to_string()))?;
-    let bucket = match (address.scheme(), address.host_str()) {
-        ("s3", Some(bucket)) => bucket.to_owned(),
-        ("s3", None) => return Err(no_address("it names no bucket".to_owned())),
-        (scheme, _) => return Err(no_address(format!("{scheme} is not known, only s3 is"))),
-    };
-    if let Ok(mut segments) = address.path_segments_mut() {
-        segments.pop_if_empty().push("");
-    }
-    let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build();
-    let store = store.map_err(|error| no_address(error.to_string()))?;
-    context.register_object_store(&address, Arc::new(store));
-    Ok(address)
 }

@@ -159,6 +159,9 @@ fn steps_and_what_is_in_them_are_answered_for_as_analyze_does() {
     assert_eq!(rows.len(), 1);
     let own = sum(&|one| one.modules.iter().map(|module| module.self_ns).sum());
     assert_eq!(integer(&rows[0], "self_ns"), own);
+    let device = sum(&|one| one.modules.iter().map(|module| module.device_ns).sum());
+    assert_eq!(integer(&rows[0], "device_ns"), device);
+    assert!(own > 0 && device > 0);
     for row in &asked(folder.path(), "ops") {
         let category = word(row, "category");
         if category != "cpu_op" {
