@@ -118,6 +118,9 @@ print(json.dumps({
     "steps": [row[0] for row in profile.overview["steps"]["rows"]],
     "ops": {row["name"]: row["calls"] for row in rows},
     "shapes": {row["name"]: row["input_shape"] for row in shaped},
+    "stacked": [row["name"] for row in rows if row["has_call_stack"]],
+    "stacks": {row["call_stack"]: row["calls"]
+               for row in profile.operation_stack_by_name["aten::addmm"]["data"]},
     "kernels": {row[0]: [row[2], row[3]] for row in kernels},
     "memory": sorted(profile.memory_snapshot.get_peak_memory().values()) if profile.memory_snapshot else [],
 }))"#;
@@ -129,6 +132,14 @@ print(json.dumps({
     let ops = json!({"aten::linear": layers, "AddmmBackward0": layers, "aten::addmm": 2 * layers});
     assert_eq!(found["ops"], ops);
     assert_eq!(found["shapes"]["aten::linear"], "[[64, 128], [128, 10], []]");
+    assert_eq!(found["stacked"].as_array().map(Vec::len), Some(3), "{found}");
+    let mut stacks = serde_json::Map::new();
+    for layer in 1..=LAYERS {
+        let stack = format!("[module]Linear: layers.{layer};[Strategy]SingleDevice.training_step;");
+        stacks.insert(stack, STEPS.into());
+    }
+    stacks.insert("[Strategy]SingleDevice.backward;".to_owned(), layers.into());
+    assert_eq!(found["stacks"], Value::Object(stacks));
     let kernels = json!({"sgemm_128x64": [2 * layers, 2 * layers * KERNEL_US]});
     assert_eq!(found["kernels"], kernels);
     assert_eq!(found["memory"], json!([1 << 16]));

@@ -38,6 +38,8 @@ pub fn record(directory: &Path, rank: u32) {
         .schedule(Schedule::new().wait(1).warmup(1).active(STEPS).repeat(1))
         .expect("a schedule that makes sense")
         .profile_memory(true)
+        .with_flops(true)
+        .with_stack(true)
         .on_trace_ready(trace_handler(directory, Some(&worker), true));
     let run = RunContext::default().with_rank(rank, 2);
     profiler.setup(Stage::Fit, &run);

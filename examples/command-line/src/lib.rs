@@ -47,6 +47,15 @@ pub struct ProfilerOptions {
     /// Tensor: record allocations, and write what memory was used for over time.
     #[arg(long)]
     pub profile_memory: bool,
+    /// Tensor: record numbers, strides and overloads of ops for the trace, too (tch).
+    #[arg(long)]
+    pub record_inputs: bool,
+    /// Tensor: say in the trace what each op computes.
+    #[arg(long)]
+    pub with_flops: bool,
+    /// Tensor: say in the trace what was open around each op.
+    #[arg(long)]
+    pub with_stack: bool,
     /// Tensor: write flame graphs beside the trace.
     #[arg(long)]
     pub flame: bool,
@@ -120,6 +129,9 @@ impl ProfilerOptions {
             .group_by_input_shapes(self.input_shapes)
             .profile_memory(self.profile_memory)
             .memory_timeline(self.profile_memory)
+            .record_inputs(self.record_inputs)
+            .with_flops(self.with_flops)
+            .with_stack(self.with_stack)
             .flame(self.flame);
         match self.schedule {
             Some(schedule) => profiler.schedule(schedule),

@@ -74,6 +74,13 @@ pub struct Arguments {
     /// Ops: write flame graphs.
     #[arg(long)]
     pub flame: bool,
+    /// Ops: say in traces what each op computes.
+    #[arg(long)]
+    pub with_flops: bool,
+    /// Ops: say in traces what was open around each op: actions, modules, and the functions of --functions with
+    /// file and line.
+    #[arg(long)]
+    pub with_stack: bool,
     /// Functions: how many lines each table has.
     #[arg(long, value_name = "LINES")]
     pub line_count: Option<usize>,
@@ -134,6 +141,8 @@ impl Arguments {
             },
             flame: self.flame,
             memory: self.profile_memory,
+            with_flops: self.with_flops,
+            with_stack: self.with_stack,
         });
         let advanced = (!self.functions.is_empty()).then_some(AdvancedSettings {
             line_count: self.line_count,

@@ -187,6 +187,8 @@ fn make_tensor(
         .profile_memory(settings.memory)
         .memory_timeline(settings.memory)
         .flame(settings.flame)
+        .with_flops(settings.with_flops)
+        .with_stack(settings.with_stack)
         .output_to(output);
     if let Some(rows) = settings.row_limit {
         profiler = profiler.row_limit(rows);

@@ -81,6 +81,13 @@ pub struct TensorSettings {
     pub row_limit: Option<usize>,
     /// What the rows of the table are told apart by.
     pub group_by: GroupBy,
+    /// Whether traces say what ops compute. Not written where it is off, so that programs understand it that
+    /// have a library from before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub with_flops: bool,
+    /// Whether traces say what was open around ops. As above.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub with_stack: bool,
 }
 
 /// Of the Advanced profiler.
@@ -164,6 +171,13 @@ mod tests {
             ]),
             ..Default::default()
         };
+        settings.write(&path).expect("written");
+        assert_eq!(RunSettings::read(&path).expect("read"), settings);
+        // Programs with a library from before do not know these.
+        let text = std::fs::read_to_string(&path).expect("written");
+        assert!(!text.contains("with_flops") && !text.contains("with_stack"), "{text}");
+        let tensor = TensorSettings { with_flops: true, with_stack: true, ..Default::default() };
+        let settings = RunSettings { tensor: Some(tensor), ..Default::default() };
         settings.write(&path).expect("written");
         assert_eq!(RunSettings::read(&path).expect("read"), settings);
         std::fs::write(&path, r#"{"tensor": {"shcedule": 1}}"#).expect("written");

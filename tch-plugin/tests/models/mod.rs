@@ -124,7 +124,7 @@ pub fn numbers() -> Training {
     Training::new(store, move || {
         let mut sum = weight.sum(Kind::Float);
         for number in [1e-8, -0.0, 0.1, -1.0, 1e12, 1e19, 2.5e-310, 1e38] {
-            sum = sum + (&weight * 0.0 + number).clamp(-1e30, 1.0).mean(Kind::Float);
+            sum += (&weight * 0.0 + number).clamp(-1e30, 1.0).mean(Kind::Float);
         }
         let parts = weight.split_with_sizes([1; 40], 0);
         let whole = Tensor::cat(&parts[..20], 0) + 3_i64;

@@ -85,7 +85,7 @@ struct Recorded {
 /// Whoever begins first is told first of each op, so they take turns in that.
 fn record(digits: &mut Digits, ours_first: bool) -> TrainResult<Recorded> {
     let ops = Ops::default();
-    let profiler = profiler(true, false, &ops);
+    let profiler = profiler([true, false, false], &ops);
     let before = if ours_first { Some(activate(profiler.clone())) } else { None };
     let running = start_kineto(true, false)?;
     let active = before.unwrap_or_else(|| activate(profiler.clone()));

@@ -25,13 +25,16 @@ enum Who {
 struct What {
     name: &'static str,
     shapes: bool,
+    /// All that is known of inputs, which is what Kineto's shapes are.
+    inputs: bool,
     memory: bool,
 }
 
-const WHAT: [What; 3] = [
-    What { name: "", shapes: false, memory: false },
-    What { name: ", shapes", shapes: true, memory: false },
-    What { name: ", shapes, memory", shapes: true, memory: true },
+const WHAT: [What; 4] = [
+    What { name: "", shapes: false, inputs: false, memory: false },
+    What { name: ", shapes", shapes: true, inputs: false, memory: false },
+    What { name: ", inputs", shapes: true, inputs: true, memory: false },
+    What { name: ", shapes, memory", shapes: true, inputs: false, memory: true },
 ];
 
 /// A way to record.
@@ -138,7 +141,7 @@ fn turn(way: Way, net: &mut Tiny, options: &Options) -> TrainResult<Duration> {
             timed(net)
         }
         Who::Ours => {
-            let profiler = profiler(shapes, memory, &Ops::default());
+            let profiler = profiler([shapes, way.what.inputs, memory], &Ops::default());
             let _active = activate(profiler.clone());
             // The thread takes its place in the recording, as it does in a first step.
             net.steps(1)?;
@@ -172,7 +175,7 @@ pub fn repeat(name: &str, options: &Options) -> TrainResult<()> {
 
 fn ops_per_step(net: &mut Tiny) -> TrainResult<f64> {
     let ops = Ops::default();
-    let profiler = profiler(false, false, &ops);
+    let profiler = profiler([false; 3], &ops);
     let active = activate(profiler.clone());
     net.steps(10)?;
     profiler.teardown(None);

@@ -66,7 +66,7 @@ impl Ops {
 }
 
 /// A profiler that records from its activation to its teardown, and keeps only `ops`.
-fn profiler(shapes: bool, memory: bool, ops: &Ops) -> Arc<TensorProfiler> {
+fn profiler([shapes, inputs, memory]: [bool; 3], ops: &Ops) -> Arc<TensorProfiler> {
     let target = ops.clone();
     let profiler = TensorProfiler::new().without_schedule().on_trace_ready(move |cycle| {
         let events = cycle.tracks().iter().flat_map(|track| track.events());
@@ -75,7 +75,7 @@ fn profiler(shapes: bool, memory: bool, ops: &Ops) -> Arc<TensorProfiler> {
             .lock()
             .extend(ops.map(|op| (op.action.name(), cycle.nanoseconds_between(op.start, op.end))));
     });
-    Arc::new(profiler.record_shapes(shapes).profile_memory(memory))
+    Arc::new(profiler.record_shapes(shapes).record_inputs(inputs).profile_memory(memory))
 }
 
 fn start_kineto(shapes: bool, memory: bool) -> TrainResult<Running> {
