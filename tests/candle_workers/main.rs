@@ -4,6 +4,7 @@ use std::fs;
 
 use tempfile::tempdir;
 use tests::digits::{file_names, test_accuracy};
+use tests::findings::assert_healthy;
 use tests::program::{Run, build};
 use tests::python;
 use tests::table::Table;
@@ -29,6 +30,18 @@ fn both_processes_train_together_and_report_apart() {
         assert_eq!(fit.row("all_reduce_gradients").calls, 2 * STEPS, "rank {rank}");
         assert_eq!(fit.row("[Strategy]SingleDeviceStrategy.training_step").calls, 2 * STEPS);
         assert_eq!(fit.row("[LightningModule]ParallelLearner.on_after_backward").calls, 2 * STEPS);
+    }
+}
+
+/// Two threads have their batches ready long before they are needed, and two processes wait for each other
+/// as they should.
+#[test]
+fn a_healthy_training_gives_nothing_above_a_hint() {
+    let directory = tempdir().expect("a folder");
+    for (program, arguments) in
+        [("background-loader", &["--rays", "1"][..]), ("data-parallel", &["--epochs", "8"][..])]
+    {
+        assert_healthy(&build(PACKAGE, program), directory.path(), arguments, &[]);
     }
 }
 
