@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::tempdir;
+use tests::findings::assert_healthy;
 use tests::program::{Finished, Run, build};
 use tests::table::Table;
 
@@ -33,6 +34,15 @@ fn the_transformer_learns_to_write_and_shows_its_layers() {
     let loss: f64 = loss.unwrap_or_else(|| panic!("no number in {line:?}"));
     // Guessing blindly among some fifty characters costs about 3.9.
     assert!(loss < 3.0, "{loss}");
+}
+
+#[test]
+fn a_healthy_training_gives_nothing_above_a_hint() {
+    let directory = tempdir().expect("a folder");
+    let arguments = ["--epochs", "1", "--schedule", "wait=2,warmup=1,active=30"];
+    assert_healthy(&build(PACKAGE, "char-transformer"), directory.path(), &arguments, &[]);
+    let every_step = ["--schedule", "wait=0,active=2"];
+    assert_healthy(&spans(), directory.path(), &every_step, &[]);
 }
 
 #[test]

@@ -2,10 +2,23 @@
 
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
+use tests::findings::assert_healthy;
 use tests::program::{Run, build};
 use tests::python;
 
 const PACKAGE: &str = "candle-workers";
+/// Two threads have their batches ready long before they are needed, and two processes wait for each other
+/// as they should.
+#[test]
+fn a_healthy_training_gives_nothing_above_a_hint() {
+    let directory = tempdir().expect("a folder");
+    for (program, arguments) in
+        [("background-loader", &["--rays", "1"][..]), ("data-parallel", &["--epochs", "8"][..])]
+    {
+        assert_healthy(&build(PACKAGE, program), directory.path(), arguments, &[]);
+    }
+}
+
 /// What Python reads in the JSON of a run: the share of waiting, and rows by thread.
 fn background_loader(workers: &str) -> (f64, String) {
     const SCRIPT: &str = r#"

@@ -20,7 +20,7 @@ export const scenarios = {
     // By keyboard, by number.
     await (await actions.title(3)).focus();
     await page.keyboard.press("Enter");
-    const totals = await page.$$eval("[data-test=this] tbody tr td:nth-child(3)", (cells) => cells.map((cell) => Number(cell.dataset.v)));
+    const totals = await page.$$eval("[data-test=this] tbody tr td:nth-child(3)", (cells) => cells.map((cell) => Number.parseFloat(cell.dataset.v ?? cell.textContent)));
     assert.deepEqual(totals, [...totals].sort((a, b) => b - a), "sorted by total");
     assert.equal(await page.$eval("[data-test=this] thead th:nth-child(3)", (title) => title.getAttribute("aria-sort")), "descending");
     await actions.done();
@@ -69,7 +69,7 @@ export const scenarios = {
     assert.match((await texts(page, `${chart} .status`))[0], /found: .* %/);
 
     // A finding leads to the row that it talks of.
-    assert.match((await texts(page, "#findings li"))[0], /Saving checkpoints.*at most 1.00 ms a step, 2.00 s of the run, 30.0 %.*save less often/);
+    assert.match((await texts(page, "#findings li"))[0], /Saving checkpoints.*at most 1.00 ms a step, 2.00 s of the run, 30.0 %.*Save less often/);
     await (await page.$("#findings a")).click();
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "save_checkpoint");
     assert.ok(await page.evaluate(() => document.activeElement.closest("#r0 tr") !== null));
@@ -145,10 +145,11 @@ export const scenarios = {
     const rows = () => page.$$eval("[data-test=this] tbody tr", (rows) => {
       const titles = [...rows[0].closest("table").tHead.rows[0].cells];
       const at = (row, title) => row.cells[titles.findIndex((cell) => cell.textContent === title)];
+      const number = (cell) => Number.parseFloat(cell.dataset.v ?? cell.textContent);
       return rows.map((row) => ({
         shown: [...row.cells].filter((cell) => !cell.hidden && cell.dataset.v === undefined && !cell.classList.contains("n")).map((cell) => cell.textContent),
-        calls: Number(at(row, "Calls").dataset.v),
-        own: Number(at(row, "Self host").dataset.v),
+        calls: number(at(row, "Calls")),
+        own: number(at(row, "Self host")),
       }));
     });
     const sum = (rows, number) => rows.reduce((sum, row) => sum + row[number], 0);

@@ -1,9 +1,10 @@
 //! What is found in the example as it is.
 
 use tempfile::tempdir;
-use tests::findings::assert_healthy;
+use tests::findings::{assert_healthy, told};
+use tests::program::{Run, build};
 
-use crate::program;
+use crate::{LOOP, PACKAGE, program};
 
 #[test]
 fn a_healthy_training_gives_nothing_above_a_hint() {
@@ -12,4 +13,13 @@ fn a_healthy_training_gives_nothing_above_a_hint() {
     // With enough steps for all rules.
     let schedule = "wait=2,warmup=1,active=30";
     assert_healthy(&program(), directory.path(), &["--input-shapes", "--schedule", schedule], &[]);
+}
+
+/// It has no file of reports: what the console tells is above a hint.
+#[test]
+fn neither_does_a_healthy_loop_of_ones_own() {
+    let directory = tempdir().expect("a folder");
+    let printed = Run::of(&build(PACKAGE, LOOP), directory.path()).succeed().stdout;
+    assert!(printed.contains("FIT Profiler Report"), "{printed}");
+    assert_eq!(told(&printed), Vec::<&str>::new());
 }

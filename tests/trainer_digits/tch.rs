@@ -4,6 +4,7 @@ mod advanced;
 mod counts;
 mod faults_tch;
 mod files;
+mod findings;
 mod interruptions;
 mod learning;
 mod programs;

@@ -20,6 +20,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(ours::SimpleStr::new()),
         Box::new(ours::SimpleMacro::new()),
         Box::new(ours::Advanced::new()),
+        Box::new(ours::AdvancedStep::new()),
         Box::new(ours::BothByHand::new()),
         Box::new(ours::Several::new()),
         Box::new(ours::Tensor::ops()),

@@ -160,6 +160,31 @@ impl Subject for Advanced {
     }
 }
 
+/// The Advanced profiler's [`step`](Profiler::step), once per training batch: no scope, but timed as one.
+pub struct AdvancedStep {
+    profiler: Arc<dyn Profiler>,
+}
+
+impl AdvancedStep {
+    /// With a profiler of its own.
+    pub fn new() -> Self {
+        Self { profiler: behind_dyn(AdvancedProfiler::new()) }
+    }
+}
+
+impl Subject for AdvancedStep {
+    fn name(&self) -> &'static str {
+        "advanced_step"
+    }
+
+    fn slice(&self, scopes: usize) -> Duration {
+        time(scopes, |call| {
+            self.profiler.step();
+            work(call);
+        })
+    }
+}
+
 /// The Simple and the Advanced profiler at once.
 pub struct Several {
     profiler: Arc<dyn Profiler>,

@@ -64,6 +64,7 @@ impl TensorProfiler {
             cycles: profile.cycles.clone(),
             key_averages,
             finest_rows: finest.map_or_else(Vec::new, |averages| finest_rows(&averages)),
+            threads: profile.threads(rate),
             modules: profile.modules(rate),
             tuning: profile.tuning(rate),
             device_regions: regions::statistics([(None, &run.regions)]),

@@ -31,3 +31,9 @@ export function later(then: () => void, milliseconds = 80): () => void {
     timer = window.setTimeout(then, milliseconds);
   };
 }
+
+/** The number of a cell: what it was written from, or what stands there where that says all; none where it is not known. */
+export function numberOf(cell: HTMLTableCellElement | undefined): number | undefined {
+  const value = Number.parseFloat(cell?.dataset.v ?? cell?.textContent ?? "");
+  return cell?.classList.contains("n") && !Number.isNaN(value) ? value : undefined;
+}

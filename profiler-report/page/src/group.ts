@@ -1,6 +1,6 @@
 // Rows of ops put together by some of the columns that they are told apart by.
 
-import { element, shown } from "./dom";
+import { element, numberOf, shown } from "./dom";
 import { written, type Unit } from "./number";
 import type { Report } from "./tree";
 
@@ -37,7 +37,7 @@ export function ownSources(rows: HTMLTableRowElement[]): Source[] {
     const cells = [...row.cells];
     return {
       keys: cells.map((cell) => cell.textContent ?? ""),
-      numbers: cells.map((cell) => (cell.dataset.v === undefined ? undefined : Number(cell.dataset.v))),
+      numbers: cells.map(numberOf),
     };
   });
 }
@@ -69,11 +69,25 @@ const FIELDS: Record<string, string> = {
   FLOPs: "flops",
 };
 
-/** The rows of the report that are told apart by all that was recorded; empty where there are none. */
-export function finestSources(report: Report | undefined, titles: HTMLTableCellElement[]): Source[] {
+/** A row of the table that is told apart already, but for these. */
+interface SameRow {
+  row: number;
+  shapes?: string;
+  module?: string;
+  phase?: string;
+}
+
+/** The rows of the report that are told apart by all that was recorded; empty where there are none. `own`: those of the page. */
+export function finestSources(report: Report | undefined, titles: HTMLTableCellElement[], own: Source[]): Source[] {
   const columns = titles.map((title) => title.textContent ?? "");
+  const same = ((report?.["same_rows"] ?? []) as SameRow[]).flatMap((row) => {
+    const source = own[row.row];
+    const told: Record<string, string | undefined> = { Shapes: row.shapes, Module: row.module, Phase: row.phase };
+    const keys = columns.map((title, column) => shown(told[title] ?? source?.keys[column] ?? ""));
+    return source === undefined ? [] : [{ keys, numbers: source.numbers }];
+  });
   const rows = (report?.["finest_rows"] ?? []) as FinestRow[];
-  return rows.map((row) => {
+  const others = rows.map((row) => {
     const keys: Record<string, string> = {
       Name: row.name,
       Shapes: row.shapes ?? "",
@@ -93,6 +107,7 @@ export function finestSources(report: Report | undefined, titles: HTMLTableCellE
       }),
     };
   });
+  return [...same, ...others];
 }
 
 /** One row for all sources that say the same in the keys' columns. */

@@ -32,7 +32,8 @@ export function bringToLife(host: HTMLElement, report: Report): void {
   const bars = series.slice(0, 2).flatMap((one, index) => one.entries.map((entry) => ({ entry, isValidation: index === 1 })));
   bars.sort((one, other) => one.entry.start_seconds - other.entry.start_seconds);
   const pitch = Number(host.dataset.pitch);
-  const limit = 1.5 * median(bars.filter((bar) => !bar.isValidation).map((bar) => mean(bar.entry)));
+  // Which those are the page has decided.
+  const long = new Set((host.dataset.long ?? "").split(" ").filter(Boolean).map(Number));
   follow(host, svg, {
     count: bars.length,
     at: (share) => Math.floor(share * bars.length),
@@ -41,24 +42,12 @@ export function bringToLife(host: HTMLElement, report: Report): void {
       const bar = bars[index];
       return bar ? said(bar.entry, bar.isValidation) : [];
     },
-    standsOut: (index) => {
-      const bar = bars[index];
-      return bar !== undefined && !bar.isValidation && longest(bar.entry) >= limit;
-    },
+    standsOut: (index) => long.has(index),
   });
 }
 
 function mean(entry: Entry): number {
   return entry.seconds / (entry.count ?? 1);
-}
-
-function longest(entry: Entry): number {
-  return entry.longest?.seconds ?? entry.seconds;
-}
-
-function median(values: number[]): number {
-  const sorted = [...values].sort((one, other) => one - other);
-  return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
 /** `Step 7 at 1.20 s: 34.5 ms. data 20.0 ms (58 %) · …` */

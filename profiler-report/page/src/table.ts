@@ -1,6 +1,6 @@
 // Tables that are sorted by a click on a title, searched, grouped, and shown in part at first.
 
-import { element, later } from "./dom";
+import { element, later, numberOf } from "./dom";
 import { finestSources, group, keysOf, ownSources, showKeys, titlesOf } from "./group";
 import { Nest } from "./nest";
 import { count } from "./number";
@@ -131,10 +131,7 @@ function comparison(
     return (one, other) => sign * order.compare(text(one), text(other));
   }
   // What is not known comes last, whatever the direction.
-  const number = (row: HTMLTableRowElement): number => {
-    const value = row.cells[column]?.dataset.v;
-    return value === undefined ? -sign * Infinity : Number(value);
-  };
+  const number = (row: HTMLTableRowElement): number => numberOf(row.cells[column]) ?? -sign * Infinity;
   return (one, other) => {
     const [a, b] = [number(one), number(other)];
     return a === b ? 0 : sign * (a - b);
@@ -167,7 +164,7 @@ function groupingChoice(view: View, report: Report | undefined): HTMLElement | u
   if (keys.length < 2) return undefined;
   const own = view.rows;
   const titles = titlesOf(view.table);
-  const finest = finestSources(report, titles);
+  const finest = finestSources(report, titles, ownSources(own));
   const boxes = keys.map((key) => {
     const box = element("input", { type: "checkbox" });
     box.checked = key.isOwn;

@@ -129,6 +129,7 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
             rows,
         },
         finest_rows: Vec::new(),
+        threads: Vec::new(),
         modules: Vec::new(),
         tuning: Vec::new(),
         device_regions: Vec::new(),

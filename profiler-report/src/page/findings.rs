@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::table::Unit;
 use super::text;
 
-/// All findings of the reports, the largest saving first. Nothing without any.
-pub(super) fn write(html: &mut String, reports: &[Value]) {
+/// All findings of the reports, the largest saving first, each with the title of its report if there are several.
+/// Nothing without any.
+pub(super) fn write(html: &mut String, reports: &[Value], titles: &[String]) {
     let mut findings: Vec<(usize, &Value)> = Vec::new();
     for (index, report) in reports.iter().enumerate() {
         let own = report.get("findings").and_then(Value::as_array);
@@ -21,7 +22,8 @@ pub(super) fn write(html: &mut String, reports: &[Value]) {
     findings.sort_by(|(_, one), (_, other)| cost(other).total_cmp(&cost(one)));
     html.push_str("<section id=findings><h2>What to do</h2><ol class=findings>");
     for (report, finding) in findings {
-        write_one(html, report, finding);
+        let title = titles.get(report).filter(|_| titles.len() > 1);
+        write_one(html, report, finding, title);
     }
     html.push_str("</ol></section>\n");
 }
@@ -45,7 +47,7 @@ fn costs(finding: &Value) -> Vec<String> {
 }
 
 /// Writing into a string cannot fail, here and below.
-fn write_one(html: &mut String, report: usize, finding: &Value) {
+fn write_one(html: &mut String, report: usize, finding: &Value, title: Option<&String>) {
     let words = |field: &str| match finding.get(field) {
         Some(Value::String(text)) => text::sentence(text),
         _ => String::new(),
@@ -55,7 +57,9 @@ fn write_one(html: &mut String, report: usize, finding: &Value) {
     if !costs.is_empty() {
         let _ = write!(html, " <span class=cost>at most {}</span>", costs.join(", "));
     }
-    let _ = write!(html, "</p><p>{}</p><p class=quiet>", words("remedy"));
+    let remedy =
+        finding.get("remedy").and_then(Value::as_str).map_or_else(String::new, text::advice);
+    let _ = write!(html, "</p><p>{remedy}</p><p class=quiet>");
     let evidence = finding.get("evidence").and_then(Value::as_array);
     let evidence = evidence.into_iter().flatten().filter_map(|piece| {
         let what = text::sentence(piece.get("what")?.as_str()?);
@@ -84,6 +88,7 @@ fn write_one(html: &mut String, report: usize, finding: &Value) {
     if !words("rule").is_empty() {
         parts.push(format!("rule: {}", words("rule")));
     }
+    parts.extend(title.map(|title| format!("in: <a href=\"#r{report}\">{title}</a>")));
     let _ = write!(html, "{}</p>", parts.join(" · "));
 }
 

@@ -118,6 +118,7 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
                     rows,
                 },
                 finest_rows: at_most(report.finest_rows.clone(), limits.rows),
+                threads: report.threads.iter().take(limits.rows).cloned().collect(),
                 modules,
                 tuning: pruner.largest(&report.tuning, |kernel| kernel.device_seconds),
                 device_regions: report.device_regions.clone(),

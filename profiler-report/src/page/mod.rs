@@ -13,6 +13,7 @@ mod advanced;
 mod comparison;
 mod devices;
 mod findings;
+mod finest;
 mod limits;
 mod lines;
 mod memory;
@@ -103,11 +104,15 @@ impl Part {
 
 fn with_limits(reports: &[Report], limits: Limits) -> String {
     let mut left_out = LeftOut::default();
-    let pruned: Vec<Report> =
+    let mut pruned: Vec<Report> =
         reports.iter().map(|report| prune(report, limits, &mut left_out)).collect();
-    let mut values: Vec<Value> =
-        pruned.iter().map(|report| serde_json::to_value(report).unwrap_or(Value::Null)).collect();
+    let mut values: Vec<Value> = reports
+        .iter()
+        .zip(&mut pruned)
+        .map(|(report, pruned)| value(report, pruned, limits))
+        .collect();
     values.iter_mut().for_each(round);
+    values.iter_mut().for_each(leave_out_nothing);
     let mut html = String::new();
     let titles: Vec<_> = reports.iter().map(run::title).collect();
     let title = match titles.as_slice() {
@@ -117,7 +122,7 @@ fn with_limits(reports: &[Report], limits: Limits) -> String {
     };
     write_head(&mut html, &title, &titles);
     write_left_out(&mut html, &left_out);
-    findings::write(&mut html, &values);
+    findings::write(&mut html, &values, &titles);
     for group in ranks::groups(reports) {
         html.push_str("<section><h2>Ranks</h2>");
         ranks::write(&mut html, &group, &Part { index: 0, limits });
@@ -135,6 +140,21 @@ fn with_limits(reports: &[Report], limits: Limits) -> String {
     html
 }
 
+/// What scripts read of a report.
+fn value(report: &Report, pruned: &mut Report, limits: Limits) -> Value {
+    let same = match (report, &mut *pruned) {
+        (Report::Tensor(report), Report::Tensor(pruned)) => {
+            finest::take_same_rows(report, &mut pruned.finest_rows, limits)
+        }
+        _ => Vec::new(),
+    };
+    let mut value = serde_json::to_value(&*pruned).unwrap_or(Value::Null);
+    if let (false, Some(fields)) = (same.is_empty(), value.as_object_mut()) {
+        fields.insert("same_rows".to_owned(), serde_json::to_value(same).unwrap_or(Value::Null));
+    }
+    value
+}
+
 /// Six digits are more than anybody measures, and a third of the text.
 fn round(value: &mut Value) {
     match value {
@@ -147,6 +167,23 @@ fn round(value: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(round),
         Value::Object(fields) => fields.values_mut().for_each(round),
         _ => {}
+    }
+}
+
+/// In rows of ops, of which there are many, what is 0, empty or not known is left out: whoever reads them, knows.
+fn leave_out_nothing(report: &mut Value) {
+    let rows = report.pointer_mut("/key_averages/rows").and_then(Value::as_array_mut);
+    for row in rows.into_iter().flatten().filter_map(Value::as_object_mut) {
+        row.retain(|field, value| field == "calls" || !is_nothing(value));
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Array(values) => values.is_empty(),
+        Value::Bool(true) | Value::String(_) | Value::Object(_) => false,
     }
 }
 

@@ -91,8 +91,9 @@ impl<'steps> Strip<'steps> {
         let bottom = TOP + HEIGHT;
         let _ = write!(
             html,
-            "<figure class=strip data-report={} data-pitch={pitch:.3}><figcaption>",
-            part.index
+            "<figure class=strip data-report={} data-pitch={pitch:.3} data-long=\"{}\"><figcaption>",
+            part.index,
+            self.long_bars()
         );
         self.write_legend(html);
         let _ = write!(
@@ -144,6 +145,16 @@ impl<'steps> Strip<'steps> {
 
     fn y(&self, seconds: f64) -> f64 {
         TOP + HEIGHT * (1.0 - (seconds / self.highest).min(1.0))
+    }
+
+    /// Which bars have long steps in them, those without a mark, too: the script takes whoever asks for the
+    /// next one there.
+    fn long_bars(&self) -> String {
+        let bars = self.bars.iter().enumerate();
+        let long = bars.filter(|(_, bar)| {
+            !bar.is_validation && self.outliers.is_long(bar.entry.longest().seconds)
+        });
+        long.map(|(index, _)| index.to_string()).collect::<Vec<_>>().join(" ")
     }
 
     /// A mark above each long step, which leads to its row.
@@ -215,22 +226,30 @@ struct Outliers<'steps> {
 impl<'steps> Outliers<'steps> {
     fn of(series: &'steps StepSeries) -> Self {
         let median = series.quantile(0.5).unwrap_or(0.0);
+        let p95 = series.quantile(0.95).unwrap_or(0.0);
+        let mut outliers = Self { median, p95, steps: Vec::new(), all: 0 };
         let mut steps: Vec<_> = series
             .entries
             .iter()
             .map(|entry| (entry, entry.longest()))
-            .filter(|(_, longest)| median > 0.0 && longest.seconds >= TIMES * median)
+            .filter(|(_, longest)| outliers.is_long(longest.seconds))
             .map(|(entry, longest)| Outlier {
                 number: longest.number,
                 seconds: longest.seconds,
                 entry,
             })
             .collect();
-        let all = steps.len();
+        outliers.all = steps.len();
         steps.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
         steps.truncate(OUTLIERS);
         steps.sort_by_key(|step| step.number);
-        Self { median, p95: series.quantile(0.95).unwrap_or(0.0), steps, all }
+        outliers.steps = steps;
+        outliers
+    }
+
+    /// Whether a step that took so long stands out.
+    fn is_long(&self, seconds: f64) -> bool {
+        self.median > 0.0 && seconds >= TIMES * self.median
     }
 
     fn write(&self, html: &mut String, series: &StepSeries, part: &Part) {

@@ -337,12 +337,17 @@ impl Column {
             (Cell::Number(None), _) => write!(html, "<td class=n>–"),
             (Cell::Number(Some(number)), _) => {
                 debug_assert!(self.unit.is_number());
-                html.push_str("<td class=");
-                let _ = match self.has_bar && largest > 0.0 {
-                    true => write!(html, "\"n b{}\"", bar(*number / largest)),
-                    false => write!(html, "n"),
+                let bar = if self.has_bar && largest > 0.0 { bar(*number / largest) } else { 0 };
+                let _ = match bar {
+                    0 => write!(html, "<td class=n"),
+                    _ => write!(html, "<td class=\"n b{bar}\""),
                 };
-                write!(html, " data-v={}>{}", plain(*number), self.unit.write(*number))
+                let (value, text) = (plain(*number), self.unit.write(*number));
+                // Scripts read the text where it says all: of zeros there are many.
+                if *number != 0.0 && value != text {
+                    let _ = write!(html, " data-v={value}");
+                }
+                write!(html, ">{text}")
             }
         };
     }
@@ -404,7 +409,7 @@ mod tests {
         table.write(&mut html, "Actions");
         assert!(!html.contains("Waiting"), "{html}");
         assert!(html.contains("data-merge=ratio data-of=2/1"), "columns that are there: {html}");
-        assert!(html.contains("<th scope=row>&lt;a&gt;<td class=n data-v=2>2"), "{html}");
+        assert!(html.contains("<th scope=row>&lt;a&gt;<td class=n>2<td"), "{html}");
         assert!(html.contains("<td class=\"n b25\" data-v=0.5>500 ms"), "{html}");
     }
 }

@@ -7,6 +7,7 @@ use super::memory_over_time;
 use super::simple::write_regions;
 use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
+use super::threads;
 use crate::number::{duration, grouped};
 use crate::tensor::table::shapes_text;
 use crate::tensor::{KeyAverage, MemoryOverTime, ModuleStatistics, TensorReport};
@@ -70,6 +71,7 @@ pub(super) fn write(
     write_ops(html, report, part);
     write_modules(html, report, part);
     memory_over_time::write(html, memory, report.cycle_count, part);
+    threads::write_recorded(html, &report.threads, report.recorded_seconds, part);
     write_cycles(html, report, part);
     devices::write_idle(html, &report.device_idle, part);
     devices::write(html, &report.device_counters, part);
@@ -77,15 +79,23 @@ pub(super) fn write(
     write_regions(html, &report.device_regions, part);
 }
 
-fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
+/// The rows of the table of ops, at most so many, as it stands at first.
+pub(super) fn shown_rows(report: &TensorReport, most: usize) -> Vec<&KeyAverage> {
     let averages = &report.key_averages;
     let has_device = averages.has_device_time();
     let own = |row: &KeyAverage| {
         if has_device { row.self_device_seconds } else { row.self_cpu_seconds }
     };
     let both = |row: &KeyAverage| row.self_device_seconds.max(row.self_cpu_seconds);
-    let mut rows: Vec<_> = largest(&averages.rows, part.limits.rows, both).collect();
+    let mut rows: Vec<_> = largest(&averages.rows, most, both).collect();
     rows.sort_by(|one, other| own(other).total_cmp(&own(one)));
+    rows
+}
+
+fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
+    let averages = &report.key_averages;
+    let has_device = averages.has_device_time();
+    let rows = shown_rows(report, part.limits.rows);
     let finest = &report.finest_rows;
     let hidden = [
         (SHAPES, finest.iter().any(|row| !row.shapes.is_empty())),

@@ -85,7 +85,7 @@ fn a_page_is_whole_by_itself() {
         !html.contains("src=") && !html.contains("http:") && !html.contains("https:"),
         "{html}"
     );
-    assert!(html.contains("<th scope=row>load<td class=n data-v=4>4"), "{html}");
+    assert!(html.contains("<th scope=row>load<td class=n>4<td"), "{html}");
     let value = values(&html);
     assert_eq!(value[0]["profiler"], "simple");
     assert_eq!(value[0]["actions"][0]["total_seconds"], 0.333_333, "six digits");
@@ -164,10 +164,13 @@ fn findings_come_first_with_the_largest_saving_on_top() {
         })
     };
     let mut html = String::new();
-    findings::write(&mut html, &[serde_json::json!({ "findings": [] })]);
+    findings::write(&mut html, &[serde_json::json!({ "findings": [] })], &[]);
     assert_eq!(html, "");
     let report = serde_json::json!({ "findings": [finding("small", 1.0), finding("large", 2.0)] });
-    findings::write(&mut html, &[report]);
+    let titles = ["Simple · fit", "Tensor"].map(str::to_owned);
+    findings::write(&mut html, &[report], &titles);
+    assert!(html.contains("in: <a href=\"#r0\">Simple · fit</a></p>"), "{html}");
+    assert!(html.contains("<p>Do something</p>"), "{html}");
     let places =
         ["large &lt;b&gt;", "2.00 s of the run", "small &lt;b&gt;"].map(|it| html.find(it));
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{html}");
@@ -228,4 +231,49 @@ fn a_device_is_a_bar_of_what_it_did_and_waited_for() {
                height=9 /><rect class=p4 x=120.0 y=1 width=40.0 height=9 /></svg>";
     assert!(html.contains(bar), "{html}");
     assert!(html.contains("key p0\">host late") && !html.contains("key p5\">launch"), "{html}");
+}
+
+/// The reports in the page's JSON, as text.
+fn reports_in(html: &str) -> &str {
+    let (_, json) = html.split_once("id=reports>").expect("the reports");
+    json.split_once("</script>").expect("their end").0
+}
+
+/// Zeros are most of what rows of ops have, in three places of the page.
+#[test]
+fn what_rows_do_not_have_takes_no_room_and_is_read_back() {
+    let row = |index: u64| crate::tensor::KeyAverage {
+        calls: 4 * index,
+        ..crate::findings::samples::op(&format!("aten::op{index}"), 4, 0.25)
+    };
+    let report = Report::Tensor(crate::findings::samples::recorded((0..3).map(row).collect()));
+    let page = html(std::slice::from_ref(&report));
+    let json = reports_in(&page);
+    for absent in ["device_seconds", "\"flops\"", "null", "\"memory\":[]"] {
+        let rows = json.split_once("\"rows\":[").expect("rows").1.split_once("]}").expect("end").0;
+        assert!(!rows.contains(absent), "{absent}: {rows}");
+    }
+    let read: Vec<Report> = serde_json::from_str(json).expect("reports");
+    assert_eq!(read, [report]);
+    assert!(page.contains("<td class=n>0<") && !page.contains("data-v=0>"), "{page}");
+}
+
+#[test]
+fn which_steps_are_long_is_decided_once() {
+    let entry = |number: u64| crate::steps::StepEntry {
+        number,
+        count: 1,
+        start_seconds: number as f64,
+        // Twenty are long, more than are listed.
+        seconds: if number % 5 == 1 { 0.151 } else { 0.1 },
+        ..crate::steps::StepEntry::default()
+    };
+    let entries: Vec<_> = (0..100).map(entry).collect();
+    let series = crate::steps::StepSeries { stage: None, steps: 100, entries };
+    let mut report = crate::findings::samples::steps(100, 0.1);
+    report.step_series = vec![series];
+    let page = html(&[Report::Simple(report)]);
+    let long: Vec<_> = (0..100).filter(|bar| bar % 5 == 1).map(|bar| bar.to_string()).collect();
+    assert!(page.contains(&format!("data-long=\"{}\"", long.join(" "))), "{page}");
+    assert_eq!(page.matches("class=mark").count(), 16);
 }

@@ -18,6 +18,24 @@ pub(super) fn sentence(text: &str) -> String {
     escape(&label::one_line(text))
 }
 
+/// Advice: a sentence that begins with a capital letter, and what stands in backticks as code.
+pub(super) fn advice(text: &str) -> String {
+    let text = sentence(text);
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    let text: String = first.chain(letters).collect();
+    let parts: Vec<_> = text.split('`').collect();
+    // One that has no other is a backtick.
+    if parts.len().is_multiple_of(2) {
+        return text;
+    }
+    let part = |(index, part): (usize, &&str)| match index % 2 {
+        0 => (*part).to_owned(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
 /// JSON that stands in a `script` element: no text in it can end the element, or begin a comment.
 pub(super) fn json(json: &str) -> String {
     // These stand only in strings.
@@ -43,5 +61,10 @@ mod tests {
         assert_eq!(name(&"é".repeat(10_000), 60), "é".repeat(60) + "…");
         assert_eq!(name("a\nb", 50), r"a\nb");
         assert_eq!(sentence("1 < 2\n"), r"1 &lt; 2\n");
+        assert_eq!(
+            advice("use `Vec<T>`, or `a`"),
+            "Use <code>Vec&lt;T&gt;</code>, or <code>a</code>"
+        );
+        assert_eq!(advice("a ` only"), "A ` only");
     }
 }

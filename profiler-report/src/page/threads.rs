@@ -5,6 +5,7 @@ use super::nesting::nested;
 use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use crate::simple::{ActionStatistics, ThreadStatistics};
+use crate::tensor::RecordedThread;
 
 /// A row per thread, or per name that several have.
 pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, part: &Part) {
@@ -50,6 +51,35 @@ pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, 
         ]);
     }
     table.write(html, "What each thread did");
+}
+
+/// The same of what was recorded, `seconds` in all.
+pub(super) fn write_recorded(
+    html: &mut String,
+    threads: &[RecordedThread],
+    seconds: Option<f64>,
+    part: &Part,
+) {
+    let mut table = Table::new([
+        Column::new("Thread", Unit::Text, "Its name, and how many have it"),
+        Column::new("In scopes", Unit::Seconds, "Its outermost scopes together").bar(),
+        Column::new("Share", Unit::Share, "Of the recorded time, by the number of threads"),
+        Column::new("Events", Unit::Count, "Ops, actions and other scopes"),
+    ])
+    .sorted_by(1);
+    for row in threads.iter().take(part.limits.rows) {
+        let share = seconds.map(|all| row.seconds / all / row.threads.max(1) as f64);
+        table.row([
+            text::name(&title(&row.thread, row.threads), part.limits.name).into(),
+            row.seconds.into(),
+            share.filter(|share| share.is_finite()).into(),
+            row.events.into(),
+        ]);
+    }
+    if !table.is_empty() {
+        part.heading(html, "threads", "Threads");
+        table.write(html, "What each thread recorded");
+    }
 }
 
 /// `worker`, or `worker (3 threads)`.
@@ -128,5 +158,25 @@ mod tests {
         let worker = row("<th scope=row>Thread worker&lt;1&gt; (2 threads)");
         assert!(worker.contains("10.0 %") && worker.contains("<td>decode<td"), "{worker}");
         assert!(html.find("main") < html.find("worker"), "the busiest comes first");
+    }
+
+    #[test]
+    fn recorded_threads_have_their_share() {
+        let thread = |thread: &str, threads, seconds| RecordedThread {
+            thread: thread.to_owned(),
+            threads,
+            events: 7,
+            seconds,
+        };
+        let threads = [thread("main", 1, 1.5), thread("worker<1>", 2, 1.0)];
+        let part = Part { index: 0, limits: Limits::FIRST };
+        let mut html = String::new();
+        write_recorded(&mut html, &threads, Some(2.0), &part);
+        let row = "<th scope=row>Thread worker&lt;1&gt; (2 threads)<td class=\"n b33\" data-v=1>1.00 s\
+                   <td class=n data-v=0.25>25.0 %<td class=n>7";
+        assert!(html.contains("id=r0-threads") && html.contains(row), "{html}");
+        html.clear();
+        write_recorded(&mut html, &[], None, &part);
+        assert_eq!(html, "");
     }
 }

@@ -3,12 +3,14 @@
 pub(crate) mod finest;
 pub mod memory_over_time;
 pub(crate) mod table;
+mod thread;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::finest::{FinestRow, finest_rows};
 pub use self::memory_over_time::MemoryOverTime;
 pub use self::table::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
+pub use self::thread::RecordedThread;
 use super::ReportHeader;
 use super::advanced::is_zero;
 pub use super::device_counters::{
@@ -49,6 +51,9 @@ pub struct TensorReport {
     /// versions that did not have it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finest_rows: Vec<FinestRow>,
+    /// What each thread recorded, the longest first; empty in files of versions that did not have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<RecordedThread>,
     /// The modules of the model as a tree, in the order in which they first ran.
     pub modules: Vec<ModuleStatistics>,
     /// Work on devices that a warm step does not have; not in the table.
@@ -147,16 +152,22 @@ pub struct KeyAverage {
     /// What it is, in its first call.
     pub kind: ActionKind,
     /// Whether it ran on a device: a kernel, a copy or a fill. It has device time only.
+    #[serde(default)]
     pub is_on_device: bool,
     /// Whether nothing was around its first call.
+    #[serde(default)]
     pub is_top_level: bool,
     /// The inputs, if rows are told apart by them; empty where they are not known.
+    #[serde(default)]
     pub input_shapes: Option<Vec<TensorShape>>,
     /// What is around, the innermost first, if rows are told apart by it.
+    #[serde(default)]
     pub stack: Vec<String>,
     /// `path: Type` of the module, if rows are told apart by it and there is one.
+    #[serde(default)]
     pub module: Option<String>,
     /// The phase, if rows are told apart by it.
+    #[serde(default)]
     pub phase: Option<Phase>,
     /// How many calls.
     pub calls: u64,
@@ -165,29 +176,41 @@ pub struct KeyAverage {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub polls: u64,
     /// Host time.
+    #[serde(default)]
     pub cpu_seconds: f64,
     /// Host time without what ran inside on the same thread.
+    #[serde(default)]
     pub self_cpu_seconds: f64,
     /// How long the first call took, on the host (a kernel's on the device).
+    #[serde(default)]
     pub first_seconds: f64,
     /// All calls but the first; `None` when there was only one.
+    #[serde(default)]
     pub rest: Option<RestDurations>,
     /// Time of kernels that it and what ran inside caused, by the method that the notes name.
+    #[serde(default)]
     pub device_seconds: f64,
     /// Time of kernels that it caused itself.
+    #[serde(default)]
     pub self_device_seconds: f64,
     /// Allocated less freed on the host.
+    #[serde(default)]
     pub cpu_memory_bytes: i64,
     /// The same without what ran inside.
+    #[serde(default)]
     pub self_cpu_memory_bytes: i64,
     /// Allocated less freed on all accelerators.
+    #[serde(default)]
     pub device_memory_bytes: i64,
     /// The same without what ran inside.
+    #[serde(default)]
     pub self_device_memory_bytes: i64,
     /// Allocated and freed apart, for every device where that is not 0.
+    #[serde(default)]
     pub memory: Vec<MemoryUse>,
     /// Floating-point operations of all calls, of ops whose shapes tell; see
     /// `tensor::flops`.
+    #[serde(default)]
     pub flops: u64,
 }
 

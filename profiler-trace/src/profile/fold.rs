@@ -112,12 +112,14 @@ impl<'profile> Fold<'profile> {
         Self { tree, memory, links, steps: StepSplit::default(), unfinished: 0, tracked_ops: 0 }
     }
 
-    /// One thread's events and memory, both in the order of time.
+    /// One thread's events and memory, both in the order of time. How many ticks its outermost scopes took, below
+    /// steps.
     pub(super) fn track(
         &mut self,
         events: impl DoubleEndedIterator<Item = Event>,
         memory: impl DoubleEndedIterator<Item = MemoryEvent>,
-    ) {
+    ) -> u64 {
+        let mut outermost = 0;
         let mut memory = memory.rev().peekable();
         let mut stack: Vec<Open<NodeId>> = Vec::new();
         for event in events.rev() {
@@ -128,6 +130,10 @@ impl<'profile> Fold<'profile> {
             let context = event.context.or_else(|| around.and_then(|open| open.context));
             let id = self.tree.node(self.path(&event, around));
             self.count(&event, id, around.map(|open| open.what));
+            let is_step = |id: NodeId| self.tree.nodes[id as usize].kind == ActionKind::Step;
+            if !event.overlaps && !is_step(id) && around.is_none_or(|open| is_step(open.what)) {
+                outermost += event.end.ticks().saturating_sub(event.start.ticks());
+            }
             if !event.overlaps {
                 stack.push(Open::new(&event, context, id));
             }
@@ -136,6 +142,7 @@ impl<'profile> Fold<'profile> {
             self.change_memory(&mut stack, &change);
         }
         self.steps.end_track(&self.tree.nodes);
+        outermost
     }
 
     /// The path of an event: below what is around it on its thread, or else below what was open on

@@ -10,6 +10,7 @@ mod modules;
 mod steps;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod threads;
 mod tree;
 
 pub(crate) use self::averages::place;
@@ -19,6 +20,7 @@ use rustc_hash::FxHashMap;
 use self::counters::CounterSums;
 use self::fold::{Bytes, Fold, Links, ModuleFinder};
 use self::idle::IdleSums;
+use self::threads::ThreadSums;
 use self::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::cycle::Cycle;
 use crate::memory::keep_fullest;
@@ -31,7 +33,7 @@ use profiler_report::internals::StepLog;
 use profiler_report::steps::StepSeries;
 use profiler_report::tensor::{
     CycleSummary, DeviceCounterStatistics, DeviceIdle, DroppedEvents, KeyAverages, MemoryOverTime,
-    TuningSummary,
+    RecordedThread, TuningSummary,
 };
 
 /// So many cycles are listed one by one; the others are only counted.
@@ -48,6 +50,7 @@ pub struct Profile {
     tuning: FxHashMap<Action, (u64, u64)>,
     counters: CounterSums,
     idle: IdleSums,
+    threads: ThreadSums,
     steps: StepLog,
     /// What is counted over all of them.
     pub totals: Totals,
@@ -99,6 +102,7 @@ impl Default for Profile {
             tuning: FxHashMap::default(),
             counters: CounterSums::default(),
             idle: IdleSums::default(),
+            threads: ThreadSums::default(),
             steps: StepLog::default(),
             totals: Totals::default(),
             cycles: Vec::new(),
@@ -124,7 +128,8 @@ impl Profile {
         }
         let mut fold = Fold::new(&mut self.tree, &mut self.memory, links);
         for track in cycle.tracks() {
-            fold.track(track.events(), track.memory_events());
+            let outermost = fold.track(track.events(), track.memory_events());
+            self.threads.add(track, outermost);
         }
         self.totals.tracked_ops += fold.tracked_ops;
         let (links, unfinished) = (fold.links, fold.unfinished);
@@ -233,6 +238,11 @@ impl Profile {
             longest_first.then_with(|| one.name.cmp(&other.name))
         });
         all
+    }
+
+    /// What each thread recorded, the longest first.
+    pub fn threads(&self, rate: Rate) -> Vec<RecordedThread> {
+        self.threads.rows(rate)
     }
 
     /// What devices' counters showed.

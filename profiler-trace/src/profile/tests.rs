@@ -442,3 +442,20 @@ fn ops_that_are_remembered_for_a_backward_pass_are_counted() {
     fold.track(events.into_iter(), std::iter::empty());
     assert_eq!(fold.tracked_ops, 1);
 }
+
+#[test]
+fn a_threads_outermost_scopes_are_what_it_did() {
+    let step = Event {
+        action: Action::of_kind(ActionKind::Step, "ProfilerStep", None),
+        ..event("", 0, 100, 0)
+    };
+    let events = [
+        step,
+        event("aten::a", 10, 30, 1),
+        event("aten::b", 12, 20, 2),
+        event("aten::c", 40, 45, 1),
+    ];
+    let mut profile = Profile::default();
+    let mut fold = fold_into(&mut profile);
+    assert_eq!(fold.track(events.into_iter(), std::iter::empty()), 25);
+}

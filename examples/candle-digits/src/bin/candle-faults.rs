@@ -18,19 +18,14 @@ use candle_digits::{Batch, Learner};
 use candle_nn::VarMap;
 use candle_plugin::prelude::*;
 use clap::Parser;
-use digits::{Disk, Measured, Options, Order, Splits, finish, loader, refuse_early_end, splits};
+use digits::{Disk, Faults, Measured, Order, Splits, finish, loader, refuse_early_end, splits};
 use profiler_train::Result as HookResult;
 
 /// Trains a small network on handwritten digits, with faults, and tells what they cost.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
-    options: Options,
-    /// What is done wrong; several with commas between them.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "FAULTS")]
-    faults: Vec<Fault>,
-    #[command(flatten)]
-    disk: Disk,
+    common: Faults<Fault>,
     /// So many batches of an epoch are enough, and three of a validation.
     #[arg(long, value_name = "BATCHES")]
     limit_batches: Option<usize>,
@@ -49,17 +44,17 @@ enum Fault {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let exit = finish("candle-faults", &arguments.options, |profiler| run(&arguments, profiler));
-    arguments.disk.tell();
+    let Faults { options, disk, .. } = &arguments.common;
+    let exit = finish("candle-faults", options, |profiler| run(&arguments, profiler));
+    disk.tell();
     exit
 }
 
 fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<dyn Error>> {
-    let Arguments { options, faults, disk, limit_batches } = arguments;
-    let disk = *disk;
-    let has = |fault| faults.contains(&fault);
+    let Arguments { common, limit_batches } = arguments;
+    let (options, disk) = (&common.options, common.disk);
     let Splits { train, valid, test } = splits(options.seed)?;
-    let unpacks = has(Fault::Loader);
+    let unpacks = common.has(Fault::Loader);
     let train = loader(train, options.batch_size, Order::Shuffled, move |digits| {
         if unpacks {
             for _of in ["images", "classes"] {
@@ -78,13 +73,13 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
     let mut learner = Learner::new(options.seed, &Device::Cpu)?;
     let mut trainer =
         Trainer::new().profiler(profiler.clone())?.max_epochs(options.epochs).seed(options.seed);
-    if has(Fault::Validation) {
+    if common.has(Fault::Validation) {
         trainer = trainer.val_check_interval(1);
     }
     if let Some(batches) = *limit_batches {
         trainer = trainer.limit_train_batches(batches).limit_val_batches(3);
     }
-    if has(Fault::Logger) {
+    if common.has(Fault::Logger) {
         trainer = trainer.callback(WeightLogger::new(learner.vars().clone(), disk)?);
     }
     let mut measured = Measured::new(profiler);

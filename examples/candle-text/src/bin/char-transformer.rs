@@ -12,7 +12,7 @@ use candle_text::learner::{Learner, all_passages, random_passages};
 use candle_text::text::{Vocabulary, tale};
 use candle_text::transformer::Config;
 use clap::Parser;
-use command_line::{ProfilerOptions, run};
+use command_line::{ProfilerOptions, reports_of, run};
 use profiler_core::{RunContext, Session, Stage};
 use profiler_train::{FitOutcome, Result, StopReason};
 
@@ -76,10 +76,10 @@ fn learn_and_write(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()
     let mut learner = Learner::new(config, options.seed, options.epochs * options.steps)?;
     let mut reports = Vec::new();
     let outcome = learn(options, profiler, &mut learner, vocabulary.encode(&text));
-    reports.extend(profiler.report());
+    reports.extend(reports_of(profiler));
     let written = outcome.and_then(|outcome| {
         let written = write(options, profiler, &learner, &vocabulary)?;
-        reports.extend(profiler.report());
+        reports.extend(reports_of(profiler));
         Ok((outcome, written))
     });
     // Also after an error: what was measured until then is not lost.

@@ -12,7 +12,7 @@ use candle_nn::VarMap;
 use candle_plugin::prelude::*;
 use candle_transformers::models::bert::{BertModel, Config};
 use clap::Parser;
-use command_line::{ProfilerOptions, run};
+use command_line::{ProfilerOptions, reports_of, run};
 use profiler_core::report::advanced::CallTreeNode;
 use profiler_core::{ActionKind, Report, RunContext, Session, Stage};
 use profiler_train::Result;
@@ -67,7 +67,7 @@ fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
         let _session = Session::begin(profiler.clone(), Stage::Predict, &run);
         embed_all(options, &model, profiler)?;
     }
-    let reports: Vec<_> = profiler.report().into_iter().collect();
+    let reports = reports_of(profiler);
     if reports.iter().any(has_no_span) {
         eprintln!(
             "no span was seen: a model's layers make their spans when they are built, for the \

@@ -139,10 +139,15 @@ impl TrainModule for FaultyLearner {
     }
 }
 
+/// The images, twice as long and as wide.
+fn enlarged(images: &Tensor) -> TrainResult<Tensor> {
+    Ok(images.f_upsample_nearest2d([16, 16], None, None)?)
+}
+
 /// How the pixels of the images, twice as long and as wide, vary together.
 #[profile]
 fn spectrum(images: &Tensor, precision: Kind) -> TrainResult<Tensor> {
-    let images = images.f_upsample_nearest2d([16, 16], None, None)?.f_to_kind(precision)?;
+    let images = enlarged(images)?.f_to_kind(precision)?;
     let pixels = images.f_view([images.size()[0], -1])?;
     let mut power = pixels.f_transpose(0, 1)?.f_mm(&pixels)?;
     for _ in 0..4 {
@@ -152,9 +157,10 @@ fn spectrum(images: &Tensor, precision: Kind) -> TrainResult<Tensor> {
     Ok(power)
 }
 
-/// How far the pixels are from their mean, in deviations: both are read anew for each.
+/// How far the pixels of enlarged images are from their mean, in deviations: both are read anew for each.
 #[profile]
 fn contrast(images: &Tensor) -> TrainResult<f64> {
+    let images = enlarged(images)?;
     let (mean, deviation) = (images.f_mean(Kind::Float)?, images.f_std(true)?);
     let pixels = Vec::<f32>::try_from(images.f_view([-1])?)?;
     let far = |pixel: f32| {
