@@ -181,6 +181,7 @@ fn steps() -> StepSeries {
             forward_seconds: forward,
             backward_seconds: backward,
             optimizer_seconds: optimizer,
+            collective_seconds: 0.0,
             other_seconds: other,
             longest: None,
             slowest: (number == 41)

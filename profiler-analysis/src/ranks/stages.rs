@@ -62,6 +62,7 @@ fn told_by(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
 
 /// The stage that each slice belongs to, where one is told: a place in [`all`]. What a device did is of the
 /// stage that launched it.
+#[cfg(feature = "parquet")]
 pub(crate) fn of_slices(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
     let mut stages = vec![None; trace.slices.len()];
     for (place, slice) in trace.slices.iter().enumerate() {
