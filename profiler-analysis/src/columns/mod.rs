@@ -5,6 +5,7 @@
 //! them.
 
 mod file;
+mod info;
 mod paths;
 mod read;
 mod read_rollups;

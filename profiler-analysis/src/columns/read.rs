@@ -2,12 +2,13 @@
 
 use super::ColumnsError;
 use super::file::{self, Rows};
+use super::info::{info, natural, small};
 use super::paths::TraceFiles;
-use super::schema::{ARGS, CLOCKS, COUNTERS, FLOWS, PROCESSES, RANKS, SLICES, TRACKS, Table};
+use super::schema::{ARGS, COUNTERS, FLOWS, PROCESSES, SLICES, TRACKS, Table};
 use super::write::{flow_text, kind_text};
 use crate::trace::{
-    Category, ClockReading, Counter, Details, Flow, FlowKind, Info, Name, PlaceId, RawSlice, Trace,
-    TraceBuilder, TrackKind,
+    Category, Counter, Details, Flow, FlowKind, Name, PlaceId, RawSlice, Trace, TraceBuilder,
+    TrackKind,
 };
 
 /// Reads a trace that [`find`](super::find) has found.
@@ -36,57 +37,6 @@ struct Reader<'a> {
     builder: TraceBuilder,
     files: &'a TraceFiles,
     processes: Vec<u32>,
-}
-
-pub(super) fn natural(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-pub(super) fn small(number: i64) -> u32 {
-    u32::try_from(number).unwrap_or(0)
-}
-
-/// What the tables say of the trace.
-pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
-    let mut info = Info::default();
-    let columns = [
-        "rank",
-        "cycle",
-        "world_size",
-        "host",
-        "boot_id",
-        "stage",
-        "base_ns",
-        "dropped",
-        "not_understood",
-        "cut_short",
-    ];
-    file::read(&files.of(&RANKS), &RANKS, &columns, |rows| {
-        let text = |name: &str| rows.text(name)(0).map(str::to_owned);
-        info.rank = small(rows.integer("rank")(0));
-        info.cycle = natural(rows.integer("cycle")(0));
-        info.world_size = small(rows.integer("world_size")(0));
-        info.base_ns = rows.integer("base_ns")(0);
-        info.dropped = natural(rows.integer("dropped")(0));
-        info.not_understood = natural(rows.integer("not_understood")(0));
-        (info.host, info.stage, info.cut_short) = (text("host"), text("stage"), text("cut_short"));
-        info.boot_id = text("boot_id");
-    })?;
-    // Those of the first version have none.
-    if files.of(&CLOCKS).exists() {
-        let columns = ["ts", "realtime", "monotonic", "error"];
-        file::read(&files.of(&CLOCKS), &CLOCKS, &columns, |rows| {
-            let [time, realtime, error] = ["ts", "realtime", "error"].map(|it| rows.integer(it));
-            let monotonic = rows.maybe("monotonic");
-            info.clocks.extend((0..rows.count).map(|row| ClockReading {
-                time: time(row),
-                realtime: realtime(row),
-                monotonic: monotonic(row),
-                error: error(row),
-            }));
-        })?;
-    }
-    Ok(info)
 }
 
 impl Reader<'_> {

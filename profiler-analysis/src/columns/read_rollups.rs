@@ -2,8 +2,9 @@
 
 use super::ColumnsError;
 use super::file;
+use super::info::{info, natural};
 use super::paths::TraceFiles;
-use super::read::{info, natural, read};
+use super::read::read;
 use super::schema::{MODULES, OPS, SLICES, STAGES, STEPS};
 use crate::rollups::{ModuleSum, OpSum, Rollups, StageSum, StepSum};
 use crate::trace::{Category, Names};

@@ -7,6 +7,7 @@ use parquet::data_type::ByteArray;
 use profiler_report::output::write_file;
 
 use super::file::{self, Source};
+use super::info::info;
 use super::paths::TraceFiles;
 use super::schema::{
     ARGS, CLOCKS, COUNTERS, FLOWS, MODULES, OPS, PHASES, PROCESSES, RANKS, SLICES, STACKS, STAGES,
@@ -27,9 +28,11 @@ use crate::trace::{Details, FlowKind, Name, Slice, Trace, TrackKind};
 ///
 /// # Errors
 ///
-/// If a file cannot be written.
+/// If a file cannot be written, or the folder has the same cycle of the same rank of another stage, as of a test
+/// after a training: rows of both would be taken for one trace's.
 pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
     let writer = Writer::new(trace, folder);
+    writer.refuse_another_stage(folder)?;
     writer.small_tables()?;
     writer.args()?;
     writer.flows_and_counters()?;
@@ -71,6 +74,26 @@ impl<'a> Writer<'a> {
             meanings,
             steps,
         }
+    }
+
+    fn refuse_another_stage(&self, folder: &Path) -> io::Result<()> {
+        let own = &self.trace.info;
+        let Ok(there) = info(&self.files) else { return Ok(()) };
+        if there.stage == own.stage {
+            return Ok(());
+        }
+        let stage = |stage: &Option<String>| stage.clone().unwrap_or_else(|| "no stage".to_owned());
+        Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!(
+                "{} has cycle {} of rank {} already, of {}: tables of {} need a folder of their own",
+                folder.display(),
+                own.cycle,
+                own.rank,
+                stage(&there.stage),
+                stage(&own.stage)
+            ),
+        ))
     }
 
     fn write(&self, table: &Table, rows: usize, sources: &[Source<'_>]) -> io::Result<()> {

@@ -101,6 +101,12 @@ fn what_is_written_is_read_back() {
     assert_eq!(rollup_texts(&sums), rollup_texts(&expected));
     assert!(!sums.steps.is_empty() && !sums.modules.is_empty() && sums.info == before.info);
     let again = columns::write(&before, folder.path()).expect("it can be written");
+    // A test after the training has a first cycle, too.
+    let mut of_test = everything();
+    of_test.info.stage = Some("test".to_owned());
+    let error = columns::write(&of_test, folder.path()).expect_err("it would take its place");
+    assert!(error.to_string().contains("already, of "), "{error}");
+    assert!(error.to_string().contains("tables of test need a folder of their own"), "{error}");
     for table in TABLES {
         let files = std::fs::read_dir(folder.path().join(table.name)).expect("a folder").flatten();
         let names: Vec<_> = files.map(|file| file.file_name()).collect();

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{mlprof, path, text};
 
 /// Steps of a training of candle on the digits, as its Tensor profiler wrote them.
+#[cfg(feature = "parquet")]
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/digits.pt.trace.json.gz");
 
 /// Twelve steps of an op that takes so many microseconds and an action of 50, which vary a little.

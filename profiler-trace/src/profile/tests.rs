@@ -450,10 +450,10 @@ fn a_threads_outermost_scopes_are_what_it_did() {
         ..event("", 0, 100, 0)
     };
     let events = [
-        step,
-        event("aten::a", 10, 30, 1),
         event("aten::b", 12, 20, 2),
+        event("aten::a", 10, 30, 1),
         event("aten::c", 40, 45, 1),
+        step,
     ];
     let mut profile = Profile::default();
     let mut fold = fold_into(&mut profile);
