@@ -102,7 +102,10 @@ fn what_cannot_be_answered_is_one_sentence() {
         "there is no question stragler; there are recorded, straggler, ",
     );
     refused(&[tables, "select * from slice"], "there is no table slice in ");
-    refused(&[tables, "select * from slice"], "there are args, clocks, counters, flows, modules, ops, phases, ");
+    refused(
+        &[tables, "select * from slice"],
+        "there are args, clocks, counters, flows, modules, ops, phases, ",
+    );
     refused(&[tables, "select nam from slices"], "nam");
     refused(&[tables, "selct 1 + 1 "], "selct");
     refused(&[tables, "does-not-exist.sql"], "cannot read does-not-exist.sql: ");
