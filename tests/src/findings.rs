@@ -58,8 +58,8 @@ impl Faulty {
     }
 
     /// `rule` finds something in this and nothing in `mended`, and what was promised is what that has saved
-    /// of waiting for the disk, but for 30 %. How long both took is printed and not judged: on a busy
-    /// machine two runs differ by more.
+    /// of waiting for the disk, but for 30 %. The machine's own disk may be busy, too, and is then waited for
+    /// besides: more may be promised than was counted if the run became shorter by so much.
     pub fn assert_saves_what_was_promised(&self, rule: &str, mended: &Self) {
         let promised = sure(&self.report).into_iter().find(|(found, _)| found == rule);
         let (_, promised) =
@@ -71,7 +71,7 @@ impl Faulty {
             "{rule}: {promised:.2} s promised, {saved:.2} s saved, the fit is {shorter:.2} s shorter"
         );
         println!("{figures}");
-        assert!((promised - saved).abs() <= 0.3 * saved, "{figures}");
+        assert!(promised >= 0.7 * saved && promised <= 1.3 * saved.max(shorter), "{figures}");
     }
 }
 
