@@ -46,8 +46,7 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Outcome {
         if ranks.iter().any(|rank| rank.number == number) {
             continue;
         }
-        let waits = facts.actions.iter().filter(|action| action.waits_for_others());
-        let waited: f64 = waits.map(|action| action.total_seconds).sum();
+        let waited = waited_for_others(report, &facts);
         waits_are_known |= waited > 0.0;
         let own_seconds = (epochs.total_seconds - waited).max(0.0);
         ranks.push(Rank { facts, number, own_seconds });
@@ -104,6 +103,17 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Outcome {
     }])
 }
 
+/// In steps, where a report has them: one collective may call another one, whose time is in both rows.
+fn waited_for_others(report: &Report, facts: &Facts<'_>) -> f64 {
+    let steps = report.step_series().first().into_iter().flat_map(|series| &series.entries);
+    let in_steps: f64 = steps.map(|entry| entry.collective_seconds).sum();
+    if in_steps > 0.0 {
+        return in_steps;
+    }
+    let waits = facts.actions.iter().filter(|action| action.waits_for_others());
+    waits.map(|action| action.total_seconds).sum()
+}
+
 /// The innermost action that has most of the difference.
 fn where_it_loses<'report>(
     slowest: &Rank<'report>,
@@ -128,6 +138,7 @@ mod tests {
     use super::*;
     use crate::findings::Rules;
     use crate::findings::samples::{close, row, steps};
+    use crate::steps::{StepEntry, StepSeries};
 
     /// Ten seconds of training, of which this rank spent so many in its loader and waited the rest of
     /// five for the others.
@@ -158,6 +169,20 @@ mod tests {
         assert_eq!(place, Some("[_TrainingEpochLoop].train_dataloader_next"));
         // Of two ranks the other one is what is usual.
         let findings = Rules::new().apply_to_ranks(&reports[1..3]);
+        close(findings[0].cost.seconds, 3.0, 0.001);
+    }
+
+    /// A mean of gradients that calls the network's own: what is waited in both is waited once.
+    #[test]
+    fn a_collective_inside_of_another_one_is_counted_once() {
+        let nested = |number, loading| {
+            let Report::Simple(mut report) = rank(number, loading) else { panic!("as made") };
+            report.actions.push(row("all_reduce_mean", 100, 5.0 - loading));
+            let entry = StepEntry { collective_seconds: 5.0 - loading, ..StepEntry::default() };
+            report.step_series = vec![StepSeries { stage: None, steps: 100, entries: vec![entry] }];
+            Report::Simple(report)
+        };
+        let findings = Rules::new().apply_to_ranks(&[nested(0, 0.5), nested(1, 3.5)]);
         close(findings[0].cost.seconds, 3.0, 0.001);
     }
 
