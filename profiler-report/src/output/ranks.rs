@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Output;
 use crate::Report;
 use crate::number::duration;
-use crate::ranks::{StageTable, held_up, numbers, stages_of_reports, stragglers};
+use crate::ranks::{held_up, numbers, stages_of_reports, stragglers};
 use profiler_events::Stage;
 
 /// So long rank 0 waits for the others' reports unless it is told otherwise.
@@ -97,7 +97,7 @@ fn text(own: &Report, others: &[Report], missing: &[u32], patience: Duration) ->
     let all: Vec<&Report> = std::iter::once(own).chain(others).collect();
     match stages_of_reports(&all) {
         _ if others.is_empty() => {}
-        Some(table) if !table.steps.is_empty() && !has_waits(&table) => text.push_str(
+        Some(table) if !table.steps.is_empty() && !table.has_waits() => text.push_str(
             "No action in which ranks wait for each other is known, so that nobody can be told slow: hold \
              `profile_collective!(\"all_reduce_gradients\", step)` around it.\n",
         ),
@@ -109,15 +109,6 @@ fn text(own: &Report, others: &[Report], missing: &[u32], patience: Duration) ->
         ),
     }
     text
-}
-
-/// Whether any rank ever waited for others, as far as is known.
-fn has_waits(table: &StageTable) -> bool {
-    let waits = table.stages.iter().position(|stage| stage.waits_for_others);
-    let places = || {
-        (0..table.steps.len()).flat_map(|step| (0..table.ranks.len()).map(move |rank| (step, rank)))
-    };
-    waits.is_some_and(|waits| places().any(|(step, rank)| table.row(step, rank)[waits] > 0))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -125,6 +125,7 @@ fn with_limits(reports: &[Report], limits: Limits) -> String {
     findings::write(&mut html, &values, &titles);
     for group in ranks::groups(reports) {
         html.push_str("<section><h2>Ranks</h2>");
+        ranks::write_held_up(&mut html, &group);
         ranks::write(&mut html, &group, &Part { index: 0, limits });
         html.push_str("</section>\n");
     }

@@ -1,10 +1,16 @@
 //! Several ranks of one run side by side.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
 use super::Part;
 use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use crate::Report;
+use crate::number::grouped;
+use crate::ranks::{StageTable, said_of, stages_of_steps, stragglers};
 use crate::simple::SimpleReport;
+use crate::steps::StepEntry;
 use profiler_events::Stage;
 
 /// More ranks than these are not shown beside each other.
@@ -28,6 +34,53 @@ pub(super) fn groups(reports: &[Report]) -> Vec<Vec<&SimpleReport>> {
     }
     groups.retain(|group| group.len() > 1);
     groups
+}
+
+/// What of the steps holds all ranks up, and who is slow; nothing where it is not known when ranks wait for each
+/// other.
+pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport]) {
+    let of_rank = |report: &&'_ SimpleReport| -> Option<(u32, Vec<StepEntry>)> {
+        Some((report.header.rank, report.step_series.first()?.entries.clone()))
+    };
+    let Some(steps) = ranks.iter().map(of_rank).collect::<Option<BTreeMap<_, _>>>() else { return };
+    let steps = steps.iter().map(|(rank, entries)| (*rank, entries.as_slice())).collect();
+    let Some(stages) = stages_of_steps(&steps).filter(StageTable::has_waits) else { return };
+    let mut table = Table::new([
+        Column::new("Stage", Unit::Text, "Of a step, in the order in which they run"),
+        Column::new(
+            "Exposed",
+            Unit::Seconds,
+            "By how much the last rank moves the end of steps on here",
+        )
+        .bar(),
+        Column::new(
+            "Share",
+            Unit::Share,
+            "Of all steps, each as long as the rank that took longest",
+        ),
+        Column::new("Most often last", Unit::Text, "Which rank, and in how many steps"),
+    ]);
+    let length = stages.length().max(1) as f64;
+    for part in stages.exposed() {
+        let last = part
+            .last
+            .map_or_else(String::new, |(rank, times)| format!("rank {rank}, {times} times"));
+        table.row([
+            part.stage.name.into(),
+            (part.exposed_ns as f64 / 1e9).into(),
+            (part.exposed_ns as f64 / length).into(),
+            last.into(),
+        ]);
+    }
+    let steps = grouped(stages.steps.len() as u64);
+    table.write(html, &format!("What holds up the {steps} steps that all of them have"));
+    let slow = stragglers(&stages);
+    if slow.is_empty() {
+        html.push_str("<p class=quiet>No rank is slow.</p>\n");
+    }
+    for slow in slow.iter().take(RANKS) {
+        let _ = writeln!(html, "<p>{}</p>", text::escape(&said_of(slow).join(" ")));
+    }
 }
 
 /// A row per action, a column per rank, and how far the slowest is behind the fastest.

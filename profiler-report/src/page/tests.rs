@@ -5,6 +5,7 @@ use profiler_events::ActionKind;
 use super::*;
 use crate::advanced::{CallStatistics, CallTreeNode, FunctionKey, ThreadCallTree};
 use crate::simple::ActionStatistics;
+use crate::steps::{StepEntry, StepSeries};
 use crate::{AdvancedReport, ReportHeader, SimpleReport};
 
 fn header(rank: u32) -> ReportHeader {
@@ -151,6 +152,32 @@ fn ranks_stand_beside_each_other() {
     assert!(table.contains("data-v=1>1.00 s<td>1"), "rank 1 by a second");
     let alone = super::html(&ranks[..1]);
     assert!(!alone.contains("Totals per rank"));
+    assert!(!html.contains("What holds up"), "of no steps nothing is known");
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_say_who_is_slow() {
+    let rank = |number, data_seconds| {
+        let Report::Simple(mut report) = simple(number, Vec::new()) else { panic!("as made") };
+        let entry = |number| StepEntry {
+            number,
+            count: 1,
+            seconds: 0.05,
+            data_seconds,
+            forward_seconds: 0.01,
+            collective_seconds: 0.04 - data_seconds,
+            ..StepEntry::default()
+        };
+        let entries = (0..20).map(entry).collect();
+        report.step_series = vec![StepSeries { stage: report.header.stage, steps: 20, entries }];
+        Report::Simple(report)
+    };
+    let html = html(&[rank(0, 0.001), rank(1, 0.031)]);
+    let (_, table) =
+        html.split_once("What holds up the 20 steps that all of them have").expect("a table");
+    assert!(table.contains("waiting for data"), "{table}");
+    assert!(table.contains("rank 1, 20 times"), "{table}");
+    assert!(table.contains("<p>Rank 1 is slow: its own work takes 41.0 ms of a step"), "{table}");
 }
 
 #[test]

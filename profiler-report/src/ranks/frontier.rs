@@ -64,6 +64,15 @@ impl StageTable {
         &self.durations[first..first + self.stages.len()]
     }
 
+    /// Whether any rank ever waited for others, as far as is known: else nobody can be told slow.
+    pub(crate) fn has_waits(&self) -> bool {
+        let waits = self.stages.iter().position(|stage| stage.waits_for_others);
+        let ranks = self.ranks.len();
+        let places =
+            || (0..self.steps.len()).flat_map(|step| (0..ranks).map(move |rank| (step, rank)));
+        waits.is_some_and(|waits| places().any(|(step, rank)| self.row(step, rank)[waits] > 0))
+    }
+
     /// What the stages are to blame for, in their order. Together they are [`length`](Self::length).
     pub fn exposed(&self) -> Vec<Exposed> {
         let mut exposed = vec![0; self.stages.len()];

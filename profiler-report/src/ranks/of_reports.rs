@@ -38,6 +38,11 @@ pub fn stages_of_reports(reports: &[&Report]) -> Option<StageTable> {
         let series = report.step_series().first()?;
         ranks.entry(report.header().rank).or_insert(&series.entries);
     }
+    stages_of_steps(&ranks)
+}
+
+/// The same of the steps of each rank.
+pub(crate) fn stages_of_steps(ranks: &BTreeMap<u32, &[StepEntry]>) -> Option<StageTable> {
     if ranks.len() < 2 {
         return None;
     }

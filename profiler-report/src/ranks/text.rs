@@ -28,21 +28,29 @@ pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> Str
         text.push_str("\nNo rank is slow.\n");
     }
     for slow in stragglers.iter().take(NAMED) {
-        let Straggler { rank, own_ns, usual_ns, stage, stage_longer_ns, longer_ns } = slow;
-        let _ = writeln!(
-            text,
-            "\nRank {rank} is slow: its own work takes {} of a step, where that of the rank in the middle takes \
-             {}.\nIt loses the most in {stage}, {} of a step. In all it holds the others up for {} at most.",
-            time(*own_ns),
-            time(*usual_ns),
-            time(*stage_longer_ns),
-            time(*longer_ns)
-        );
+        let _ = writeln!(text, "\n{}", said_of(slow).join("\n"));
     }
     if let Some(more) = stragglers.len().checked_sub(NAMED).filter(|more| *more > 0) {
         let _ = writeln!(text, "\n… and {} more slow ranks", grouped(more as u64));
     }
     text
+}
+
+/// Who is slow, and where it loses.
+pub(crate) fn said_of(slow: &Straggler) -> [String; 2] {
+    let Straggler { rank, own_ns, usual_ns, stage, stage_longer_ns, longer_ns } = slow;
+    [
+        format!(
+            "Rank {rank} is slow: its own work takes {} of a step, where that of the rank in the middle takes {}.",
+            time(*own_ns),
+            time(*usual_ns)
+        ),
+        format!(
+            "It loses the most in {stage}, {} of a step. In all it holds the others up for {} at most.",
+            time(*stage_longer_ns),
+            time(*longer_ns)
+        ),
+    ]
 }
 
 /// `ranks 3, 5, 7`.
