@@ -6,6 +6,7 @@ use super::{Outcome, Rules};
 use crate::finding::Finding;
 use crate::memory::{MemoryTree, ProcessMemory};
 use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport};
+use crate::steps::{StepEntry, StepSeries};
 use crate::tensor::{CycleSummary, DroppedEvents, KeyAverage, KeyAverages, TensorReport};
 use crate::{AdvancedReport, MemoryReport, Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
 
@@ -70,6 +71,26 @@ pub(crate) fn steps(count: u64, seconds: f64) -> SimpleReport {
         step_series: Vec::new(),
         findings: Vec::new(),
     }
+}
+
+/// The report of one of several ranks: twenty steps of 50 ms, of which it waits so long for its data, and as much
+/// less for the others.
+pub(crate) fn rank(number: u32, world_size: u32, data_seconds: f64) -> SimpleReport {
+    let mut report = steps(20, 0.05);
+    report.header.rank = number;
+    report.header.world_size = world_size;
+    let entry = |number| StepEntry {
+        number,
+        count: 1,
+        seconds: 0.05,
+        data_seconds,
+        forward_seconds: 0.01,
+        collective_seconds: 0.04 - data_seconds,
+        ..StepEntry::default()
+    };
+    let entries = (0..20).map(entry).collect();
+    report.step_series = vec![StepSeries { stage: report.header.stage, steps: 20, entries }];
+    report
 }
 
 /// A row of a table of ops that took so long in all, on the host.

@@ -1,10 +1,11 @@
 //! What all processes of a run say together, below the report of rank 0.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::Output;
 use crate::Report;
@@ -45,6 +46,8 @@ impl Output {
             let more = format!("\nMore than {MOST_RANKS} ranks are not put together here: ");
             return self.patience.map(|_| more + "`mlprof report` does it.\n");
         }
+        // What was no report of this run is read again when it has been written again.
+        let mut written: BTreeMap<u32, Option<SystemTime>> = BTreeMap::new();
         let mut missing: Vec<u32> = (1..run.world_size).collect();
         let mut others = Vec::new();
         let began = Instant::now();
@@ -52,6 +55,11 @@ impl Output {
             missing.retain(|rank| {
                 let other = run.clone().with_rank(*rank, run.world_size);
                 let path = self.part_path(own.header().stage, &other, "json");
+                let time = |path: &PathBuf| fs::metadata(path).and_then(|it| it.modified()).ok();
+                let now = path.as_ref().and_then(time);
+                if now.is_some() && written.insert(*rank, now) == Some(now) {
+                    return true;
+                }
                 let report = path.and_then(|path| report_of(&path, *rank, own));
                 let is_missing = report.is_none();
                 others.extend(report);
@@ -114,31 +122,14 @@ fn text(own: &Report, others: &[Report], missing: &[u32], patience: Duration) ->
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::findings::samples::steps;
+    use crate::findings::samples::rank;
     use crate::output::{RenderedReport, deliver_together};
-    use crate::steps::{StepEntry, StepSeries};
     use profiler_events::RunContext;
 
     const WORLD: u32 = 3;
 
-    /// Of a rank that waits so long for its data and as much less for others.
-    fn report(rank: u32, data_seconds: f64) -> Report {
-        let mut report = steps(20, 0.05);
-        report.header.rank = rank;
-        report.header.world_size = WORLD;
-        report.header.stage = Some(Stage::Fit);
-        let entry = |number| StepEntry {
-            number,
-            count: 1,
-            seconds: 0.05,
-            data_seconds,
-            forward_seconds: 0.01,
-            collective_seconds: 0.04 - data_seconds,
-            ..StepEntry::default()
-        };
-        let entries = (0..20).map(entry).collect();
-        report.step_series = vec![StepSeries { stage: Some(Stage::Fit), steps: 20, entries }];
-        Report::Simple(report)
+    fn report(number: u32, data_seconds: f64) -> Report {
+        Report::Simple(rank(number, WORLD, data_seconds))
     }
 
     fn output(folder: &Path, rank: u32) -> Output {

@@ -1,6 +1,5 @@
 //! Several ranks of one run side by side.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Part;
@@ -8,9 +7,8 @@ use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use crate::Report;
 use crate::number::grouped;
-use crate::ranks::{StageTable, said_of, stages_of_steps, stragglers};
+use crate::ranks::{StageTable, said_of, stages_of_ranks, stragglers};
 use crate::simple::SimpleReport;
-use crate::steps::StepEntry;
 use profiler_events::Stage;
 
 /// More ranks than these are not shown beside each other.
@@ -39,12 +37,8 @@ pub(super) fn groups(reports: &[Report]) -> Vec<Vec<&SimpleReport>> {
 /// What of the steps holds all ranks up, and who is slow; nothing where it is not known when ranks wait for each
 /// other.
 pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport]) {
-    let of_rank = |report: &&'_ SimpleReport| -> Option<(u32, Vec<StepEntry>)> {
-        Some((report.header.rank, report.step_series.first()?.entries.clone()))
-    };
-    let Some(steps) = ranks.iter().map(of_rank).collect::<Option<BTreeMap<_, _>>>() else { return };
-    let steps = steps.iter().map(|(rank, entries)| (*rank, entries.as_slice())).collect();
-    let Some(stages) = stages_of_steps(&steps).filter(StageTable::has_waits) else { return };
+    let series = ranks.iter().map(|report| (report.header.rank, report.step_series.as_slice()));
+    let Some(stages) = stages_of_ranks(series).filter(StageTable::has_waits) else { return };
     let mut table = Table::new([
         Column::new("Stage", Unit::Text, "Of a step, in the order in which they run"),
         Column::new(

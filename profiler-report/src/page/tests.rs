@@ -4,8 +4,8 @@ use profiler_events::ActionKind;
 
 use super::*;
 use crate::advanced::{CallStatistics, CallTreeNode, FunctionKey, ThreadCallTree};
+use crate::findings::samples::rank;
 use crate::simple::ActionStatistics;
-use crate::steps::{StepEntry, StepSeries};
 use crate::{AdvancedReport, ReportHeader, SimpleReport};
 
 fn header(rank: u32) -> ReportHeader {
@@ -157,22 +157,8 @@ fn ranks_stand_beside_each_other() {
 
 #[test]
 fn ranks_that_wait_for_each_other_say_who_is_slow() {
-    let rank = |number, data_seconds| {
-        let Report::Simple(mut report) = simple(number, Vec::new()) else { panic!("as made") };
-        let entry = |number| StepEntry {
-            number,
-            count: 1,
-            seconds: 0.05,
-            data_seconds,
-            forward_seconds: 0.01,
-            collective_seconds: 0.04 - data_seconds,
-            ..StepEntry::default()
-        };
-        let entries = (0..20).map(entry).collect();
-        report.step_series = vec![StepSeries { stage: report.header.stage, steps: 20, entries }];
-        Report::Simple(report)
-    };
-    let html = html(&[rank(0, 0.001), rank(1, 0.031)]);
+    let ranks = [rank(0, 2, 0.001), rank(1, 2, 0.031)].map(Report::Simple);
+    let html = html(&ranks);
     let (_, table) =
         html.split_once("What holds up the 20 steps that all of them have").expect("a table");
     assert!(table.contains("waiting for data"), "{table}");

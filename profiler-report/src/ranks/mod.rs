@@ -21,7 +21,7 @@ mod text;
 
 pub use frontier::{Exposed, Stage, StageTable};
 pub use median::median;
-pub(crate) use of_reports::stages_of_steps;
+pub(crate) use of_reports::stages_of_ranks;
 pub use of_reports::{stages_of_reports, step_stages};
 pub use stragglers::{Straggler, stragglers};
 pub(crate) use text::said_of;

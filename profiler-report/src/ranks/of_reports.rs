@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Stage, StageTable};
 use crate::Report;
-use crate::steps::{PARTS, StepEntry};
+use crate::steps::{PARTS, StepEntry, StepSeries};
 
 /// In which ranks wait for each other, of the parts that a step has.
 const COLLECTIVES: usize = 3;
@@ -33,16 +33,17 @@ pub fn step_stages() -> Vec<Stage> {
 /// assert!(stages_of_reports(&[]).is_none());
 /// ```
 pub fn stages_of_reports(reports: &[&Report]) -> Option<StageTable> {
-    let mut ranks: BTreeMap<u32, &[StepEntry]> = BTreeMap::new();
-    for report in reports {
-        let series = report.step_series().first()?;
-        ranks.entry(report.header().rank).or_insert(&series.entries);
-    }
-    stages_of_steps(&ranks)
+    stages_of_ranks(reports.iter().map(|report| (report.header().rank, report.step_series())))
 }
 
-/// The same of the steps of each rank.
-pub(crate) fn stages_of_steps(ranks: &BTreeMap<u32, &[StepEntry]>) -> Option<StageTable> {
+/// The same of each rank's number and steps.
+pub(crate) fn stages_of_ranks<'steps>(
+    all: impl Iterator<Item = (u32, &'steps [StepSeries])>,
+) -> Option<StageTable> {
+    let mut ranks: BTreeMap<u32, &[StepEntry]> = BTreeMap::new();
+    for (rank, series) in all {
+        ranks.entry(rank).or_insert(&series.first()?.entries);
+    }
     if ranks.len() < 2 {
         return None;
     }
@@ -68,32 +69,14 @@ fn parts(entry: &StepEntry) -> [i64; PARTS.len()] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::samples::steps;
+    use crate::findings::samples::{rank, steps};
     use crate::ranks::stragglers;
-    use crate::steps::StepSeries;
-
-    /// A rank that needs so long for its data, and waits as much less for the others.
-    fn rank(number: u32, data_seconds: f64, first: u64) -> Report {
-        let mut report = steps(20, 0.05);
-        report.header.rank = number;
-        report.header.world_size = 2;
-        let entry = |number| StepEntry {
-            number,
-            count: 1,
-            seconds: 0.05,
-            data_seconds,
-            forward_seconds: 0.01,
-            collective_seconds: 0.04 - data_seconds,
-            ..StepEntry::default()
-        };
-        let entries = (first..20).map(entry).collect();
-        report.step_series = vec![StepSeries { stage: None, steps: 20 - first, entries }];
-        Report::Simple(report)
-    }
 
     #[test]
     fn who_waits_longer_for_data_is_named_over_the_steps_that_all_have() {
-        let (quick, slow) = (rank(0, 0.001, 0), rank(1, 0.031, 5));
+        let mut slow = rank(1, 2, 0.031);
+        slow.step_series[0].entries.drain(..5);
+        let (quick, slow) = (Report::Simple(rank(0, 2, 0.001)), Report::Simple(slow));
         let table = stages_of_reports(&[&slow, &quick]).expect("two ranks");
         assert_eq!((table.ranks.as_slice(), table.steps.len()), ([0, 1].as_slice(), 15));
         assert_eq!(table.exposed()[0].exposed_ns, 15 * 31_000_000);
@@ -104,7 +87,7 @@ mod tests {
 
     #[test]
     fn of_one_rank_or_without_steps_there_is_no_table() {
-        let alone = rank(0, 0.001, 0);
+        let alone = Report::Simple(rank(0, 2, 0.001));
         assert_eq!(stages_of_reports(&[&alone, &alone]), None);
         let without = Report::Simple(steps(20, 0.05));
         assert_eq!(stages_of_reports(&[&alone, &without]), None);
