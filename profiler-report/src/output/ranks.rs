@@ -20,7 +20,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 const MOST_RANKS: u32 = 256;
 
 impl Output {
-    /// How long rank 0 waits for the other processes' reports when its own is delivered; one second unless
+    /// How long rank 0 waits for the other processes' reports when that of its training is delivered; one second unless
     /// this says otherwise, and [`Duration::ZERO`] for not at all. With [`json`](Self::json), a directory that
     /// all of them share and steps in the report, it then says what of each step holds all ranks up, and which
     /// rank the others wait for.
@@ -42,6 +42,10 @@ impl Output {
             return None;
         }
         own.step_series().first()?;
+        // Tests and predictions are often one rank's alone, which would wait for the others in vain.
+        if !matches!(own.header().stage, None | Some(Stage::Fit)) {
+            return None;
+        }
         if run.world_size > MOST_RANKS {
             let more = format!("\nMore than {MOST_RANKS} ranks are not put together here: ");
             return self.patience.map(|_| more + "`mlprof report` does it.\n");
@@ -217,6 +221,18 @@ mod tests {
         assert_eq!(text(folder.path(), 0).matches("ranks together").count(), 1);
         deliver_together(|| deliver(&output, report(0, 0.001)));
         assert_eq!(text(folder.path(), 0).matches("ranks together").count(), 2);
+    }
+
+    #[test]
+    fn of_a_test_which_rank_0_runs_alone_nothing_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = output(folder.path(), 0).wait_for_ranks(Duration::from_secs(3600));
+        own.setup(Stage::Test, &RunContext::default().with_rank(0, WORLD));
+        let mut of_test = report(0, 0.001);
+        of_test.header_mut().stage = Some(Stage::Test);
+        deliver(&own, of_test);
+        let said = fs::read_to_string(folder.path().join("test-run-0.txt")).expect("a report");
+        assert!(!said.contains("together"), "{said}");
     }
 
     #[test]
