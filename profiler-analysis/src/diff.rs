@@ -77,9 +77,9 @@ fn runs_of(mut traces: Vec<&Rollups>) -> Vec<SteppedRun> {
 /// What some rows have in each step that has it, by the number of the step in its run.
 type Series<'a> = FxHashMap<(Subject, &'a str), FxHashMap<usize, i64>>;
 
-fn run(cycles: &[&Rollups]) -> SteppedRun {
+fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
     let first = cycles[0]; // a run has a cycle
-    let mut series = Series::default();
+    let mut series = Series::<'a>::default();
     let (mut steps, mut wall) = (0, 0);
     for cycle in cycles {
         // All of a trace that has no steps is one.
@@ -89,32 +89,27 @@ fn run(cycles: &[&Rollups]) -> SteppedRun {
             false => numbers.zip(steps..).collect(),
         };
         let place = |step: &Option<u64>| places.get(step).copied();
-        let mut add = |key: (Subject, &'static str), place: usize, time: i64| {
-            *series.entry(key).or_default().entry(place).or_default() += time;
+        let mut add = |key: (Subject, &'a str), place: usize, time: i64| {
+            if time > 0 {
+                *series.entry(key).or_default().entry(place).or_default() += time;
+            }
         };
         for step in &cycle.steps {
             let Some(at) = place(&Some(step.number)) else { continue };
             add((Subject::Steps, "step"), at, step.duration);
-            if step.waiting_for_data > 0 {
-                add((Subject::Steps, "step, waiting for data"), at, step.waiting_for_data);
-            }
+            add((Subject::Steps, "step, waiting for data"), at, step.waiting_for_data);
         }
         for op in &cycle.ops {
             let (Some(at), Some((subject, time))) = (place(&op.step), of(cycle, op)) else {
                 continue;
             };
-            if time > 0 {
-                let of = series.entry((subject, cycle.name(op.name))).or_default();
-                *of.entry(at).or_default() += time;
-            }
+            add((subject, cycle.name(op.name)), at, time);
         }
         for module in &cycle.modules {
             let Some(at) = place(&module.step) else { continue };
-            let times = [(Subject::Modules, module.own), (Subject::ModulesOnDevice, module.device)];
-            for (subject, time) in times.into_iter().filter(|(_, time)| *time > 0) {
-                let of = series.entry((subject, cycle.name(module.module))).or_default();
-                *of.entry(at).or_default() += time;
-            }
+            let name = cycle.name(module.module);
+            add((Subject::Modules, name), at, module.own);
+            add((Subject::ModulesOnDevice, name), at, module.device);
         }
         steps += places.len();
         let end = cycle.steps.iter().map(|step: &StepSum| step.start + step.duration).max();

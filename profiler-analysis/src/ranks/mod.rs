@@ -16,6 +16,7 @@ pub use self::time_line::{Method, Offset};
 use crate::host::steps;
 use crate::meaning::Meanings;
 use crate::trace::{Info, Trace};
+use profiler_report::ranks::step_stages;
 pub use profiler_report::ranks::{Exposed, Stage, StageTable, Straggler, stragglers};
 
 /// What is kept of a rank's trace to put it beside others: memory for its steps and collectives, not for what
@@ -161,16 +162,7 @@ fn table(traces: &[&RankFacts]) -> StageTable {
             of_rank.insert((one.info.stage.as_deref(), *number), *durations);
         }
     }
-    let mut table =
-        StageTable::new(profiler_report::ranks::step_stages(), ranks.keys().copied().collect());
-    let Some(first) = ranks.values().next() else { return table };
-    for step in first.keys() {
-        let of_all = ranks.values().map(|steps| steps.get(step).copied());
-        if let Some(rows) = of_all.collect::<Option<Vec<_>>>() {
-            table.push(step.1, &rows.concat());
-        }
-    }
-    table
+    StageTable::of_common_steps(step_stages(), &ranks, |(_, number)| *number)
 }
 
 fn notes(traces: &[&RankFacts]) -> Vec<String> {

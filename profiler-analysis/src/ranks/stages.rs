@@ -43,8 +43,8 @@ fn stage_at(trace: &Trace, meanings: &Meanings, innermost: Option<usize>) -> usi
         return DATA;
     }
     let slice = &trace.slices[place];
-    let around = std::iter::once(slice).chain(trace.around(slice));
-    around.into_iter().find_map(|slice| told_by(trace, meanings, slice)).unwrap_or(OTHER)
+    let mut around = std::iter::once(slice).chain(trace.around(slice));
+    around.find_map(|slice| told_by(trace, meanings, slice)).unwrap_or(OTHER)
 }
 
 /// The stage that a slice tells by itself.
@@ -60,7 +60,7 @@ fn told_by(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
     }
 }
 
-/// The stage that each slice belongs to, where one is told: a place in [`all`]. What a device did is of the
+/// The stage that each slice belongs to, where one is told: a place in `profiler_report::ranks::step_stages`. What a device did is of the
 /// stage that launched it.
 #[cfg(feature = "parquet")]
 pub(crate) fn of_slices(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {

@@ -6,6 +6,8 @@
 //! rank's step, to the nanosecond), and neither clocks of several machines need agree, nor is a rank that
 //! waits for another one blamed: its waiting moves nothing on. After *StageFrontier*, arXiv 2606.06751.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// A stage of a step.
@@ -45,6 +47,24 @@ impl StageTable {
     /// A table without steps.
     pub fn new(stages: Vec<Stage>, ranks: Vec<u32>) -> Self {
         Self { stages, ranks, steps: Vec::new(), durations: Vec::new() }
+    }
+
+    /// A table of the steps that all ranks have. Each rank has what its steps took for the stages, by what tells
+    /// steps apart; `number` is the number in that.
+    pub fn of_common_steps<Key: Ord, const STAGES: usize>(
+        stages: Vec<Stage>,
+        ranks: &BTreeMap<u32, BTreeMap<Key, [i64; STAGES]>>,
+        number: impl Fn(&Key) -> u64,
+    ) -> Self {
+        let mut table = Self::new(stages, ranks.keys().copied().collect());
+        let Some(first) = ranks.values().next() else { return table };
+        for step in first.keys() {
+            let of_all = ranks.values().map(|steps| steps.get(step).copied());
+            if let Some(rows) = of_all.collect::<Option<Vec<_>>>() {
+                table.push(number(step), &rows.concat());
+            }
+        }
+        table
     }
 
     /// Adds a step: of each rank how long it took for each stage. `false`, and nothing is added, if these are

@@ -40,25 +40,15 @@ pub fn stages_of_reports(reports: &[&Report]) -> Option<StageTable> {
 pub(crate) fn stages_of_ranks<'steps>(
     all: impl Iterator<Item = (u32, &'steps [StepSeries])>,
 ) -> Option<StageTable> {
-    let mut ranks: BTreeMap<u32, &[StepEntry]> = BTreeMap::new();
+    let mut ranks: BTreeMap<u32, BTreeMap<(u64, u64), _>> = BTreeMap::new();
     for (rank, series) in all {
-        ranks.entry(rank).or_insert(&series.first()?.entries);
+        let entries = &series.first()?.entries;
+        let steps =
+            || entries.iter().map(|entry| ((entry.number, entry.count), parts(entry))).collect();
+        ranks.entry(rank).or_insert_with(steps);
     }
-    if ranks.len() < 2 {
-        return None;
-    }
-    let mut table = StageTable::new(step_stages(), ranks.keys().copied().collect());
-    let by_steps = |entries: &[StepEntry]| -> BTreeMap<(u64, u64), [i64; PARTS.len()]> {
-        entries.iter().map(|entry| ((entry.number, entry.count), parts(entry))).collect()
-    };
-    let by_rank: Vec<_> = ranks.values().map(|entries| by_steps(entries)).collect();
-    for step in by_rank.first()?.keys() {
-        let of_all = by_rank.iter().map(|steps| steps.get(step).copied());
-        if let Some(rows) = of_all.collect::<Option<Vec<_>>>() {
-            table.push(step.0, &rows.concat());
-        }
-    }
-    Some(table)
+    let table = || StageTable::of_common_steps(step_stages(), &ranks, |(number, _)| *number);
+    (ranks.len() > 1).then(table)
 }
 
 /// In nanoseconds.
