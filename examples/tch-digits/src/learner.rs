@@ -13,7 +13,7 @@ pub const LEARNING_RATE: f64 = 2e-3;
 
 /// The network and its variables.
 pub struct Learner {
-    variables: VarStore,
+    pub(crate) variables: VarStore,
     net: DigitNet,
 }
 

@@ -3,34 +3,29 @@
 use std::error::Error;
 
 use parallel_training::{ParallelModule, Rank};
-use tch::nn::{self, VarStore};
+use tch::nn;
 use tch::{Device, Tensor, no_grad};
 use tch_plugin::prelude::*;
 
-use crate::learner::LEARNING_RATE;
-use crate::{Batch, DigitNet};
+use crate::{Batch, LEARNING_RATE, Learner};
 
 /// The network of one process. It starts from the weights of rank 0, and takes every step along the
 /// mean of all processes' gradients, so that it stays the same in all of them.
 pub struct ParallelLearner {
-    variables: VarStore,
-    net: DigitNet,
+    inner: Learner,
     rank: Rank,
 }
 
 impl ParallelLearner {
     /// A network whose weights the seed repeats.
     pub fn new(seed: u64, rank: Rank) -> Self {
-        tch::manual_seed(seed as i64);
-        let variables = VarStore::new(Device::Cpu);
-        let net = DigitNet::new(&variables.root());
-        Self { variables, net, rank }
+        Self { inner: Learner::new(seed, Device::Cpu), rank }
     }
 }
 
 impl ParallelModule for ParallelLearner {
     fn check_weights(&mut self) -> Result<(), Box<dyn Error>> {
-        Ok(self.rank.check_equal(&flat(&self.variables.trainable_variables())?)?)
+        Ok(self.rank.check_equal(&flat(&self.inner.variables.trainable_variables())?)?)
     }
 }
 
@@ -39,20 +34,20 @@ impl TrainModule for ParallelLearner {
     type Optimizer = TchOptimizer;
 
     fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
-        Ok(TchOptimizer::new(nn::Adam::default(), &self.variables, LEARNING_RATE)?.into())
+        Ok(TchOptimizer::new(nn::Adam::default(), &self.inner.variables, LEARNING_RATE)?.into())
     }
 
     fn on_fit_start(&mut self, _trainer: &mut TrainerState) -> TrainResult<()> {
-        let mut variables = self.variables.trainable_variables();
+        let mut variables = self.inner.variables.trainable_variables();
         let mut weights = flat(&variables)?;
         self.rank.broadcast(&mut weights)?;
         fill(&mut variables, &weights);
         Ok(())
     }
 
-    fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> TrainResult<Tensor> {
+    fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<Tensor> {
         self.rank.before_forward();
-        Ok(self.net.loss(batch)?)
+        self.inner.training_step(batch, trainer)
     }
 
     fn on_after_backward(
@@ -60,7 +55,7 @@ impl TrainModule for ParallelLearner {
         _optimizer: &mut TchOptimizer,
         _trainer: &mut TrainerState,
     ) -> TrainResult<()> {
-        let variables = self.variables.trainable_variables();
+        let variables = self.inner.variables.trainable_variables();
         self.rank.average_gradients(|group| {
             let mut gradients: Vec<Tensor> = variables.iter().map(Tensor::grad).collect();
             let mut numbers = flat(&gradients)?;
@@ -76,11 +71,7 @@ impl TrainModule for ParallelLearner {
     }
 
     fn test_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<()> {
-        let (loss, accuracy) = self.net.judge(batch)?;
-        let weight = batch.classes.numel() as f64;
-        trainer.log_weighted("test_loss", loss, weight);
-        trainer.log_weighted("test_accuracy", accuracy, weight);
-        Ok(())
+        self.inner.test_step(batch, trainer)
     }
 }
 

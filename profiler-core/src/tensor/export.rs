@@ -29,7 +29,9 @@ impl TensorProfiler {
                 self.note("no trace was written: it needs a directory, set dirpath");
             }
             if settings.flame || settings.memory_timeline || settings.memory_snapshot {
-                export.complain("flame graphs and memory timelines need a directory: set dirpath");
+                export.complain(
+                    "flame graphs, memory timelines and snapshots need a directory: set dirpath",
+                );
             }
             return;
         }
