@@ -11,15 +11,9 @@ use crate::system::JAVA;
 const PYTHON: &str = "MLPROF_TEST_ENGINES";
 const NAMES: &str = "MLPROF_TEST_ENGINE_NAMES";
 
-/// Tests, and lints in the same build: to check DataFusion's crates besides would take as long again.
+/// Tests, and the same questions to other engines.
 pub fn steps() -> Vec<Step> {
-    let step = Step::cargo("SQL over traces", "test --profile quick --manifest-path");
-    let step = step
-        .argument(folder().join("Cargo.toml"))
-        .argument("--target-dir")
-        .argument(target_directory())
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
-        .env("CLIPPY_ARGS", "-Dwarnings");
+    let step = step("SQL over traces");
     let engines = Environment {
         name: "python-engines",
         requirements: folder().join("tests/sql/requirements.txt"),
@@ -46,22 +40,26 @@ pub fn spark() -> Vec<Step> {
     });
     match python {
         Ok(python) => {
-            let step = Step::cargo("SQL over traces, by Spark", "test --profile quick --test sql")
-                .argument("--manifest-path")
-                .argument(folder().join("Cargo.toml"))
-                .argument("--target-dir")
-                .argument(target_directory())
-                .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
-                .env("CLIPPY_ARGS", "-Dwarnings")
+            let step = step("SQL over traces, by Spark")
                 .env(NAMES, "spark spark-cluster spark-killed")
                 .variables(&vec![(PYTHON, Some(python.into()))]);
-            vec![step.argument("engines").must_run_tests()]
+            vec![step.argument("--test").argument("sql").argument("engines").must_run_tests()]
         }
         Err(reason) => {
             println!("SQL over traces, by Spark: skipped: {reason}");
             Vec::new()
         }
     }
+}
+
+/// Tests, and lints in the same build: to check DataFusion's crates besides would take as long again.
+fn step(name: &'static str) -> Step {
+    Step::cargo(name, "test --profile quick --manifest-path")
+        .argument(folder().join("Cargo.toml"))
+        .argument("--target-dir")
+        .argument(target_directory())
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("CLIPPY_ARGS", "-Dwarnings")
 }
 
 fn folder() -> PathBuf {
