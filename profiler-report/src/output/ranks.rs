@@ -226,13 +226,23 @@ mod tests {
     #[test]
     fn of_a_test_which_rank_0_runs_alone_nothing_is_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");
-        let own = output(folder.path(), 0).wait_for_ranks(Duration::from_secs(3600));
+        let own = output(folder.path(), 0).wait_for_ranks(Duration::from_millis(50));
         own.setup(Stage::Test, &RunContext::default().with_rank(0, WORLD));
         let mut of_test = report(0, 0.001);
         of_test.header_mut().stage = Some(Stage::Test);
         deliver(&own, of_test);
         let said = fs::read_to_string(folder.path().join("test-run-0.txt")).expect("a report");
         assert!(!said.contains("together"), "{said}");
+    }
+
+    #[test]
+    fn without_steps_of_its_own_it_has_nothing_to_put_beside_the_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = output(folder.path(), 0).wait_for_ranks(Duration::from_millis(50));
+        let Report::Simple(mut without) = report(0, 0.001) else { panic!("as made") };
+        without.step_series.clear();
+        deliver(&own, Report::Simple(without));
+        assert!(!text(folder.path(), 0).contains("together"));
     }
 
     #[test]
