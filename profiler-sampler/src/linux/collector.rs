@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 
 use super::handler::{WORLD, on_signal};
 use super::process_layout::{Libraries, World};
+use super::retired_worlds::{self, RetiredWorlds};
 use super::sampled_threads::{Member, Tally};
 use super::samples_so_far::{Found, Totals};
-use super::slot::{Slot, Slots};
+use super::slot::Slots;
 use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
 use crate::{SamplerError, SamplerSettings};
@@ -30,8 +31,7 @@ pub(super) struct Collector {
     /// Threads that are not to be sampled: ours, the collector's own among them.
     left_out: HashSet<i32>,
     libraries: Libraries,
-    /// Worlds that handlers may still look at, and the slots where they may.
-    retired: Vec<(*mut World, Vec<&'static Slot>)>,
+    retired: RetiredWorlds,
     /// The session that a recorder is in.
     running: u64,
     totals: Totals,
@@ -40,11 +40,9 @@ pub(super) struct Collector {
     last_offset: u64,
 }
 
-// SAFETY: the raw pointers are worlds that the collector owns.
-unsafe impl Send for Collector {}
-
 impl Collector {
     pub(super) fn new(settings: SamplerSettings) -> Result<Self, SamplerError> {
+        retired_worlds::free_left_behind();
         let mut libraries = Libraries::default();
         libraries.update();
         let totals = Totals {
@@ -59,7 +57,7 @@ impl Collector {
             members: HashMap::new(),
             left_out: HashSet::new(),
             libraries,
-            retired: Vec::new(),
+            retired: RetiredWorlds::default(),
             running: 0,
             totals,
             ended: HashMap::new(),
@@ -90,7 +88,7 @@ impl Collector {
         self.refresh_names();
         self.drain();
         self.look_after_idle_threads();
-        self.free_worlds();
+        self.retired.free_unused();
     }
 
     fn publish_world(&mut self) {
@@ -101,20 +99,9 @@ impl Collector {
 
     fn retire(&mut self, world: *mut World) {
         if !world.is_null() {
-            self.retired.push((world, self.slots.all()));
+            // SAFETY: from `Box::into_raw`, above, and no longer in `WORLD`.
+            unsafe { self.retired.add(world, self.slots.all()) };
         }
-    }
-
-    fn free_worlds(&mut self) {
-        self.retired.retain_mut(|(world, left)| {
-            let is_unused = Slots::have_left(left);
-            if is_unused {
-                // SAFETY: made by `Box::into_raw` and no longer in `WORLD`; every handler that may
-                // have seen it has left its slot since.
-                drop(unsafe { Box::from_raw(*world) });
-            }
-            !is_unused
-        });
     }
 
     fn find_threads(&mut self) {
@@ -319,12 +306,12 @@ impl Collector {
         }
         let world = WORLD.swap(ptr::null_mut(), Ordering::SeqCst);
         self.retire(world);
-        self.free_worlds();
+        self.retired.free_unused();
     }
 
     /// Whether nothing of a stopped collector is in use any more.
     pub(super) fn is_at_rest(&mut self) -> bool {
-        self.free_worlds();
+        self.retired.free_unused();
         self.retired.is_empty()
     }
 
@@ -361,8 +348,8 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         if !self.is_at_rest() {
-            // A handler may still be at work with the tables of libraries.
-            std::mem::forget(std::mem::take(&mut self.libraries));
+            let (retired, libraries) = (&mut self.retired, &mut self.libraries);
+            retired_worlds::leave_behind(std::mem::take(retired), std::mem::take(libraries));
         }
     }
 }

@@ -4,6 +4,7 @@ mod collector;
 mod handler;
 mod process_layout;
 mod registers;
+mod retired_worlds;
 mod ring;
 mod sampled_threads;
 mod samples_so_far;

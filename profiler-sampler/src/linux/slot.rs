@@ -64,7 +64,7 @@ pub(super) struct Slot {
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    fn new(index: u32, ring_words: usize) -> Self {
+    pub(super) fn new(index: u32, ring_words: usize) -> Self {
         Self {
             index,
             generation: AtomicU32::new(0),
