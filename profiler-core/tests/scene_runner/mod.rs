@@ -1,5 +1,6 @@
 //! For tests whose every part needs a process to itself: they start themselves once per scene. No test
-//! harness, but arguments choose scenes by a part of their names, as a harness does.
+//! harness, but arguments choose scenes by a part of their names, and `--skip` leaves some out, as with a
+//! harness.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -30,12 +31,9 @@ pub fn run<'scene>(
     prepare: impl Fn(&str, &mut Command),
     check: impl Fn(&str),
 ) {
-    let filters: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let is_chosen =
-        |name: &&str| filters.is_empty() || filters.iter().any(|part| name.contains(part.as_str()));
+    let chosen = Chosen::by(std::env::args().skip(1));
     let mut failed = Vec::new();
-    for scene in scenes.into_iter().filter(is_chosen) {
+    for scene in scenes.into_iter().filter(|scene| chosen.has(scene)) {
         let mut command = this_program();
         command.env(SCENE, scene);
         prepare(scene, &mut command);
@@ -48,6 +46,33 @@ pub fn run<'scene>(
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// Which scenes the arguments name, by parts of their names.
+#[derive(Default)]
+struct Chosen {
+    named: Vec<String>,
+    /// What came after `--skip`.
+    skipped: Vec<String>,
+}
+
+impl Chosen {
+    fn by(mut arguments: impl Iterator<Item = String>) -> Self {
+        let mut chosen = Self::default();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--skip" => chosen.skipped.extend(arguments.next()),
+                option if option.starts_with('-') => {}
+                _ => chosen.named.push(argument),
+            }
+        }
+        chosen
+    }
+
+    fn has(&self, scene: &str) -> bool {
+        let is_among = |names: &[String]| names.iter().any(|part| scene.contains(part.as_str()));
+        (self.named.is_empty() || is_among(&self.named)) && !is_among(&self.skipped)
+    }
 }
 
 /// This program, under another one if `MLPROF_TEST_UNDER` names one with its options, such as

@@ -7,6 +7,7 @@
 mod aarch64;
 mod changed;
 mod parts;
+mod sanitizers;
 mod sql;
 mod translated;
 mod windows;
@@ -38,7 +39,7 @@ pub fn usage() -> String {
     PARTS
         .iter()
         .chain(&ON_REQUEST)
-        .map(|part| format!("    {:<8}{}\n", part.name, part.about))
+        .map(|part| format!("    {:<11}{}\n", part.name, part.about))
         .collect()
 }
 

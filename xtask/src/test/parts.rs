@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{aarch64, sql, windows};
+use super::{aarch64, sanitizers, sql, windows};
 use crate::libtorch::{Libtorch, Variables, version};
 use crate::steps::{Step, target_directory};
 use crate::{miri, newest};
@@ -188,7 +188,7 @@ pub const PARTS: [Part; 12] = [
 ];
 
 /// What is run only by its name: it takes long, and few changes know the processor or the system.
-pub const ON_REQUEST: [Part; 3] = [
+pub const ON_REQUEST: [Part; 4] = [
     Part {
         name: "aarch64",
         about: "libraries of core for aarch64 under qemu, where that is; by its name only",
@@ -200,6 +200,12 @@ pub const ON_REQUEST: [Part; 3] = [
         about: "core and the loop for Windows under wine, where that is; by its name only",
         stands_on: core_and!("profiler-train"),
         steps: || Ok(windows::steps()),
+    },
+    Part {
+        name: "sanitizers",
+        about: "core and sampler under AddressSanitizer and ThreadSanitizer; by its name only",
+        stands_on: core_and!(),
+        steps: || Ok(sanitizers::steps()),
     },
     Part {
         name: "spark",
