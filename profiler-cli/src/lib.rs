@@ -17,6 +17,5 @@ mod say;
 pub mod splice;
 pub mod sql;
 pub mod tables;
-mod trace;
 mod traces;
 pub mod wrapper;

@@ -5,6 +5,7 @@
 
 mod builder;
 mod category;
+mod edges;
 mod names;
 mod nest;
 
@@ -14,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 pub use self::builder::{FlowEnd, PlaceId, RawSlice, TraceBuilder};
 pub use self::category::Category;
+pub use self::edges::Edge;
 pub(crate) use self::names::ByName;
 pub use self::names::{Name, Names};
 

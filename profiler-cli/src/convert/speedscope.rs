@@ -1,9 +1,12 @@
 //! The file format of <https://www.speedscope.app>.
 
+use std::collections::HashMap;
+
+use profiler_analysis::Trace;
+use profiler_analysis::trace::{Edge, Name};
 use serde::Serialize;
 
 use super::stacks::{Stacks, ThreadStacks, Unit};
-use crate::trace::{Edge, Trace, Track};
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
@@ -82,10 +85,12 @@ impl File {
 
     /// A trace: a profile per thread and device stream.
     pub(crate) fn of_trace(name: &str, trace: &Trace) -> Self {
-        let end = trace.tracks.iter().flat_map(|track| &track.slices).map(|slice| slice.end).max();
-        let frame = |name: &String| Frame { name: name.clone(), file: None, line: None };
-        let profiles = trace.tracks.iter().map(|track| evented(track, end.unwrap_or(0)));
-        Self::new(name, trace.names.iter().map(frame).collect(), profiles.collect())
+        let frame = |name: &str| Frame { name: name.to_owned(), file: None, line: None };
+        let mut names = NamesOfSlices::default();
+        let profiles = (0..trace.tracks.len()).map(|track| evented(trace, track, &mut names));
+        let profiles = profiles.collect();
+        let frames = names.all.into_iter().map(|name| frame(trace.names.text(name)));
+        Self::new(name, frames.collect(), profiles)
     }
 
     /// Sums: a profile per thread.
@@ -133,17 +138,41 @@ impl Profile {
     }
 }
 
-fn evented(track: &Track, end_value: u64) -> Profile {
-    let event = |edge| match edge {
-        Edge::Open(slice) => Event { kind: 'O', frame: slice.name, at: slice.start },
-        Edge::Close(slice) => Event { kind: 'C', frame: slice.name, at: slice.end },
+/// The names that slices have, by the numbers of their frames; a trace has other texts, too.
+#[derive(Default)]
+struct NamesOfSlices {
+    all: Vec<Name>,
+    numbers: HashMap<Name, u32>,
+}
+
+impl NamesOfSlices {
+    fn frame(&mut self, name: Name) -> u32 {
+        let next = self.all.len() as u32; // that many names do not fit into memory
+        let number = *self.numbers.entry(name).or_insert(next);
+        if number == next {
+            self.all.push(name);
+        }
+        number
+    }
+}
+
+fn evented(trace: &Trace, track: usize, names: &mut NamesOfSlices) -> Profile {
+    let (begin, end) = trace.window().unwrap_or_default();
+    let event = |edge| {
+        let (kind, place) = match edge {
+            Edge::Open(place) => ('O', place),
+            Edge::Close(place) => ('C', place),
+        };
+        let slice = &trace.slices[place];
+        let at = if kind == 'O' { slice.start } else { slice.end() };
+        Event { kind, frame: names.frame(slice.name), at: at.abs_diff(begin) }
     };
     Profile::Evented {
-        name: track.name.clone(),
+        name: trace.track_name(track),
         unit: "nanoseconds",
         start_value: 0,
-        end_value,
-        events: track.edges().map(event).collect(),
+        end_value: end.abs_diff(begin),
+        events: trace.edges(&trace.tracks[track]).map(event).collect(),
     }
 }
 

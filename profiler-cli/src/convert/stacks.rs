@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::iter::successors;
 
+use profiler_analysis::Trace;
+use profiler_analysis::trace::{Edge, Track, TrackKind};
 use profiler_report::AdvancedReport;
 use profiler_report::advanced::{CallTreeNode, FunctionKey};
 use profiler_report::folded::{self, Extent, Room, frame_name};
 use profiler_report::memory::{MemoryTree, PathMemory};
 use profiler_report::samples::{Samples, StackNode};
-
-use crate::trace::{Edge, Trace, Track};
 
 /// A function, an action or an op.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -160,37 +160,38 @@ impl Stacks {
     /// What threads did in a trace. What crosses other slices has no time of its own.
     pub(crate) fn of_trace(trace: &Trace) -> Self {
         let mut all = Self::default();
-        let threads = trace.tracks.iter().filter(|track| !track.is_on_device);
-        for track in threads.filter(|track| !track.is_overlapping) {
-            let thread = all.thread(trace, track);
-            all.threads.push(thread);
+        for (place, track) in trace.tracks.iter().enumerate() {
+            if track.kind != TrackKind::Stream && track.overlaps.is_none() {
+                let nodes = all.thread(trace, track);
+                all.threads.push(nodes.of_thread(trace.track_name(place)));
+            }
         }
         all
     }
 
-    fn thread(&mut self, trace: &Trace, track: &Track) -> ThreadStacks {
+    fn thread(&mut self, trace: &Trace, track: &Track) -> Nodes {
         let mut nodes = Nodes::default();
         // Nodes of the open slices, and where the time that is not given to anybody yet begins.
         let (mut open, mut since) = (Vec::new(), 0);
-        for edge in track.edges() {
+        for edge in trace.edges(track) {
             let now = match edge {
-                Edge::Open(slice) => slice.start,
-                Edge::Close(slice) => slice.end,
+                Edge::Open(place) => trace.slices[place].start,
+                Edge::Close(place) => trace.slices[place].end(),
             };
             if let Some(innermost) = open.last() {
-                nodes.add(*innermost, now - since);
+                nodes.add(*innermost, now.abs_diff(since));
             }
             since = now;
             match edge {
-                Edge::Open(slice) => {
-                    let name = name_of_step(&trace.names[slice.name as usize]);
+                Edge::Open(place) => {
+                    let name = name_of_step(trace.name(&trace.slices[place]));
                     let frame = plain(name.to_owned());
                     open.push(self.below(&mut nodes, open.last().copied(), frame));
                 }
                 Edge::Close(_) => drop(open.pop()),
             }
         }
-        nodes.of_thread(track.name.clone())
+        nodes
     }
 
     /// The stack of `frame` below another one, if the limits let it be; else the one that is cut there.

@@ -58,12 +58,6 @@ pub enum Error {
         /// What is wrong.
         error: serde_json::Error,
     },
-    /// A trace without a single slice.
-    #[error("{path} is a trace in which nothing was recorded", path = .path.display())]
-    EmptyTrace {
-        /// Which file.
-        path: PathBuf,
-    },
     /// A trace that cannot be read, or something that is none.
     #[error("cannot read {path}: {error}", path = .path.display())]
     Trace {

@@ -24,18 +24,18 @@ const ALWAYS: u64 = 16 << 20;
 const LONGEST_REPORT: u64 = 256 << 20;
 
 /// How long a text may be.
-pub(crate) struct Limit(Cell<u64>);
+struct Limit(Cell<u64>);
 
 impl Limit {
     /// The text is that of a trace.
-    pub(crate) fn lift(&self) {
+    fn lift(&self) {
         self.0.set(u64::MAX);
     }
 }
 
 /// The file's text, decompressed if it is compressed, whatever the file is called; and the limit on
 /// it.
-pub(super) fn open(path: &Path) -> io::Result<(Rc<Limit>, impl BufRead)> {
+fn open(path: &Path) -> io::Result<(Rc<Limit>, impl BufRead)> {
     let limit = Rc::new(Limit(Cell::new(LONGEST_REPORT)));
     let packed = Rc::new(Cell::new(0));
     let file = Counted { inner: File::open(path)?, count: packed.clone() };
@@ -49,14 +49,19 @@ pub(super) fn open(path: &Path) -> io::Result<(Rc<Limit>, impl BufRead)> {
     Ok((limit, BufReader::with_capacity(1 << 16, limited)))
 }
 
-/// All of a file that was [read](super::read::read) before.
+/// The text of a file that may be a report.
+pub(super) fn report(path: &Path) -> io::Result<impl BufRead> {
+    open(path).map(|(_, text)| text)
+}
+
+/// All of a trace.
 pub(crate) fn text(path: &Path) -> io::Result<impl BufRead> {
     let (limit, text) = open(path)?;
     limit.lift();
     Ok(text)
 }
 
-/// The trace in a file.
+/// The trace in a file. *Cost*: some 2 µs and 180 bytes of memory per slice.
 pub(crate) fn trace(path: &Path) -> Result<Trace, Error> {
     let unreadable = |error| Error::Trace { path: path.to_owned(), error };
     kineto::read(text(path).map_err(|error| unreadable(error.into()))?).map_err(unreadable)

@@ -34,7 +34,7 @@ fn every_error_says_which_file_and_what_is_wrong_with_it() {
         (
             "bad trace",
             "{\"traceEvents\": [{\"ph\": 1}]}",
-            "is not JSON, or not all of it: invalid type",
+            "is a trace in which nothing was recorded",
         ),
     ] {
         let file = folder.file(name, content);

@@ -96,7 +96,7 @@ fn speedscope_shows_what_happened_when() {
 }
 
 #[test]
-fn slices_that_outlive_what_is_around_them_are_cut_and_said() {
+fn slices_that_outlive_what_is_around_them_are_counted_once_and_said() {
     let folder = Folder::new();
     let slice = |name: &str, ts: &str, dur: &str| {
         format!(
@@ -109,18 +109,54 @@ fn slices_that_outlive_what_is_around_them_are_cut_and_said() {
         slice("inner", "100.5", "9.5"),
         slice("outer", "100.0", "10.000"),
         slice("instant", "110", "0"),
-        slice("after", "110", "1.5"),
+        slice("after", "116", "1.5"),
     ];
     let json =
         format!(r#"{{"schemaVersion":1,"traceEvents":[{}],"traceName":"x"}}"#, slices.join(","));
     let file = folder.file("other.json", json);
-    let output = crate::runs::mlprof(&["convert", text(&file), "--to", "folded", "-o", "-"]);
+    let output = mlprof(&["convert", text(&file), "--to", "folded", "-o", "-"]);
     assert!(output.status.success());
     let folded = String::from_utf8(output.stdout).expect("text");
     // Half a microsecond is rounded up.
-    assert_eq!(folded, "after 2\nouter 1\nouter;inner 5\nouter;inner;late 5\n");
+    assert_eq!(folded, "after 2\nouter 1\nouter;inner 10\n");
     let said = String::from_utf8(output.stderr).expect("text");
-    assert!(said.starts_with("note: 1 slices outlive what is around them"), "{said}");
+    assert!(said.starts_with("note: 1 slices cross others of their track"), "{said}");
+    // On a time line nothing is left out, or cut.
+    printed(&["convert", text(&file), "--to", "speedscope"]);
+    let json = std::fs::read_to_string(folder.path().join("other.speedscope.json"));
+    let json: Value = serde_json::from_str(&json.expect("a file")).expect("JSON");
+    let profiles = json["profiles"].as_array().expect("profiles");
+    assert_eq!(profiles.len(), 2, "{json}");
+    assert_eq!(profiles[1]["name"], "thread 1 (overlapping)");
+    let times: Vec<_> = profiles[1]["events"].as_array().expect("events").iter().collect();
+    assert_eq!((&times[0]["at"], &times[1]["at"]), (&5_000.into(), &15_000.into()));
+}
+
+/// What was written before somebody pulled the plug.
+#[test]
+fn what_there_is_of_a_trace_is_converted() {
+    let folder = Folder::new();
+    let whole = unpacked(&tensor(&folder));
+    let events = whole.find("\"name\":\"gemm").unwrap_or(whole.len() * 3 / 4);
+    let file = folder.file("cut.pt.trace.json", &whole[..events]);
+    let output = mlprof(&["convert", text(&file), "--to", "folded", "-o", "-"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.starts_with("note: the end of "), "{said}");
+    assert!(
+        said.contains("is missing: the file ends in the middle of an event; what came before is")
+    );
+    assert!(String::from_utf8_lossy(&output.stdout).contains("training_step"), "{output:?}");
+}
+
+/// Of Chrome there are traces that are nothing but their events.
+#[test]
+fn a_list_of_events_is_a_trace() {
+    let folder = Folder::new();
+    let event = r#"[{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5},{"ph":"X","name":"b","pid":1,"tid":1,"ts":1,"dur":2}]"#;
+    let file = folder.file("list.json", event);
+    let folded = printed(&["convert", text(&file), "--to", "folded", "-o", "-"]);
+    assert_eq!(folded, "a 3\na;b 2\n");
 }
 
 #[test]
@@ -129,7 +165,9 @@ fn a_trace_is_no_report_and_has_no_functions() {
     let recorded = tensor(&folder);
     let error = refused(&["convert", text(&recorded.trace), "--to", "prof"]);
     assert!(
-        error.contains("it can be converted to chrome, folded, svg, speedscope, json"),
+        error.contains(
+            "it can be converted to chrome, folded, svg, speedscope, json, pftrace, parquet"
+        ),
         "{error}"
     );
     let error = refused(&["report", text(&recorded.trace)]);

@@ -1,0 +1,141 @@
+//! Slices as beginnings and ends, with their arguments and arrows.
+
+use std::io::{self, Write};
+
+use super::messages::{DebugAnnotation, EventType, TrackEvent};
+use super::packets::{Packets, Sequence};
+use crate::trace::{Edge, Name, Slice, Trace, Track};
+
+/// How many slices inside of each other a track may have: Perfetto leaves out what is further inside than 512.
+pub(super) const LEVELS: usize = 500;
+
+/// The arrows that begin and end at slices.
+pub(super) struct Flows {
+    /// Place of the slice, number of the arrow, whether it ends there: by places.
+    ends: Vec<(u32, u64, bool)>,
+}
+
+impl Flows {
+    /// Those that can be written, and how many cannot.
+    pub(super) fn of(trace: &Trace) -> (Self, u64) {
+        let mut ends = Vec::with_capacity(2 * trace.flows.len());
+        let mut left_out = 0;
+        for (number, flow) in (1..).zip(&trace.flows) {
+            // Of what begins at one time Perfetto sees first what is written first.
+            let at = |place: u32| (trace.slices[place as usize].start, place);
+            if at(flow.from) < at(flow.to) {
+                ends.extend([(flow.from, number, false), (flow.to, number, true)]);
+            } else {
+                left_out += 1;
+            }
+        }
+        ends.sort_unstable();
+        (Self { ends }, left_out)
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.ends.len() as u64 / 2
+    }
+
+    /// Adds those of a slice to its beginning.
+    fn add(&self, place: usize, event: &mut TrackEvent) {
+        let first = self.ends.partition_point(|(of, ..)| (*of as usize) < place);
+        let of_it = self.ends[first..].iter().take_while(|(of, ..)| *of as usize == place);
+        for (_, number, ends) in of_it {
+            match ends {
+                false => event.flow_ids.push(*number),
+                true => event.terminating_flow_ids.push(*number),
+            }
+        }
+    }
+}
+
+/// How many slices are around the one that is furthest inside. The slices' own depth has an end.
+pub(super) fn deepest(trace: &Trace, track: &Track) -> usize {
+    let depths = trace.of_track(track).iter().map(|slice| slice.depth);
+    let deepest = depths.max().unwrap_or(0);
+    if deepest < u16::MAX {
+        return deepest.into();
+    }
+    let (mut open, mut deepest) = (0_usize, 0);
+    for edge in trace.edges(track) {
+        match edge {
+            Edge::Open(_) => open += 1,
+            Edge::Close(_) => open -= 1,
+        }
+        deepest = deepest.max(open);
+    }
+    deepest.saturating_sub(1)
+}
+
+/// Writes the slices of a track that are so far inside. How many there were.
+pub(super) fn write<W: Write>(
+    trace: &Trace,
+    track: usize,
+    flows: &Flows,
+    (uuid, level): (u64, usize),
+    zero: i64,
+    packets: &mut Packets<W>,
+) -> io::Result<u64> {
+    let track = &trace.tracks[track];
+    let Some(first) = trace.of_track(track).first() else { return Ok(0) };
+    let mut sequence = packets.sequence(uuid, first.start - zero)?;
+    let (mut open, mut count) = (0_usize, 0);
+    for edge in trace.edges(track) {
+        match edge {
+            Edge::Open(place) => {
+                if open / LEVELS == level {
+                    let slice = &trace.slices[place];
+                    let mut event = begin(trace, slice, &mut sequence);
+                    flows.add(place, &mut event);
+                    sequence.event(slice.start - zero, EventType::SliceBegin, event)?;
+                    count += 1;
+                }
+                open += 1;
+            }
+            Edge::Close(place) => {
+                open -= 1;
+                if open / LEVELS == level {
+                    let time = trace.slices[place].end() - zero;
+                    sequence.event(time, EventType::SliceEnd, TrackEvent::default())?;
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+fn begin<W: Write>(trace: &Trace, slice: &Slice, sequence: &mut Sequence<'_, W>) -> TrackEvent {
+    let mut event = TrackEvent {
+        name_iid: Some(sequence.name(slice.name.0, trace.name(slice))),
+        category_iids: vec![sequence.category(slice.category.as_str())],
+        ..Default::default()
+    };
+    let mut number = |key: &'static str, value: Option<i64>| {
+        let Some(value) = value else { return };
+        event.debug_annotations.push(DebugAnnotation {
+            name_iid: Some(sequence.key(key)),
+            int_value: Some(value),
+            string_value_iid: None,
+        });
+    };
+    let natural = |value: u64| i64::try_from(value).ok().filter(|value| *value != 0);
+    number("correlation", natural(slice.correlation.into()));
+    let Some(details) = trace.details(slice) else { return event };
+    number("Sequence number", natural(details.sequence));
+    number("bytes", natural(details.bytes));
+    number("flops", natural(details.flops));
+    number("Seq", details.collective.and_then(|number| i64::try_from(number).ok()));
+    number("stream", details.stream.map(i64::from));
+    for (key, name) in [("Input Dims", details.shapes), ("Called from", details.called_from)] {
+        if name == Name::EMPTY {
+            continue;
+        }
+        event.debug_annotations.push(DebugAnnotation {
+            name_iid: Some(sequence.key(key)),
+            int_value: None,
+            string_value_iid: Some(sequence.value(name.0, trace.names.text(name))),
+        });
+    }
+    event
+}
