@@ -6,6 +6,7 @@
 
 mod file;
 mod info;
+mod occupied;
 mod paths;
 mod read;
 mod read_rollups;
@@ -17,7 +18,9 @@ mod write;
 use std::io;
 use std::path::PathBuf;
 
-pub use self::paths::{TraceFiles, find, find_rollups, is_folder_of_rollups, is_folder_of_tables};
+pub use self::paths::{
+    TraceFiles, find, find_rollups, is_folder_of_rollups, is_folder_of_tables, remove,
+};
 pub use self::read::read;
 pub use self::read_rollups::read_rollups;
 pub use self::schema::{

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::ColumnsError;
-use super::schema::{OPS, SLICES, Table};
+use super::schema::{OPS, SLICES, TABLES, Table};
 
 /// The tables of one trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,38 @@ pub fn find_rollups(folder: &Path) -> Result<Vec<TraceFiles>, ColumnsError> {
     having(folder, &OPS)
 }
 
+/// Removes the tables of ranks from a folder, if it is there. Other files stay.
+///
+/// # Errors
+///
+/// If something that is there cannot be removed.
+pub fn remove(folder: &Path, is_of: impl Fn(u32) -> bool) -> io::Result<()> {
+    let unless_gone = |result: io::Result<()>| match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    };
+    for table in TABLES {
+        let entries = match folder.join(table.name).read_dir() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if numbers(&name).is_some_and(|(rank, _)| is_of(rank)) {
+                unless_gone(std::fs::remove_file(&path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The rank and the cycle that a file is named after.
+fn numbers(name: &str) -> Option<(u32, u64)> {
+    let (rank, cycle) = name.strip_suffix(".parquet")?.split_once('-')?;
+    Some((rank.parse().ok()?, cycle.parse().ok()?))
+}
+
 fn having(folder: &Path, table: &Table) -> Result<Vec<TraceFiles>, ColumnsError> {
     let files = folder.join(table.name);
     let names = || -> io::Result<Vec<String>> {
@@ -60,11 +92,7 @@ fn having(folder: &Path, table: &Table) -> Result<Vec<TraceFiles>, ColumnsError>
         entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     };
     let names = names().map_err(|error| ColumnsError::Io { path: files.clone(), error })?;
-    let number = |name: &String| {
-        let (rank, cycle) = name.strip_suffix(".parquet")?.split_once('-')?;
-        Some((rank.parse::<u32>().ok()?, cycle.parse::<u64>().ok()?))
-    };
-    let mut numbers: Vec<(u32, u64)> = names.iter().filter_map(number).collect();
+    let mut numbers: Vec<(u32, u64)> = names.iter().filter_map(|name| numbers(name)).collect();
     numbers.sort_unstable();
     Ok(numbers.into_iter().map(|(rank, cycle)| TraceFiles::new(folder, rank, cycle)).collect())
 }

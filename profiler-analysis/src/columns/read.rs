@@ -144,9 +144,16 @@ impl Reader<'_> {
                 }
             }
         })?;
-        // Somebody else may have written them.
+        // Somebody else may have written them: parts of a set stand apart then.
         if !all.is_sorted_by_key(|(set, _)| *set) {
             all.sort_by_key(|(set, _)| *set);
+            all.dedup_by(|(set, more), (first, of)| {
+                let is_same = set == first;
+                if is_same {
+                    add(of, more);
+                }
+                is_same
+            });
         }
         Ok(Args { all, next: 0 })
     }
@@ -234,6 +241,18 @@ impl Reader<'_> {
             }
         })
     }
+}
+
+/// Puts what is known of a slice together.
+fn add(of: &mut Details, more: &Details) {
+    if more.sequence != 0 {
+        of.sequence = more.sequence;
+    }
+    if more.called_from != Name::EMPTY {
+        of.called_from = more.called_from;
+    }
+    of.stream = more.stream.or(of.stream);
+    of.collective = more.collective.or(of.collective);
 }
 
 /// What slices have besides, by their sets.

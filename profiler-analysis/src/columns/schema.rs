@@ -25,8 +25,8 @@ pub(super) enum Storage {
     Delta,
     /// As they are: for numbers that repeat in patterns.
     Plain,
-    /// As they are, compressed in haste: for numbers in which patterns are looked for in vain, which costs more
-    /// than it saves.
+    /// Durations: each value once where they are few, as of recorders that know microseconds only. Else as they
+    /// are, compressed in haste: patterns are looked for in vain in them, which costs more than it saves.
     Noise,
 }
 
@@ -106,7 +106,7 @@ pub const SLICES: Table = Table {
         integer("depth", "how many slices are around it"),
         text("category", "what kind of thing it is, in Kineto's words"),
         text("name", "what happened"),
-        integer("stack_id", "what it is inside of, by names: stacks.stack_id").delta(),
+        integer("stack_id", "what it is inside of, by names: stacks.stack_id"),
         text("module", "the module that it belongs to").optional(),
         text(
             "phase",

@@ -4,14 +4,14 @@ use std::io;
 use std::path::Path;
 
 use parquet::data_type::ByteArray;
-use profiler_report::output::write_file;
+use profiler_report::output::{TemporaryFolder, write_file};
 
 use super::file::{self, Source};
-use super::info::info;
+use super::occupied;
 use super::paths::TraceFiles;
 use super::schema::{
     ARGS, CLOCKS, COUNTERS, FLOWS, MODULES, OPS, PHASES, PROCESSES, RANKS, SLICES, STACKS, STAGES,
-    STEPS, THREADS, TRACKS, Table,
+    STEPS, TABLES, THREADS, TRACKS, Table,
 };
 use super::slices::Order;
 use super::stacks::Stacks;
@@ -21,30 +21,32 @@ use crate::ranks::stages;
 use crate::rollups::Rollups;
 use crate::trace::{Details, FlowKind, Name, Slice, Trace, TrackKind};
 
-/// Writes all tables of a trace below `folder`; those of other ranks and cycles stay. Each file has its name
-/// when it is whole; `slices` comes last.
+/// Writes all tables of a trace below `folder`; those of other ranks and cycles stay. The files have their names
+/// when all of them are whole; `slices` comes last.
 ///
 /// *Cost*: some 1 µs and 4 to 8 bytes per slice, and a group of rows in memory.
 ///
 /// # Errors
 ///
-/// If a file cannot be written, or the folder has the same cycle of the same rank of another stage, as of a test
-/// after a training: rows of both would be taken for one trace's.
+/// If a file cannot be written, or the folder has the same cycle of the same rank of another recording, as of a test
+/// after a training, or of another run: what is there would be lost.
 pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
-    let writer = Writer::new(trace, folder);
-    writer.refuse_another_stage(folder)?;
+    occupied::refuse_another(trace, folder)?;
+    let writer = Writer::new(trace, folder)?;
     writer.small_tables()?;
     writer.args()?;
     writer.flows_and_counters()?;
     writer.rollups()?;
     writer.phases()?;
     writer.slices()?;
-    Ok(writer.files)
+    writer.finish()
 }
 
 struct Writer<'a> {
     trace: &'a Trace,
     files: TraceFiles,
+    /// Where they are until all of them are whole.
+    made: TemporaryFolder,
     meanings: Meanings,
     steps: Vec<steps::Step>,
     order: Order<'a>,
@@ -60,11 +62,12 @@ fn signed(number: u64) -> i64 {
 }
 
 impl<'a> Writer<'a> {
-    fn new(trace: &'a Trace, folder: &Path) -> Self {
+    fn new(trace: &'a Trace, folder: &Path) -> io::Result<Self> {
         let meanings = Meanings::of(trace);
         let steps = steps::find(trace, &meanings);
-        Self {
+        Ok(Self {
             trace,
+            made: TemporaryFolder::within(folder)?,
             files: TraceFiles::new(folder, trace.info.rank, trace.info.cycle),
             order: Order::of(trace, &steps),
             stacks: Stacks::of(trace),
@@ -73,35 +76,24 @@ impl<'a> Writer<'a> {
             cycle: signed(trace.info.cycle),
             meanings,
             steps,
-        }
+        })
     }
 
-    fn refuse_another_stage(&self, folder: &Path) -> io::Result<()> {
-        let own = &self.trace.info;
-        let Ok(there) = info(&self.files) else { return Ok(()) };
-        if there.stage == own.stage {
-            return Ok(());
+    /// Gives all files their names.
+    fn finish(self) -> io::Result<TraceFiles> {
+        let slices_last = TABLES.iter().rev();
+        for table in slices_last {
+            let path = self.files.of(table);
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            std::fs::rename(self.made.path().join(table.name), path)?;
         }
-        let stage = |stage: &Option<String>| stage.clone().unwrap_or_else(|| "no stage".to_owned());
-        Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            format!(
-                "{} has cycle {} of rank {} already, of {}: tables of {} need a folder of their own",
-                folder.display(),
-                own.cycle,
-                own.rank,
-                stage(&there.stage),
-                stage(&own.stage)
-            ),
-        ))
+        Ok(self.files)
     }
 
     fn write(&self, table: &Table, rows: usize, sources: &[Source<'_>]) -> io::Result<()> {
-        let path = self.files.of(table);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        write_file(&path, |out| file::write(out, table, rows, sources))
+        write_file(&self.made.path().join(table.name), |out| file::write(out, table, rows, sources))
     }
 
     fn rank(&self) -> Source<'_> {

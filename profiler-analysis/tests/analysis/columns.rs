@@ -1,7 +1,14 @@
 //! Traces as tables: what is written is read back.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::DataType;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
 use profiler_analysis::columns::{self, ColumnsError, SCHEMA_VERSION, TABLES, text_of_schema};
 use profiler_analysis::ranks::{RankFacts, Ranks};
 use profiler_analysis::rollups::Rollups;
@@ -175,6 +182,148 @@ fn tables_of_the_first_version_are_read() {
     assert_eq!((texts(&after), &after.flows), (texts(&before), &before.flows));
     let sums = columns::read_rollups(files).expect("they can be read");
     assert_eq!(rollup_texts(&sums), rollup_texts(&Rollups::of(&before)));
+}
+
+/// The same rows in another order: those of a slice's arguments stand apart then.
+#[test]
+fn arguments_that_stand_apart_are_put_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = |sequence: u32, from: &str| {
+        format!(r#"{{"Sequence number":{sequence},"Called from":"{from}","stream":{sequence}}}"#)
+    };
+    let events = [
+        with(MAIN, "cpu_op", "a", (1.0, 1.0), &args(3, "outer;one")),
+        with(MAIN, "cuda_sync", "b", (3.0, 1.0), &args(4, "outer;two")),
+        op("without", 5.0, 1.0),
+        with(MAIN, "cpu_op", "c", (7.0, 1.0), &args(5, "outer;three")),
+    ];
+    let before = trace(&events);
+    let files = columns::write(&before, folder.path()).expect("written");
+    let table = files.of(TABLES.iter().find(|table| table.name == "args").expect("it is there"));
+    reverse(&table);
+    let after = columns::read(&files).expect("it can be read");
+    assert_eq!(texts(&after), texts(&before));
+    assert!(texts(&after)[0].contains("outer;one"), "{:?}", texts(&after));
+}
+
+/// Writes the rows of a table, of which there is one group, in the opposite order.
+fn reverse(table: &Path) {
+    fn column<T: DataType>(mut from: ColumnReaderImpl<T>, rows: usize, to: &mut ColumnWriter<'_>) {
+        let (mut values, mut levels) = (Vec::new(), Vec::new());
+        from.read_records(rows, Some(&mut levels), None, &mut values).expect("values");
+        values.reverse();
+        levels.reverse();
+        let levels = (!levels.is_empty()).then_some(levels.as_slice());
+        let typed = parquet::column::writer::get_typed_column_writer_mut::<T>(to);
+        typed.write_batch(&values, levels, None).expect("memory");
+    }
+    let reader = SerializedFileReader::new(std::fs::File::open(table).expect("a file"));
+    let reader = reader.expect("Parquet");
+    let metadata = reader.metadata().file_metadata();
+    let properties = WriterProperties::builder()
+        .set_key_value_metadata(metadata.key_value_metadata().cloned())
+        .build();
+    let (schema, mut bytes) = (metadata.schema_descr().root_schema_ptr(), Vec::new());
+    let mut writer =
+        SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).expect("a file");
+    let (from, mut to) =
+        (reader.get_row_group(0).expect("a group"), writer.next_row_group().expect("a group"));
+    let rows = usize::try_from(from.metadata().num_rows()).expect("few");
+    for place in 0..from.num_columns() {
+        let mut into = to.next_column().expect("a column").expect("a column");
+        match from.get_column_reader(place).expect("a column") {
+            ColumnReader::Int64ColumnReader(from) => column(from, rows, into.untyped()),
+            ColumnReader::DoubleColumnReader(from) => column(from, rows, into.untyped()),
+            ColumnReader::ByteArrayColumnReader(from) => column(from, rows, into.untyped()),
+            _ => panic!("no table has others"),
+        }
+        into.close().expect("memory");
+    }
+    to.close().expect("memory");
+    writer.close().expect("memory");
+    std::fs::write(table, bytes).expect("written");
+}
+
+/// Of two machines, of two runs, or of a training and its test: neither takes the other's place.
+#[test]
+fn tables_of_something_else_are_not_written_over() {
+    let of = |header: &str, start: f64| {
+        let events = op("aten::mm", start, 1.0);
+        let json = format!("{{{header}\"traceEvents\":[{events}]}}");
+        profiler_analysis::kineto::read(json.as_bytes()).expect("a trace")
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let host = |name: &str| format!("\"hostname\":\"{name}\",");
+    let first = of(&host("one"), 1.0);
+    columns::write(&first, folder.path()).expect("nothing is there");
+    columns::write(&first, folder.path()).expect("it is the same");
+    for (other, expected) in [
+        (of(&host("two"), 1.0), "already, of the host one: tables of the host two need a folder"),
+        (of("", 1.0), "already, of the host one: tables of a host without a name need a folder"),
+        (
+            of(&host("one"), 2.0),
+            "cycle 0 of rank 0 already, of another run: tables of this one need",
+        ),
+        (
+            of(&format!("{}\"mlprof\":{{\"stage\":\"fit\"}},", host("one")), 1.0),
+            "already, of no stage: tables of fit need a folder of their own",
+        ),
+    ] {
+        let error = columns::write(&other, folder.path()).expect_err("it would be lost");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let files = columns::find(folder.path()).expect("a folder");
+    assert_eq!(texts(&columns::read(&files[0]).expect("tables")), texts(&first));
+    let names = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+    let hidden = names.filter(|entry| entry.file_name().to_string_lossy().starts_with('.'));
+    assert_eq!(hidden.count(), 0, "nothing unfinished is left");
+    columns::remove(folder.path(), |rank| rank == 1).expect("nothing is there of it");
+    assert_eq!(columns::find(folder.path()).expect("a folder").len(), 1);
+    columns::remove(folder.path(), |rank| rank == 0).expect("it can be removed");
+    assert!(columns::find(folder.path()).expect("a folder").is_empty());
+}
+
+/// Of a fleet some files may be of another version, cut short or empty: each says so itself.
+#[test]
+fn tables_without_a_slice_and_of_several_versions_say_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = columns::write(&everything(), folder.path()).expect("it can be written");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/analysis/tables_of_version_1");
+    for table in TABLES {
+        let there = old.join(table.name);
+        for file in std::fs::read_dir(there).into_iter().flatten().flatten() {
+            let to = folder.path().join(table.name).join("7-0.parquet");
+            std::fs::copy(file.path(), to).expect("a copy");
+        }
+    }
+    let found = columns::find(folder.path()).expect("a folder");
+    assert_eq!(found.len(), 2);
+    let counts: Vec<usize> = found
+        .iter()
+        .map(|files| columns::read(files).expect("both are read").slices.len())
+        .collect();
+    assert!(counts.contains(&159) && counts.contains(&everything().slices.len()), "{counts:?}");
+    empty(&files.of(&columns::SLICES));
+    let error = columns::read(&files).expect_err("no slice");
+    assert!(matches!(error, ColumnsError::Empty { .. }), "{error}");
+    assert!(error.to_string().starts_with("nothing was recorded in "), "{error}");
+    std::fs::write(files.of(&columns::SLICES), b"").expect("written");
+    let error = columns::read(&files).expect_err("an empty file");
+    assert!(error.to_string().contains("is not Parquet, or not all of it: "), "{error}");
+}
+
+/// Leaves no row.
+fn empty(table: &Path) {
+    let reader = SerializedFileReader::new(std::fs::File::open(table).expect("a file"));
+    let reader = reader.expect("Parquet");
+    let metadata = reader.metadata().file_metadata();
+    let properties = WriterProperties::builder()
+        .set_key_value_metadata(metadata.key_value_metadata().cloned())
+        .build();
+    let (schema, mut bytes) = (metadata.schema_descr().root_schema_ptr(), Vec::new());
+    let writer = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties));
+    writer.expect("a file").close().expect("memory");
+    std::fs::write(table, bytes).expect("written");
 }
 
 /// Numbers begin anew in every file: what belongs together has the same rank and cycle, in every table.

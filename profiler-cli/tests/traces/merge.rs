@@ -196,3 +196,87 @@ fn tables_of_ranks_say_what_their_traces_say() {
     assert_eq!(ranks(&[path(&tables)]), of_traces);
     assert_eq!(of_traces["files"][1]["offset"]["nanoseconds"], 70_000, "by collectives");
 }
+
+/// In tables as in JSON: two of one rank, clocks that nothing relates, a file of which half is there.
+#[cfg(feature = "parquet")]
+#[test]
+fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = traces(folder.path());
+    // Nothing that all of them meet in.
+    for file in &files {
+        let whole = std::fs::read_to_string(file).expect("it is there");
+        std::fs::write(file, whole.replace("Collective name", "Other name")).expect("written");
+    }
+    let tables = folder.path().join("tables");
+    let convert = |file: &Path, tables: &Path| {
+        mlprof(&["convert", path(file), "--to", "parquet", "-o", path(tables)])
+    };
+    for file in &files {
+        let output = convert(file, &tables);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let merged = mlprof(&["merge", path(&tables)]);
+    assert!(merged.status.success(), "{merged:?}");
+    let said = text(&merged.stdout);
+    assert!(said.contains("wall clocks, which may differ"), "{said}");
+    assert!(said.contains("Rank 2 is slow"), "that needs no clocks: {said}");
+    // Another machine that calls itself rank 0.
+    let other = folder.path().join("other.json");
+    std::fs::write(&other, trace(0, "host-9", 50, 0)).expect("written");
+    let refused = convert(&other, &tables);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains(
+            "has cycle 0 of rank 0 already, of the host host-0: tables of the host host-9"
+        ),
+        "{said}"
+    );
+    let elsewhere = folder.path().join("elsewhere");
+    assert!(convert(&other, &elsewhere).status.success());
+    let merged = mlprof(&["merge", path(&tables), path(&elsewhere)]);
+    assert_eq!(merged.status.code(), Some(2), "{merged:?}");
+    assert!(
+        text(&merged.stderr).contains("are both of rank 0, and of the same cycle"),
+        "{merged:?}"
+    );
+    // Half of a file.
+    let slices = tables.join("slices/1-0.parquet");
+    let whole = std::fs::read(&slices).expect("it is there");
+    std::fs::write(&slices, &whole[..whole.len() / 2]).expect("written");
+    for command in ["merge", "analyze"] {
+        let output = mlprof(&[command, path(&tables)]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("slices/1-0.parquet is not Parquet, or not all of it: "), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(text(&output.stdout).contains("Rank 2 is slow"), "{command}: {output:?}");
+    }
+}
+
+/// Perfetto's own format of each trace of a folder of tables.
+#[cfg(feature = "parquet")]
+#[test]
+fn tables_become_perfettos_format_one_by_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = traces(folder.path());
+    let tables = folder.path().join("run.parquet");
+    for file in &files {
+        mlprof(&["convert", path(file), "--to", "parquet", "-o", path(&tables)]);
+    }
+    let output = mlprof(&["convert", path(&tables), "--to", "pftrace"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (rank, file) in files.iter().enumerate() {
+        let of_tables = std::fs::read(folder.path().join(format!("run-{rank}-0.pftrace")));
+        let own = folder.path().join(format!("{rank}.pftrace"));
+        mlprof(&["convert", path(file), "--to", "pftrace", "-o", path(&own)]);
+        let own = std::fs::read(own).expect("it is written");
+        // Names have other numbers, which are not seen: they begin anew on every track.
+        assert_eq!(of_tables.expect("it is written").len(), own.len(), "rank {rank}");
+    }
+    let refused = mlprof(&["convert", path(&tables), "--to", "folded"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = text(&refused.stderr);
+    assert!(said.contains("a folder of tables cannot be converted to folded"), "{said}");
+}

@@ -1,0 +1,53 @@
+//! Tables of one recording do not take the place of another one's.
+
+use std::io;
+use std::path::Path;
+
+use super::file;
+use super::info::info;
+use super::paths::TraceFiles;
+use super::schema::SLICES;
+use crate::trace::{Info, Trace};
+
+/// An error if a folder has the same cycle of the same rank of something else.
+pub(super) fn refuse_another(trace: &Trace, folder: &Path) -> io::Result<()> {
+    let own = &trace.info;
+    let files = TraceFiles::new(folder, own.rank, own.cycle);
+    // What cannot be read is worth nothing.
+    let Ok(there) = info(&files) else { return Ok(()) };
+    let of_stage = |info: &Info| match &info.stage {
+        Some(stage) => format!("of {stage}"),
+        None => "of no stage".to_owned(),
+    };
+    let of_host = |info: &Info| match &info.host {
+        Some(host) => format!("of the host {host}"),
+        None => "of a host without a name".to_owned(),
+    };
+    let (theirs, ours) = match () {
+        () if there.stage != own.stage => (of_stage(&there), of_stage(own)),
+        () if there.host != own.host => (of_host(&there), of_host(own)),
+        () if there != *own || begins_elsewhere(trace, &files) => {
+            ("of another run".to_owned(), "of this one".to_owned())
+        }
+        () => return Ok(()),
+    };
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        format!(
+            "{} has cycle {} of rank {} already, {theirs}: tables {ours} need a folder of their own",
+            folder.display(),
+            own.cycle,
+            own.rank,
+        ),
+    ))
+}
+
+/// Whether the slices that are there are others. PyTorch's traces say little more of themselves.
+fn begins_elsewhere(trace: &Trace, files: &TraceFiles) -> bool {
+    let mut first = None;
+    let read = file::read(&files.of(&SLICES), &SLICES, &["ts"], |rows| {
+        let ts = rows.integer("ts");
+        first = first.or_else(|| (rows.count > 0).then(|| ts(0)));
+    });
+    read.is_ok() && first != trace.window().map(|(start, _)| start)
+}
