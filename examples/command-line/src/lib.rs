@@ -56,6 +56,9 @@ pub struct ProfilerOptions {
     /// Tensor: say in the trace what was open around each op.
     #[arg(long)]
     pub with_stack: bool,
+    /// Tensor: write what was recorded as Parquet tables beside the trace (needs the feature parquet).
+    #[arg(long)]
+    pub parquet: bool,
     /// Tensor: write flame graphs beside the trace.
     #[arg(long)]
     pub flame: bool,
@@ -132,6 +135,7 @@ impl ProfilerOptions {
             .record_inputs(self.record_inputs)
             .with_flops(self.with_flops)
             .with_stack(self.with_stack)
+            .parquet(self.parquet)
             .flame(self.flame);
         match self.schedule {
             Some(schedule) => profiler.schedule(schedule),
@@ -205,6 +209,7 @@ pub fn run<E: Display>(
 mod tests {
     use super::*;
     use clap::Parser;
+    use profiler_core::{RunContext, Stage};
 
     #[derive(Parser)]
     struct Program {
@@ -244,6 +249,32 @@ mod tests {
         let options = parse(&["--profiler", "simpel"]).expect("any text");
         let error = options.make_profiler().err().expect("there is none of this name");
         assert!(error.to_string().contains("simple"), "{error}");
+    }
+
+    /// Written, or said to be missing, as the program is built.
+    #[test]
+    fn tables_are_asked_for() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let dirpath = directory.path().to_string_lossy();
+        let schedule = "wait=0, warmup=0, active=1";
+        let arguments =
+            ["--profiler", "tensor", "--schedule", schedule, "--dirpath", &dirpath, "--parquet"];
+        for (asks, arguments) in [(true, &arguments[..]), (false, &arguments[..6])] {
+            let profiler = parse(arguments).expect("valid").make_profiler().expect("a profiler");
+            profiler.setup(Stage::Fit, &RunContext::default());
+            drop(profiler.profile("training_step"));
+            profiler.step();
+            profiler.teardown(Some(Stage::Fit));
+            let report = profiler.report().expect("a report").to_json().expect("JSON");
+            let is_there = directory.path().join("fit.parquet").is_dir();
+            let is_said = report.contains("Parquet tables were asked for");
+            if asks {
+                assert!(is_there != is_said, "{report}");
+                drop(std::fs::remove_dir_all(directory.path().join("fit.parquet")));
+            } else {
+                assert!(!is_there && !is_said, "{report}");
+            }
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::export_settings::unix_nanoseconds;
+use super::export_settings::{ExportSettings, unix_nanoseconds};
 use super::{Cycle, TensorProfiler};
 use crate::report::internals::Missing;
 use crate::report::number::grouped;
@@ -28,12 +28,16 @@ impl TensorProfiler {
             if writes_trace {
                 self.note("no trace was written: it needs a directory, set dirpath");
             }
-            if settings.flame || settings.memory_timeline || settings.memory_snapshot {
+            let ExportSettings { flame, parquet, memory_timeline, memory_snapshot } = settings;
+            if flame || parquet || memory_timeline || memory_snapshot {
                 export.complain(
-                    "flame graphs, memory timelines and snapshots need a directory: set dirpath",
+                    "flame graphs, tables, memory timelines and snapshots need a directory: set dirpath",
                 );
             }
             return;
+        }
+        if settings.parquet {
+            export.tables();
         }
         if settings.flame {
             export.flame_graphs();
@@ -57,7 +61,7 @@ struct Export<'cycle> {
 
 impl Export<'_> {
     /// Where a file goes, if there is a directory for it.
-    fn path(&self, ending: &str) -> Option<std::path::PathBuf> {
+    fn path(&self, ending: &str) -> Option<PathBuf> {
         let ending = format!("{}.{ending}", self.time);
         self.profiler.output.part_path(self.cycle.stage, &self.cycle.run, &ending)
     }
@@ -65,9 +69,21 @@ impl Export<'_> {
     /// Writes a file, if there is a directory for it, and remembers it.
     fn file(&self, ending: &str, write: impl FnOnce(&Path) -> io::Result<()>) {
         let Some(path) = self.path(ending) else { return };
+        self.written(path, write);
+    }
+
+    /// The same, where it goes there.
+    fn written(&self, path: PathBuf, write: impl FnOnce(&Path) -> io::Result<()>) {
         let written = catch_unwind(AssertUnwindSafe(|| write(&path)));
         match written.unwrap_or_else(|_| Err(io::Error::other("writing it panicked"))) {
-            Ok(()) => self.profiler.control().top().files.push(path),
+            Ok(()) => {
+                let mut control = self.profiler.control();
+                let files = &mut control.top().files;
+                // Tables of all cycles are in one folder.
+                if !files.contains(&path) {
+                    files.push(path);
+                }
+            }
             Err(error) => {
                 self.profiler.output.warn_of_missing(&path, &error);
                 self.profiler.note(&format!("{} could not be written: {error}", path.display()));
@@ -89,6 +105,35 @@ impl Export<'_> {
     fn tell(&self, missing: Missing) {
         self.profiler.note(&missing.to_string());
         crate::report::internals::tell_missing(&self.profiler.output, &[missing]);
+    }
+
+    #[cfg(feature = "parquet")]
+    fn tables(&self) {
+        use crate::RunContext;
+        use std::sync::PoisonError;
+
+        // All ranks have one folder.
+        let run = RunContext { rank: 0, world_size: 1, ..self.cycle.run.clone() };
+        let first = self.profiler.output.part_path(self.cycle.stage, &run, "parquet");
+        let Some(first) = first else { return };
+        let (folder, is_new) = {
+            let folders = self.profiler.tables.lock();
+            folders.unwrap_or_else(PoisonError::into_inner).of(&first, self.cycle.number)
+        };
+        let trace = match catch_unwind(AssertUnwindSafe(|| super::tables::trace(self.cycle))) {
+            Ok(Ok(None)) => return self.tell(Missing::Tables),
+            Ok(trace) => trace,
+            Err(_) => return self.complain("making the tables panicked"),
+        };
+        self.written(folder, |folder| match trace? {
+            Some(trace) => super::tables::write(self.cycle, &trace, folder, is_new),
+            None => Ok(()),
+        });
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn tables(&self) {
+        self.tell(Missing::TablesNotBuilt);
     }
 
     fn flame_graphs(&self) {

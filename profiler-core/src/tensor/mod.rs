@@ -18,6 +18,8 @@ mod report_settings;
 mod settings;
 mod steps;
 mod summary;
+#[cfg(feature = "parquet")]
+mod tables;
 mod trace_settings;
 mod writer;
 
@@ -106,6 +108,8 @@ pub struct TensorProfiler {
     settings: Settings,
     trace: Mutex<TraceOptions>,
     switches: Switches,
+    #[cfg(feature = "parquet")]
+    tables: Mutex<tables::Folders>,
     output: Output,
 }
 
@@ -130,6 +134,8 @@ impl TensorProfiler {
             settings: Settings::default(),
             trace: Mutex::default(),
             switches: Switches::default(),
+            #[cfg(feature = "parquet")]
+            tables: Mutex::default(),
             output: Output::new().of_kind("tensor"),
         }
     }

@@ -15,4 +15,6 @@ mod parsed;
 mod python;
 mod ranks;
 mod recorded;
+#[cfg(feature = "parquet")]
+mod tables;
 mod threads;

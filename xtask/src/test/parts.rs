@@ -55,7 +55,7 @@ pub const PARTS: [Part; 12] = [
     Part {
         name: "core",
         about: "events, reports, sampler, traces, core, macros, loop, NVIDIA's devices; the guide's examples",
-        stands_on: core_and!("profiler-train", "profiler-cuda", "docs"),
+        stands_on: core_and!("profiler-train", "profiler-analysis", "profiler-cuda", "docs"),
         steps: core,
     },
     Part {

@@ -125,6 +125,8 @@ const EDGES: [(&str, &[&str]); 14] = [
     (
         "profiler-core",
         &[
+            // For tables, if asked for: feature `parquet`.
+            "profiler-analysis",
             "profiler-events",
             "profiler-macros",
             "profiler-report",
