@@ -5,7 +5,8 @@ analysis.py --mlprof PROGRAM [--slices N] [--rounds N] [--trace FILE] [--json FI
 A trace of that many slices is made, or the one that is named is taken. Every reader runs in a process of its own, one after
 the other in every round, so that what else the machine does is shared out. Shown are medians of CPU time, user and system,
 and of the most memory that was resident. HTA reads the trace only (`TraceAnalysis(...)`), before any question; mlprof
-answers all of its own. A trace_processor, if one is named, is called with the file as its last argument.
+answers all of its own. A trace_processor is called with the file and a question: how many slices there are. `cargo xtask bench
+analysis` names Perfetto's own, built for WebAssembly, under node; it reads the trace as Perfetto's format, too.
 """
 
 import argparse
@@ -25,6 +26,8 @@ warnings.simplefilter("ignore")
 from hta.trace_analysis import TraceAnalysis
 TraceAnalysis(trace_files={0: sys.argv[1]})
 """
+
+COUNT = "select count(*) from slice"
 
 
 def make(path, slices):
@@ -110,18 +113,25 @@ def main():
             print(f"{make(trace, options.slices):,} slices, {os.path.getsize(trace):,} bytes as JSON.gz", flush=True)
         tables = os.path.join(folder, "tables")
         convert = [options.mlprof, "convert", trace, "--to", "parquet", "-o"]
+        native = os.path.join(folder, "run.pftrace")
+        to_native = [options.mlprof, "convert", trace, "--to", "pftrace", "-o", native]
         subprocess.run([*convert, tables], check=True, stderr=subprocess.DEVNULL)
         sizes = [os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(tables) for name in names]
         print(f"{sum(sizes):,} bytes as Parquet", flush=True)
+        subprocess.run(to_native, check=True, stderr=subprocess.DEVNULL)
+        print(f"{os.path.getsize(native):,} bytes as pftrace", flush=True)
         readers = {
             "mlprof analyze, JSON.gz": [options.mlprof, "analyze", trace],
             "mlprof analyze, Parquet": [options.mlprof, "analyze", tables],
             "mlprof convert, JSON.gz to Parquet": [*convert, os.path.join(folder, "again")],
+            "mlprof convert, JSON.gz to pftrace": to_native,
         }
         if not options.without_hta:
             readers["HTA 0.5.0, JSON.gz, reading only"] = [sys.executable, "-c", HTA, trace]
         if options.trace_processor:
-            readers["trace_processor, JSON.gz"] = [*shlex.split(options.trace_processor), trace]
+            ask = shlex.split(options.trace_processor)
+            readers["trace_processor, JSON.gz"] = [*ask, trace, COUNT]
+            readers["trace_processor, pftrace"] = [*ask, native, COUNT]
         runs = {name: [] for name in readers}
         for _ in range(options.rounds):
             for name, command in readers.items():

@@ -21,6 +21,7 @@ mod run;
 mod steps;
 mod system;
 mod test;
+mod trace_processor;
 
 use std::process::ExitCode;
 
@@ -61,8 +62,8 @@ Usage: cargo xtask <command>
   bench tch [...]       what recording libtorch's ops costs, beside torch's own profiler in the same
                         process, and how their numbers agree (--json FILE, --help)
   bench analysis [...]  what questions to a trace of a million slices cost, beside HolisticTraceAnalysis
-                        (--slices N, --rounds N, --trace FILE, --json FILE, --without-hta,
-                        --trace-processor COMMAND)
+                        and Perfetto's trace_processor (--slices N, --rounds N, --trace FILE,
+                        --json FILE, --without-hta, --without-trace-processor)
   bench <name> --lto    one of those from scopes to torture, built with link-time optimisation
   gpu-check [...]       on a machine with an NVIDIA GPU: check kernels, times, traces and costs, and
                         end with one table (--only NAME, --python PATH, --save-fixtures FOLDER,

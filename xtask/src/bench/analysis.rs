@@ -1,10 +1,13 @@
-//! `cargo xtask bench analysis`: questions asked of traces, beside HolisticTraceAnalysis.
+//! `cargo xtask bench analysis`: questions asked of traces, beside HolisticTraceAnalysis and Perfetto's
+//! trace_processor.
 
 use std::process::{Command, Stdio};
 
 use super::python;
+use crate::libtorch::{cache, workspace};
 use crate::python::Environment;
 use crate::steps::{cargo, target_directory};
+use crate::trace_processor;
 
 /// Builds the command as it is installed, and runs what measures it. Arguments are passed on.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
@@ -25,6 +28,17 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
         }
     };
     command.arg("-B").arg(python::folder().join("analysis.py"));
+    let (without, named) = ("--without-trace-processor", "--trace-processor");
+    let brings_one = |argument: &&str| *argument == without || argument.starts_with(named);
+    if !arguments.iter().any(brings_one) {
+        let script = workspace().join("tests/traces/trace_processor.mjs");
+        let assets = trace_processor::install(&cache()?)
+            .map_err(|message| format!("{message}\nTo go without trace_processor: {without}"))?;
+        let words = ["node".as_ref(), script.as_os_str(), assets.as_os_str()];
+        let quoted = words.map(|word| format!("'{}'", word.to_string_lossy()));
+        command.arg(named).arg(quoted.join(" "));
+    }
+    let arguments = arguments.iter().filter(|argument| **argument != without);
     command.arg("--mlprof").arg(target_directory().join("release/mlprof")).args(arguments);
     succeed(command)
 }
