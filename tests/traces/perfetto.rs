@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -48,16 +47,8 @@ fn convert(trace: &Path, to: &Path) -> String {
 }
 
 fn events(trace: &Path) -> Vec<Value> {
-    let bytes = fs::read(trace).expect("a trace");
-    let mut text = String::new();
-    match trace.extension().is_some_and(|ending| ending == "gz") {
-        true => tests::python::run(
-            "import gzip, sys; sys.stdout.write(gzip.open(sys.argv[1], 'rt', encoding='utf-8').read())",
-            &[trace],
-        )
-        .clone_into(&mut text),
-        false => drop(bytes.as_slice().read_to_string(&mut text)),
-    }
+    let unpacked = "import gzip, sys; print(gzip.open(sys.argv[1], 'rt', encoding='utf-8').read())";
+    let text = tests::python::run(unpacked, &[trace]);
     let trace: Value = serde_json::from_str(&text).expect("JSON");
     trace["traceEvents"].as_array().expect("events").clone()
 }
@@ -95,11 +86,10 @@ fn slices_in(rows: &[Value]) -> Slices {
 fn trace_processor_finds_all_that_was_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     record(folder.path(), 0);
-    let entries = folder.path().read_dir().expect("a folder").flatten().map(|entry| entry.path());
-    let trace = entries
-        .filter(|path| path.to_string_lossy().ends_with(".pt.trace.json.gz"))
-        .next()
-        .expect("a trace");
+    let mut entries =
+        folder.path().read_dir().expect("a folder").flatten().map(|entry| entry.path());
+    let is_trace = |path: &PathBuf| path.to_string_lossy().ends_with(".pt.trace.json.gz");
+    let trace = entries.find(is_trace).expect("a trace");
     let native = folder.path().join("native.pftrace");
     let said = convert(&trace, &native);
     assert_eq!(said, format!("written: {}\n", native.display()));
@@ -175,7 +165,7 @@ fn trace_processor_finds_all_that_was_recorded() {
     let mut shapes: Vec<String> = events
         .iter()
         .filter_map(|event| event["args"].get("Input Dims"))
-        .map(|shapes| shapes.to_string())
+        .map(Value::to_string)
         .collect();
     shapes.sort();
     shapes.dedup();
