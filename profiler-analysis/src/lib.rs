@@ -30,6 +30,7 @@ pub mod rollups;
 mod sweep;
 mod text;
 pub mod trace;
+pub mod xplane;
 
 pub use analysis::{Analysis, SCHEMA_VERSION};
 pub use answers::*;

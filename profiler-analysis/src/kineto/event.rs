@@ -54,6 +54,51 @@ pub(super) struct SliceArguments<'a> {
     pub(super) collective_number: Integer,
     #[serde(borrow, default, rename = "Called from")]
     pub(super) called_from: Option<Cow<'a, str>>,
+    /// Of kernels.
+    #[serde(borrow, default)]
+    pub(super) grid: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) block: Option<&'a RawValue>,
+    #[serde(default, rename = "registers per thread")]
+    pub(super) registers: Integer,
+    #[serde(default, rename = "shared memory")]
+    pub(super) shared_memory: Integer,
+    #[serde(default, rename = "est. achieved occupancy %")]
+    pub(super) occupancy: Integer,
+}
+
+impl SliceArguments<'_> {
+    /// As [`Details::launch`](crate::trace::Details::launch); `None` for what is no kernel.
+    pub(super) fn launch(&self) -> Option<String> {
+        let sizes = |list: &RawValue| -> String {
+            list.get().chars().filter(|letter| letter.is_ascii_digit() || *letter == ',').collect()
+        };
+        let (grid, block) = (sizes(self.grid?), sizes(self.block?));
+        let (registers, shared) = (self.registers.natural(), self.shared_memory.natural());
+        let occupancy = self.occupancy.natural();
+        Some(format!(
+            "regs:{registers} static_shared:0 dynamic_shared:{shared} grid:{grid} block:{block} \
+             occ_pct:{occupancy}"
+        ))
+    }
+}
+
+/// What instants of memory say.
+#[derive(Deserialize, Default)]
+pub(super) struct MemoryArguments {
+    #[serde(default, rename = "Addr")]
+    pub(super) address: Integer,
+    #[serde(default, rename = "Bytes")]
+    pub(super) bytes: Integer,
+    #[serde(default, rename = "Total Allocated")]
+    pub(super) allocated: Integer,
+    #[serde(default, rename = "Total Reserved")]
+    pub(super) reserved: Integer,
+    /// 0: the host.
+    #[serde(default, rename = "Device Type")]
+    pub(super) device_type: Integer,
+    #[serde(default, rename = "Device Id")]
+    pub(super) device: Integer,
 }
 
 /// What names processes and threads.

@@ -15,12 +15,14 @@ use std::io::Read;
 
 use serde_json::value::RawValue;
 
-use self::event::{Event, NameArguments, SliceArguments};
+use self::event::{Event, MemoryArguments, NameArguments, SliceArguments};
 pub use self::merge::Merge;
 use self::stream::parse;
 use self::time::nanoseconds;
 use self::walk::{Visit, walk};
-use crate::trace::{Category, Counter, Details, FlowEnd, FlowKind, RawSlice, Trace, TraceBuilder};
+use crate::trace::{
+    Category, Counter, Details, FlowEnd, FlowKind, MemoryChange, RawSlice, Trace, TraceBuilder,
+};
 
 /// Why a text is no trace.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +84,8 @@ fn add(builder: &mut TraceBuilder, event: &Event<'_>) -> bool {
         }
         "s" | "f" | "t" => flow_end(builder, event),
         "C" => counters(builder, event),
-        // Instants, and what is drawn only: nothing of them is asked.
+        "i" if event.name == "[memory]" => memory(builder, event),
+        // Other instants, and what is drawn only: nothing of them is asked.
         _ => Some(()),
     };
     is_understood.is_some()
@@ -101,6 +104,7 @@ fn slice(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
     let (start, duration) = (time(event.ts)?, time(event.dur).unwrap_or(0));
     let category = Category::of(&event.cat);
     let more: SliceArguments<'_> = arguments(event);
+    let launch = if category == Category::Kernel { more.launch() } else { None };
     let names = &mut builder.names;
     let details = Details {
         sequence: more.sequence.natural(),
@@ -114,6 +118,7 @@ fn slice(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
             Category::CudaSync => more.stream.0.and_then(|stream| i32::try_from(stream).ok()),
             _ => None,
         },
+        launch: launch.map(|launch| names.intern(&launch)).unwrap_or_default(),
     };
     let name = names.intern(&event.name);
     let correlation = u32::try_from(more.correlation.natural()).unwrap_or(0);
@@ -155,6 +160,23 @@ fn flow_end(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
     let (id, time) = (event.id.0?.cast_unsigned(), time(event.ts)?);
     let track = builder.track(&event.pid.0, &event.tid.0);
     builder.flow_end(FlowEnd { kind, id, track, time, is_end: event.ph != "s" });
+    Some(())
+}
+
+fn memory(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
+    let more: MemoryArguments = arguments(event);
+    let is_on_device = more.device_type.natural() > 0;
+    let (time, bytes) = (time(event.ts)?, more.bytes.0?);
+    let track = builder.track(&event.pid.0, &event.tid.0);
+    builder.memory(MemoryChange {
+        time,
+        track: Some(track),
+        device: is_on_device.then(|| u32::try_from(more.device.natural()).unwrap_or(0)),
+        address: more.address.natural(),
+        bytes,
+        allocated: more.allocated.natural(),
+        reserved: more.reserved.natural(),
+    });
     Some(())
 }
 

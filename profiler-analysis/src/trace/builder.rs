@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::{
-    Category, Counter, Details, Flow, FlowKind, Info, NONE, Name, Names, Process, Slice, Trace,
-    Track, TrackKind, nest,
+    Category, Counter, Details, Flow, FlowKind, Info, MemoryChange, NONE, Name, Names, Process,
+    Slice, Trace, Track, TrackKind, nest,
 };
 
 /// How a process or thread is known: mostly by a number.
@@ -92,6 +92,7 @@ pub struct TraceBuilder {
     /// Arrows between slices by the order in which these were added.
     flows_as_added: Vec<Flow>,
     counters: Vec<Counter>,
+    memory: Vec<MemoryChange>,
 }
 
 impl TraceBuilder {
@@ -223,9 +224,15 @@ impl TraceBuilder {
         self.counters.push(counter);
     }
 
+    /// Adds an allocation or a free, whose track is a number from [`track`](Self::track).
+    pub fn memory(&mut self, change: MemoryChange) {
+        self.memory.push(change);
+    }
+
     /// The trace.
     pub fn finish(mut self) -> Trace {
         self.counters.sort_by_key(|counter| counter.time);
+        self.memory.sort_by_key(|change| change.time);
         let kinds: Vec<TrackKind> = self.tracks.iter().map(|track| self.kind(track)).collect();
         let mut order: Vec<usize> = (0..self.tracks.len()).collect();
         // Devices below threads, those without an order of their own last.
@@ -252,6 +259,7 @@ impl TraceBuilder {
             details: self.details,
             flows: Vec::new(),
             counters: self.counters,
+            memory: self.memory,
         };
         // Where each raw track's slices went, if it has any.
         let mut new_numbers = vec![NONE; self.tracks.len()];
@@ -263,6 +271,10 @@ impl TraceBuilder {
             }
         }
         trace.flows = flows(&trace, self.flow_ends, &new_numbers);
+        for change in &mut trace.memory {
+            let raw = change.track.map(|raw| new_numbers[raw as usize]);
+            change.track = raw.filter(|number| *number != NONE);
+        }
         let count = trace.slices.len() as u32; // fewer than events
         let known = self.flows.into_iter().filter(|flow| flow.from < count && flow.to < count);
         trace.flows.extend(known);

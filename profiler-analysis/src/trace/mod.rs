@@ -1,11 +1,12 @@
 //! A trace in memory: who did what from when to when, on which thread or stream.
 //!
-//! *Memory*: 48 bytes for each slice, 56 more for one that has shapes, bytes or numbers of its own; texts
-//! are kept once.
+//! *Memory*: 48 bytes for each slice, 64 more for one that has shapes, bytes or numbers of its own, 56 for each
+//! allocation; texts are kept once.
 
 mod builder;
 mod category;
 mod edges;
+mod memory;
 mod names;
 mod nest;
 
@@ -16,6 +17,7 @@ use rustc_hash::FxHashMap;
 pub use self::builder::{FlowEnd, PlaceId, RawSlice, TraceBuilder};
 pub use self::category::Category;
 pub use self::edges::Edge;
+pub use self::memory::MemoryChange;
 pub(crate) use self::names::ByName;
 pub use self::names::{Name, Names};
 
@@ -41,6 +43,8 @@ pub struct Trace {
     pub flows: Vec<Flow>,
     /// Counters, by their time.
     pub counters: Vec<Counter>,
+    /// What was allocated and freed, by its time. Tables have none of it.
+    pub memory: Vec<MemoryChange>,
 }
 
 /// What a trace says of itself.
@@ -176,6 +180,9 @@ pub struct Details {
     pub collective: Option<u64>,
     /// The stream that was waited for, if it is known.
     pub stream: Option<i32>,
+    /// How a kernel was launched: `regs:32 static_shared:0 dynamic_shared:0 grid:108,1,1 block:256,1,1
+    /// occ_pct:50`, as XProf has it. Tables have none of it.
+    pub launch: Name,
 }
 
 impl Default for Name {

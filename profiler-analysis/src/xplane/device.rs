@@ -1,0 +1,124 @@
+//! What devices did.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::Source;
+use super::messages::{XEvent, XPlane};
+use super::plane::Plane;
+use crate::trace::{Category, TrackKind};
+
+/// One per device, by its number.
+pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
+    let ops = ops_of_launches(source);
+    let mut planes = BTreeMap::new();
+    for (place, track) in source.trace.tracks.iter().enumerate() {
+        if track.kind != TrackKind::Stream {
+            continue;
+        }
+        let device = source.trace.processes[track.process as usize].number.unwrap_or(0);
+        let plane = planes.entry(device).or_insert_with(|| of_device(device));
+        let slices = track.slices.clone();
+        let work = slices.filter(|place| source.trace.slices[*place].category.is_device_work());
+        let events = work.map(|place| event(source, place, &ops, plane)).collect();
+        plane.line(source.line(place, track, events));
+    }
+    planes.into_values().map(Plane::finish).collect()
+}
+
+fn of_device(device: i64) -> Plane {
+    // The numbers of planes: 0 and 1 are taken.
+    let mut plane = Plane::new(device.saturating_add(2), format!("/device:GPU:{device}"));
+    // Without it XProf takes the device for a TPU.
+    let vendor = plane.text("device_vendor", "Nvidia");
+    plane.say(vendor);
+    plane
+}
+
+/// The innermost op around each call that launched something, by the number of the launch.
+fn ops_of_launches(source: &Source<'_>) -> FxHashMap<u32, usize> {
+    let slices = &source.trace.slices;
+    let calls = slices
+        .iter()
+        .enumerate()
+        .filter(|(_, slice)| slice.correlation != 0 && slice.category.is_runtime());
+    let of_call = calls.filter_map(|(_, call)| {
+        let around = std::iter::successors(call.parent(), |place| slices[*place].parent());
+        let mut ops = around.filter(|place| slices[*place].category == Category::CpuOp);
+        Some((call.correlation, ops.next()?))
+    });
+    of_call.collect()
+}
+
+fn event(
+    source: &Source<'_>,
+    place: usize,
+    ops: &FxHashMap<u32, usize>,
+    plane: &mut Plane,
+) -> XEvent {
+    let slice = &source.trace.slices[place];
+    let own = source.trace.name(slice);
+    let id = match slice.category {
+        Category::GpuMemcpy => plane.event(copy(own), own),
+        _ => plane.event(own, own),
+    };
+    let mut event = source.event(slice, id);
+    if slice.correlation != 0 {
+        event.stats.push(plane.number("correlation_id", slice.correlation.into()));
+        if let Some(op) = ops.get(&slice.correlation) {
+            event.stats.push(plane.text("tf_op", &source.op(*op)));
+        }
+    }
+    let details = source.trace.details(slice);
+    let launch = details.map_or("", |details| source.trace.names.text(details.launch));
+    if !launch.is_empty() {
+        event.stats.push(plane.text("kernel_details", launch));
+    }
+    let bytes = details.map_or(0, |details| details.bytes);
+    if slice.category == Category::GpuMemcpy && bytes > 0 {
+        let details = format!("{} size:{bytes} dest:0 async:1", kinds(own));
+        event.stats.push(plane.text("memcpy_details", &details));
+    }
+    event
+}
+
+/// Kineto's `Memcpy HtoD (Pageable -> Device)` by the beginning that XProf tells copies by.
+fn copy(name: &str) -> &'static str {
+    match direction(name) {
+        Some(('H', 'D')) => "MemcpyHToD",
+        Some(('D', 'H')) => "MemcpyDToH",
+        Some(('H', 'H')) => "MemcpyHToH",
+        Some(('P', 'P')) => "MemcpyP2P",
+        _ => "MemcpyDToD",
+    }
+}
+
+fn kinds(name: &str) -> String {
+    let kind = |letter| if letter == 'H' { "host" } else { "device" };
+    let (from, to) = direction(name).unwrap_or(('D', 'D'));
+    format!("kind_src:{} kind_dst:{}", kind(from), kind(to))
+}
+
+fn direction(name: &str) -> Option<(char, char)> {
+    let mut words = name.split_whitespace();
+    let letters: Vec<char> = words.nth(1)?.chars().collect();
+    match letters.as_slice() {
+        [from, 't', 'o', to] | [from, '2', to] => Some((*from, *to)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_told_by_their_direction() {
+        assert_eq!(copy("Memcpy HtoD (Pageable -> Device)"), "MemcpyHToD");
+        assert_eq!(copy("Memcpy DtoH (Device -> Pinned)"), "MemcpyDToH");
+        assert_eq!(copy("Memcpy P2P"), "MemcpyP2P");
+        assert_eq!(copy("copy"), "MemcpyDToD");
+        assert_eq!(kinds("Memcpy DtoH (Device -> Pinned)"), "kind_src:device kind_dst:host");
+    }
+}

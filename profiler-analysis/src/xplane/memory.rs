@@ -1,0 +1,98 @@
+//! What was allocated and freed, as events of the threads that did it.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::Source;
+use super::messages::{Value, XEvent};
+use super::plane::Plane;
+use crate::Trace;
+use crate::trace::{Category, MemoryChange};
+
+pub(super) struct Memory<'trace> {
+    /// What each thread did, and the most that had been taken by then on the same device.
+    of_tracks: FxHashMap<u32, Vec<(&'trace MemoryChange, u64)>>,
+    /// The most that each device ever had in use, or reserved.
+    capacities: BTreeMap<Option<u32>, u64>,
+}
+
+impl<'trace> Memory<'trace> {
+    pub(super) fn of(trace: &'trace Trace) -> Self {
+        let mut peaks: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+        let mut memory = Self { of_tracks: FxHashMap::default(), capacities: BTreeMap::new() };
+        for change in &trace.memory {
+            let peak = peaks.entry(change.device).or_default();
+            *peak = change.allocated.max(*peak);
+            let capacity = memory.capacities.entry(change.device).or_default();
+            *capacity = change.allocated.max(change.reserved).max(*capacity);
+            if let Some(track) = change.track {
+                memory.of_tracks.entry(track).or_default().push((change, *peak));
+            }
+        }
+        memory
+    }
+
+    pub(super) fn of_track(
+        &self,
+        source: &Source<'_>,
+        track: u32,
+        plane: &mut Plane,
+    ) -> Vec<XEvent> {
+        let changes = self.of_tracks.get(&track).map_or(&[][..], Vec::as_slice);
+        changes.iter().map(|(change, peak)| self.event(source, change, *peak, plane)).collect()
+    }
+
+    fn event(
+        &self,
+        source: &Source<'_>,
+        change: &MemoryChange,
+        peak: u64,
+        plane: &mut Plane,
+    ) -> XEvent {
+        let name = if change.bytes < 0 { "MemoryDeallocation" } else { "MemoryAllocation" };
+        let metadata_id = plane.event(name, name);
+        let allocator = match change.device {
+            None => "CPU".to_owned(),
+            Some(device) => format!("GPU_{device}"),
+        };
+        let capacity = self.capacities.get(&change.device).copied().unwrap_or_default();
+        let bytes = change.bytes.unsigned_abs();
+        let unsigned = [
+            ("bytes_reserved", 0),
+            ("bytes_allocated", change.allocated),
+            ("bytes_available", capacity.saturating_sub(change.allocated)),
+            ("peak_bytes_in_use", peak),
+            ("requested_bytes", bytes),
+            ("allocation_bytes", bytes),
+            ("addr", change.address),
+        ];
+        let mut stats = vec![plane.text("allocator_name", &allocator)];
+        let number = |value: u64| Value::Signed(value.cast_signed());
+        stats.extend(unsigned.map(|(name, value)| plane.stat(name, number(value))));
+        stats.push(plane.stat("fragmentation", Value::Double(0.0)));
+        if let Some(op) = change.track.and_then(|track| innermost_op(source, track, change.time)) {
+            stats.push(plane.text("tf_op", &source.op(op)));
+        }
+        XEvent {
+            metadata_id,
+            offset_ps: super::picoseconds(change.time - source.start),
+            duration_ps: 0,
+            stats,
+        }
+    }
+}
+
+/// What the thread was in at that moment.
+fn innermost_op(source: &Source<'_>, track: u32, time: i64) -> Option<usize> {
+    let slices = source.trace.tracks[track as usize].slices.clone();
+    let own = &source.trace.slices[slices.clone()];
+    let begun = own.partition_point(|slice| slice.start <= time);
+    let last = slices.start + begun.checked_sub(1)?;
+    let around = std::iter::successors(Some(last), |place| source.trace.slices[*place].parent());
+    let mut ops = around.filter(|place| {
+        let slice = &source.trace.slices[*place];
+        slice.category == Category::CpuOp && slice.end() >= time
+    });
+    ops.next()
+}
