@@ -52,6 +52,17 @@ pub fn run_with_trace_readers(script: &str, arguments: &[&Path]) -> String {
     run_with(python, script, arguments)
 }
 
+/// Runs a script that may also import `xprof`'s converters, which are behind the pages of XProf and of
+/// TensorBoard's Profile tab.
+pub fn run_with_xprof(script: &str, arguments: &[&Path]) -> String {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    let requirements =
+        ["--no-deps", "xprof==2.24.2", "gviz-api==1.10.0", "protobuf==7.36.2", "six==1.17.0"];
+    let probe = "from xprof.convert import raw_to_tool_data";
+    let python = PYTHON.get_or_init(|| environment_with("xprof", probe, &requirements));
+    run_with(python, script, arguments)
+}
+
 /// Runs a script that may also import `duckdb` and `pyarrow`.
 pub fn run_with_columns(script: &str, arguments: &[&Path]) -> String {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();

@@ -9,6 +9,9 @@ use super::messages::{XEvent, XPlane};
 use super::plane::Plane;
 use crate::trace::{Category, TrackKind};
 
+/// How a kernel was launched, where the trace does not say: without it XProf has no row for the kernel.
+const NOT_KNOWN: &str = "regs:0 static_shared:0 dynamic_shared:0 grid:0,0,0 block:0,0,0 occ_pct:0";
+
 /// One per device, by its number.
 pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
     let ops = ops_of_launches(source);
@@ -71,8 +74,9 @@ fn event(
         }
     }
     let details = source.trace.details(slice);
-    let launch = details.map_or("", |details| source.trace.names.text(details.launch));
-    if !launch.is_empty() {
+    if slice.category == Category::Kernel {
+        let launch = details.map_or("", |details| source.trace.names.text(details.launch));
+        let launch = if launch.is_empty() { NOT_KNOWN } else { launch };
         event.stats.push(plane.text("kernel_details", launch));
     }
     let bytes = details.map_or(0, |details| details.bytes);

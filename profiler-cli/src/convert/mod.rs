@@ -7,7 +7,7 @@ mod stacks;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use profiler_analysis::{Trace, perfetto};
+use profiler_analysis::{Trace, perfetto, xplane};
 use profiler_events::Stage;
 use profiler_report::Report;
 use profiler_report::folded;
@@ -28,7 +28,7 @@ use crate::tables::{self, TraceFiles};
 ///
 ///   Advanced report    prof, folded, svg, speedscope, json
 ///   samples, memory    folded, svg, speedscope, json
-///   trace              chrome, folded, svg, speedscope, json, pftrace, parquet
+///   trace              chrome, folded, svg, speedscope, json, pftrace, xplane, parquet
 ///   other reports      json
 ///
 /// Reports hold sums: folded, svg and speedscope show call trees by self time (of samples by the
@@ -38,7 +38,7 @@ use crate::tables::{self, TraceFiles};
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The report or trace, compressed by gzip or not; for pftrace also a folder of tables
+    /// The report or trace, compressed by gzip or not; for pftrace and xplane also a folder of tables
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// What to convert it to
@@ -93,6 +93,8 @@ pub enum Format {
     Json,
     /// Perfetto's own format: smaller than JSON, read faster, and nothing is lost that crosses something
     Pftrace,
+    /// XSpace, for XProf and TensorBoard's Profile page: steps, input pipeline, ops, kernels, memory
+    Xplane,
     /// A folder of tables for DuckDB, Spark, polars, … (mlprof schema says what is in them)
     Parquet,
 }
@@ -107,6 +109,7 @@ impl Format {
             Self::Speedscope => "speedscope",
             Self::Json => "json",
             Self::Pftrace => "pftrace",
+            Self::Xplane => "xplane",
             Self::Parquet => "parquet",
         }
     }
@@ -121,18 +124,20 @@ impl Format {
             Self::Speedscope => "speedscope.json",
             Self::Json => "json",
             Self::Pftrace => "pftrace",
+            Self::Xplane => "xplane.pb",
             Self::Parquet => "parquet",
         }
     }
 }
 
-const OF_TRACES: [Format; 7] = [
+const OF_TRACES: [Format; 8] = [
     Format::Chrome,
     Format::Folded,
     Format::Svg,
     Format::Speedscope,
     Format::Json,
     Format::Pftrace,
+    Format::Xplane,
     Format::Parquet,
 ];
 const OF_SUMS: [Format; 4] = [Format::Folded, Format::Svg, Format::Speedscope, Format::Json];
@@ -169,21 +174,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
 
 /// Each trace of a folder of tables, one after the other: there may be many.
 fn of_tables(arguments: &Arguments) -> Result<Vec<Output>, Error> {
-    if arguments.to != Format::Pftrace {
+    if !matches!(arguments.to, Format::Pftrace | Format::Xplane) {
         return Err(impossible(
             "a folder of tables",
             arguments.to,
             "it may hold many traces; convert the traces that they were made of",
-            &[Format::Pftrace],
+            &[Format::Pftrace, Format::Xplane],
         ));
     }
+    let to = arguments.to;
     let output = |files: TraceFiles| {
         let path = tables::path(&files);
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Output::new(Stem::default().of_action(&name), move |out| {
             let trace = tables::read(&files).map_err(io::Error::other)?;
-            tell_left_out(&perfetto::write(&trace, out)?);
-            Ok(())
+            write_binary(&trace, to, out)
         })
     };
     Ok(tables::find(&arguments.file)?.into_iter().map(output).collect())
@@ -210,17 +215,27 @@ fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
             Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
         }
         Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_trace(&name, &trace))),
-        Format::Pftrace => Ok(Output::new(stem, move |out| {
-            let written = perfetto::write(&trace, out)?;
-            tell_left_out(&written);
-            Ok(())
-        })),
+        Format::Pftrace | Format::Xplane => {
+            let to = arguments.to;
+            Ok(Output::new(stem, move |out| write_binary(&trace, to, out)))
+        }
         Format::Prof | Format::Parquet => Err(impossible(
             "a trace",
             arguments.to,
             "it says when ops ran, not which functions called which",
             &OF_TRACES,
         )),
+    }
+}
+
+/// In Perfetto's own format or XProf's.
+fn write_binary(trace: &Trace, to: Format, out: &mut dyn Write) -> io::Result<()> {
+    match to {
+        Format::Xplane => xplane::write(trace, out),
+        _ => {
+            tell_left_out(&perfetto::write(trace, out)?);
+            Ok(())
+        }
     }
 }
 

@@ -166,7 +166,7 @@ fn a_trace_is_no_report_and_has_no_functions() {
     let error = refused(&["convert", text(&recorded.trace), "--to", "prof"]);
     assert!(
         error.contains(
-            "it can be converted to chrome, folded, svg, speedscope, json, pftrace, parquet"
+            "it can be converted to chrome, folded, svg, speedscope, json, pftrace, xplane, parquet"
         ),
         "{error}"
     );
