@@ -39,6 +39,11 @@ fn memory_over_time_is_an_area_whose_peak_is_explained() {
 }
 
 #[test]
+fn the_slowest_rank_is_on_top_with_a_way_to_what_it_loses_by() {
+    seen("ranks", &pages::ranks());
+}
+
+#[test]
 fn tables_are_whole_without_scripts() {
     seen("without_scripts", &pages::everything());
 }

@@ -61,6 +61,35 @@ pub fn everything() -> Vec<Report> {
     reports
 }
 
+/// Two ranks of one run: the second one waits three seconds longer for its data, and the first one for it.
+pub fn ranks() -> Vec<Report> {
+    let Some(Report::Simple(any)) = everything().into_iter().next() else {
+        panic!("a Simple report comes first")
+    };
+    let first = any.actions[0].clone();
+    let row = |action: &str, total_seconds| ActionStatistics {
+        action: action.to_owned(),
+        sub_stage: None,
+        inside: None,
+        total_seconds,
+        ..first.clone()
+    };
+    let rank = |number: u32, loading| {
+        let mut report = any.clone();
+        report.header.stage = Some(Stage::Fit);
+        (report.header.rank, report.header.world_size) = (number, 2);
+        report.header.wall_seconds = 10.0;
+        report.actions = vec![
+            row("run_training_epoch", 10.0),
+            row("[_TrainingEpochLoop].train_dataloader_next", loading),
+            row("all_reduce_gradients", 5.0 - loading),
+        ];
+        (report.step_series, report.findings) = (Vec::new(), Vec::new());
+        Report::Simple(report)
+    };
+    vec![rank(0, 0.5), rank(1, 3.5)]
+}
+
 /// Half of a row in each of two modules, one in forward and one in backward.
 fn halves(row: &KeyAverage) -> [FinestRow; 2] {
     [("conv1: Conv2d", Phase::Forward, 0), ("conv2: Conv2d", Phase::Backward, 1)].map(

@@ -188,6 +188,19 @@ export const scenarios = {
     await finished([page]);
   },
 
+  /** Several ranks: the slowest one is something to do about, with a way to what it loses by. */
+  async ranks() {
+    const page = await open();
+    const said = await texts(page, "#findings li");
+    assert.equal(said.length, 1, `${said}`);
+    assert.match(said[0], /Rank 1 needs 3.00 s longer for its own work than rank 0.*3.00 s of the run, 30.0 %/);
+    assert.match(said[0], /rule: slowest-rank · in: .*rank 1/);
+    await (await page.$("#findings a[data-row]")).click();
+    const at = await page.evaluate(() => [document.activeElement.textContent, document.activeElement.closest("section").id]);
+    assert.deepEqual(at, ["[_TrainingEpochLoop].train_dataloader_next", "r1"]);
+    await finished([page]);
+  },
+
   /** Memory over time: areas, a mark at the peak, words and tables that explain it, pointer and arrows. */
   async memory() {
     const page = await open();

@@ -158,7 +158,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 
 fn show(arguments: &Arguments) -> Result<(), Error> {
     if let Some(page) = &arguments.html {
-        return write_page_of(&arguments.files, page);
+        return write_page_of(&arguments.files, page, &findings::rules(&arguments.threshold)?);
     }
     let mut text = String::new();
     let mut all = Vec::new();
@@ -177,9 +177,9 @@ fn show(arguments: &Arguments) -> Result<(), Error> {
 }
 
 /// Writes one page of the reports of all files.
-fn write_page_of(files: &[PathBuf], page: &Path) -> Result<(), Error> {
+fn write_page_of(files: &[PathBuf], page: &Path, rules: &Rules) -> Result<(), Error> {
     let reports = all_of(files)?;
-    write_html(&files.iter().collect::<Vec<_>>(), page, || html_of(reports))
+    write_html(&files.iter().collect::<Vec<_>>(), page, || html_of(reports, rules))
 }
 
 /// Writes one page of these reports, with what is found in them.
@@ -188,13 +188,12 @@ fn write_page_of(files: &[PathBuf], page: &Path) -> Result<(), Error> {
 ///
 /// If the page cannot be written.
 pub(crate) fn write_page(reports: Vec<Report>, page: &Path) -> Result<(), Error> {
-    write_html(&[], page, || html_of(reports))
+    write_html(&[], page, || html_of(reports, &Rules::new()))
 }
 
-fn html_of(reports: Vec<Report>) -> String {
-    let rules = Rules::new();
+fn html_of(reports: Vec<Report>, rules: &Rules) -> String {
     let reports: Vec<_> = reports.into_iter().map(|report| rules.annotate(report)).collect();
-    profiler_report::page::html(&reports)
+    profiler_report::page::html_by(&reports, rules)
 }
 
 /// Writes a page, but over none of the files that it is made of.

@@ -37,3 +37,8 @@ export function numberOf(cell: HTMLTableCellElement | undefined): number | undef
   const value = Number.parseFloat(cell?.dataset.v ?? cell?.textContent ?? "");
   return cell?.classList.contains("n") && !Number.isNaN(value) ? value : undefined;
 }
+
+/** The titles of the columns. */
+export function titlesOf(table: HTMLTableElement): HTMLTableCellElement[] {
+  return [...(table.tHead?.rows[0]?.cells ?? [])];
+}

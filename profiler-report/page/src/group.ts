@@ -1,7 +1,8 @@
 // Rows of ops put together by some of the columns that they are told apart by.
 
-import { element, numberOf, shown } from "./dom";
+import { element, numberOf, shown, titlesOf } from "./dom";
 import { written, type Unit } from "./number";
+import { FIELDS } from "./numbers";
 import type { Report } from "./tree";
 
 /** A column that tells rows apart. */
@@ -16,11 +17,6 @@ export interface Key {
 export interface Source {
   keys: string[];
   numbers: (number | undefined)[];
-}
-
-/** The titles of the columns. */
-export function titlesOf(table: HTMLTableElement): HTMLTableCellElement[] {
-  return [...(table.tHead?.rows[0]?.cells ?? [])];
 }
 
 /** The columns by which a table can be grouped. */
@@ -53,21 +49,8 @@ interface FinestRow {
   [number: string]: unknown;
 }
 
-/** Where the numbers of a column stand in a report. */
-const FIELDS: Record<string, string> = {
-  Calls: "calls",
-  "Self host": "self_cpu_seconds",
-  Host: "cpu_seconds",
-  "Self device": "self_device_seconds",
-  Device: "device_seconds",
-  First: "first_seconds",
-  Min: "min_seconds",
-  Max: "max_seconds",
-  "Host memory": "self_cpu_memory_bytes",
-  "Device memory": "self_device_memory_bytes",
-  Allocated: "allocated_bytes",
-  FLOPs: "flops",
-};
+/** Where the numbers of a column stand in such a row. */
+const FINEST: Record<string, string> = { ...FIELDS, Min: "min_seconds", Max: "max_seconds", Allocated: "allocated_bytes" };
 
 /** A row of the table that is told apart already, but for these. */
 interface SameRow {
@@ -99,7 +82,7 @@ export function finestSources(report: Report | undefined, titles: HTMLTableCellE
     return {
       keys: columns.map((title) => shown(keys[title] ?? "")),
       numbers: columns.map((title) => {
-        const field = FIELDS[title];
+        const field = FINEST[title];
         const value = field === undefined ? undefined : row[field];
         // What is 0 is left out, but for what need not be known.
         if (typeof value === "number") return value;

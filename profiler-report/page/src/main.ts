@@ -5,6 +5,7 @@ import { answerInMemory } from "./memory";
 import { bringToLife } from "./strip";
 import { enhance } from "./table";
 import { treesOf, type Report } from "./tree";
+import { unpacked } from "./unpack";
 
 /** Charts are made when they come into view: a page may have many. */
 function drawIcicles(reports: Report[]): void {
@@ -77,7 +78,7 @@ function listenForSearch(): void {
 
 const text = document.getElementById("reports")?.textContent ?? "[]";
 document.documentElement.classList.add("live");
-const reports = JSON.parse(text) as Report[];
+const reports = unpacked(JSON.parse(text)) as Report[];
 enhanceTables(reports);
 drawIcicles(reports);
 answerInStrips(reports);

@@ -1,9 +1,10 @@
 // Tables that are sorted by a click on a title, searched, grouped, and shown in part at first.
 
-import { element, later, numberOf } from "./dom";
-import { finestSources, group, keysOf, ownSources, showKeys, titlesOf } from "./group";
+import { element, later, numberOf, titlesOf } from "./dom";
+import { finestSources, group, keysOf, ownSources, showKeys } from "./group";
 import { Nest } from "./nest";
 import { count } from "./number";
+import { setNumbers } from "./numbers";
 import type { Report } from "./tree";
 
 /** So many rows are shown before somebody asks for more. */
@@ -29,6 +30,7 @@ export function enhance(table: HTMLTableElement, report?: Report): void {
   const body = table.tBodies[0];
   const scroll = table.parentElement;
   if (body === undefined || scroll === null) return;
+  if (table.classList.contains("groupable")) setNumbers(table, [...body.rows], report);
   const title = table.caption?.textContent ?? "the table";
   const view: View = {
     table,

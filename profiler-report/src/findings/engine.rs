@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::facts::Facts;
-use super::ranks;
+use super::ranks::{self, Examined};
 use super::rule::{Outcome, Rule, Threshold};
 use super::rules::ALL;
 use crate::Report;
@@ -140,24 +140,36 @@ impl Rules {
     /// What is found by looking at the reports of several processes of one run side by side; nothing in
     /// those of one process. The finding is of the slowest.
     pub fn apply_to_ranks(&self, reports: &[Report]) -> Vec<Finding> {
-        match self.explain_ranks(reports).map(|explanation| explanation.outcome) {
-            Some(Outcome::Found(findings)) => findings,
-            _ => Vec::new(),
-        }
+        self.found_in_ranks(reports).into_iter().map(|(_, finding)| finding).collect()
     }
 
     /// What is said of several processes, and by which numbers; `None` where all reports are of one.
     pub fn explain_ranks(&self, reports: &[Report]) -> Option<Explanation> {
-        let first = reports.first()?.header().rank;
-        let are_several = reports.iter().any(|report| report.header().rank != first);
+        let Examined { outcome, .. } = self.examine_ranks(reports)?;
         let threshold = ranks::THRESHOLDS[0];
-        let limit = self.limit(ranks::NAME, &threshold);
-        are_several.then(|| Explanation {
+        Some(Explanation {
             rule: ranks::NAME,
             condition: ranks::CONDITION,
-            thresholds: vec![(threshold, limit)],
-            outcome: ranks::examine(reports, limit),
+            thresholds: vec![(threshold, self.limit(ranks::NAME, &threshold))],
+            outcome,
         })
+    }
+
+    /// What [`apply_to_ranks`](Self::apply_to_ranks) finds, and which of the reports each finding is of.
+    pub(crate) fn found_in_ranks(&self, reports: &[Report]) -> Vec<(usize, Finding)> {
+        match self.examine_ranks(reports) {
+            Some(Examined { outcome: Outcome::Found(findings), slowest: Some(index) }) => {
+                findings.into_iter().map(|finding| (index, finding)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn examine_ranks(&self, reports: &[Report]) -> Option<Examined> {
+        let first = reports.first()?.header().rank;
+        let are_several = reports.iter().any(|report| report.header().rank != first);
+        let limit = self.limit(ranks::NAME, &ranks::THRESHOLDS[0]);
+        are_several.then(|| ranks::examine(reports, limit))
     }
 
     fn examine(&self, rule: &dyn Rule, facts: &Facts<'_>) -> Outcome {

@@ -26,20 +26,34 @@ pub(super) const THRESHOLDS: &[Threshold] = &[Threshold {
 /// What one process took.
 struct Rank<'report> {
     facts: Facts<'report>,
+    /// Which of the reports it is.
+    index: usize,
     number: u32,
     /// In training epochs, without waiting for others.
     own_seconds: f64,
 }
 
+/// What is said of several of them, and of which of the reports that is where something is found.
+pub(super) struct Examined {
+    pub(super) outcome: Outcome,
+    pub(super) slowest: Option<usize>,
+}
+
+impl From<Outcome> for Examined {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, slowest: None }
+    }
+}
+
 /// Looks at the reports of all of them. `limit` is the threshold.
-pub(super) fn examine(reports: &[Report], limit: f64) -> Outcome {
-    let is_fit = |report: &&Report| {
+pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
+    let is_fit = |(_, report): &(usize, &Report)| {
         matches!(report, Report::Simple(_) | Report::Advanced(_))
             && matches!(report.header().stage, None | Some(Stage::Fit))
     };
     let mut ranks: Vec<Rank<'_>> = Vec::new();
     let mut waits_are_known = false;
-    for report in reports.iter().filter(is_fit) {
+    for (index, report) in reports.iter().enumerate().filter(is_fit) {
         let facts = Facts::of(report);
         let number = report.header().rank;
         let Some(epochs) = facts.action(RUN_TRAINING_EPOCH) else { continue };
@@ -49,18 +63,20 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Outcome {
         let waited = waited_for_others(report, &facts);
         waits_are_known |= waited > 0.0;
         let own_seconds = (epochs.total_seconds - waited).max(0.0);
-        ranks.push(Rank { facts, number, own_seconds });
+        ranks.push(Rank { facts, index, number, own_seconds });
     }
     if ranks.len() < 2 {
         return Outcome::no_inputs(
             "there are no Simple or Advanced reports of a fit of several ranks, with its epochs",
-        );
+        )
+        .into();
     }
     if !waits_are_known {
         return Outcome::no_inputs(
             "no action in the reports waits for other processes: guard it with a name such as \
              all_reduce_gradients",
-        );
+        )
+        .into();
     }
     ranks.sort_by(|one, other| one.own_seconds.total_cmp(&other.own_seconds));
     // Of two the faster one.
@@ -75,14 +91,14 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Outcome {
         })
         .collect();
     if part < limit {
-        return Outcome::Healthy(evidence);
+        return Outcome::Healthy(evidence).into();
     }
     let (action, lost) = where_it_loses(slowest, usual);
     let mut evidence = evidence;
     if let Some(action) = action {
         evidence.push(Evidence::new(format!("of it in {}", action.name), duration(lost)));
     }
-    Outcome::Found(vec![Finding {
+    let outcome = Outcome::Found(vec![Finding {
         rule: NAME.to_owned(),
         sentence: format!(
             "Rank {} needs {} longer for its own work than rank {} ({}), which others wait for.",
@@ -100,7 +116,8 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Outcome {
                  and files of rank 0 on a thread of their own), and look at what else runs on that \
                  machine."
                 .to_owned(),
-    }])
+    }]);
+    Examined { outcome, slowest: Some(slowest.index) }
 }
 
 /// In steps, where a report has them: one collective may call another one, whose time is in both rows.

@@ -6,11 +6,22 @@ use serde_json::Value;
 
 use super::table::Unit;
 use super::text;
+use crate::finding::Finding;
 
 /// All findings of the reports, the largest saving first, each with the title of its report if there are several.
-/// Nothing without any.
-pub(super) fn write(html: &mut String, reports: &[Value], titles: &[String]) {
-    let mut findings: Vec<(usize, &Value)> = Vec::new();
+/// `of_ranks`: what is found by looking at several of them, and which one it is of. Nothing without any.
+pub(super) fn write(
+    html: &mut String,
+    reports: &[Value],
+    of_ranks: &[(usize, Finding)],
+    titles: &[String],
+) {
+    let of_ranks: Vec<(usize, Value)> = of_ranks
+        .iter()
+        .filter_map(|(index, finding)| Some((*index, serde_json::to_value(finding).ok()?)))
+        .collect();
+    let mut findings: Vec<(usize, &Value)> =
+        of_ranks.iter().map(|(index, finding)| (*index, finding)).collect();
     for (index, report) in reports.iter().enumerate() {
         let own = report.get("findings").and_then(Value::as_array);
         findings.extend(own.into_iter().flatten().map(|finding| (index, finding)));

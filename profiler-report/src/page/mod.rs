@@ -19,6 +19,7 @@ mod lines;
 mod memory;
 mod memory_over_time;
 mod nesting;
+mod packed;
 mod ranks;
 mod run;
 mod samples;
@@ -28,6 +29,7 @@ mod table;
 mod tensor;
 mod text;
 mod threads;
+mod unit;
 
 use std::fmt::Write;
 
@@ -36,6 +38,8 @@ use serde_json::Value;
 pub use self::comparison::comparison;
 use self::limits::{LeftOut, Limits, prune};
 use crate::Report;
+use crate::finding::Finding;
+use crate::findings::Rules;
 use crate::number::grouped;
 
 const SCRIPT: &str = include_str!("bundle/page.js");
@@ -62,8 +66,27 @@ pub const LARGEST: usize = 3_000_000;
 /// assert!(html.starts_with("<!doctype html>") && html.contains("load &lt;/script&gt; data"));
 /// ```
 pub fn html(reports: &[Report]) -> String {
-    within_size(|limits| with_limits(reports, limits))
+    html_by(reports, &Rules::new())
 }
+
+/// The same, with thresholds of one's own for what is found by looking at several ranks side by side, which stands on
+/// top with the findings that the reports have.
+pub fn html_by(reports: &[Report], rules: &Rules) -> String {
+    let of_ranks = rules.found_in_ranks(reports);
+    within_size(|limits| with_limits(reports, &of_ranks, limits))
+}
+
+/// The reports that a page has, as it has them: rounded, and without what it has left out. `None` if it is no page of
+/// reports, or of a version that wrote them in another way.
+pub fn reports_in(html: &str) -> Option<Vec<Report>> {
+    let (_, rest) = html.split_once(REPORTS)?;
+    let (json, _) = rest.split_once("</script>")?;
+    let values = packed::unpacked(serde_json::from_str(json).ok()?)?;
+    serde_json::from_value(values).ok()
+}
+
+/// What stands before the reports, and nowhere else: text has no such tags.
+const REPORTS: &str = "<script type=\"application/json\" id=reports>";
 
 /// The first page of at most [`LARGEST`] bytes, each with half of the one before, or the least that there is.
 fn within_size(page: impl Fn(Limits) -> String) -> String {
@@ -102,7 +125,7 @@ impl Part {
     }
 }
 
-fn with_limits(reports: &[Report], limits: Limits) -> String {
+fn with_limits(reports: &[Report], of_ranks: &[(usize, Finding)], limits: Limits) -> String {
     let mut left_out = LeftOut::default();
     let mut pruned: Vec<Report> =
         reports.iter().map(|report| prune(report, limits, &mut left_out)).collect();
@@ -122,7 +145,7 @@ fn with_limits(reports: &[Report], limits: Limits) -> String {
     };
     write_head(&mut html, &title, &titles);
     write_left_out(&mut html, &left_out);
-    findings::write(&mut html, &values, &titles);
+    findings::write(&mut html, &values, of_ranks, &titles);
     for group in ranks::groups(reports) {
         html.push_str("<section><h2>Ranks</h2>");
         ranks::write_held_up(&mut html, &group);
@@ -132,26 +155,28 @@ fn with_limits(reports: &[Report], limits: Limits) -> String {
     for (index, (report, pruned)) in reports.iter().zip(&pruned).enumerate() {
         write_report(&mut html, report, pruned, &Part { index, limits });
     }
+    let values = values.into_iter().map(packed::packed).collect();
     let json = serde_json::to_string(&Value::Array(values)).unwrap_or_default();
     let _ = write!(
         html,
-        "</main>\n<script type=\"application/json\" id=reports>{}</script>\n<script>{SCRIPT}</script>\n",
+        "</main>\n{REPORTS}{}</script>\n<script>{SCRIPT}</script>\n",
         text::json(&json)
     );
     html
 }
 
-/// What scripts read of a report.
+/// What scripts read of a report: it, and of its table of ops which of its rows each is, and what else is known of them.
 fn value(report: &Report, pruned: &mut Report, limits: Limits) -> Value {
-    let same = match (report, &mut *pruned) {
-        (Report::Tensor(report), Report::Tensor(pruned)) => {
-            finest::take_same_rows(report, &mut pruned.finest_rows, limits)
-        }
-        _ => Vec::new(),
-    };
+    let mut of_table: Vec<(&str, Value)> = Vec::new();
+    if let (Report::Tensor(report), Report::Tensor(pruned)) = (report, &mut *pruned) {
+        let same = finest::take_same_rows(report, &mut pruned.finest_rows, limits);
+        let places = tensor::places_of_shown(report, limits.rows);
+        of_table.push(("table_rows", places.into()));
+        of_table.push(("same_rows", serde_json::to_value(same).unwrap_or(Value::Null)));
+    }
     let mut value = serde_json::to_value(&*pruned).unwrap_or(Value::Null);
-    if let (false, Some(fields)) = (same.is_empty(), value.as_object_mut()) {
-        fields.insert("same_rows".to_owned(), serde_json::to_value(same).unwrap_or(Value::Null));
+    if let Some(fields) = value.as_object_mut() {
+        fields.extend(of_table.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }
     value
 }

@@ -3,79 +3,7 @@
 use std::fmt::Write;
 
 use super::text;
-use crate::number::{bytes, duration, grouped};
-
-/// What the cells of a column hold, and how they are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    /// Names: on the left.
-    Text,
-    /// Text that is safe already, such as a picture.
-    Markup,
-    /// Whole numbers.
-    Count,
-    /// Times.
-    Seconds,
-    /// Sizes, which may be below 0.
-    Bytes,
-    /// Parts of a whole, 0 to 1.
-    Share,
-    /// Plain numbers, with two decimals.
-    Number,
-    /// Large numbers, with a letter for each thousand.
-    Large,
-}
-
-impl Unit {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Markup => "markup",
-            Self::Count => "count",
-            Self::Seconds => "seconds",
-            Self::Bytes => "bytes",
-            Self::Share => "share",
-            Self::Number => "number",
-            Self::Large => "large",
-        }
-    }
-
-    const fn is_number(self) -> bool {
-        !matches!(self, Self::Text | Self::Markup)
-    }
-
-    /// The number as the page writes it, here and in its scripts.
-    pub(super) fn write(self, number: f64) -> String {
-        match self {
-            Self::Text | Self::Markup => String::new(),
-            Self::Count if number < 0.0 => format!("-{}", grouped(-number as u64)),
-            Self::Count => grouped(number as u64),
-            Self::Seconds => duration(number),
-            Self::Bytes if number < 0.0 => format!("-{}", bytes(-number as u64)),
-            Self::Bytes => bytes(number as u64),
-            Self::Share => format!("{:.1} %", 100.0 * number),
-            Self::Number => format!("{number:.2}"),
-            Self::Large => large(number),
-        }
-    }
-}
-
-/// Three digits and a letter: `12.3 G`.
-fn large(number: f64) -> String {
-    const LETTERS: [&str; 6] = ["", " K", " M", " G", " T", " P"];
-    let (mut number, mut power) = (number, 0);
-    while number >= 999.5 && power + 1 < LETTERS.len() {
-        number /= 1e3;
-        power += 1;
-    }
-    let decimals = match number {
-        _ if power == 0 => 0,
-        ..9.995 => 2,
-        9.995..99.95 => 1,
-        _ => 0,
-    };
-    format!("{number:.decimals$}{}", LETTERS[power])
-}
+pub(super) use super::unit::Unit;
 
 /// What becomes of a column where rows are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +100,8 @@ pub(super) struct Table {
     is_nested: bool,
     /// Of which report the rows are that a script can put together.
     can_group: Option<usize>,
+    /// Whether a script finds in the report what the numbers of cells are exactly.
+    has_numbers_in_report: bool,
     /// Columns that are there, if not to be seen, for a script to show.
     hidden: Vec<usize>,
     sorted_by: Option<usize>,
@@ -196,6 +126,11 @@ impl Table {
     /// Rows of this report can be put together by the columns that are keys.
     pub(super) fn can_group(self, report: usize) -> Self {
         Self { can_group: Some(report), ..self }
+    }
+
+    /// Cells have what is to be read alone: `numbers.ts` knows where their columns' numbers stand in the report.
+    pub(super) fn numbers_in_report(self) -> Self {
+        Self { has_numbers_in_report: true, ..self }
     }
 
     /// These columns stay though they say nothing: a script may have something to say there.
@@ -310,7 +245,9 @@ impl Table {
                 }
                 let level = (self.is_tree || self.is_nested).then_some(*depth);
                 let head = (*column == shown[0]).then_some(level);
-                self.columns[*column].write(html, &row[*column], largest[*column], head);
+                let has_number = !self.has_numbers_in_report;
+                let column = *column;
+                self.columns[column].write(html, &row[column], largest[column], head, has_number);
             }
         }
         html.push_str("</table></div>\n");
@@ -326,8 +263,16 @@ impl Table {
 }
 
 impl Column {
-    /// `head`: whether the cell names its row, and how far it then stands to the right in a tree.
-    fn write(&self, html: &mut String, cell: &Cell, largest: f64, head: Option<Option<usize>>) {
+    /// `head`: whether the cell names its row, and how far it then stands to the right in a tree. `has_number`:
+    /// whether the cell has its number where its text does not say it all.
+    fn write(
+        &self,
+        html: &mut String,
+        cell: &Cell,
+        largest: f64,
+        head: Option<Option<usize>>,
+        has_number: bool,
+    ) {
         let _ = match (cell, head) {
             (Cell::Text(text), Some(Some(level))) => {
                 write!(html, "<th scope=row class=d{}>{text}", level.min(DEEPEST))
@@ -344,7 +289,7 @@ impl Column {
                 };
                 let (value, text) = (plain(*number), self.unit.write(*number));
                 // Scripts read the text where it says all: of zeros there are many.
-                if *number != 0.0 && value != text {
+                if has_number && *number != 0.0 && value != text {
                     let _ = write!(html, " data-v={value}");
                 }
                 write!(html, ">{text}")
@@ -374,18 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_units() {
-        for (unit, number, text) in [
-            (Unit::Count, 1_234.0, "1,234"),
-            (Unit::Seconds, 0.012_34, "12.3 ms"),
-            (Unit::Bytes, -2_048.0, "-2.00 KiB"),
-            (Unit::Share, 0.123_4, "12.3 %"),
-            (Unit::Number, 1.5, "1.50"),
-            (Unit::Large, 12_345_678.0, "12.3 M"),
-            (Unit::Large, 512.0, "512"),
-        ] {
-            assert_eq!(unit.write(number), text);
-        }
+    fn numbers_have_six_digits() {
         assert_eq!(plain(1.0 / 3.0), "0.333333");
         assert_eq!(plain(18_446.0), "18446");
     }

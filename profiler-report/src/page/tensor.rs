@@ -92,6 +92,19 @@ pub(super) fn shown_rows(report: &TensorReport, most: usize) -> Vec<&KeyAverage>
     rows
 }
 
+/// Where each row of that table stands among those that the page's report has kept.
+pub(super) fn places_of_shown(report: &TensorReport, most: usize) -> Vec<usize> {
+    let shown = shown_rows(report, most);
+    let mut places: Vec<usize> = (0..shown.len()).collect();
+    // Those that are kept are the same, in the order in which they stand in the report.
+    places.sort_by_key(|place| std::ptr::from_ref(shown[*place]));
+    let mut of_shown = vec![0; shown.len()];
+    for (place, shown) in places.into_iter().enumerate() {
+        of_shown[shown] = place;
+    }
+    of_shown
+}
+
 fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
     let averages = &report.key_averages;
     let has_device = averages.has_device_time();
@@ -103,7 +116,7 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
         (PHASE, finest.iter().any(|row| row.phase.is_some())),
     ];
     let hidden = hidden.into_iter().filter(|(_, is_known)| *is_known).map(|(column, _)| column);
-    let mut table = Table::new(COLUMNS).can_group(part.index).hidden(hidden);
+    let mut table = Table::new(COLUMNS).can_group(part.index).numbers_in_report().hidden(hidden);
     table = table.sorted_by(if has_device { SELF_DEVICE } else { SELF_HOST });
     rows.into_iter().for_each(|row| table.row(cells(row, part)));
     if table.is_empty() {

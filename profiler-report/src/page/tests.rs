@@ -75,7 +75,7 @@ fn advanced(roots: Vec<CallTreeNode>) -> Report {
 fn values(html: &str) -> Value {
     let (_, rest) = html.split_once("id=reports>").expect("the element");
     let (json, _) = rest.split_once("</script>").expect("its end");
-    serde_json::from_str(json).expect("JSON")
+    packed::unpacked(serde_json::from_str(json).expect("JSON")).expect("columns")
 }
 
 #[test]
@@ -166,6 +166,26 @@ fn ranks_that_wait_for_each_other_say_who_is_slow() {
     assert!(table.contains("<p>Rank 1 is slow: its own work takes 41.0 ms of a step"), "{table}");
 }
 
+/// What is found by looking at all of them stands with what each of them has, and leads to the slowest.
+#[test]
+fn the_slowest_rank_is_something_to_do_about() {
+    let waits = |number: u32, seconds: f64| {
+        let mut report = rank(number, 2, seconds);
+        report.actions.push(crate::findings::samples::row("run_training_epoch", 1, 1.0));
+        Report::Simple(report)
+    };
+    let page = html(&[waits(0, 0.001), waits(1, 0.031)]);
+    let (before, section) = page.split_once("<section id=findings>").expect("something to do");
+    let (section, _) = section.split_once("</section>").expect("its end");
+    assert!(!before.contains("<section"), "on top");
+    assert!(section.contains("<b>Rank 1 needs 600 ms longer"), "{section}");
+    assert!(section.contains("rule: slowest-rank · in: <a href=\"#r1\">"), "{section}");
+    assert!(!html(&[waits(0, 0.001), waits(1, 0.002)]).contains("id=findings"));
+    let mut rules = Rules::new();
+    rules.set("slowest-rank.share", 0.9).expect("there is such a threshold");
+    assert!(!html_by(&[waits(0, 0.001), waits(1, 0.031)], &rules).contains("id=findings"));
+}
+
 #[test]
 fn findings_come_first_with_the_largest_saving_on_top() {
     let finding = |rule: &str, seconds: f64| {
@@ -177,11 +197,11 @@ fn findings_come_first_with_the_largest_saving_on_top() {
         })
     };
     let mut html = String::new();
-    findings::write(&mut html, &[serde_json::json!({ "findings": [] })], &[]);
+    findings::write(&mut html, &[serde_json::json!({ "findings": [] })], &[], &[]);
     assert_eq!(html, "");
     let report = serde_json::json!({ "findings": [finding("small", 1.0), finding("large", 2.0)] });
     let titles = ["Simple · fit", "Tensor"].map(str::to_owned);
-    findings::write(&mut html, &[report], &titles);
+    findings::write(&mut html, &[report], &[], &titles);
     assert!(html.contains("in: <a href=\"#r0\">Simple · fit</a></p>"), "{html}");
     assert!(html.contains("<p>Do something</p>"), "{html}");
     let places =
@@ -247,7 +267,7 @@ fn a_device_is_a_bar_of_what_it_did_and_waited_for() {
 }
 
 /// The reports in the page's JSON, as text.
-fn reports_in(html: &str) -> &str {
+fn json_in(html: &str) -> &str {
     let (_, json) = html.split_once("id=reports>").expect("the reports");
     json.split_once("</script>").expect("their end").0
 }
@@ -261,13 +281,18 @@ fn what_rows_do_not_have_takes_no_room_and_is_read_back() {
     };
     let report = Report::Tensor(crate::findings::samples::recorded((0..3).map(row).collect()));
     let page = html(std::slice::from_ref(&report));
-    let json = reports_in(&page);
+    let json = json_in(&page);
     for absent in ["device_seconds", "\"flops\"", "null", "\"memory\":[]"] {
         let rows = json.split_once("\"rows\":[").expect("rows").1.split_once("]}").expect("end").0;
         assert!(!rows.contains(absent), "{absent}: {rows}");
     }
-    let read: Vec<Report> = serde_json::from_str(json).expect("reports");
-    assert_eq!(read, [report]);
+    assert_eq!(reports_in(&page), Some(vec![report]));
+    assert_eq!(reports_in("<!doctype html>"), None);
+    // Many rows are columns.
+    let many = Report::Tensor(crate::findings::samples::recorded((0..30).map(row).collect()));
+    let page = html(std::slice::from_ref(&many));
+    assert_eq!(json_in(&page).matches("\"self_cpu_seconds\"").count(), 1);
+    assert_eq!(reports_in(&page), Some(vec![many]));
     assert!(page.contains("<td class=n>0<") && !page.contains("data-v=0>"), "{page}");
 }
 

@@ -1,0 +1,53 @@
+// What the numbers in a table of ops are exactly: its cells have three digits, the report has all that are known.
+
+import { titlesOf } from "./dom";
+import type { Report } from "./tree";
+
+interface KeyAverage {
+  calls: number;
+  cpu_seconds?: number;
+  device_seconds?: number;
+  flops?: number;
+  rest?: { min_seconds: number; max_seconds: number };
+  memory?: { self_allocated_bytes: number }[];
+  [number: string]: unknown;
+}
+
+/** Where the numbers of a column stand in a row; what is 0 is left out there. */
+export const FIELDS: Record<string, string> = {
+  Calls: "calls",
+  "Self host": "self_cpu_seconds",
+  Host: "cpu_seconds",
+  "Self device": "self_device_seconds",
+  Device: "device_seconds",
+  First: "first_seconds",
+  "Host memory": "self_cpu_memory_bytes",
+  "Device memory": "self_device_memory_bytes",
+  FLOPs: "flops",
+};
+
+/** The columns that are made of others; none of what is not known. */
+const MADE: Record<string, (row: KeyAverage) => number | undefined> = {
+  Mean: (row) => (row.cpu_seconds ?? 0) / row.calls,
+  Min: (row) => row.rest?.min_seconds,
+  Max: (row) => row.rest?.max_seconds,
+  Allocated: (row) => (row.memory ?? []).reduce((sum, memory) => sum + memory.self_allocated_bytes, 0),
+  "FLOP/s": (row) => (row.flops ? row.flops / (row.device_seconds || row.cpu_seconds || NaN) : undefined),
+};
+
+/** Gives each cell its number, where the report has it. */
+export function setNumbers(table: HTMLTableElement, rows: HTMLTableRowElement[], report: Report | undefined): void {
+  const places = (report?.["table_rows"] ?? []) as number[];
+  const all = (report?.["key_averages"] as { rows: KeyAverage[] } | undefined)?.rows ?? [];
+  const titles = titlesOf(table).map((title) => title.textContent ?? "");
+  rows.forEach((row, index) => {
+    const source = all[places[index] ?? -1];
+    if (source === undefined) return;
+    titles.forEach((title, column) => {
+      const cell = row.cells[column];
+      const field = FIELDS[title];
+      const value = field === undefined ? MADE[title]?.(source) : (source[field] ?? 0);
+      if (cell?.classList.contains("n") && typeof value === "number" && !Number.isNaN(value)) cell.dataset.v = String(value);
+    });
+  });
+}
