@@ -4,11 +4,13 @@ use profiler_events::names::{
     OWN_TRAIN_DATALOADER_NEXT, RUN_TRAINING_EPOCH, TRAIN_DATALOADER_NEXT,
 };
 
+use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::{ActionFacts, Facts};
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
+use crate::simple::ActionStatistics;
 
 pub(super) struct DataWaiting;
 
@@ -73,6 +75,7 @@ impl Rule for DataWaiting {
             let worked = duration(cpu.thread_seconds);
             evidence.push(Evidence::new("CPU time of its thread meanwhile", worked));
         }
+        evidence.extend(parts(facts.report, next.name, waited));
         Outcome::Found(vec![Finding {
             rule: self.name().to_owned(),
             sentence: format!(
@@ -102,6 +105,28 @@ fn next<'report>(facts: &Facts<'report>) -> Option<ActionFacts<'report>> {
     facts.action(TRAIN_DATALOADER_NEXT).or_else(by_hand)
 }
 
+/// Fewer and longer parts say more than all of them.
+const MOST_PARTS: usize = 3;
+/// What is less than this part of the waiting is left out.
+const LEAST_PART: f64 = 0.05;
+
+/// What it did meanwhile: the longest of the actions that were first called by it, as far as the program has any
+/// there, such as one for reading and one for batching.
+fn parts(report: &Report, next: &str, waited: f64) -> Vec<Evidence> {
+    let Report::Simple(report) = report else { return Vec::new() };
+    let is_part = |row: &&ActionStatistics| {
+        row.inside.as_deref() == Some(next)
+            && row.sub_stage.is_none()
+            && row.total_seconds >= LEAST_PART * waited
+    };
+    let mut parts: Vec<_> = report.actions.iter().filter(is_part).collect();
+    parts.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
+    let parts = parts.into_iter().take(MOST_PARTS);
+    parts
+        .map(|row| Evidence::new(format!("of it in {}", row.action), duration(row.total_seconds)))
+        .collect()
+}
+
 fn remedy(framework: Framework) -> &'static str {
     match framework {
         Framework::Burn => {
@@ -119,7 +144,7 @@ fn remedy(framework: Framework) -> &'static str {
 #[cfg(test)]
 mod tests {
     use crate::findings::samples::{close, found, healthy, missing, row, steps};
-    use crate::simple::{DataWaiting, SimpleReport};
+    use crate::simple::{ActionStatistics, DataWaiting, SimpleReport};
     use crate::{AdvancedReport, Report};
 
     const NAME: &str = "data-waiting";
@@ -151,6 +176,25 @@ mod tests {
         let mut burn = waited(0.02);
         burn.actions.push(row("[TrainStep]Net.training_step", 100, 1.0));
         assert!(found(NAME, burn).remedy.contains("num_workers"));
+    }
+
+    #[test]
+    fn which_part_of_it_takes_long_is_said() {
+        let mut report = waited(0.02);
+        let part = |name: &str, seconds, inside: &str| ActionStatistics {
+            inside: Some(inside.to_owned()),
+            ..row(name, 100, seconds)
+        };
+        report.actions.extend([
+            part("batch", 0.3, NEXT),
+            part("read", 1.5, NEXT),
+            part("decode", 1.2, "read"),
+            part("count", 0.01, NEXT),
+        ]);
+        let seen = found(NAME, report).evidence;
+        let parts: Vec<_> =
+            seen.iter().filter_map(|it| it.what.strip_prefix("of it in ")).collect();
+        assert_eq!(parts, ["read", "batch"], "{seen:?}");
     }
 
     #[test]

@@ -20,12 +20,17 @@ const THRESHOLDS: &[Threshold] = &[
     Threshold {
         name: "busy-cores",
         default: 1.3,
-        why: "so many cores are busy meanwhile at the most; at least half of one, or else it waits",
+        why: "so many cores are busy meanwhile at the most",
     },
     Threshold {
         name: "least-cores",
         default: 4.0,
         why: "so many the program must be allowed to use: two are soon busy with data and the display",
+    },
+    Threshold {
+        name: "least-busy",
+        default: 0.5,
+        why: "so much of a core must be busy meanwhile: else it waits, or other programs have the cores",
     },
 ];
 
@@ -65,7 +70,7 @@ impl Rule for IdleCores {
             Evidence::new("cores that it may use", grouped(cores)),
             Evidence::new("training batches", duration(seconds)),
         ];
-        let is_one = (0.5..=limits[1]).contains(&busy) && cores as f64 >= limits[2];
+        let is_one = (limits[3]..=limits[1]).contains(&busy) && cores as f64 >= limits[2];
         if !is_one || facts.share(seconds) < limits[0] {
             return Outcome::Healthy(evidence);
         }
