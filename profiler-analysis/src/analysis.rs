@@ -1,10 +1,13 @@
 //! All answers about a trace.
 
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::answers::{
-    CriticalPath, DeviceAnswers, ModuleTimes, NameTimes, OutlierStep, StepBreakdown, StepPart,
-    ThreadTimes,
+    CriticalPath, DeviceAnswers, ModuleTimes, NameTimes, OutlierStep, PathKind, PathPart,
+    StepBreakdown, StepPart, ThreadTimes,
 };
 use crate::device::{self, work::DeviceWork};
 use crate::host::path::Paths;
@@ -99,6 +102,28 @@ impl Analysis {
             devices: device::of(trace, &meanings, &correlations, &work, window),
             notes: notes(&trace.info),
         }
+    }
+
+    /// Whether the trace has steps: without any it is one step that has no number.
+    pub(crate) fn has_steps(&self) -> bool {
+        self.steps.iter().any(|step| step.number.is_some())
+    }
+
+    /// What the critical paths of all steps go through, the longest first.
+    pub(crate) fn path_parts(&self) -> Vec<PathPart> {
+        let mut sums: FxHashMap<(PathKind, Option<&str>), (u64, i64)> = FxHashMap::default();
+        let parts = self.critical_paths.iter().flat_map(|path| &path.parts);
+        for PathPart { kind, name, count, duration_ns } in parts {
+            let sum = sums.entry((*kind, name.as_deref())).or_default();
+            *sum = (sum.0 + count, sum.1 + duration_ns);
+        }
+        let mut parts: Vec<_> = sums.into_iter().collect();
+        parts.sort_by_key(|((kind, name), (_, duration))| (Reverse(*duration), *kind, *name));
+        let part = |((kind, name), (count, duration_ns)): (_, _)| {
+            let name: Option<&str> = name;
+            PathPart { kind, name: name.map(str::to_owned), count, duration_ns }
+        };
+        parts.into_iter().map(part).collect()
     }
 }
 

@@ -5,6 +5,12 @@ pub use crate::label::{notes, shown};
 pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing};
 pub use crate::no_numbers::{has_numbers, reason_for_nothing};
+/// What a page shows besides reports: sections that another crate fills.
+pub mod sections {
+    pub use crate::page::sections::{
+        COLOURS, Cell, Column, Content, Quantity, Section, Stretch, Strip, Table, html,
+    };
+}
 pub use crate::output::{ClaimedName, deliver_together, tell_apart, tell_missing};
 pub use crate::steps::log::{StepLog, StepPart, StepParts, StepTicks};
 pub use crate::table::Table;

@@ -7,10 +7,12 @@ import { join } from "node:path";
 import { scenarios as comparison } from "./comparison.mjs";
 import { browser, open } from "./page.mjs";
 import { scenarios as reports } from "./reports.mjs";
+import { scenarios as traces } from "./traces.mjs";
 
 const scenarios = {
   ...reports,
   ...comparison,
+  ...traces,
 
   /** Pictures of every section, for somebody to look at: `MLPROF_TEST_PICTURES` names a folder. */
   async pictures() {

@@ -4,6 +4,7 @@ mod comparison;
 #[path = "../../xtask/src/npm.rs"]
 mod npm;
 mod pages;
+mod traces;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,13 +92,14 @@ fn seen_page(scenario: &str, html: &str) -> String {
 /// The script that drives the browser, beside the packages that it needs, in the folder of build output.
 fn driver() -> &'static Path {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
-    const FILES: [&str; 6] = [
+    const FILES: [&str; 7] = [
         "package.json",
         "package-lock.json",
         "browser.mjs",
         "page.mjs",
         "reports.mjs",
         "comparison.mjs",
+        "traces.mjs",
     ];
     DRIVER.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");

@@ -6,10 +6,9 @@ use std::fmt::Write;
 
 use profiler_report::internals::{Table, notes, shown};
 use profiler_report::number::{duration, grouped, share};
-use rustc_hash::FxHashMap;
 
 use crate::analysis::Analysis;
-use crate::answers::{PathKind, PathPart, StepPart};
+use crate::answers::StepPart;
 
 /// What stands for an action where there is none.
 const NO_ACTION: &str = "(in no action)";
@@ -22,7 +21,7 @@ pub(crate) fn part_of(part: i64, whole: i64) -> String {
     share(part as f64, whole as f64)
 }
 
-fn action(action: Option<&String>) -> String {
+pub(crate) fn action(action: Option<&String>) -> String {
     action.map_or_else(|| NO_ACTION.to_owned(), |action| shown(action))
 }
 
@@ -65,10 +64,6 @@ impl Analysis {
         }
         let _ = write!(text, "{}", notes(&self.notes));
         text
-    }
-
-    fn has_steps(&self) -> bool {
-        self.steps.iter().any(|step| step.number.is_some())
     }
 
     fn head(&self) -> String {
@@ -123,23 +118,13 @@ impl Analysis {
     }
 
     fn path_table(&self, text: &mut String, limit: usize, all: i64) {
-        let mut sums: FxHashMap<(PathKind, Option<&str>), (u64, i64)> = FxHashMap::default();
-        let parts = self.critical_paths.iter().flat_map(|path| &path.parts);
-        for PathPart { kind, name, count, duration_ns } in parts {
-            let sum = sums.entry((*kind, name.as_deref())).or_default();
-            *sum = (sum.0 + count, sum.1 + duration_ns);
-        }
-        let mut rows: Vec<_> = sums.into_iter().collect();
-        rows.sort_by_key(|((kind, name), (_, duration))| {
-            (std::cmp::Reverse(*duration), *kind, *name)
-        });
-        let rows = rows.into_iter().map(|((kind, name), (count, duration))| {
+        let rows = self.path_parts().into_iter().map(|part| {
             [
-                time(duration),
-                part_of(duration, all),
-                grouped(count),
-                kind.text().to_owned(),
-                name.map_or_else(|| "-".to_owned(), shown),
+                time(part.duration_ns),
+                part_of(part.duration_ns, all),
+                grouped(part.count),
+                part.kind.text().to_owned(),
+                part.name.as_deref().map_or_else(|| "-".to_owned(), shown),
             ]
         });
         let header = ["Time", "Share", "Count", "What", "Name"];

@@ -1,15 +1,16 @@
 //! `mlprof analyze`: questions asked of traces.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use profiler_analysis::Analysis;
+use profiler_analysis::page::Page;
 use profiler_analysis::ranks::{RankFacts, Ranks, RanksError};
 use serde::Serialize;
 
 use crate::report;
-use crate::traces;
+use crate::traces::{self, Source};
 
 /// Rows of each table unless another number is asked for.
 const ROWS: usize = 10;
@@ -29,13 +30,22 @@ pub struct Arguments {
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// How many rows each table has
-    #[arg(long, value_name = "N", default_value_t = ROWS, conflicts_with = "json")]
+    #[arg(long, value_name = "N", default_value_t = ROWS, conflicts_with = "form")]
     pub limit: usize,
     /// Print everything as JSON
-    #[arg(long)]
+    #[arg(long, group = "form")]
     pub json: bool,
-    /// JSON: the step whose critical path is written stretch by stretch (by default that in the middle)
-    #[arg(long, value_name = "NUMBER", requires = "json")]
+    /// Write all answers as one HTML page; nothing is printed
+    ///
+    /// The page is one file that needs no network, of 3 MB at most. Of more than 16 traces the first 16 have a
+    /// section each.
+    #[arg(long, value_name = "OUT", group = "form")]
+    pub html: Option<PathBuf>,
+    /// With --html: reports of the same run (JSON), which stand above the answers
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "html")]
+    pub report: Vec<PathBuf>,
+    /// JSON, HTML: the step whose critical path is there stretch by stretch (by default that in the middle)
+    #[arg(long, value_name = "NUMBER", requires = "form")]
     pub step: Option<u64>,
 }
 
@@ -62,36 +72,28 @@ struct Answered<'a> {
     analysis: &'a Analysis,
 }
 
-/// Prints the answers on standard output. How the command is to end: a trace that cannot be read is said,
-/// and the others are answered for.
+/// Prints the answers on standard output, or writes them as a page. How the command is to end: a trace that cannot be
+/// read is said, and the others are answered for.
 ///
 /// # Errors
 ///
-/// If nothing can be printed, or a folder has no traces.
+/// If nothing can be printed or written, or a folder has no traces.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sources = traces::of(&arguments.traces)?;
-    let mut end = ExitCode::SUCCESS;
+    match &arguments.html {
+        Some(page) => write_page(arguments, &sources, page),
+        None => print_all(arguments, &sources),
+    }
+}
+
+fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<ExitCode, Error> {
     let mut is_first = true;
     let print = |text: String| report::heard(write(&text));
     if arguments.json {
         print("{\"traces\":[".to_owned())?;
     }
-    let mut ranks = Vec::new();
-    for source in &sources {
-        let name = source.path().display().to_string();
-        let analysis = match traces::read(source) {
-            Ok(trace) => {
-                if sources.len() > 1 {
-                    ranks.push(RankFacts::of(name.as_str(), &trace));
-                }
-                Analysis::with_path_of(&trace, arguments.step)
-            }
-            Err(error) => {
-                profiler_report::output::say(format_args!("error: {error}"));
-                end = ExitCode::from(2);
-                continue;
-            }
-        };
+    let (ranks, end) = answers(sources, arguments.step, |file, answer| {
+        let Ok(analysis) = answer else { return Ok(()) };
         let between = match (is_first, arguments.json) {
             (true, _) => "",
             (false, true) => ",",
@@ -100,13 +102,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         is_first = false;
         let text = match arguments.json {
             true => {
-                report::json(serde_json::to_string(&Answered { file: name, analysis: &analysis }))?
+                report::json(serde_json::to_string(&Answered { file: file.to_owned(), analysis }))?
             }
-            false => format!("{name}\n{}", analysis.text(arguments.limit)),
+            false => format!("{file}\n{}", analysis.text(arguments.limit)),
         };
-        print(format!("{between}{text}"))?;
-    }
-    let ranks = together(&ranks)?;
+        Ok(print(format!("{between}{text}"))?)
+    })?;
     print(match (&ranks, arguments.json) {
         (Some(ranks), true) => {
             format!("],\"ranks\":{}}}\n", report::json(serde_json::to_string(ranks))?)
@@ -116,6 +117,56 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         (None, false) => String::new(),
     })?;
     Ok(end)
+}
+
+/// Writes all answers as one page, below the reports that are named. Without any trace there is no page.
+fn write_page(arguments: &Arguments, sources: &[Source], page: &Path) -> Result<ExitCode, Error> {
+    let reports = report::annotated(&arguments.report)?;
+    let mut answered = Page::default();
+    let mut count = 0;
+    let (ranks, end) = answers(sources, arguments.step, |file, answer| {
+        match answer {
+            Ok(analysis) => {
+                answered.add(file, analysis);
+                count += 1;
+            }
+            Err(error) => answered.note(format!("a trace is missing here: {error}")),
+        }
+        Ok(())
+    })?;
+    if count > 0 {
+        let read: Vec<&PathBuf> = arguments.traces.iter().chain(&arguments.report).collect();
+        report::write_html(&read, page, || answered.html(&reports, ranks.as_ref()))?;
+    }
+    Ok(end)
+}
+
+/// Reads the traces one after the other and hands on what each says, or why it cannot be read; what they say
+/// together, and how the command is to end.
+fn answers(
+    sources: &[Source],
+    step: Option<u64>,
+    mut each: impl FnMut(&str, Result<&Analysis, &report::Error>) -> Result<(), Error>,
+) -> Result<(Option<Ranks>, ExitCode), Error> {
+    let mut end = ExitCode::SUCCESS;
+    let mut ranks = Vec::new();
+    for source in sources {
+        let file = source.path().display().to_string();
+        match traces::read(source) {
+            Ok(trace) => {
+                if sources.len() > 1 {
+                    ranks.push(RankFacts::of(file.as_str(), &trace));
+                }
+                each(&file, Ok(&Analysis::with_path_of(&trace, step)))?;
+            }
+            Err(error) => {
+                profiler_report::output::say(format_args!("error: {error}"));
+                end = ExitCode::from(2);
+                each(&file, Err(&error))?;
+            }
+        }
+    }
+    Ok((together(&ranks)?, end))
 }
 
 fn write(text: &str) -> std::io::Result<()> {

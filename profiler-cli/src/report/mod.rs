@@ -192,12 +192,24 @@ pub(crate) fn write_page(reports: Vec<Report>, page: &Path) -> Result<(), Error>
 }
 
 fn html_of(reports: Vec<Report>, rules: &Rules) -> String {
-    let reports: Vec<_> = reports.into_iter().map(|report| rules.annotate(report)).collect();
-    profiler_report::page::html_by(&reports, rules)
+    profiler_report::page::html_by(&with_findings(reports, rules), rules)
+}
+
+fn with_findings(reports: Vec<Report>, rules: &Rules) -> Vec<Report> {
+    reports.into_iter().map(|report| rules.annotate(report)).collect()
+}
+
+/// The reports of all files, with what is found in them.
+pub(crate) fn annotated(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
+    all_of(files).map(|reports| with_findings(reports, &Rules::new()))
 }
 
 /// Writes a page, but over none of the files that it is made of.
-fn write_html(files: &[&PathBuf], page: &Path, html: impl FnOnce() -> String) -> Result<(), Error> {
+pub(crate) fn write_html(
+    files: &[&PathBuf],
+    page: &Path,
+    html: impl FnOnce() -> String,
+) -> Result<(), Error> {
     if let Some(same) = files.iter().find(|file| is_same(file, page)) {
         return Err(Error::PageOverReport { path: same.to_path_buf() });
     }

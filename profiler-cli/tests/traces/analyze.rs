@@ -90,6 +90,41 @@ fn json_has_all_traces_of_a_folder() {
 }
 
 #[test]
+fn a_page_has_what_can_be_read_and_is_written_over_no_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = file(folder.path(), "good.json", trace().as_bytes());
+    let bad = file(folder.path(), "bad.json", b"{\"traceEvents\":[]}");
+    let page = folder.path().join("page.html");
+    let output =
+        mlprof(&["analyze", path(&good), path(&bad), "--html", path(&page), "--step", "2"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty());
+    let html = std::fs::read_to_string(&page).expect("a page");
+    for part in [
+        "<td>waiting for data<td class=\"n b25\" data-v=5e-05>50.0 µs",
+        "The critical path of step 2, 100 µs",
+        "a trace is missing here: cannot read ",
+    ] {
+        assert!(html.contains(part), "{part:?} is missing in:\n{html}");
+    }
+    for (arguments, expected) in [
+        ([path(&good), "--html", path(&good)], "good.json"),
+        ([path(&good), "--report", path(&good)], "--html"),
+        ([path(&good), "--html", "/does/not/exist/page.html"], "/does/not/exist/page.html"),
+    ] {
+        let output = mlprof(&[["analyze"].as_slice(), &arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains(expected), "{output:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&good).expect("still there"), trace());
+    // Nothing to show is no page.
+    let none = folder.path().join("none.html");
+    let output = mlprof(&["analyze", path(&bad), "--html", path(&none)]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!none.exists());
+}
+
+#[test]
 fn a_cut_trace_is_read_as_far_as_it_goes() {
     let folder = tempfile::tempdir().expect("a folder");
     let whole = trace();

@@ -2,6 +2,7 @@
 
 import { Icicle } from "./icicle";
 import { answerInMemory } from "./memory";
+import { answerInStretches } from "./stretches";
 import { bringToLife } from "./strip";
 import { enhance } from "./table";
 import { treesOf, type Report } from "./tree";
@@ -29,8 +30,9 @@ function answerInStrips(reports: Report[]): void {
   document.querySelectorAll<HTMLElement>(".strip").forEach((host) => {
     const report = reports[Number(host.dataset.report)];
     if (report === undefined) return;
-    if (host.dataset.memory === undefined) bringToLife(host, report);
-    else answerInMemory(host, report);
+    if (host.dataset.memory !== undefined) answerInMemory(host, report);
+    else if (host.dataset.stretches !== undefined) answerInStretches(host, report);
+    else bringToLife(host, report);
   });
 }
 

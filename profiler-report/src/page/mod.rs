@@ -23,6 +23,7 @@ mod packed;
 mod ranks;
 mod run;
 mod samples;
+pub(crate) mod sections;
 mod simple;
 mod steps;
 mod table;
@@ -37,6 +38,7 @@ use serde_json::Value;
 
 pub use self::comparison::comparison;
 use self::limits::{LeftOut, Limits, prune};
+use self::sections::Section;
 use crate::Report;
 use crate::finding::Finding;
 use crate::findings::Rules;
@@ -72,8 +74,13 @@ pub fn html(reports: &[Report]) -> String {
 /// The same, with thresholds of one's own for what is found by looking at several ranks side by side, which stands on
 /// top with the findings that the reports have.
 pub fn html_by(reports: &[Report], rules: &Rules) -> String {
+    with_sections(reports, &[], rules)
+}
+
+/// The same with sections below.
+fn with_sections(reports: &[Report], sections: &[Section], rules: &Rules) -> String {
     let of_ranks = rules.found_in_ranks(reports);
-    within_size(|limits| with_limits(reports, &of_ranks, limits))
+    within_size(|limits| with_limits(reports, sections, &of_ranks, limits))
 }
 
 /// The reports that a page has, as it has them: rounded, and without what it has left out. `None` if it is no page of
@@ -125,7 +132,12 @@ impl Part {
     }
 }
 
-fn with_limits(reports: &[Report], of_ranks: &[(usize, Finding)], limits: Limits) -> String {
+fn with_limits(
+    reports: &[Report],
+    sections: &[Section],
+    of_ranks: &[(usize, Finding)],
+    limits: Limits,
+) -> String {
     let mut left_out = LeftOut::default();
     let mut pruned: Vec<Report> =
         reports.iter().map(|report| prune(report, limits, &mut left_out)).collect();
@@ -134,10 +146,12 @@ fn with_limits(reports: &[Report], of_ranks: &[(usize, Finding)], limits: Limits
         .zip(&mut pruned)
         .map(|(report, pruned)| value(report, pruned, limits))
         .collect();
+    values.extend(sections.iter().map(|section| sections::value(section, limits)));
     values.iter_mut().for_each(round);
     values.iter_mut().for_each(leave_out_nothing);
     let mut html = String::new();
-    let titles: Vec<_> = reports.iter().map(run::title).collect();
+    let mut titles: Vec<_> = reports.iter().map(run::title).collect();
+    titles.extend(sections.iter().map(|section| text::sentence(&section.title)));
     let title = match titles.as_slice() {
         [] => "no reports".to_owned(),
         [title] => title.clone(),
@@ -145,6 +159,7 @@ fn with_limits(reports: &[Report], of_ranks: &[(usize, Finding)], limits: Limits
     };
     write_head(&mut html, &title, &titles);
     write_left_out(&mut html, &left_out);
+    sections::write_left_out(&mut html, sections, limits);
     findings::write(&mut html, &values, of_ranks, &titles);
     for group in ranks::groups(reports) {
         html.push_str("<section><h2>Ranks</h2>");
@@ -154,6 +169,9 @@ fn with_limits(reports: &[Report], of_ranks: &[(usize, Finding)], limits: Limits
     }
     for (index, (report, pruned)) in reports.iter().zip(&pruned).enumerate() {
         write_report(&mut html, report, pruned, &Part { index, limits });
+    }
+    for (index, section) in (reports.len()..).zip(sections) {
+        sections::write(&mut html, section, &Part { index, limits });
     }
     let values = values.into_iter().map(packed::packed).collect();
     let json = serde_json::to_string(&Value::Array(values)).unwrap_or_default();

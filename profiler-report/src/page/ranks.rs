@@ -7,7 +7,7 @@ use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use crate::Report;
 use crate::number::grouped;
-use crate::ranks::{StageTable, said_of, stages_of_ranks, stragglers};
+use crate::ranks::{StageTable, slow_in_words, stages_of_ranks, stragglers};
 use crate::simple::SimpleReport;
 use profiler_events::Stage;
 
@@ -73,7 +73,7 @@ pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport]) {
         html.push_str("<p class=quiet>No rank is slow.</p>\n");
     }
     for slow in slow.iter().take(RANKS) {
-        let _ = writeln!(html, "<p>{}</p>", text::escape(&said_of(slow).join(" ")));
+        let _ = writeln!(html, "<p>{}</p>", text::escape(&slow_in_words(slow).join(" ")));
     }
 }
 

@@ -24,5 +24,4 @@ pub use median::median;
 pub(crate) use of_reports::stages_of_ranks;
 pub use of_reports::{stages_of_reports, step_stages};
 pub use stragglers::{Straggler, stragglers};
-pub(crate) use text::said_of;
-pub use text::{held_up, numbers};
+pub use text::{held_up, numbers, slow_in_words};

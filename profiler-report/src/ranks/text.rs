@@ -28,7 +28,7 @@ pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> Str
         text.push_str("\nNo rank is slow.\n");
     }
     for slow in stragglers.iter().take(NAMED) {
-        let _ = writeln!(text, "\n{}", said_of(slow).join("\n"));
+        let _ = writeln!(text, "\n{}", slow_in_words(slow).join("\n"));
     }
     if let Some(more) = stragglers.len().checked_sub(NAMED).filter(|more| *more > 0) {
         let _ = writeln!(text, "\n… and {} more slow ranks", grouped(more as u64));
@@ -37,7 +37,7 @@ pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> Str
 }
 
 /// Who is slow, and where it loses.
-pub(crate) fn said_of(slow: &Straggler) -> [String; 2] {
+pub fn slow_in_words(slow: &Straggler) -> [String; 2] {
     let Straggler { rank, own_ns, usual_ns, stage, stage_longer_ns, longer_ns } = slow;
     [
         format!(

@@ -1,0 +1,208 @@
+//! What a device did and waited for.
+
+use profiler_report::internals::sections::{COLOURS, Column, Content, Quantity, Table};
+use profiler_report::number::grouped;
+
+use super::cells::{number, parts, seconds, share, table, words};
+use super::heading;
+use crate::answers::{DeviceAnswers, DeviceTimes, LaunchStatistics, WorkKind};
+use crate::text::time;
+
+/// What the colours of a device's time stand for.
+const TIMES: [&str; COLOURS] =
+    ["", "computing", "", "communicating, not hidden", "idle", "copies and fills, not hidden", ""];
+/// Those of a stream's.
+const CAUSES: [&str; COLOURS] =
+    ["host is late", "busy", "", "between kernels", "other", "launch delay", ""];
+
+pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
+    let number = device.device;
+    heading(content, &format!("device-{number}"), &format!("Device {number}"));
+    let tables = [times(&device.times), overlap(device), streams(device)];
+    content.extend(tables.map(Content::Table));
+    if let Some(words) = launches(&device.launches) {
+        content.push(Content::Paragraph(words));
+    }
+    let tables = [queues(device), copies(device), sequences(device), graphs(device)];
+    content.extend(tables.map(Content::Table));
+}
+
+fn times(times: &DeviceTimes) -> Table {
+    let columns = [
+        Column::new("What", Quantity::Text, "What the device did, whatever else it did less of"),
+        Column::new("", Quantity::Parts, "As part of the window"),
+        Column::new("Time", Quantity::Seconds, "From the first to the last step").bar(),
+        Column::new("Share", Quantity::Share, "Of the window"),
+    ];
+    let rows = [
+        (1, times.compute_ns, "computing"),
+        (3, times.exposed_communication_ns, "communicating, not hidden"),
+        (5, times.exposed_memory_ns, "copies and fills, not hidden"),
+        (4, times.idle_before_ns, "idle before its first work"),
+        (4, times.idle_between_ns, "idle in between"),
+        (4, times.idle_after_ns, "idle after its last work"),
+    ];
+    let rows = rows.into_iter().map(|(colour, part, what)| {
+        let bar = parts([(colour, part)]);
+        vec![words(what), bar, seconds(part), share(part, times.window_ns)]
+    });
+    let table = table("What it did; the rows add up to the window", columns, rows);
+    Table { legend: TIMES.to_vec(), ..table }
+}
+
+fn overlap(device: &DeviceAnswers) -> Table {
+    let columns = [
+        Column::new("What", Quantity::Text, "Beside computing"),
+        Column::new("Time", Quantity::Seconds, "When any of it ran").bar(),
+        Column::new("Hidden", Quantity::Seconds, "While the device computed, too").bar(),
+        Column::new("Hidden, share", Quantity::Share, "Of when it ran"),
+    ];
+    let rows = device.overlap.iter().map(|row| {
+        let what = match row.kind {
+            WorkKind::Communication => "communication",
+            WorkKind::Compute | WorkKind::Memory => "copies and fills",
+        };
+        let hidden = share(row.hidden_ns, row.total_ns);
+        vec![words(what), seconds(row.total_ns), seconds(row.hidden_ns), hidden]
+    });
+    table("Hidden behind computing", columns, rows)
+}
+
+fn streams(device: &DeviceAnswers) -> Table {
+    let columns = [
+        Column::new("Stream", Quantity::Text, "Its number"),
+        Column::new("", Quantity::Parts, "Busy, then idle by cause"),
+        Column::new("Span", Quantity::Seconds, "From its first to its last work"),
+        Column::new("Busy", Quantity::Seconds, "It worked"),
+        Column::new(
+            "Host is late",
+            Quantity::Seconds,
+            "What came next was called only when it had nothing to do",
+        ),
+        Column::new(
+            "Launch delay",
+            Quantity::Seconds,
+            "From the beginning of that call to the work",
+        ),
+        Column::new(
+            "Between kernels",
+            Quantity::Seconds,
+            "Less than 30 µs before what was launched already",
+        ),
+        Column::new("Other", Quantity::Seconds, "Longer, or nothing is known of the launch"),
+    ];
+    let rows = device.streams.iter().map(|stream| {
+        let causes = [
+            (1, stream.busy_ns),
+            (0, stream.waiting_for_host_ns),
+            (5, stream.launch_delay_ns),
+            (3, stream.between_kernels_ns),
+            (4, stream.other_ns),
+        ];
+        let mut row =
+            vec![words(stream.stream.to_string()), parts(causes), seconds(stream.span_ns)];
+        row.extend(causes.map(|(_, cause)| seconds(cause)));
+        row
+    });
+    let table = table("Why its streams are idle; the parts add up to the span", columns, rows);
+    Table { kept_by: Some(2), legend: CAUSES.to_vec(), ..table }
+}
+
+fn launches(launches: &LaunchStatistics) -> Option<String> {
+    (launches.launched > 0).then(|| {
+        format!(
+            "{} launched ({} of unknown calls). Delay from the end of the call: median {}, nine in ten up to {}, most \
+             {}. {} took less time than their call, {} calls took more than 50 µs, {} delays more than 100 µs.",
+            grouped(launches.launched),
+            grouped(launches.unknown),
+            time(launches.delay_median_ns),
+            time(launches.delay_p90_ns),
+            time(launches.delay_max_ns),
+            grouped(launches.shorter_than_call),
+            grouped(launches.long_calls),
+            grouped(launches.long_delays),
+        )
+    })
+}
+
+fn queues(device: &DeviceAnswers) -> Table {
+    let columns = [
+        Column::new("Stream", Quantity::Text, "Its number"),
+        Column::new("Mean", Quantity::Number, "How much was launched and had not begun, by time"),
+        Column::new("Most", Quantity::Count, "How much at once"),
+        Column::new("Empty", Quantity::Seconds, "How long there was nothing").bar(),
+        Column::new("Empty, share", Quantity::Share, "From the first call to the last beginning"),
+    ];
+    let rows = device.queues.iter().map(|queue| {
+        vec![
+            words(queue.stream.to_string()),
+            number(queue.mean),
+            number(queue.max as f64),
+            seconds(queue.empty_ns),
+            share(queue.empty_ns, queue.span_ns),
+        ]
+    });
+    table("Launched and not begun", columns, rows)
+}
+
+fn copies(device: &DeviceAnswers) -> Table {
+    let columns = [
+        Column::new("Copies and fills", Quantity::Text, "As the trace calls them"),
+        Column::new("Time", Quantity::Seconds, "When any ran").bar(),
+        Column::new("Count", Quantity::Count, "How many"),
+        Column::new("Bytes", Quantity::Bytes, "How much was moved"),
+        Column::new("GB/s", Quantity::Number, "While any ran"),
+        Column::new("Most GB/s", Quantity::Number, "At once"),
+    ];
+    let rows = device.copies.iter().map(|row| {
+        vec![
+            words(row.name.as_str()),
+            seconds(row.busy_ns),
+            number(row.count as f64),
+            number(row.bytes as f64),
+            number(row.mean_gb_per_s),
+            number(row.max_gb_per_s),
+        ]
+    });
+    table("Bandwidth", columns, rows)
+}
+
+fn sequences(device: &DeviceAnswers) -> Table {
+    let columns = [
+        Column::new("Op and its kernels", Quantity::Text, "In the order of their launches"),
+        Column::new("Time", Quantity::Seconds, "Of the kernels together").bar(),
+        Column::new("Count", Quantity::Count, "How often"),
+        Column::new("Kernels", Quantity::Count, "In each"),
+    ];
+    let rows = device.sequences.iter().map(|row| {
+        vec![
+            words(format!("{}: {}", row.op, row.kernels.join(" → "))),
+            seconds(row.device_ns),
+            number(row.count as f64),
+            number(row.kernels.len() as f64),
+        ]
+    });
+    let table =
+        table("Frequent sequences of kernels: what could be fused or captured", columns, rows);
+    Table { kept_by: Some(1), ..table }
+}
+
+fn graphs(device: &DeviceAnswers) -> Table {
+    let columns = [
+        Column::new("Inside", Quantity::Text, "The innermost op or action around the call"),
+        Column::new("Call", Quantity::Text, "What launched them"),
+        Column::new("Time", Quantity::Seconds, "Of what was launched, together").bar(),
+        Column::new("Launches", Quantity::Count, "How often"),
+        Column::new("Kernels", Quantity::Count, "With copies and fills"),
+    ];
+    let rows = device.graphs.iter().map(|row| {
+        vec![
+            words(row.inside.clone().unwrap_or_else(|| "–".to_owned())),
+            words(row.call.as_str()),
+            seconds(row.device_ns),
+            number(row.launches as f64),
+            number(row.kernels as f64),
+        ]
+    });
+    table("Launched together, as a graph does", columns, rows)
+}

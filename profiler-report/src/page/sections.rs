@@ -1,0 +1,424 @@
+//! What a page shows besides reports: sections that another crate fills with finished numbers, such as what
+//! `mlprof analyze` says of traces. What they look like, and how much there is room for, is decided here.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::limits::Limits;
+use super::table::{Cell as TableCell, Column as TableColumn, Table as PageTable};
+use super::unit::Unit;
+use super::{Part as Place, text};
+use crate::Report;
+use crate::findings::Rules;
+use crate::number::{duration, grouped};
+
+/// Colours that there are for the parts of a bar.
+pub const COLOURS: usize = 7;
+
+/// Of bars and strips, in pixels.
+const BAR: f64 = 160.0;
+const STRIP: f64 = 1100.0;
+const STRIP_HEIGHT: f64 = 36.0;
+
+/// A section of a page.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Section {
+    /// What it is of.
+    pub title: String,
+    /// What stands below the title: what it is, and its value.
+    pub facts: Vec<(&'static str, String)>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+    /// From the top to the bottom.
+    pub content: Vec<Content>,
+}
+
+/// A piece of a section.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// A heading with the anchor that leads to it, which is of its own in the section.
+    Heading(String, String),
+    /// A paragraph.
+    Paragraph(String),
+    /// A table.
+    Table(Table),
+    /// What came one after the other.
+    Strip(Strip),
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// Names.
+    Text,
+    /// Bars of several parts.
+    Parts,
+    /// Whole numbers.
+    Count,
+    /// Times.
+    Seconds,
+    /// Sizes.
+    Bytes,
+    /// Parts of a whole, 0 to 1.
+    Share,
+    /// Plain numbers.
+    Number,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Its title.
+    pub title: &'static str,
+    /// What it holds.
+    pub quantity: Quantity,
+    /// What stands there, for whoever points at the title.
+    pub about: &'static str,
+    /// Whether numbers have a bar behind them.
+    pub has_bar: bool,
+}
+
+impl Column {
+    /// A column without bars.
+    pub const fn new(title: &'static str, quantity: Quantity, about: &'static str) -> Self {
+        Self { title, quantity, about, has_bar: false }
+    }
+
+    /// The same with bars, the whole of which is the largest number.
+    pub const fn bar(self) -> Self {
+        Self { has_bar: true, ..self }
+    }
+}
+
+/// What stands in a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// A name, or words.
+    Text(String),
+    /// A number in the unit of its column; `None` where it is not known.
+    Number(Option<f64>),
+    /// The parts of a bar: which colour, and how much.
+    Parts(Vec<(usize, f64)>),
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    /// What it is of.
+    pub caption: String,
+    /// Its columns, of which those without anything are not shown.
+    pub columns: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// The column by which rows come, the largest first.
+    pub sorted_by: Option<usize>,
+    /// The column whose largest numbers are kept where there is no room for all rows; else the first rows are.
+    pub kept_by: Option<usize>,
+    /// What the colours of bars stand for.
+    pub legend: Vec<&'static str>,
+    /// What is read before the table is unfolded; `None` where it is not folded.
+    pub folded: Option<String>,
+}
+
+/// What came one after the other, as one bar.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Strip {
+    /// What it is of.
+    pub about: String,
+    /// What its colours stand for.
+    pub legend: Vec<&'static str>,
+    /// From the left to the right, without gaps.
+    pub stretches: Vec<Stretch>,
+}
+
+/// A part of a strip.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stretch {
+    /// Its colour.
+    pub colour: usize,
+    /// How long it is.
+    pub seconds: f64,
+    /// What it is, in words.
+    pub what: String,
+}
+
+/// A page of reports and of sections, in this order. It has at most [`LARGEST`](super::LARGEST) bytes, but for what
+/// no limit cuts: the number of sections, and notes. Rows that are left out are counted in it.
+pub fn html(reports: &[Report], sections: &[Section]) -> String {
+    super::with_sections(reports, sections, &Rules::new())
+}
+
+/// How many rows there is no room for.
+pub(super) fn write_left_out(html: &mut String, sections: &[Section], limits: Limits) {
+    let tables = sections.iter().flat_map(|section| &section.content);
+    let left_out = tables.map(|content| match content {
+        Content::Table(table) => table.rows.len().saturating_sub(limits.rows),
+        _ => 0,
+    });
+    let left_out: usize = left_out.sum();
+    if left_out > 0 {
+        // Writing into a string cannot fail, here and below.
+        let _ = writeln!(
+            html,
+            "<p class=note>So that the page stays small, {} rows of what traces say are left out, those of the \
+             least. <code>mlprof analyze --json</code> has all of them.</p>",
+            grouped(left_out as u64)
+        );
+    }
+}
+
+/// Writes a section as the one of this number among the page's reports.
+pub(super) fn write(html: &mut String, section: &Section, place: &Place) {
+    let title = text::sentence(&section.title);
+    let _ = writeln!(html, "<section class=report id=r{}><h2>{title}</h2>", place.index);
+    if !section.facts.is_empty() {
+        html.push_str("<dl class=facts>");
+        for (what, value) in &section.facts {
+            let _ = write!(html, "<div><dt>{what}<dd>{}</div>", text::name(value, 300));
+        }
+        html.push_str("</dl>\n");
+    }
+    for note in section.notes.iter().take(place.limits.rows) {
+        let _ = writeln!(html, "<p class=note>{}</p>", text::sentence(note));
+    }
+    let mut strips = 0;
+    for content in &section.content {
+        match content {
+            Content::Heading(anchor, title) => {
+                place.heading(html, &text::escape(anchor), &text::sentence(title));
+            }
+            Content::Paragraph(words) => {
+                let _ = writeln!(html, "<p>{}</p>", text::sentence(words));
+            }
+            Content::Table(table) => write_table(html, table, place.limits),
+            Content::Strip(strip) => {
+                write_strip(html, strip, place, strips);
+                strips += 1;
+            }
+        }
+    }
+    html.push_str("</section>\n");
+}
+
+/// What scripts read of a section: its strips.
+pub(super) fn value(section: &Section, limits: Limits) -> Value {
+    let strips = section.content.iter().filter_map(|content| match content {
+        Content::Strip(strip) => Some(strip.shortened(most_stretches(limits))),
+        _ => None,
+    });
+    let strips = strips.map(|strip| {
+        let seconds: Vec<f64> = strip.stretches.iter().map(|stretch| stretch.seconds).collect();
+        let what = strip.stretches.into_iter().map(|stretch| shortened(&stretch.what, limits.name));
+        json!({ "seconds": seconds, "what": what.collect::<Vec<_>>() })
+    });
+    json!({ "profiler": "trace", "strips": strips.collect::<Vec<_>>() })
+}
+
+/// A name of at most so many characters; scripts put it into the page as text.
+fn shortened(name: &str, longest: usize) -> String {
+    let name = crate::label::shown(name);
+    match name.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    }
+}
+
+/// Twice as many stretches as there are bars in a strip of steps: each is two pixels wide or wider.
+fn most_stretches(limits: Limits) -> usize {
+    2 * limits.steps
+}
+
+fn write_table(html: &mut String, table: &Table, limits: Limits) {
+    if table.rows.is_empty() {
+        return;
+    }
+    if let Some(summary) = &table.folded {
+        let _ = writeln!(html, "<details><summary>{}</summary>", text::sentence(summary));
+    }
+    write_legend(html, &table.legend, table.colours());
+    let columns: Vec<TableColumn> = table.columns.iter().map(column).collect();
+    let mut page = PageTable::new(columns);
+    if let Some(column) = table.sorted_by {
+        page = page.sorted_by(column);
+    }
+    let widest = table.widest();
+    for row in table.kept(limits.rows) {
+        page.row(row.iter().map(|cell| match cell {
+            Cell::Text(words) => text::name(words, limits.name).into(),
+            Cell::Number(number) => (*number).into(),
+            Cell::Parts(parts) => TableCell::from(bar(parts, widest)),
+        }));
+    }
+    page.write(html, &table.caption);
+    if table.folded.is_some() {
+        html.push_str("</details>\n");
+    }
+}
+
+fn column(column: &Column) -> TableColumn {
+    let unit = match column.quantity {
+        Quantity::Text => Unit::Text,
+        Quantity::Parts => Unit::Markup,
+        Quantity::Count => Unit::Count,
+        Quantity::Seconds => Unit::Seconds,
+        Quantity::Bytes => Unit::Bytes,
+        Quantity::Share => Unit::Share,
+        Quantity::Number => Unit::Number,
+    };
+    let made = TableColumn::new(column.title, unit, column.about);
+    if column.has_bar { made.bar() } else { made }
+}
+
+/// What the colours that are there stand for.
+fn write_legend(html: &mut String, legend: &[&str], colours: [bool; COLOURS]) {
+    if !colours.contains(&true) {
+        return;
+    }
+    html.push_str("<p>");
+    for (colour, name) in legend.iter().enumerate().take(COLOURS) {
+        if colours[colour] {
+            let _ = write!(html, "<span class=\"key p{colour}\">{}</span>", text::escape(name));
+        }
+    }
+    html.push_str("</p>\n");
+}
+
+/// A bar of its parts; `widest` is as wide as any.
+fn bar(parts: &[(usize, f64)], widest: f64) -> String {
+    let scale = BAR / widest.max(f64::MIN_POSITIVE);
+    let mut svg = format!("<svg class=parts width={BAR:.0} height=11 aria-hidden=true>");
+    let mut left = 0.0;
+    for (colour, amount) in parts {
+        let width = amount * scale;
+        if width >= 0.05 {
+            let _ =
+                write!(svg, "<rect class=p{colour} x={left:.1} y=1 width={width:.1} height=9 />");
+        }
+        left += width;
+    }
+    svg + "</svg>"
+}
+
+fn write_strip(html: &mut String, strip: &Strip, place: &Place, number: usize) {
+    let shown = strip.shortened(most_stretches(place.limits));
+    let all = shown.seconds();
+    if all <= 0.0 {
+        return;
+    }
+    let _ = write!(
+        html,
+        "<figure class=strip data-report={} data-stretches={number}><figcaption>",
+        place.index
+    );
+    let mut colours = [false; COLOURS];
+    for stretch in &shown.stretches {
+        colours[stretch.colour] = true;
+    }
+    write_legend(html, &shown.legend, colours);
+    let _ = write!(
+        html,
+        "</figcaption><div class=scroll><svg width={STRIP:.0} height={STRIP_HEIGHT:.0} viewBox=\"0 0 {STRIP:.0} \
+         {STRIP_HEIGHT:.0}\" role=img aria-label=\"{}, {}\"><g class=parts>",
+        text::escape(&crate::label::one_line(&shown.about)),
+        text::escape(&duration(all))
+    );
+    let mut left = 0.0;
+    for stretch in &shown.stretches {
+        let width = stretch.seconds / all * STRIP;
+        let _ = write!(
+            html,
+            "<rect class=p{} x={left:.2} width={width:.2} height={STRIP_HEIGHT:.0} />",
+            stretch.colour
+        );
+        left += width;
+    }
+    html.push_str("</g></svg></div></figure>\n");
+}
+
+impl Table {
+    /// The rows that there is room for, in their order.
+    fn kept(&self, most: usize) -> Vec<&Vec<Cell>> {
+        let Some(column) = self.kept_by.filter(|_| self.rows.len() > most) else {
+            return self.rows.iter().take(most).collect();
+        };
+        let number = |row: usize| match self.rows[row].get(column) {
+            Some(Cell::Number(Some(number))) => *number,
+            _ => f64::NEG_INFINITY,
+        };
+        let mut rows: Vec<usize> = (0..self.rows.len()).collect();
+        rows.sort_by(|one, other| number(*other).total_cmp(&number(*one)));
+        rows.truncate(most);
+        rows.sort_unstable();
+        rows.into_iter().map(|row| &self.rows[row]).collect()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Vec<(usize, f64)>> {
+        self.rows.iter().flatten().filter_map(|cell| match cell {
+            Cell::Parts(parts) => Some(parts),
+            _ => None,
+        })
+    }
+
+    /// How much the longest bar is.
+    fn widest(&self) -> f64 {
+        let sum = |parts: &Vec<(usize, f64)>| parts.iter().map(|part| part.1).sum::<f64>();
+        self.parts().map(sum).fold(0.0, f64::max)
+    }
+
+    /// Which colours its bars have.
+    fn colours(&self) -> [bool; COLOURS] {
+        let mut colours = [false; COLOURS];
+        for (colour, _) in self.parts().flatten().filter(|(_, amount)| *amount > 0.0) {
+            colours[*colour] = true;
+        }
+        colours
+    }
+}
+
+impl Strip {
+    fn seconds(&self) -> f64 {
+        self.stretches.iter().map(|stretch| stretch.seconds).sum()
+    }
+
+    /// The strip with at most about so many stretches: neighbours that are short are one, which has the colour of
+    /// the longest of them.
+    fn shortened(&self, most: usize) -> Self {
+        if self.stretches.len() <= most {
+            return self.clone();
+        }
+        let least = 2.0 * self.seconds() / most as f64;
+        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut rest = self.stretches.as_slice();
+        while !rest.is_empty() {
+            let mut seconds = 0.0;
+            let is_short = |stretch: &&Stretch| {
+                let before = seconds;
+                seconds += stretch.seconds;
+                before < least
+            };
+            let count = rest.iter().take_while(is_short).count().max(1);
+            let (together, others) = rest.split_at(count);
+            rest = others;
+            stretches.extend(one_of(together));
+        }
+        Self { stretches, ..self.clone() }
+    }
+}
+
+/// Stretches as one.
+fn one_of(together: &[Stretch]) -> Option<Stretch> {
+    let longest =
+        together.iter().max_by(|one, other| one.seconds.total_cmp(&other.seconds))?.clone();
+    let what = match together.len() {
+        1 => longest.what,
+        count => format!(
+            "{} stretches, the longest {}: {}",
+            grouped(count as u64),
+            duration(longest.seconds),
+            longest.what
+        ),
+    };
+    let seconds = together.iter().map(|stretch| stretch.seconds).sum();
+    Some(Stretch { colour: longest.colour, seconds, what })
+}

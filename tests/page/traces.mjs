@@ -1,0 +1,69 @@
+// What a person does to a page of traces.
+
+import assert from "node:assert/strict";
+
+import { finished, open, openedBothWays, table, texts, typed } from "./page.mjs";
+
+export const scenarios = {
+  /** Where steps spend their time, the critical path as a bar that answers to pointers and keys, and devices. */
+  async traces() {
+    const page = await open();
+    assert.deepEqual(await texts(page, "h2"), ["Simple · fit", "Ranks", "Trace · rank 0", "Trace · rank 1"]);
+    const times = await table(page, "By action and what was done; the rows add up");
+    assert.ok((await times.column(1)).length >= 3, "actions");
+    const numbers = await texts(page, "[data-test=this] tbody tr :nth-child(3)");
+    await (await times.title(3)).click();
+    assert.deepEqual(await texts(page, "[data-test=this] tbody tr :nth-child(3)"), [...numbers].reverse(), "sorted");
+    await times.done();
+    const names = await table(page, "All of a name on all threads; self times add up to the time that threads were not idle");
+    await typed(page, "[data-tools=this] input[type=search]", "softmax");
+    assert.deepEqual(await names.column(1), ["aten::softmax"], "searched");
+    await names.done();
+    // The whole bar is the step, and what is under the pointer is said.
+    const bar = await page.$(".strip svg");
+    const drawn = await page.$$eval(".strip:first-of-type svg rect:not(.cursor)", (all) =>
+      all.map((one) => Number(one.getAttribute("width"))).reduce((sum, one) => sum + one, 0));
+    assert.ok(Math.abs(drawn - 1100) < 1, `as wide as the step is long: ${drawn}`);
+    await bar.scrollIntoView();
+    const box = await bar.boundingBox();
+    await page.mouse.move(box.x + box.width * 0.1, box.y + 5);
+    const said = async () => (await texts(page, ".strip .status"))[0];
+    assert.match(await said(), /at 0.00 s .*train_dataloader_next, waiting for data · thread 1/);
+    await bar.focus();
+    await page.keyboard.press("End");
+    const end = await said();
+    await page.keyboard.press("Home");
+    assert.notEqual(await said(), end, "keys go along the path");
+    await page.keyboard.press("ArrowRight");
+    assert.match(await said(), /at 25\.\d µs/);
+    // Stretch by stretch: folded, and found.
+    const folded = await page.$("details");
+    assert.match(await folded.evaluate((one) => one.textContent), /The critical path of step \d+, stretch by stretch/);
+    await (await folded.$("summary")).click();
+    assert.ok((await texts(page, "details[open] tbody tr")).length > 3);
+    const slow = await texts(page, "section p");
+    assert.ok(slow.some((words) => /^Rank 1 is slow: its own work takes/.test(words)), "a slow rank is named");
+    await finished([page, await open({ dark: true })]);
+  },
+
+  async traces_without_scripts() {
+    const [, live] = await openedBothWays();
+    await finished([live]);
+  },
+
+  async hostile_traces() {
+    const page = await open();
+    assert.equal(await page.evaluate(() => window.broken), undefined, "no name ran");
+    assert.equal(await page.$$eval("img, iframe, object", (all) => all.length), 0);
+    assert.equal(await page.$$eval("script", (all) => all.length), 2, "those of the page");
+    const bar = await page.$(".strip svg");
+    await bar.focus();
+    for (let count = 0; count < 6; count += 1) await page.keyboard.press("ArrowRight");
+    assert.equal(await page.$$eval("img", (all) => all.length), 0, "nor of what is said of the path");
+    const shown = await page.evaluate(() => document.body.innerText);
+    assert.ok(shown.includes("</script>") && !shown.includes("\u202e"), "names are shown, and turn nothing around");
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    assert.ok(wide <= 0, `the page is not wider than its window: ${wide}`);
+    await finished([page]);
+  },
+};
