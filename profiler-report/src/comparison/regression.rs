@@ -28,6 +28,8 @@ pub struct Regression {
     pub change: f64,
     /// The part that it is of the run: 0 to 1.
     pub share: f64,
+    /// Whether it is of a trace: of steps, not of calls.
+    pub is_of_trace: bool,
 }
 
 impl Comparison {
@@ -49,6 +51,7 @@ impl Comparison {
                 if is_worse && change > threshold && row.share >= LEAST_SHARE {
                     let (report, name) = (part.title(), row.name.clone());
                     let share = row.share;
+                    let is_of_trace = part.profiler == TRACE;
                     regressions.push(Regression {
                         report,
                         subject,
@@ -57,6 +60,7 @@ impl Comparison {
                         after,
                         change,
                         share,
+                        is_of_trace,
                     });
                 }
             }
@@ -77,7 +81,8 @@ impl Comparison {
 
 impl Display for Regression {
     fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
-        let Self { report, subject, name, before, after, change, share: part } = self;
+        let Self { report, subject, name, before, after, change, share: part, is_of_trace } =
+            self;
         let unit = subject.unit();
         let word = Verdict::Worse.word(unit);
         let name = label::shown(name);
@@ -88,7 +93,7 @@ impl Display for Regression {
             text,
             "{report}: {title}: {name}: {word}, {change}: {earlier} before, {later} after"
         )?;
-        if before.calls != after.calls && !report.starts_with(TRACE) {
+        if before.calls != after.calls && !is_of_trace {
             write!(text, ", called {} times instead of {}", after.calls, before.calls)?;
         }
         write!(text, "; {} of the run", share(*part, 1.0))
