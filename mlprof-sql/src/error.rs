@@ -53,11 +53,50 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// An address of an object store, or of another machine.
-    #[error("{address} is no folder of this machine, and others are not read")]
+    /// An address of what cannot be read.
+    #[error(
+        "{address} is neither a folder of this machine nor in S3 (s3://BUCKET/PREFIX), and others are not read"
+    )]
     Remote {
         /// The address.
         address: String,
+    },
+    /// Nothing says who asks an object store.
+    #[error(
+        "there are no credentials for {address}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+         AWS_SKIP_SIGNATURE=true for a bucket that anybody may read"
+    )]
+    NoCredentials {
+        /// The address.
+        address: String,
+    },
+    /// An object store has no such bucket.
+    #[error("there is no bucket for {address}, as {endpoint} says")]
+    NoBucket {
+        /// The address.
+        address: String,
+        /// Who says so.
+        endpoint: String,
+    },
+    /// An object store does not let this one read.
+    #[error("{endpoint} does not allow that {address} is read: {reason}")]
+    NotAllowed {
+        /// The address.
+        address: String,
+        /// Who says so.
+        endpoint: String,
+        /// Why.
+        reason: String,
+    },
+    /// An object store cannot be asked, or its answer is no answer.
+    #[error("cannot read {address} from {endpoint}: {reason}")]
+    Store {
+        /// The address.
+        address: String,
+        /// Whom it was asked of.
+        endpoint: String,
+        /// Why.
+        reason: String,
     },
     /// An address that cannot be understood.
     #[error("{address} is no address of tables: {reason}")]

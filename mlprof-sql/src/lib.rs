@@ -9,6 +9,7 @@
 mod error;
 mod output;
 pub mod questions;
+mod store;
 mod tables;
 
 use std::io::Write;
@@ -32,7 +33,10 @@ use self::tables::Folder;
 #[derive(Debug, Clone, clap::Parser)]
 #[command(name = "mlprof-sql", bin_name = "mlprof sql", version, verbatim_doc_comment)]
 pub struct Arguments {
-    /// The folder of the tables
+    /// The folder of the tables, or its address in S3 (s3://BUCKET/PREFIX)
+    ///
+    /// Who asks S3, and where, say AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and
+    /// AWS_ENDPOINT_URL; AWS_SKIP_SIGNATURE=true asks as anybody.
     #[arg(value_name = "FOLDER", required_unless_present = "questions")]
     pub folder: Option<String>,
     /// A question by its name, as `--questions` lists them; SQL; or a file of SQL (.sql)

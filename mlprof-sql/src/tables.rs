@@ -20,6 +20,7 @@ use futures::{StreamExt, stream};
 use url::Url;
 
 use crate::Error;
+use crate::store::register;
 
 /// The newest version of the schema that the questions know.
 const SCHEMA_VERSION: u32 = 2;
@@ -28,7 +29,7 @@ const VERSION_KEY: &str = "mlprof.schema";
 /// How many files are looked at at once.
 const AT_ONCE: usize = 16;
 
-/// A folder of tables.
+/// A folder of tables, of this machine or in an object store.
 pub(crate) struct Folder {
     name: String,
     address: Url,
@@ -41,15 +42,21 @@ pub(crate) struct Folder {
 impl Folder {
     /// Looks which tables there are.
     pub(crate) async fn open(context: &SessionContext, name: &str) -> Result<Self, Error> {
-        let address = match name.contains("://") {
-            true => return Err(Error::Remote { address: name.to_owned() }),
-            false => local(name)?,
+        let (address, remote) = match name.contains("://") {
+            true => {
+                let (address, remote) = register(context, name)?;
+                (address, Some(remote))
+            }
+            false => (local(name)?, None),
         };
         let url = ListingTableUrl::try_new(address.clone(), None)?;
         let store = context.runtime_env().object_store(&url)?;
         let prefix = url.prefix().clone();
         let listed = store.list_with_delimiter(Some(&prefix)).await;
-        let listed = listed.map_err(datafusion::error::DataFusionError::from)?;
+        let listed = listed.map_err(|error| match &remote {
+            Some(remote) => remote.error(&error),
+            None => datafusion::error::DataFusionError::from(error).into(),
+        })?;
         let folders = listed.common_prefixes.iter();
         let tables: BTreeSet<String> =
             folders.filter_map(|path| path.filename().map(str::to_owned)).collect();

@@ -4,6 +4,7 @@ mod answers;
 mod engines;
 mod made;
 mod program;
+mod store;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -9,9 +9,11 @@ use crate::system::JAVA;
 
 /// Names a Python that has the engines to the tests.
 const PYTHON: &str = "MLPROF_TEST_ENGINES";
+/// Names a Python that has a server that speaks S3's protocol.
+const STORE: &str = "MLPROF_TEST_STORE";
 const NAMES: &str = "MLPROF_TEST_ENGINE_NAMES";
 
-/// Tests, and the same questions to other engines.
+/// Tests, the same questions to other engines, and tables that lie in S3.
 pub fn steps() -> Vec<Step> {
     let step = step("SQL over traces");
     let engines = Environment {
@@ -19,13 +21,20 @@ pub fn steps() -> Vec<Step> {
         requirements: folder().join("tests/sql/requirements.txt"),
         announcement: "DuckDB and DataFusion, 110 MB to download",
     };
-    match engines.interpreter() {
-        Ok(python) => vec![step.variables(&vec![(PYTHON, Some(python.into()))])],
-        Err(reason) => {
-            println!("SQL over traces beside other engines: skipped: {reason}");
-            vec![step]
+    let store = Environment {
+        name: "python-store",
+        requirements: folder().join("tests/sql/requirements-store.txt"),
+        announcement: "moto, a server that speaks S3's protocol, 30 MB to download",
+    };
+    let mut variables = Vec::new();
+    let environments = [(PYTHON, engines, "beside other engines"), (STORE, store, "in S3")];
+    for (variable, environment, what) in environments {
+        match environment.interpreter() {
+            Ok(python) => variables.push((variable, Some(python.into()))),
+            Err(reason) => println!("SQL over traces {what}: skipped: {reason}"),
         }
     }
+    vec![step.variables(&variables)]
 }
 
 /// The same on Spark, by itself, with two executors that are processes of their own, and with one of these killed on the way.

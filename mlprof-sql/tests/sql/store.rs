@@ -1,0 +1,142 @@
+//! Tables in S3, served by a local server that speaks its protocol.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::made::ranks;
+use crate::{path, program, text};
+
+/// An interpreter of Python that has a server that speaks S3's protocol: `cargo xtask test sql` names one.
+const PYTHON: &str = "MLPROF_TEST_STORE";
+
+/// The program with these variables, and none of those that whoever runs the tests may have for S3.
+fn with_keys(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof-sql"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("AWS_") {
+            command.env_remove(name);
+        }
+    }
+    command.envs(variables.iter().copied());
+    command.args(arguments).stdin(Stdio::null()).output().expect("the program was built")
+}
+
+const KEYS: [(&str, &str); 3] =
+    [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_REGION", "us-east-1")];
+
+fn asked_of(endpoint: &str, address: &str, question: &str) -> Output {
+    let mut variables = KEYS.to_vec();
+    variables.push(("AWS_ENDPOINT_URL", endpoint));
+    with_keys(&[address, question, "--format", "json"], &variables)
+}
+
+fn refused(output: &Output, expected: &str) {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = text(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("error: ") && said.contains(expected), "no {expected:?} in {said}");
+}
+
+/// A server with a folder as the bucket `fleet`, below `traces/run 1`.
+struct Server {
+    process: Child,
+    endpoint: String,
+}
+
+impl Server {
+    /// None without the environment that has it.
+    fn of(folder: &Path) -> Option<Self> {
+        let python = PathBuf::from(std::env::var_os(PYTHON)?);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql/store.py");
+        let mut command = Command::new(python);
+        command.arg(script).arg(folder).args(["fleet", "traces/run 1"]);
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
+        let mut endpoint = String::new();
+        let out = process.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut endpoint).expect("it says where");
+        assert!(endpoint.starts_with("http://"), "{endpoint}");
+        Some(Self { process, endpoint: endpoint.trim().to_owned() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn tables_in_s3_are_asked_as_those_of_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    ranks(folder.path(), 3, 6, (1, 5_000));
+    // One that is cut short, which is said there, too.
+    let cut = folder.path().join("steps/0-0.parquet");
+    let whole = std::fs::read(&cut).expect("a file");
+    std::fs::write(&cut, &whole[..whole.len() / 2]).expect("a file");
+    let Some(server) = Server::of(folder.path()) else {
+        println!("skipped: {PYTHON} names no Python with moto");
+        return;
+    };
+    for address in ["s3://fleet/traces/run 1", "s3://fleet/traces/run 1/"] {
+        for question in ["straggler", "exposed", "overlap", "recorded"] {
+            let output = asked_of(&server.endpoint, address, question);
+            let local = program(&[path(folder.path()), question, "--format", "json"]);
+            assert_eq!(text(&output.stdout), text(&local.stdout), "{question}: {output:?}");
+            assert_eq!(output.status, local.status, "{question}: {output:?}");
+            assert!(output.stdout.len() > 10, "{question}");
+        }
+    }
+    let count =
+        asked_of(&server.endpoint, "s3://fleet/traces/run 1", "select count(*) as n from steps");
+    assert_eq!((count.status.code(), text(&count.stdout).trim()), (Some(1), r#"[{"n":30}]"#));
+    let note = "s3://fleet/traces/run 1/steps/0-0.parquet is left out: it is not Parquet, or not all of it: ";
+    assert!(text(&count.stderr).contains(note), "{count:?}");
+    let address = "s3://nowhere/traces";
+    refused(
+        &asked_of(&server.endpoint, address, "straggler"),
+        &format!("there is no bucket for {address}, as {} says", server.endpoint),
+    );
+    let nothing = asked_of(&server.endpoint, "s3://fleet/elsewhere", "straggler");
+    refused(&nothing, "there are no tables of traces in s3://fleet/elsewhere");
+}
+
+/// Answers everybody with this, a connection at a time; where.
+fn answering(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let reply = move |mut stream: TcpStream| {
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request);
+        let _ = stream.write_all(answer.as_bytes());
+    };
+    std::thread::spawn(move || listener.incoming().flatten().for_each(reply));
+    format!("http://{address}")
+}
+
+#[test]
+fn what_an_object_store_refuses_is_one_sentence() {
+    let endpoint = answering(
+        "HTTP/1.1 403 Forbidden\r\nContent-Length: 36\r\nConnection: close\r\n\r\n<Error>SignatureDoesNotMatch</Error>",
+    );
+    let address = "s3://fleet/traces";
+    let expected = format!("{endpoint} does not allow that {address} is read: ");
+    refused(&asked_of(&endpoint, address, "straggler"), &expected);
+    // Nobody listens there.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    let endpoint = format!("http://{free}");
+    let output = asked_of(&endpoint, address, "straggler");
+    refused(&output, &format!("cannot read {address} from {endpoint}: "));
+    let metadata = [("AWS_METADATA_ENDPOINT", endpoint.as_str()), ("AWS_REGION", "us-east-1")];
+    let output = with_keys(&[address, "straggler"], &metadata);
+    refused(&output, &format!("there are no credentials for {address}: set AWS_ACCESS_KEY_ID"));
+    for (address, expected) in [
+        ("s3:///traces", "s3:///traces is no address of tables: it names no bucket"),
+        ("gs://fleet/traces", "gs://fleet/traces is neither a folder of this machine nor in S3"),
+    ] {
+        refused(&with_keys(&[address, "straggler"], &KEYS), expected);
+    }
+}
