@@ -19,6 +19,7 @@ use self::stacks::{Stacks, Unit};
 pub use crate::report::Error;
 use crate::report::read::{self, Content};
 use crate::report::unpack;
+use crate::say;
 use crate::tables::{self, TraceFiles};
 
 /// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
@@ -196,7 +197,7 @@ fn of_tables(arguments: &Arguments) -> Result<Vec<Output>, Error> {
 
 fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
     let name = arguments.file.display().to_string();
-    tell_cut_short(&trace, &arguments.file);
+    say::cut_short(&trace, &arguments.file);
     let stem = Stem::default();
     match arguments.to {
         // It is in this format.
@@ -236,17 +237,6 @@ fn write_binary(trace: &Trace, to: Format, out: &mut dyn Write) -> io::Result<()
             tell_left_out(&perfetto::write(trace, out)?);
             Ok(())
         }
-    }
-}
-
-/// Says that the end of a trace is missing, if it is.
-pub(crate) fn tell_cut_short(trace: &Trace, file: &Path) {
-    if let Some(reason) = &trace.info.cut_short {
-        let _ = writeln!(
-            io::stderr(),
-            "note: the end of {} is missing: {reason}; what came before is converted",
-            file.display()
-        );
     }
 }
 

@@ -81,8 +81,7 @@ impl Comparison {
 
 impl Display for Regression {
     fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
-        let Self { report, subject, name, before, after, change, share: part, is_of_trace } =
-            self;
+        let Self { report, subject, name, before, after, change, share: part, is_of_trace } = self;
         let unit = subject.unit();
         let word = Verdict::Worse.word(unit);
         let name = label::shown(name);
