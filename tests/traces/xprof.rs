@@ -68,7 +68,7 @@ fn xprof_shows_a_devices_kernels_by_the_ops_that_launched_them() {
     let mut files = folder.path().read_dir().expect("a folder").flatten().map(|file| file.path());
     let trace = files.find(|path| path.to_string_lossy().ends_with(".gz")).expect("a trace");
     let found = pages(&trace, folder.path());
-    assert_eq!(found["device"], json!(["GPU"]));
+    assert_eq!(found["device"], json!(["Nvidia GPU"]));
     assert_eq!(found["steps"].as_array().map(Vec::len), Some(STEPS as usize), "{found}");
     // Forward and backward, in each step.
     let kernels = rows_of(&found, "kernels", "sgemm_128x64");
@@ -97,15 +97,15 @@ fn xprof_shows_a_host_only_training_as_mlprof_does() {
     let mut command = Command::new(program::build("profiler-cli", "mlprof"));
     let output = command.arg("analyze").arg(&trace).arg("--json").output().expect("it was built");
     let own: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let steps = own["steps"].as_array().expect("steps");
+    let steps = own["traces"][0]["steps"].as_array().expect("steps");
     let input = found["input"].as_array().expect("rows");
     assert_eq!(input.len(), steps.len());
     for (shown, step) in input.iter().zip(steps) {
         assert_eq!(shown[0], json!(format!("ProfilerStep {}", step["number"])));
-        let activities = step["activities"].as_array().expect("activities").iter();
-        let mut waiting = activities.filter(|it| it["activity"] == "waiting_for_data");
-        let waited = waiting.next().and_then(|it| it["ns"].as_f64()).expect("it waits for data");
-        is_about(&shown[1], waited / 1e6);
-        is_about(&shown[2], step["duration_ns"].as_f64().expect("a duration") / 1e6);
+        for (shown, own) in [(&shown[1], "waiting_for_data_ns"), (&shown[2], "duration_ns")] {
+            let own = step[own].as_f64().expect("nanoseconds");
+            assert!(own > 0.0);
+            is_about(shown, own / 1e6);
+        }
     }
 }
