@@ -72,15 +72,33 @@ impl Remote {
     pub(crate) fn error(&self, error: &object_store::Error) -> Error {
         let (address, endpoint) = (self.address.clone(), self.endpoint.clone());
         let reason = innermost(error);
-        match error {
-            object_store::Error::NotFound { .. } => Error::NoBucket { address, endpoint },
-            object_store::Error::PermissionDenied { .. }
-            | object_store::Error::Unauthenticated { .. } => {
+        match meaning(error, &reason) {
+            Meaning::NotFound => Error::NoBucket { address, endpoint },
+            Meaning::NotAllowed if self.has_credentials => {
                 Error::NotAllowed { address, endpoint, reason }
             }
             _ if !self.has_credentials => Error::NoCredentials { address },
             _ => Error::Store { address, endpoint, reason },
         }
+    }
+}
+
+enum Meaning {
+    NotFound,
+    NotAllowed,
+    Other,
+}
+
+/// Of what went wrong while files were listed the crate has no kinds, and the status that was answered stands in a
+/// type of its own that it keeps to itself: only its text has it.
+fn meaning(error: &object_store::Error, reason: &str) -> Meaning {
+    use object_store::Error as Of;
+    let status = reason.strip_prefix("Server returned non-2xx status code: ");
+    match (error, status.and_then(|rest| rest.get(..3))) {
+        (Of::NotFound { .. }, _) | (_, Some("404")) => Meaning::NotFound,
+        (Of::PermissionDenied { .. } | Of::Unauthenticated { .. }, _)
+        | (_, Some("401" | "403")) => Meaning::NotAllowed,
+        _ => Meaning::Other,
     }
 }
 

@@ -15,8 +15,9 @@ fn slice(category: &str, name: &str, tid: u32, (ts, dur): (u32, u32), args: &str
 fn json(rank: u32, steps: u32) -> String {
     let step = |number: u32| {
         let at = 100 * number;
-        let launch = format!(r#""correlation":{number}"#);
-        let kernel = format!(r#""device":0,"stream":7,"correlation":{number}"#);
+        // None is 0.
+        let launch = format!(r#""correlation":{}"#, number + 1);
+        let kernel = format!(r#""device":0,"stream":7,{launch}"#);
         [
             slice("user_annotation", &format!("ProfilerStep#{number}"), 1, (at, 100), ""),
             slice("user_annotation", "[_TrainingEpochLoop].train_dataloader_next", 1, (at, 25), ""),
