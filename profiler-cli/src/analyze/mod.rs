@@ -135,7 +135,8 @@ fn write_page(arguments: &Arguments, sources: &[Source], page: &Path) -> Result<
         Ok(())
     })?;
     if count > 0 {
-        let read: Vec<&PathBuf> = arguments.traces.iter().chain(&arguments.report).collect();
+        let of_traces: Vec<PathBuf> = sources.iter().map(Source::path).collect();
+        let read: Vec<&PathBuf> = of_traces.iter().chain(&arguments.report).collect();
         report::write_html(&read, page, || answered.html(&reports, ranks.as_ref()))?;
     }
     Ok(end)

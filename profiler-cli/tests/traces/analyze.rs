@@ -107,10 +107,13 @@ fn a_page_has_what_can_be_read_and_is_written_over_no_trace() {
     ] {
         assert!(html.contains(part), "{part:?} is missing in:\n{html}");
     }
+    let below_a_file = good.join("page.html");
     for (arguments, expected) in [
         ([path(&good), "--html", path(&good)], "good.json"),
+        // One of a folder.
+        ([path(folder.path()), "--html", path(&good)], "good.json"),
         ([path(&good), "--report", path(&good)], "--html"),
-        ([path(&good), "--html", "/does/not/exist/page.html"], "/does/not/exist/page.html"),
+        ([path(&good), "--html", path(&below_a_file)], "good.json/page.html"),
     ] {
         let output = mlprof(&[["analyze"].as_slice(), &arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{output:?}");
