@@ -39,7 +39,7 @@ fn trace(rank: u32, [prefix, suffix]: [&str; 2]) -> Value {
             ["linear", "relu", "softmax", "mm", "add", "mul", "tanh", "sub"].iter().enumerate()
         {
             let place = place as u32;
-            let (ts, number) = (100 + 20 * place, 100 * step + place);
+            let (ts, number) = (100 + 20 * place, 100 * step + place + 1);
             slice("cpu_op", format!("{prefix}{op}{suffix}"), 1, (ts, 15), json!({}));
             let launch = json!({ "correlation": number });
             slice("cuda_runtime", "cudaLaunchKernel".to_owned(), 1, (ts + 5, 5), launch);
@@ -54,7 +54,7 @@ fn trace(rank: u32, [prefix, suffix]: [&str; 2]) -> Value {
         }
         let wait = "cudaDeviceSynchronize".to_owned();
         slice("cuda_runtime", wait, 1, (270, 20 + own), json!({}));
-        let reduce = format!("{prefix}all_reduce{suffix}");
+        let reduce = format!("all_reduce{suffix}");
         slice("user_annotation", reduce, 1, (300 + own, 150 - own), json!({}));
         at += length;
     }
