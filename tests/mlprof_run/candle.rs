@@ -69,7 +69,7 @@ fn check_page(results: &Path, said: &str) {
         assert!(html.contains(part), "{part}");
     }
     assert!(html.contains("default-src 'none'") && !html.contains("http:"), "nothing is asked for");
-    println!("the page of all stages: {} bytes", html.len());
+    assert!(html.len() <= 300_000, "the page of all stages has {} bytes", html.len());
     let reports = page::reports_in(&html).expect("reports");
     assert!(reports.iter().any(|report| !report.step_series().is_empty()), "steps are told of");
 }
