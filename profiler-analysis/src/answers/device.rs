@@ -14,6 +14,17 @@ pub enum WorkKind {
     Memory,
 }
 
+impl WorkKind {
+    /// In words, for tables.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Compute => "kernels",
+            Self::Communication => "communication",
+            Self::Memory => "copies and fills",
+        }
+    }
+}
+
 /// One device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceAnswers {
@@ -60,6 +71,20 @@ pub struct DeviceTimes {
     pub communication_sum_ns: i64,
     /// All copies and fills.
     pub memory_sum_ns: i64,
+}
+
+impl DeviceTimes {
+    /// What the window went into, which adds up to it, in words.
+    pub(crate) fn parts(&self) -> [(i64, &'static str); 6] {
+        [
+            (self.compute_ns, "computing"),
+            (self.exposed_communication_ns, "communicating, not hidden"),
+            (self.exposed_memory_ns, "copies and fills, not hidden"),
+            (self.idle_before_ns, "idle before its first work"),
+            (self.idle_between_ns, "idle in between"),
+            (self.idle_after_ns, "idle after its last work"),
+        ]
+    }
 }
 
 /// Why a stream did nothing, from its first to its last work. The parts add up to `span_ns`.

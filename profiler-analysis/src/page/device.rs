@@ -1,12 +1,11 @@
 //! What a device did and waited for.
 
 use profiler_report::internals::sections::{COLOURS, Column, Content, Quantity, Table};
-use profiler_report::number::grouped;
 
 use super::cells::{number, parts, seconds, share, table, words};
 use super::heading;
-use crate::answers::{DeviceAnswers, DeviceTimes, LaunchStatistics, WorkKind};
-use crate::text::time;
+use crate::answers::{DeviceAnswers, DeviceTimes};
+use crate::text::device::launches_in_words;
 
 /// What the colours of a device's time stand for.
 const TIMES: [&str; COLOURS] =
@@ -20,8 +19,8 @@ pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
     heading(content, &format!("device-{number}"), &format!("Device {number}"));
     let tables = [times(&device.times), overlap(device), streams(device)];
     content.extend(tables.map(Content::Table));
-    if let Some(words) = launches(&device.launches) {
-        content.push(Content::Paragraph(words));
+    if let Some([delays, long]) = launches_in_words(&device.launches) {
+        content.push(Content::Paragraph(format!("{delays}. {long}.")));
     }
     let tables = [queues(device), copies(device), sequences(device), graphs(device)];
     content.extend(tables.map(Content::Table));
@@ -34,15 +33,8 @@ fn times(times: &DeviceTimes) -> Table {
         Column::new("Time", Quantity::Seconds, "From the first to the last step").bar(),
         Column::new("Share", Quantity::Share, "Of the window"),
     ];
-    let rows = [
-        (1, times.compute_ns, "computing"),
-        (3, times.exposed_communication_ns, "communicating, not hidden"),
-        (5, times.exposed_memory_ns, "copies and fills, not hidden"),
-        (4, times.idle_before_ns, "idle before its first work"),
-        (4, times.idle_between_ns, "idle in between"),
-        (4, times.idle_after_ns, "idle after its last work"),
-    ];
-    let rows = rows.into_iter().map(|(colour, part, what)| {
+    let colours = [1, 3, 5, 4, 4, 4];
+    let rows = times.parts().into_iter().zip(colours).map(|((part, what), colour)| {
         let bar = parts([(colour, part)]);
         vec![words(what), bar, seconds(part), share(part, times.window_ns)]
     });
@@ -58,12 +50,8 @@ fn overlap(device: &DeviceAnswers) -> Table {
         Column::new("Hidden, share", Quantity::Share, "Of when it ran"),
     ];
     let rows = device.overlap.iter().map(|row| {
-        let what = match row.kind {
-            WorkKind::Communication => "communication",
-            WorkKind::Compute | WorkKind::Memory => "copies and fills",
-        };
         let hidden = share(row.hidden_ns, row.total_ns);
-        vec![words(what), seconds(row.total_ns), seconds(row.hidden_ns), hidden]
+        vec![words(row.kind.text()), seconds(row.total_ns), seconds(row.hidden_ns), hidden]
     });
     table("Hidden behind computing", columns, rows)
 }
@@ -106,23 +94,6 @@ fn streams(device: &DeviceAnswers) -> Table {
     });
     let table = table("Why its streams are idle; the parts add up to the span", columns, rows);
     Table { kept_by: Some(2), legend: CAUSES.to_vec(), ..table }
-}
-
-fn launches(launches: &LaunchStatistics) -> Option<String> {
-    (launches.launched > 0).then(|| {
-        format!(
-            "{} launched ({} of unknown calls). Delay from the end of the call: median {}, nine in ten up to {}, most \
-             {}. {} took less time than their call, {} calls took more than 50 µs, {} delays more than 100 µs.",
-            grouped(launches.launched),
-            grouped(launches.unknown),
-            time(launches.delay_median_ns),
-            time(launches.delay_p90_ns),
-            time(launches.delay_max_ns),
-            grouped(launches.shorter_than_call),
-            grouped(launches.long_calls),
-            grouped(launches.long_delays),
-        )
-    })
 }
 
 fn queues(device: &DeviceAnswers) -> Table {

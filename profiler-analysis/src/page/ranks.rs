@@ -6,7 +6,7 @@ use profiler_report::ranks::{numbers, slow_in_words};
 
 use super::cells::{number, seconds, share, table, words};
 use super::heading;
-use crate::ranks::{Method, Placed, Ranks};
+use crate::ranks::{Placed, Ranks};
 
 /// Slow ranks that are told one by one.
 const NAMED: usize = 16;
@@ -100,12 +100,6 @@ fn line(files: &[Placed]) -> Table {
     ];
     let rows = files.iter().map(|file| {
         let offset = &file.offset;
-        let by = match offset.method {
-            Method::Reference => "what the others are related to".to_owned(),
-            Method::MachineClock => "the machine's clock".to_owned(),
-            Method::Collectives => format!("{} collectives", grouped(offset.meetings as u64)),
-            Method::WallClock => "wall clocks, which may differ".to_owned(),
-        };
         vec![
             words(file.file.as_str()),
             words(file.rank.to_string()),
@@ -113,7 +107,7 @@ fn line(files: &[Placed]) -> Table {
             number(offset.nanoseconds as f64 / 1e3),
             Cell::Number(offset.error_ns.map(|error| error as f64 / 1e3)),
             number(offset.drift * 1e6),
-            words(by),
+            words(offset.found_by()),
         ]
     });
     table("Where the times of each trace lie", columns, rows)

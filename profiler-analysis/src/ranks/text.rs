@@ -38,12 +38,6 @@ impl Ranks {
 
 fn row(file: &Placed) -> [String; 7] {
     let offset = &file.offset;
-    let by = match offset.method {
-        Method::Reference => "what the others are related to".to_owned(),
-        Method::MachineClock => "the machine's clock".to_owned(),
-        Method::Collectives => format!("{} collectives", grouped(offset.meetings as u64)),
-        Method::WallClock => "wall clocks, which may differ".to_owned(),
-    };
     let is_reference = offset.method == Method::Reference;
     let error = match offset.error_ns {
         _ if is_reference => String::new(),
@@ -56,6 +50,7 @@ fn row(file: &Placed) -> [String; 7] {
         drift => format!("{:.1} µs/s", drift * 1e6),
     };
     let host = file.host.as_deref().map_or_else(String::new, shown);
+    let by = offset.found_by();
     [file.rank.to_string(), host, added, error, drift, by, shown(&file.file)]
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::RankFacts;
 use super::meetings::Meeting;
 use crate::trace::ClockReading;
+use profiler_report::number::grouped;
 use profiler_report::ranks::median;
 
 /// Fewer collectives tell nothing.
@@ -51,6 +52,16 @@ pub struct Offset {
 }
 
 impl Offset {
+    /// How it was found, in words.
+    pub(crate) fn found_by(&self) -> String {
+        match self.method {
+            Method::Reference => "what the others are related to".to_owned(),
+            Method::MachineClock => "the machine's clock".to_owned(),
+            Method::Collectives => format!("{} collectives", grouped(self.meetings as u64)),
+            Method::WallClock => "wall clocks, which may differ".to_owned(),
+        }
+    }
+
     const REFERENCE: Self = Self {
         nanoseconds: 0,
         error_ns: Some(0),

@@ -6,7 +6,7 @@ use profiler_report::internals::shown;
 use profiler_report::number::{bytes, grouped};
 
 use super::{part_of, section, time};
-use crate::answers::{DeviceAnswers, DeviceTimes, WorkKind};
+use crate::answers::{DeviceAnswers, DeviceTimes, LaunchStatistics};
 
 pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     let number = device.device;
@@ -14,11 +14,7 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     let times = time_rows(&device.times);
     section(text, &title("what it did"), ["Time", "Share", "What"], times.into_iter(), usize::MAX);
     let overlap = device.overlap.iter().map(|row| {
-        let kind = match row.kind {
-            WorkKind::Communication => "communication",
-            WorkKind::Compute | WorkKind::Memory => "copies and fills",
-        };
-        [time(row.total_ns), part_of(row.hidden_ns, row.total_ns), kind.to_owned()]
+        [time(row.total_ns), part_of(row.hidden_ns, row.total_ns), row.kind.text().to_owned()]
     });
     let header = ["Time", "While computing", "What"];
     section(text, &title("hidden behind computing"), header, overlap, limit);
@@ -77,34 +73,33 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
 }
 
 fn time_rows(times: &DeviceTimes) -> Vec<[String; 3]> {
-    let rows = [
-        (times.compute_ns, "computing"),
-        (times.exposed_communication_ns, "communicating, not hidden"),
-        (times.exposed_memory_ns, "copies and fills, not hidden"),
-        (times.idle_before_ns, "idle before its first work"),
-        (times.idle_between_ns, "idle in between"),
-        (times.idle_after_ns, "idle after its last work"),
-    ];
     let row = |(of, what): (i64, &str)| [time(of), part_of(of, times.window_ns), what.to_owned()];
-    rows.into_iter().map(row).collect()
+    times.parts().into_iter().map(row).collect()
 }
 
 fn launches(text: &mut String, device: &DeviceAnswers, title: &str) {
-    let launches = &device.launches;
-    if launches.launched == 0 {
-        return;
+    if let Some([delays, long]) = launches_in_words(&device.launches) {
+        let _ = writeln!(text, "\n{title}\n{delays}\n{long}");
     }
-    let _ = writeln!(
-        text,
-        "\n{title}\n{} launched ({} of unknown calls); delay from the call's end: median {}, nine in ten up to {}, \
-         most {}\n{} took less time than their call, {} calls took more than 50 µs, {} delays more than 100 µs",
-        grouped(launches.launched),
-        grouped(launches.unknown),
-        time(launches.delay_median_ns),
-        time(launches.delay_p90_ns),
-        time(launches.delay_max_ns),
-        grouped(launches.shorter_than_call),
-        grouped(launches.long_calls),
-        grouped(launches.long_delays),
-    );
+}
+
+/// How much was launched and how long it took to begin, and how often that was long; `None` of nothing.
+pub(crate) fn launches_in_words(launches: &LaunchStatistics) -> Option<[String; 2]> {
+    (launches.launched > 0).then(|| {
+        let delays = format!(
+            "{} launched ({} of unknown calls); delay from the call's end: median {}, nine in ten up to {}, most {}",
+            grouped(launches.launched),
+            grouped(launches.unknown),
+            time(launches.delay_median_ns),
+            time(launches.delay_p90_ns),
+            time(launches.delay_max_ns),
+        );
+        let long = format!(
+            "{} took less time than their call, {} calls took more than 50 µs, {} delays more than 100 µs",
+            grouped(launches.shorter_than_call),
+            grouped(launches.long_calls),
+            grouped(launches.long_delays),
+        );
+        [delays, long]
+    })
 }

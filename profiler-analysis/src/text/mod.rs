@@ -1,6 +1,6 @@
 //! Answers as tables for a console.
 
-mod device;
+pub(crate) mod device;
 
 use std::fmt::Write;
 

@@ -1,5 +1,6 @@
 //! Traces as tables: what is written is read back.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -217,29 +218,39 @@ fn reverse(table: &Path) {
         let typed = parquet::column::writer::get_typed_column_writer_mut::<T>(to);
         typed.write_batch(&values, levels, None).expect("memory");
     }
-    let reader = SerializedFileReader::new(std::fs::File::open(table).expect("a file"));
+    rewrite(table, |reader, writer| {
+        let (from, mut to) =
+            (reader.get_row_group(0).expect("a group"), writer.next_row_group().expect("a group"));
+        let rows = usize::try_from(from.metadata().num_rows()).expect("few");
+        for place in 0..from.num_columns() {
+            let mut into = to.next_column().expect("a column").expect("a column");
+            match from.get_column_reader(place).expect("a column") {
+                ColumnReader::Int64ColumnReader(from) => column(from, rows, into.untyped()),
+                ColumnReader::DoubleColumnReader(from) => column(from, rows, into.untyped()),
+                ColumnReader::ByteArrayColumnReader(from) => column(from, rows, into.untyped()),
+                _ => panic!("no table has others"),
+            }
+            into.close().expect("memory");
+        }
+        to.close().expect("memory");
+    });
+}
+
+/// Writes a table anew, of the same schema and with the same metadata: its rows are what `write` writes.
+fn rewrite(
+    table: &Path,
+    write: impl FnOnce(&SerializedFileReader<File>, &mut SerializedFileWriter<&mut Vec<u8>>),
+) {
+    let reader = SerializedFileReader::new(File::open(table).expect("a file"));
     let reader = reader.expect("Parquet");
     let metadata = reader.metadata().file_metadata();
     let properties = WriterProperties::builder()
         .set_key_value_metadata(metadata.key_value_metadata().cloned())
         .build();
     let (schema, mut bytes) = (metadata.schema_descr().root_schema_ptr(), Vec::new());
-    let mut writer =
-        SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).expect("a file");
-    let (from, mut to) =
-        (reader.get_row_group(0).expect("a group"), writer.next_row_group().expect("a group"));
-    let rows = usize::try_from(from.metadata().num_rows()).expect("few");
-    for place in 0..from.num_columns() {
-        let mut into = to.next_column().expect("a column").expect("a column");
-        match from.get_column_reader(place).expect("a column") {
-            ColumnReader::Int64ColumnReader(from) => column(from, rows, into.untyped()),
-            ColumnReader::DoubleColumnReader(from) => column(from, rows, into.untyped()),
-            ColumnReader::ByteArrayColumnReader(from) => column(from, rows, into.untyped()),
-            _ => panic!("no table has others"),
-        }
-        into.close().expect("memory");
-    }
-    to.close().expect("memory");
+    let writer = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties));
+    let mut writer = writer.expect("a file");
+    write(&reader, &mut writer);
     writer.close().expect("memory");
     std::fs::write(table, bytes).expect("written");
 }
@@ -314,16 +325,7 @@ fn tables_without_a_slice_and_of_several_versions_say_so() {
 
 /// Leaves no row.
 fn empty(table: &Path) {
-    let reader = SerializedFileReader::new(std::fs::File::open(table).expect("a file"));
-    let reader = reader.expect("Parquet");
-    let metadata = reader.metadata().file_metadata();
-    let properties = WriterProperties::builder()
-        .set_key_value_metadata(metadata.key_value_metadata().cloned())
-        .build();
-    let (schema, mut bytes) = (metadata.schema_descr().root_schema_ptr(), Vec::new());
-    let writer = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties));
-    writer.expect("a file").close().expect("memory");
-    std::fs::write(table, bytes).expect("written");
+    rewrite(table, |_, _| {});
 }
 
 /// Numbers begin anew in every file: what belongs together has the same rank and cycle, in every table.

@@ -122,13 +122,11 @@ impl Export<'_> {
         };
         let trace = match catch_unwind(AssertUnwindSafe(|| super::tables::trace(self.cycle))) {
             Ok(Ok(None)) => return self.tell(Missing::Tables),
-            Ok(trace) => trace,
+            Ok(Ok(Some(trace))) => Ok(trace),
+            Ok(Err(error)) => Err(error),
             Err(_) => return self.complain("making the tables panicked"),
         };
-        self.written(folder, |folder| match trace? {
-            Some(trace) => super::tables::write(self.cycle, &trace, folder, is_new),
-            None => Ok(()),
-        });
+        self.written(folder, |folder| super::tables::write(self.cycle, &trace?, folder, is_new));
     }
 
     #[cfg(not(feature = "parquet"))]
