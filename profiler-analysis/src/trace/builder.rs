@@ -79,6 +79,8 @@ pub struct TraceBuilder {
     pub info: Info,
     /// Its texts.
     pub names: Names,
+    /// Whether to keep what only XProf's format has: allocations, and how kernels were launched.
+    pub is_for_xprof: bool,
     processes: Vec<(Process, PlaceId)>,
     process_numbers: FxHashMap<PlaceId, u32>,
     tracks: Vec<RawTrack>,

@@ -43,7 +43,8 @@ pub struct Trace {
     pub flows: Vec<Flow>,
     /// Counters, by their time.
     pub counters: Vec<Counter>,
-    /// What was allocated and freed, by its time. Tables have none of it.
+    /// What was allocated and freed, by its time, where the trace was
+    /// [read for XProf](crate::kineto::read_for_xprof).
     pub memory: Vec<MemoryChange>,
 }
 
@@ -181,7 +182,7 @@ pub struct Details {
     /// The stream that was waited for, if it is known.
     pub stream: Option<i32>,
     /// How a kernel was launched: `regs:32 static_shared:0 dynamic_shared:0 grid:108,1,1 block:256,1,1
-    /// occ_pct:50`, as XProf has it. Tables have none of it.
+    /// occ_pct:50`, as XProf has it, where the trace was [read for it](crate::kineto::read_for_xprof).
     pub launch: Name,
 }
 

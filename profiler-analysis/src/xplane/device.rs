@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Source;
 use super::messages::{XEvent, XPlane};
-use super::plane::Plane;
+use super::plane::{EventName, Plane};
 use crate::trace::{Category, TrackKind};
 
 /// How a kernel was launched, where the trace does not say: without it XProf has no row for the kernel.
@@ -63,8 +63,10 @@ fn event(
     let slice = &source.trace.slices[place];
     let own = source.trace.name(slice);
     let id = match slice.category {
-        Category::GpuMemcpy => plane.event(copy(own), own),
-        _ => plane.event(own, own),
+        Category::GpuMemcpy => {
+            plane.event(EventName::Copy(slice.name), || (copy(own).to_owned(), own.to_owned()))
+        }
+        _ => plane.event(EventName::Own(slice.name), || (own.to_owned(), own.to_owned())),
     };
     let mut event = source.event(slice, id);
     if slice.correlation != 0 {

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::memory::Memory;
 use super::messages::{XEvent, XPlane};
 use super::op_names;
-use super::plane::Plane;
+use super::plane::{EventName, Plane};
 use crate::trace::{Category, Slice, TrackKind};
 
 /// What XProf takes for the loop waiting for its input.
@@ -31,9 +31,9 @@ pub(super) fn plane(source: &Source<'_>) -> XPlane {
 
 fn event(source: &Source<'_>, place: usize, plane: &mut Plane) -> XEvent {
     let slice = &source.trace.slices[place];
-    let own = source.trace.name(slice);
+    let own = || source.trace.name(slice).to_owned();
     if let Some(step) = source.meanings.step(slice) {
-        let id = plane.event("ProfilerStep", own);
+        let id = plane.event(EventName::Step(slice.name), || ("ProfilerStep".to_owned(), own()));
         let mut event = source.event(slice, id);
         // `_r`: that it is what steps are, which XProf asks for.
         event.stats.push(plane.number("step_num", step.cast_signed()));
@@ -41,9 +41,14 @@ fn event(source: &Source<'_>, place: usize, plane: &mut Plane) -> XEvent {
         return event;
     }
     let id = match slice.category {
-        Category::CpuOp => plane.event(&source.op(place), own),
-        _ if source.begins_waiting_for_data(place) => plane.event(INPUT, own),
-        _ => plane.event(own, own),
+        Category::CpuOp => {
+            let key = EventName::Op(slice.name, source.meanings.module(place));
+            plane.event(key, || (source.op(place), own()))
+        }
+        _ if source.begins_waiting_for_data(place) => {
+            plane.event(EventName::Input(slice.name), || (INPUT.to_owned(), own()))
+        }
+        _ => plane.event(EventName::Own(slice.name), || (own(), own())),
     };
     let mut event = source.event(slice, id);
     if slice.correlation != 0 && slice.category.is_runtime() {

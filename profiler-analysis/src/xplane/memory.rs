@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Source;
 use super::messages::{Value, XEvent};
-use super::plane::Plane;
+use super::plane::{EventName, Plane};
 use crate::Trace;
 use crate::trace::{Category, MemoryChange};
 
@@ -50,15 +50,18 @@ impl<'trace> Memory<'trace> {
         peak: u64,
         plane: &mut Plane,
     ) -> XEvent {
-        let name = if change.bytes < 0 { "MemoryDeallocation" } else { "MemoryAllocation" };
-        let metadata_id = plane.event(name, name);
+        let (key, name) = match change.bytes < 0 {
+            true => (EventName::Deallocation, "MemoryDeallocation"),
+            false => (EventName::Allocation, "MemoryAllocation"),
+        };
+        let metadata_id = plane.event(key, || (name.to_owned(), name.to_owned()));
         let allocator = match change.device {
             None => "CPU".to_owned(),
             Some(device) => format!("GPU_{device}"),
         };
         let capacity = self.capacities.get(&change.device).copied().unwrap_or_default();
         let bytes = change.bytes.unsigned_abs();
-        let unsigned = [
+        let numbers = [
             ("bytes_reserved", 0),
             ("bytes_allocated", change.allocated),
             ("bytes_available", capacity.saturating_sub(change.allocated)),
@@ -68,8 +71,7 @@ impl<'trace> Memory<'trace> {
             ("addr", change.address),
         ];
         let mut stats = vec![plane.text("allocator_name", &allocator)];
-        let number = |value: u64| Value::Signed(value.cast_signed());
-        stats.extend(unsigned.map(|(name, value)| plane.stat(name, number(value))));
+        stats.extend(numbers.map(|(name, value)| plane.number(name, value.cast_signed())));
         stats.push(plane.stat("fragmentation", Value::Double(0.0)));
         if let Some(op) = change.track.and_then(|track| innermost_op(source, track, change.time)) {
             stats.push(plane.text("tf_op", &source.op(op)));

@@ -69,7 +69,7 @@ pub(super) struct XEvent {
 pub(super) struct XStat {
     #[prost(int64, tag = "1")]
     pub(super) metadata_id: i64,
-    #[prost(oneof = "Value", tags = "2, 3, 4, 5, 7")]
+    #[prost(oneof = "Value", tags = "2, 4, 5")]
     pub(super) value: Option<Value>,
 }
 
@@ -77,15 +77,10 @@ pub(super) struct XStat {
 pub(super) enum Value {
     #[prost(double, tag = "2")]
     Double(f64),
-    #[prost(uint64, tag = "3")]
-    Unsigned(u64),
     #[prost(int64, tag = "4")]
     Signed(i64),
     #[prost(string, tag = "5")]
     Text(String),
-    /// The number of a name that is the text.
-    #[prost(uint64, tag = "7")]
-    TextOf(u64),
 }
 
 /// What events of one name have in common.

@@ -39,7 +39,8 @@ struct Source<'trace> {
     end: i64,
 }
 
-/// Writes a trace.
+/// Writes a trace, with allocations and the launches of kernels if it was
+/// [read with them](crate::kineto::read_for_xprof).
 ///
 /// *Cost*: some microseconds and 200 bytes of memory per slice: the file is made in memory.
 ///

@@ -2,31 +2,51 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
+
 use super::messages::{Value, XEventMetadata, XLine, XPlane, XStat, XStatMetadata};
+use crate::trace::Name;
+
+/// What decides what events are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum EventName {
+    /// As in the trace.
+    Own(Name),
+    /// A step, of which XProf knows the number.
+    Step(Name),
+    /// The loop waits for its input.
+    Input(Name),
+    /// An op in a module.
+    Op(Name, Option<Name>),
+    /// A copy between a device and another place.
+    Copy(Name),
+    /// Memory is taken.
+    Allocation,
+    /// Memory is given back.
+    Deallocation,
+}
 
 pub(super) struct Plane {
     plane: XPlane,
-    events: HashMap<(String, String), i64>,
+    events: FxHashMap<EventName, i64>,
     stats: HashMap<&'static str, i64>,
 }
 
 impl Plane {
     pub(super) fn new(id: i64, name: String) -> Self {
         let plane = XPlane { id, name, ..XPlane::default() };
-        Self { plane, events: HashMap::new(), stats: HashMap::new() }
+        Self { plane, events: FxHashMap::default(), stats: HashMap::new() }
     }
 
-    /// The number of a name, and what is shown in its place.
-    pub(super) fn event(&mut self, name: &str, shown: &str) -> i64 {
-        let key = (name.to_owned(), shown.to_owned());
-        if let Some(id) = self.events.get(&key) {
-            return *id;
+    /// The number of a name. If it is new, `name` makes it, and says what is shown in its place.
+    pub(super) fn event(&mut self, key: EventName, name: impl FnOnce() -> (String, String)) -> i64 {
+        let next = self.events.len() as i64 + 1; // memory ends before that does
+        let id = *self.events.entry(key).or_insert(next);
+        if id == next {
+            let (name, shown) = name();
+            let display_name = if shown == name { String::new() } else { shown };
+            self.plane.event_metadata.insert(id, XEventMetadata { id, name, display_name });
         }
-        let id = self.events.len() as i64 + 1; // memory ends before that does
-        let shown = if shown == name { String::new() } else { shown.to_owned() };
-        let metadata = XEventMetadata { id, name: name.to_owned(), display_name: shown };
-        self.plane.event_metadata.insert(id, metadata);
-        self.events.insert(key, id);
         id
     }
 

@@ -23,7 +23,7 @@ const TRACE: &str = r#"{"baseTimeNanoseconds": 1700000000000000000, "traceEvents
 
 /// As it is read back.
 fn space(json: &str) -> XSpace {
-    written(&kineto::read(json.as_bytes()).expect("a trace"))
+    written(&kineto::read_for_xprof(json.as_bytes()).expect("a trace"))
 }
 
 fn written(trace: &Trace) -> XSpace {

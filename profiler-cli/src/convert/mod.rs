@@ -158,7 +158,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     if tables::is_folder_of_tables(&arguments.file) {
         return outputs::write(of_tables(arguments)?, arguments);
     }
-    let outputs = match read::read(&arguments.file)? {
+    let trace = match arguments.to {
+        Format::Xplane => unpack::trace_for_xprof,
+        _ => unpack::trace,
+    };
+    let outputs = match read::read(&arguments.file, trace)? {
         Content::Trace(trace) => vec![of_trace(*trace, arguments)?],
         Content::Reports(reports) => {
             let is_only = reports.len() == 1;

@@ -234,7 +234,7 @@ fn all_of(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
 
 /// The reports of a file.
 pub(crate) fn reports_of(file: &Path) -> Result<Vec<Report>, Error> {
-    match read::read(file)? {
+    match read::read(file, unpack::trace)? {
         Content::Reports(reports) => Ok(reports),
         Content::Trace(_) => Err(Error::NotForThis {
             option: "mlprof report",

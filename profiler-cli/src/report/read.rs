@@ -23,19 +23,22 @@ pub(crate) enum Content {
     Trace(Box<Trace>),
 }
 
-/// Reads a file. *Cost*: traces as [`unpack::trace`]. Reports are read as a whole.
+/// Reads a file, a trace by `trace`: [`unpack::trace`], or with more of it. Reports are read as a whole.
 ///
 /// # Errors
 ///
 /// Why it cannot be read, or what is wrong in it.
-pub(crate) fn read(path: &Path) -> Result<Content, Error> {
+pub(crate) fn read(
+    path: &Path,
+    trace: impl FnOnce(&Path) -> Result<Trace, Error>,
+) -> Result<Content, Error> {
     let unreadable = |error| Error::Read { path: path.to_owned(), error };
     let mut json = serde_json::Deserializer::from_reader(unpack::report(path).map_err(unreadable)?);
     let is_trace = Cell::new(false);
     let visitor = DocumentVisitor { is_trace: &is_trace };
     let values = json.deserialize_any(visitor).and_then(|it| json.end().map(|()| it));
     if is_trace.get() {
-        return Ok(Content::Trace(Box::new(unpack::trace(path)?)));
+        return Ok(Content::Trace(Box::new(trace(path)?)));
     }
     let values = values.map_err(|error| match error.is_io() {
         true => unreadable(error.into()),

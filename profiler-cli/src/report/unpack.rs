@@ -63,8 +63,21 @@ pub(crate) fn text(path: &Path) -> io::Result<impl BufRead> {
 
 /// The trace in a file. *Cost*: some 2 µs and 180 bytes of memory per slice.
 pub(crate) fn trace(path: &Path) -> Result<Trace, Error> {
+    read_trace(path, text(path), kineto::read)
+}
+
+/// The same with what only XProf's format has.
+pub(crate) fn trace_for_xprof(path: &Path) -> Result<Trace, Error> {
+    read_trace(path, text(path), kineto::read_for_xprof)
+}
+
+fn read_trace<R: BufRead>(
+    path: &Path,
+    text: io::Result<R>,
+    read: impl FnOnce(R) -> Result<Trace, kineto::ReadError>,
+) -> Result<Trace, Error> {
     let unreadable = |error| Error::Trace { path: path.to_owned(), error };
-    kineto::read(text(path).map_err(|error| unreadable(error.into()))?).map_err(unreadable)
+    read(text.map_err(|error| unreadable(error.into()))?).map_err(unreadable)
 }
 
 fn refused(reason: impl Into<String>) -> io::Error {
