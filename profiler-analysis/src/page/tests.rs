@@ -102,6 +102,7 @@ fn a_page_has_ranks_first_and_says_what_is_missing() {
     assert!(html.contains("a trace is missing here: &lt;c&gt;.json"), "{html}");
     assert!(html.contains("gemm &lt;b&gt;") && !html.contains("gemm <b>"), "names are harmless");
     assert!(html.contains("No rank is slow."));
+    assert_eq!(profiler_report::page::reports_in(&html), Some(Vec::new()), "sections are none");
 }
 
 #[test]

@@ -88,7 +88,9 @@ fn with_sections(reports: &[Report], sections: &[Section], rules: &Rules) -> Str
 pub fn reports_in(html: &str) -> Option<Vec<Report>> {
     let (_, rest) = html.split_once(REPORTS)?;
     let (json, _) = rest.split_once("</script>")?;
-    let values = packed::unpacked(serde_json::from_str(json).ok()?)?;
+    let mut values = packed::unpacked(serde_json::from_str(json).ok()?)?;
+    // Sections have values there, too.
+    values.as_array_mut()?.retain(|value| value["profiler"] != sections::PROFILER);
     serde_json::from_value(values).ok()
 }
 
