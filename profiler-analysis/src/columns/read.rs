@@ -313,3 +313,26 @@ fn flow_of(text: &str) -> FlowKind {
     let kinds = [FlowKind::ForwardBackward, FlowKind::Launch];
     kinds.into_iter().find(|kind| flow_text(*kind) == text).unwrap_or(FlowKind::Other)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Names;
+
+    #[test]
+    fn what_is_known_of_a_slice_stays_whatever_part_comes_first() {
+        let mut names = Names::default();
+        let called_from = names.intern("outer;inner");
+        let all = Details {
+            sequence: 3,
+            called_from,
+            stream: Some(7),
+            collective: Some(0),
+            ..Details::default()
+        };
+        for [mut of, more] in [[all, Details::default()], [Details::default(), all]] {
+            add(&mut of, &more);
+            assert_eq!(of, all);
+        }
+    }
+}

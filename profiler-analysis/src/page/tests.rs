@@ -80,7 +80,8 @@ fn tables_have_all_of_the_time() {
     let strip = strip.expect("the path of one step");
     let seconds: f64 = strip.stretches.iter().map(|stretch| stretch.seconds).sum();
     assert!((seconds - 1e-4).abs() < 1e-12, "{strip:?}");
-    assert!(strip.stretches.iter().any(|stretch| stretch.what.starts_with("gemm <b>, kernels")));
+    let kernel = strip.stretches.iter().find(|it| it.what.starts_with("gemm <b>, kernels"));
+    assert_eq!(strip.legend[kernel.expect("it is on the path").colour], "kernels");
 }
 
 #[test]

@@ -8,8 +8,10 @@ use crate::{Trace, kineto};
 const TRACE: &str = r#"{"baseTimeNanoseconds": 1700000000000000000, "traceEvents":[
 {"ph":"X","cat":"user_annotation","name":"ProfilerStep#3","pid":9,"tid":9,"ts":10,"dur":900},
 {"ph":"X","cat":"user_annotation","name":"[_TrainingEpochLoop].train_dataloader_next","pid":9,"tid":9,"ts":20,"dur":100},
+{"ph":"X","cat":"user_annotation","name":"read","pid":9,"tid":9,"ts":30,"dur":50},
 {"ph":"X","cat":"user_annotation","name":"[module]Linear: net.0","pid":9,"tid":9,"ts":150,"dur":300},
 {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":9,"tid":9,"ts":160,"dur":100,"args":{"Input Dims":[[2,3],[3,4]]}},
+{"ph":"X","cat":"user_annotation","name":"gemm","pid":9,"tid":9,"ts":165,"dur":30},
 {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":170,"dur":10,"args":{"correlation":7}},
 {"ph":"X","cat":"kernel","name":"sgemm","pid":0,"tid":7,"ts":200,"dur":250.5,"args":{"correlation":7,"device":0,"stream":7,
  "grid":[108,1,1],"block":[256,1,1],"registers per thread":32,"shared memory":1024,"est. achieved occupancy %":50}},
@@ -64,8 +66,10 @@ fn threads_are_lines_of_the_host_and_keep_their_nanoseconds() {
     let expected = [
         ("ProfilerStep", 0, 900_000),
         ("IteratorGetNext", 10_000, 100_000),
+        ("read", 20_000, 50_000),
         ("[module]Linear: net.0", 140_000, 300_000),
         ("net/0/aten.mm:mm", 150_000, 100_000),
+        ("gemm", 155_000, 30_000),
         ("cudaLaunchKernel", 160_000, 10_000),
         ("MemoryAllocation", 170_000, 0),
         ("MemoryDeallocation", 690_000, 0),
