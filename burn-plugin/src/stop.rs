@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use burn::data::dataset::DatasetError;
@@ -58,16 +59,56 @@ impl StopSignal {
     }
 
     /// For a loop of burn's own, which checks its interrupter and knows no watch: a thread that
-    /// passes a request on until the guard is dropped. None if nobody asked for it.
-    pub(crate) fn follow(self) -> Option<Sender<()>> {
+    /// passes a request on until what is returned is dropped. None if nobody asked for it.
+    pub(crate) fn follow(self) -> Option<Following> {
         const INTERVAL: Duration = Duration::from_millis(20);
         self.watch.as_ref()?;
         let (guard, dropped) = channel::<()>();
-        std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             while dropped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 self.check();
             }
         });
-        Some(guard)
+        Some(Following { guard: Some(guard), thread: Some(thread) })
+    }
+}
+
+/// A thread that passes a request on. Dropped, the thread and its part of the watch are gone: were
+/// it left to end by itself, the first Ctrl-C of a stage that comes next could meet the watch of the
+/// one before, which was told already, and would end the process.
+pub(crate) struct Following {
+    guard: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has dropped its watch, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_watches_after_the_stage_that_was_followed() {
+        for _ in 0..200 {
+            let stop = StopSignal::new(Interrupt::Return);
+            let watch = Arc::downgrade(stop.watch.as_ref().unwrap());
+            let following = stop.follow();
+            assert_eq!(watch.strong_count(), 1);
+            drop(following);
+            assert_eq!(watch.strong_count(), 0, "its thread has one still");
+        }
+    }
+
+    #[test]
+    fn nobody_is_followed_who_did_not_ask() {
+        assert!(StopSignal::new(Interrupt::Terminate).follow().is_none());
     }
 }
