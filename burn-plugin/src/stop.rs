@@ -92,6 +92,7 @@ impl Drop for Following {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
