@@ -131,6 +131,25 @@ pub enum Error {
     /// Parquet is for files.
     #[error("Parquet is written into a file: --output FILE")]
     NoFile,
+    /// A cluster is asked, and the program was built without what asks one.
+    #[error(
+        "this mlprof-sql was built without clusters: `cargo install mlprof-sql --features cluster` builds one with them"
+    )]
+    NoClusters,
+    /// An address of no scheduler.
+    #[error("{address} is no scheduler of a cluster: its address is df://HOST:PORT")]
+    Scheduler {
+        /// The address.
+        address: String,
+    },
+    /// A cluster's scheduler does not answer.
+    #[error("cannot reach the cluster at {address}: {reason}")]
+    Cluster {
+        /// Where its scheduler should be.
+        address: String,
+        /// Why.
+        reason: String,
+    },
     /// Threads cannot be started.
     #[error("cannot start: {0}")]
     Start(io::Error),

@@ -6,6 +6,7 @@
 // Where standard output or standard error is closed, `println!` panics.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod cluster;
 mod error;
 mod output;
 pub mod questions;
@@ -49,11 +50,29 @@ pub struct Arguments {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The most memory that a query may take, in MiB; sorts and sums go to the disk beyond it
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", conflicts_with = "cluster")]
     pub memory: Option<NonZeroUsize>,
+    /// Has a cluster of Ballista answer, whose scheduler is there (df://HOST:PORT)
+    ///
+    /// Its machines read the tables themselves: a folder must be at the same path on all of them, and for S3 they need
+    /// variables of their own. Only a program that is built for it can: cargo install mlprof-sql --features cluster.
+    #[arg(long, value_name = "ADDRESS")]
+    pub cluster: Option<String>,
     /// Lists the questions, or with QUESTION prints the SQL of one
     #[arg(long)]
     pub questions: bool,
+}
+
+/// Answers as the program does: why there is no answer is a line on standard error.
+pub fn answer(arguments: &Arguments) -> ExitCode {
+    match run(arguments) {
+        Ok(end) => end,
+        Err(error) => {
+            // Where standard error is closed there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 /// Answers. How the program is to end: files that cannot be read are said, and the others are asked.
@@ -71,7 +90,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(Error::Start)?;
     runtime.block_on(async {
-        let context = context(arguments.memory)?;
+        let context = match &arguments.cluster {
+            Some(address) => cluster::context(address).await?,
+            None => context(arguments.memory)?,
+        };
         let folder = Folder::open(&context, folder.unwrap_or_default()).await?;
         let left_out = folder.register_for(&context, &sql).await?;
         let answer = context.sql(&sql).await?;

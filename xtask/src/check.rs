@@ -13,7 +13,7 @@ pub fn run() -> Result<(), String> {
     let mut steps = vec![
         Step::cargo("formatting", "fmt --all --check"),
         // A workspace of its own, whose lints its tests run.
-        Step::cargo("formatting of mlprof-sql", "fmt --manifest-path mlprof-sql/Cargo.toml --check"),
+        Step::cargo("formatting of mlprof-sql", "fmt --all --manifest-path mlprof-sql/Cargo.toml --check"),
         Step::cargo(
             "lints",
             "clippy --release --workspace --exclude gpu-check --exclude burn-plugin \

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
-
 use crate::made::ranks;
-use crate::{Row, asked, path, text};
+use crate::rows::{Row, compared};
+use crate::{asked, path, text};
 
 /// An interpreter of Python that has the engines: `cargo xtask test sql` names one.
 const PYTHON: &str = "MLPROF_TEST_ENGINES";
@@ -25,34 +24,12 @@ fn answers_of(python: &Path, engine: &str, folder: &Path) -> BTreeMap<String, Ve
     serde_json::from_slice(&output.stdout).expect("answers as JSON")
 }
 
-/// Sums of real numbers differ by the order in which they are added up.
-fn is_same(one: &Value, other: &Value) -> bool {
-    match (one.as_f64(), other.as_f64()) {
-        (Some(one), Some(other)) => (one - other).abs() <= 1e-9 * one.abs().max(other.abs()),
-        _ => one == other,
-    }
-}
-
 fn compare(python: &Path, engine: &str, folder: &Path) -> usize {
     let answers = answers_of(python, engine, folder);
     let mut count = 0;
     for question in mlprof_sql::questions::ALL {
-        // A column without a value is left out of JSON here.
         let ours = asked(folder, question.name);
-        let theirs = &answers[question.name];
-        assert_eq!(ours.len(), theirs.len(), "{engine}, {}: {theirs:?}", question.name);
-        for (row, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-            for (column, value) in theirs {
-                let own = ours.get(column).unwrap_or(&Value::Null);
-                assert!(
-                    is_same(own, value),
-                    "{}, row {row}, {column}: {own} here, {value} by {engine}",
-                    question.name
-                );
-                count += 1;
-            }
-            assert!(ours.keys().all(|column| theirs.contains_key(column)), "{ours:?}");
-        }
+        count += compared(&ours, &answers[question.name], &format!("{engine}, {}", question.name));
     }
     count
 }

@@ -4,15 +4,15 @@ mod answers;
 mod engines;
 mod made;
 mod program;
+mod rows;
+mod server;
 mod store;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use serde_json::{Map, Value};
-
-/// A row of an answer.
-type Row = Map<String, Value>;
+use rows::Row;
+use serde_json::Value;
 
 fn program(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof-sql"));
@@ -31,10 +31,10 @@ fn path(path: &Path) -> &str {
 fn asked(folder: &Path, query: &str) -> Vec<Row> {
     let output = program(&[path(folder), query, "--format", "json"]);
     assert!(output.status.success(), "{query}: {}", text(&output.stderr));
-    rows(&output.stdout)
+    rows_of(&output.stdout)
 }
 
-fn rows(json: &[u8]) -> Vec<Row> {
+fn rows_of(json: &[u8]) -> Vec<Row> {
     serde_json::from_slice(json).unwrap_or_else(|error| panic!("{error} in {}", text(json)))
 }
 

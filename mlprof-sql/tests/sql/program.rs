@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::made::ranks;
-use crate::{asked, integer, path, program, rows, text};
+use crate::{asked, integer, path, program, rows_of, text};
 
 const QUERY: &str = "select rank, count(*) as steps, max(dur) / 1e9 as longest from steps group by rank order by rank";
 
@@ -50,7 +50,7 @@ fn sql_comes_from_files_and_questions_are_listed() {
     let file = folder.path().join("own.sql");
     fs::write(&file, "-- steps\nselect count(*) as n from steps").expect("a file");
     let output = program(&[path(folder.path()), path(&file), "--format", "json"]);
-    assert_eq!(integer(&rows(&output.stdout)[0], "n"), 24);
+    assert_eq!(integer(&rows_of(&output.stdout)[0], "n"), 24);
     let listed = text(&program(&["--questions"]).stdout);
     let files = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).expect("a folder");
     let mut count = 0;
@@ -126,7 +126,7 @@ fn what_can_be_read_is_read() {
         let query = "select count(*) as n from steps";
         let output = program(&[path(folder.path()), query, "--format", "json"]);
         assert_eq!(output.status.code(), Some(i32::from(!said.is_empty())), "{output:?}");
-        assert_eq!(integer(&rows(&output.stdout)[0], "n"), expected);
+        assert_eq!(integer(&rows_of(&output.stdout)[0], "n"), expected);
         let notes = text(&output.stderr);
         assert_eq!(notes.lines().count(), said.len(), "{notes}");
         for expected in said {

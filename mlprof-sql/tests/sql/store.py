@@ -1,4 +1,4 @@
-"""Serves a folder as a bucket in S3's protocol, until its standard input ends: `python store.py FOLDER BUCKET PREFIX`.
+"""Serves a folder as a bucket in S3's protocol, until its standard input ends: with FOLDER BUCKET PREFIX as arguments.
 
 Says where on standard output.
 """

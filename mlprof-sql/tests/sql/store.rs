@@ -1,15 +1,12 @@
 //! Tables in S3, served by a local server that speaks its protocol.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::made::ranks;
+use crate::server::{KEYS, PYTHON, Server};
 use crate::{path, program, text};
-
-/// An interpreter of Python that has a server that speaks S3's protocol: `cargo xtask test sql` names one.
-const PYTHON: &str = "MLPROF_TEST_STORE";
 
 /// The program with these variables, and none of those that whoever runs the tests may have for S3.
 fn with_keys(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
@@ -23,9 +20,6 @@ fn with_keys(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("the program was built")
 }
 
-const KEYS: [(&str, &str); 3] =
-    [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_REGION", "us-east-1")];
-
 fn asked_of(endpoint: &str, address: &str, question: &str) -> Output {
     let mut variables = KEYS.to_vec();
     variables.push(("AWS_ENDPOINT_URL", endpoint));
@@ -37,36 +31,6 @@ fn refused(output: &Output, expected: &str) {
     let said = text(&output.stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.starts_with("error: ") && said.contains(expected), "no {expected:?} in {said}");
-}
-
-/// A server with a folder as the bucket `fleet`, below `traces/run 1`.
-struct Server {
-    process: Child,
-    endpoint: String,
-}
-
-impl Server {
-    /// None without the environment that has it.
-    fn of(folder: &Path) -> Option<Self> {
-        let python = PathBuf::from(std::env::var_os(PYTHON)?);
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql/store.py");
-        let mut command = Command::new(python);
-        command.arg(script).arg(folder).args(["fleet", "traces/run 1"]);
-        let mut process =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
-        let mut endpoint = String::new();
-        let out = process.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut endpoint).expect("it says where");
-        assert!(endpoint.starts_with("http://"), "{endpoint}");
-        Some(Self { process, endpoint: endpoint.trim().to_owned() })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        let _ = self.process.wait();
-    }
 }
 
 #[test]

@@ -188,7 +188,7 @@ pub const PARTS: [Part; 12] = [
 ];
 
 /// What is run only by its name: it takes long, and few changes know the processor or the system.
-pub const ON_REQUEST: [Part; 4] = [
+pub const ON_REQUEST: [Part; 5] = [
     Part {
         name: "aarch64",
         about: "libraries of core for aarch64 under qemu, where that is; by its name only",
@@ -206,6 +206,12 @@ pub const ON_REQUEST: [Part; 4] = [
         about: "core and sampler under AddressSanitizer and ThreadSanitizer; by its name only",
         stands_on: core_and!(),
         steps: || Ok(sanitizers::steps()),
+    },
+    Part {
+        name: "cluster",
+        about: "SQL over traces by a cluster of Ballista; by its name only",
+        stands_on: core_and!("profiler-analysis", "mlprof-sql"),
+        steps: || Ok(sql::cluster()),
     },
     Part {
         name: "spark",

@@ -1,5 +1,6 @@
-//! `cargo xtask test sql` and `spark`: SQL over traces, and whether other engines give the same answers.
+//! `cargo xtask test sql`, `cluster` and `spark`: SQL over traces, and whether other engines give the same answers.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::libtorch::workspace;
@@ -21,20 +22,38 @@ pub fn steps() -> Vec<Step> {
         requirements: folder().join("tests/sql/requirements.txt"),
         announcement: "DuckDB and DataFusion, 110 MB to download",
     };
-    let store = Environment {
+    let environments = [(PYTHON, engines, "beside other engines"), (STORE, store(), "in S3")];
+    vec![step.variables(&interpreters(environments))]
+}
+
+/// The same by a cluster of Ballista: a scheduler and executors that are processes of their own, of which one is killed on
+/// the way. Its crates are built for this alone.
+pub fn cluster() -> Vec<Step> {
+    let step =
+        step("SQL over traces, by a cluster").argument("--package").argument("mlprof-sql-cluster");
+    vec![step.variables(&interpreters([(STORE, store(), "by a cluster in S3")]))]
+}
+
+fn store() -> Environment {
+    Environment {
         name: "python-store",
         requirements: folder().join("tests/sql/requirements-store.txt"),
         announcement: "moto, a server that speaks S3's protocol, 30 MB to download",
-    };
+    }
+}
+
+/// Names the interpreters of environments to tests, which leave out those that cannot be made.
+fn interpreters<const N: usize>(
+    environments: [(&'static str, Environment, &str); N],
+) -> Vec<(&'static str, Option<OsString>)> {
     let mut variables = Vec::new();
-    let environments = [(PYTHON, engines, "beside other engines"), (STORE, store, "in S3")];
     for (variable, environment, what) in environments {
         match environment.interpreter() {
             Ok(python) => variables.push((variable, Some(python.into()))),
             Err(reason) => println!("SQL over traces {what}: skipped: {reason}"),
         }
     }
-    vec![step.variables(&variables)]
+    variables
 }
 
 /// The same on Spark, by itself, with two executors that are processes of their own, and with one of these killed on the way.

@@ -1,0 +1,74 @@
+//! What the programs of a cluster's machines share; see `README.md`.
+
+use std::error::Error;
+use std::future::Future;
+use std::io::{self, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+
+/// Stack of a thread, in bytes. Plans of questions with many parts are deep, and each level of one takes some.
+const STACK: usize = 64 << 20;
+
+/// Runs a machine's program until it ends, which it does by itself only if something is wrong: that is said in one line.
+pub fn run(machine: impl Future<Output = Result<(), Box<dyn Error>>>) -> ExitCode {
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    let ended = match threads.enable_all().thread_stack_size(STACK).build() {
+        Ok(runtime) => runtime.block_on(machine),
+        Err(error) => Err(error.into()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Where standard error is closed there is nobody to tell.
+            let _ = writeln!(io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Where to listen, of `ADDRESS:PORT`.
+///
+/// # Errors
+///
+/// If that is nowhere.
+pub fn place(address: &str) -> Result<SocketAddr, String> {
+    let mut places = address.to_socket_addrs().map_err(|error| error.to_string())?;
+    places.next().ok_or_else(|| "that is nowhere".to_owned())
+}
+
+/// A machine's name and a port of it, of `HOST:PORT`, with Ballista's port if none is named.
+///
+/// # Errors
+///
+/// If it is no name, or no port.
+pub fn host_and_port(address: &str) -> Result<(String, u16), String> {
+    const PORT: u16 = 50_050;
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().map_err(|_| format!("{port} is no port"))?),
+        None => (address, PORT),
+    };
+    match host {
+        "" => Err("it names no host".to_owned()),
+        host => Ok((host.to_owned(), port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_are_named_with_or_without_a_port() {
+        assert_eq!(host_and_port("head"), Ok(("head".to_owned(), 50_050)));
+        assert_eq!(host_and_port("head:7"), Ok(("head".to_owned(), 7)));
+        assert!(host_and_port(":7").is_err());
+        assert_eq!(host_and_port("head:x"), Err("x is no port".to_owned()));
+    }
+
+    #[test]
+    fn places_are_addresses() {
+        assert_eq!(place("127.0.0.1:7"), Ok(SocketAddr::from(([127, 0, 0, 1], 7))));
+        assert!(place("127.0.0.1").is_err());
+    }
+}
