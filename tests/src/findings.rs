@@ -61,9 +61,10 @@ impl Faulty {
     /// of waiting for the disk, but for 30 %. The machine's own disk may be busy, too, and is then waited for
     /// besides: more may be promised than was counted if the run became shorter by so much.
     pub fn assert_saves_what_was_promised(&self, rule: &str, mended: &Self) {
-        let promised = sure(&self.report).into_iter().find(|(found, _)| found == rule);
-        let (_, promised) =
-            promised.unwrap_or_else(|| panic!("{rule} is not found: {:#}", self.report));
+        let [finding] = of_rule(&self.report, rule)[..] else {
+            panic!("{rule} is not found: {:#}", self.report)
+        };
+        let promised = finding["cost"]["seconds"].as_f64().expect("a number");
         assert!(of_rule(&mended.report, rule).is_empty(), "{rule} is found: {:#}", mended.report);
         let saved = self.waited_seconds - mended.waited_seconds;
         let shorter = wall_seconds(&self.report) - wall_seconds(&mended.report);
