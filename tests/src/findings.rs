@@ -43,17 +43,23 @@ pub fn told(printed: &str) -> Vec<&str> {
 pub struct Faulty {
     /// Of its fit.
     pub report: Value,
-    /// How long it has waited for its slow disk, in seconds: counted, whatever else the machine did.
+    /// How long it has waited for its slow disk, in seconds: counted, whatever else the machine did. Or for a lock
+    /// that another thread held meanwhile: measured.
     pub waited_seconds: f64,
 }
 
 impl Faulty {
     /// What the program has left: the first report of its `--json`, and what it said.
     pub fn new(file: &Path, finished: &Finished) -> Self {
-        let waited = finished.stderr.lines().find_map(|line| {
-            let milliseconds = line.strip_prefix("waited for the disk: ")?.strip_suffix(" ms")?;
-            milliseconds.parse::<f64>().ok()
-        });
+        let waited_for = |what: &str| {
+            finished.stderr.lines().find_map(|line| {
+                let milliseconds = line.strip_prefix(what)?.strip_suffix(" ms")?;
+                milliseconds.parse::<f64>().ok()
+            })
+        };
+        // Where another thread waits for the disk, training waits for its lock.
+        let waited =
+            waited_for("waited for the lock: ").or_else(|| waited_for("waited for the disk: "));
         Self { report: reports(file).remove(0), waited_seconds: waited.unwrap_or(0.0) * 1e-3 }
     }
 

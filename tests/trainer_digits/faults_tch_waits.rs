@@ -53,13 +53,12 @@ fn steps_that_wait_for_a_disk_are_found_until_they_do_not() {
     faulty.assert_saves_what_was_promised("idle-steps", &mended);
 }
 
-/// 80 steps wait for the thread that writes a file each, with the lock held: long ones, beside which it matters little
-/// how soon a busy machine lets the step come to the lock.
+/// 240 steps wait for the thread that writes a file each, with the lock held: how long, the program measures itself.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_lock_that_is_held_while_a_file_is_written_is_found_until_it_is_not() {
-    let arguments = ["--profiler", "advanced", "--sampled", "--slow-disk", "45"];
-    let arguments = [&arguments[..], &["--epochs", "2", "--spectrum", "24"]].concat();
+    let arguments = ["--profiler", "advanced", "--sampled", "--slow-disk", "15"];
+    let arguments = [&arguments[..], &["--epochs", "6", "--spectrum", "20"]].concat();
     let faulty = run(&["lock"], &arguments);
     faulty.assert_saves_what_was_promised("lock-waits", &run(&[], &arguments));
     let found = of_rule(&faulty.report, "lock-waits")[0];
@@ -95,7 +94,7 @@ fn crowded(report: &Value) -> Option<f64> {
 
 /// What the thread that trains computes takes as long as it has a core then, whatever other programs do.
 fn assert_crowded(faulty: &Value, mended: &Value) {
-    assert_eq!(crowded(mended), None, "{mended:#}");
+    assert!(of_rule(mended, "crowded-cores").is_empty(), "{mended:#}");
     let promised = crowded(faulty).unwrap_or_else(|| panic!("nothing is found: {faulty:#}"));
     let computes = seconds(&batches(mended)["cpu"]["thread_seconds"]);
     assert_promised(promised, seconds(&batches(faulty)["total_seconds"]) - computes);

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::shop::{Finished, Shop};
 
-/// What the program says that was built at this level, as it stands in TOML: the findings, and how long its quickest loops took.
+/// What the program says that was built at this level, as it stands in TOML: the findings, and how long its quickest
+/// loops took.
 fn run(shop: &Shop, level: &str) -> (Vec<String>, f64) {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("own_loops");
     let of_program = format!("profile.release.opt-level={level}");
@@ -17,9 +18,11 @@ fn run(shop: &Shop, level: &str) -> (Vec<String>, f64) {
         .expect("cargo runs")
         .into();
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    let said = |what: &str| finished.stdout.lines().filter_map(|line| line.strip_prefix(what));
-    let quickest = said("quickest ").next().expect("it says so").parse().expect("a number");
-    (said("found ").map(str::to_owned).collect(), quickest)
+    let said = |what: &str| -> Vec<String> {
+        let lines = finished.stdout.lines().filter_map(|line| line.strip_prefix(what));
+        lines.map(str::to_owned).collect()
+    };
+    (said("found "), said("quickest ")[0].parse().expect("a number"))
 }
 
 #[test]

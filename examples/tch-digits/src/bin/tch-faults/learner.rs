@@ -45,7 +45,7 @@ impl FaultyLearner {
     }
 
     /// What this step waits for, without need.
-    fn wait(&self, step: usize) {
+    fn wait(&mut self, step: usize) {
         let has = |fault| self.faults.has(fault);
         if has(Fault::FirstStep) && step == 0 {
             self.wait_for(FIRST_FILES);
@@ -56,7 +56,7 @@ impl FaultyLearner {
         if has(Fault::Steps) {
             self.wait_for(1);
         }
-        if let Some(log) = &self.log {
+        if let Some(log) = &mut self.log {
             log.add(format!("step {step}"));
         }
     }

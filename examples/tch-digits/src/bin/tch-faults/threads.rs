@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, available_parallelism};
+use std::time::{Duration, Instant};
 
 use digits::Disk;
 
@@ -12,6 +13,7 @@ pub(crate) struct LockedLog {
     lines: Arc<Mutex<Vec<String>>>,
     ask: Sender<()>,
     has_begun: Receiver<()>,
+    waited: Duration,
 }
 
 impl LockedLog {
@@ -30,15 +32,25 @@ impl LockedLog {
                 written.clear();
             }
         });
-        Self { lines, ask, has_begun }
+        Self { lines, ask, has_begun, waited: Duration::ZERO }
     }
 
     /// Has what there is written, and adds a line.
-    pub(crate) fn add(&self, line: String) {
+    pub(crate) fn add(&mut self, line: String) {
         if self.ask.send(()).is_ok() {
             let _ = self.has_begun.recv();
         }
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        let started = Instant::now();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waited += started.elapsed();
+        lines.push(line);
+    }
+}
+
+impl Drop for LockedLog {
+    /// Says on standard error how long lines have waited.
+    fn drop(&mut self) {
+        eprintln!("waited for the lock: {} ms", self.waited.as_millis());
     }
 }
 
