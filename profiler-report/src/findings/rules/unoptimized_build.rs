@@ -94,7 +94,7 @@ impl Judged {
             }),
             "s" | "z" => Some(Self {
                 how: "for size",
-                so: "its loops over numbers take several times as long as they need to",
+                so: "its loops over numbers may take several times as long as they need to",
                 saved: limits[0],
                 confidence: Confidence::Likely,
                 remedy: "set `opt-level = 3` in `[profile.release]`, which is the default there; leave `s` \
