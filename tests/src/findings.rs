@@ -43,17 +43,23 @@ pub fn told(printed: &str) -> Vec<&str> {
 pub struct Faulty {
     /// Of its fit.
     pub report: Value,
-    /// How long it has waited for its slow disk, in seconds: counted, whatever else the machine did.
+    /// How long it has waited for its slow disk, in seconds: counted, whatever else the machine did. Or for a lock
+    /// that another thread held meanwhile: measured.
     pub waited_seconds: f64,
 }
 
 impl Faulty {
     /// What the program has left: the first report of its `--json`, and what it said.
     pub fn new(file: &Path, finished: &Finished) -> Self {
-        let waited = finished.stderr.lines().find_map(|line| {
-            let milliseconds = line.strip_prefix("waited for the disk: ")?.strip_suffix(" ms")?;
-            milliseconds.parse::<f64>().ok()
-        });
+        let waited_for = |what: &str| {
+            finished.stderr.lines().find_map(|line| {
+                let milliseconds = line.strip_prefix(what)?.strip_suffix(" ms")?;
+                milliseconds.parse::<f64>().ok()
+            })
+        };
+        // Where another thread waits for the disk, training waits for its lock.
+        let waited =
+            waited_for("waited for the lock: ").or_else(|| waited_for("waited for the disk: "));
         Self { report: reports(file).remove(0), waited_seconds: waited.unwrap_or(0.0) * 1e-3 }
     }
 
@@ -61,9 +67,10 @@ impl Faulty {
     /// of waiting for the disk, but for 30 %. The machine's own disk may be busy, too, and is then waited for
     /// besides: more may be promised than was counted if the run became shorter by so much.
     pub fn assert_saves_what_was_promised(&self, rule: &str, mended: &Self) {
-        let promised = sure(&self.report).into_iter().find(|(found, _)| found == rule);
-        let (_, promised) =
-            promised.unwrap_or_else(|| panic!("{rule} is not found: {:#}", self.report));
+        let [finding] = of_rule(&self.report, rule)[..] else {
+            panic!("{rule} is not found: {:#}", self.report)
+        };
+        let promised = finding["cost"]["seconds"].as_f64().expect("a number");
         assert!(of_rule(&mended.report, rule).is_empty(), "{rule} is found: {:#}", mended.report);
         let saved = self.waited_seconds - mended.waited_seconds;
         let shorter = wall_seconds(&self.report) - wall_seconds(&mended.report);

@@ -10,7 +10,7 @@ use tests::program::{Run, build};
 use crate::PACKAGE;
 
 /// A fit with these faults.
-fn fit(directory: &Path, faults: &[&str], arguments: &[&str]) -> Faulty {
+pub(crate) fn fit(directory: &Path, faults: &[&str], arguments: &[&str]) -> Faulty {
     let list = faults.join(",");
     let run = Run::of(&build(PACKAGE, "tch-faults"), directory)
         .args(["--json", "fit.json"])
@@ -67,22 +67,22 @@ fn images_that_are_kept_are_found_with_the_memory_that_they_take() {
 }
 
 /// Thirty steps of a fit that takes longer than a second, whatever the machine.
-const STEPS: [&str; 6] =
+pub(crate) const STEPS: [&str; 6] =
     ["--profiler", "tensor", "--schedule", "wait=2,warmup=1,active=30,repeat=1", "--epochs", "30"];
 
 /// The row of a function of the program, in the recorded steps.
-fn function<'report>(report: &'report Value, name: &str) -> &'report Value {
+pub(crate) fn function<'report>(report: &'report Value, name: &str) -> &'report Value {
     let rows = report["key_averages"]["rows"].as_array().expect("rows");
     let row = rows.iter().find(|row| row["kind"] == "function" && row["name"] == name);
     row.unwrap_or_else(|| panic!("no {name}: {rows:#?}"))
 }
 
-fn seconds(value: &Value) -> f64 {
+pub(crate) fn seconds(value: &Value) -> f64 {
     value.as_f64().expect("a number")
 }
 
 /// But for 30 %.
-fn assert_promised(promised: f64, saved: f64) {
+pub(crate) fn assert_promised(promised: f64, saved: f64) {
     println!("{promised} s promised, {saved} s saved");
     assert!((promised - saved).abs() <= 0.3 * saved, "{promised} s promised, {saved} s saved");
 }
@@ -92,7 +92,7 @@ fn assert_promised(promised: f64, saved: f64) {
 #[test]
 fn ops_on_doubles_are_found_until_they_are_floats() {
     let directory = tempdir().expect("a folder");
-    let arguments = [&STEPS[..], &["--input-shapes", "--spectrum"]].concat();
+    let arguments = [&STEPS[..], &["--input-shapes", "--spectrum", "16"]].concat();
     let faulty = fit(directory.path(), &["doubles"], &arguments).report;
     let mended = fit(directory.path(), &[], &arguments).report;
     assert!(of_rule(&mended, "double-precision").is_empty(), "{mended:#}");

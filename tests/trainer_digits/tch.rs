@@ -3,6 +3,7 @@
 mod advanced;
 mod counts;
 mod faults_tch;
+mod faults_tch_waits;
 mod files;
 mod findings;
 mod interruptions;

@@ -32,6 +32,9 @@ pub struct ProfilerOptions {
     /// Advanced: write a .prof file per action, which Python's pstats and snakeviz open.
     #[arg(long)]
     pub dump_stats: bool,
+    /// Advanced: sample the stacks of all threads, a thousand times a second (Linux).
+    #[arg(long)]
+    pub sampled: bool,
     /// Tensor: which steps are recorded, such as wait=1,warmup=1,active=3,repeat=1 (the default).
     #[arg(long, value_name = "STEPS")]
     pub schedule: Option<Schedule>,
@@ -144,7 +147,8 @@ impl ProfilerOptions {
     }
 
     fn advanced(&self) -> AdvancedProfiler {
-        AdvancedProfiler::new().output_to(self.output()).dump_stats(self.dump_stats)
+        let profiler = AdvancedProfiler::new().output_to(self.output()).dump_stats(self.dump_stats);
+        if self.sampled { profiler.sampled(1000) } else { profiler }
     }
 
     /// Writes reports, with what is found in them, to the files of `--json` and `--html`, where these were

@@ -9,6 +9,7 @@ mod interrupted;
 mod measures;
 mod mistakes;
 mod nothing;
+mod own_loops;
 mod own_profiler;
 mod terminal;
 mod unchanged;

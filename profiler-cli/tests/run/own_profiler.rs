@@ -4,22 +4,9 @@ use std::path::Path;
 
 use super::shop::{Finished, MLPROF, Shop, arguments};
 
-/// The program, with the `profiler-core` of this workspace.
-fn program() -> Shop {
-    let shop = Shop::copy_of("own_profiler");
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let core = workspace.join("profiler-core").canonicalize().expect("it is there");
-    let manifest = shop.path("Cargo.toml");
-    let text = std::fs::read_to_string(&manifest).expect("a manifest");
-    let text = text.replace("PROFILER_CORE", core.to_str().expect("text"));
-    std::fs::write(&manifest, text).expect("written");
-    std::fs::copy(workspace.join("Cargo.lock"), shop.path("Cargo.lock")).expect("copied");
-    shop
-}
-
 #[test]
 fn the_run_measures_beside_whatever_is_activated() {
-    let shop = program();
+    let shop = Shop::with_core("own_profiler");
     let mut command =
         shop.command(MLPROF, &arguments("--functions own_profiler::net::*", "cargo run --release"));
     // Kept from run to run: the dependencies are not few.

@@ -45,6 +45,19 @@ impl Shop {
         Self::below(program, "")
     }
 
+    /// A program of these tests, with the `profiler-core` of this workspace.
+    pub fn with_core(program: &str) -> Self {
+        let shop = Self::copy_of(program);
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let core = workspace.join("profiler-core").canonicalize().expect("it is there");
+        let manifest = shop.path("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).expect("a manifest");
+        let text = text.replace("PROFILER_CORE", core.to_str().expect("text"));
+        std::fs::write(&manifest, text).expect("written");
+        std::fs::copy(workspace.join("Cargo.lock"), shop.path("Cargo.lock")).expect("copied");
+        shop
+    }
+
     /// A copy of a folder of the tests, with the program in a folder of it.
     pub fn below(name: &str, below: &'static str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");

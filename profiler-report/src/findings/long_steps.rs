@@ -8,6 +8,10 @@ use crate::steps::{PARTS, PartSeconds, StepEntry, StepSeries};
 /// A step is long if it took so many times the median.
 const TIMES: f64 = 1.5;
 
+/// This part of all distances must be the same, that steps are said to come every so many: one that is long by
+/// chance makes two others of one.
+const REGULAR: f64 = 0.75;
+
 /// So many are named.
 const NAMED: usize = 5;
 
@@ -20,7 +24,7 @@ pub(super) struct LongSteps {
     steps: u64,
     /// Their numbers, the earliest first.
     numbers: Vec<u64>,
-    /// So many steps lie between each and the next, if it is always the same.
+    /// So many steps lie between each and the next, if it is nearly always the same.
     pub(super) every: Option<u64>,
     /// The part of them that has most of what is beyond its own median, and how much.
     made_long_by: Option<(&'static str, f64)>,
@@ -32,8 +36,10 @@ impl LongSteps {
     /// `None` where the report does not know of single steps, or none was long.
     pub(super) fn of(facts: &Facts<'_>) -> Option<Self> {
         let series = own_series(facts)?;
-        let median = median(series.entries.iter().map(worked))?;
-        let long = || series.entries.iter().filter(|entry| worked(entry) >= TIMES * median);
+        // The first one is long by itself, and another rule's.
+        let later = || series.entries.iter().filter(|entry| entry.longest().number > 0);
+        let median = median(later().map(worked))?;
+        let long = || later().filter(|entry| worked(entry) >= TIMES * median);
         let numbers: Vec<u64> = long().map(|entry| entry.longest().number).collect();
         if numbers.is_empty() {
             return None;
@@ -92,11 +98,14 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!all.is_empty()).then(|| *all.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
-/// From each to the next, if it is always the same and there are enough of them.
+/// From each to the next, if it is nearly always the same and there are enough of them.
 fn distance(numbers: &[u64]) -> Option<u64> {
-    let first = numbers.get(1)? - numbers[0];
-    let is_regular = numbers.windows(2).all(|pair| pair[1] - pair[0] == first);
-    (numbers.len() > 2 && first > 1 && is_regular).then_some(first)
+    let mut all: Vec<u64> = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    all.sort_unstable();
+    let usual = *all.get(all.len() / 2)?;
+    let same = all.iter().filter(|distance| **distance == usual).count();
+    let is_regular = same >= 2 && same as f64 >= REGULAR * all.len() as f64;
+    (usual > 1 && is_regular).then_some(usual)
 }
 
 /// Of entries of one step each: of others nothing says which of them a part is from.

@@ -36,7 +36,7 @@ impl Rule for CrowdedCores {
 
     fn condition(&self) -> &'static str {
         "in training batches the process keeps all cores busy, and the system takes the core away from \
-         the thread that trains"
+         the thread that trains, or more threads divide each of tch's ops than there are cores"
     }
 
     fn thresholds(&self) -> &'static [Threshold] {
@@ -71,10 +71,11 @@ impl Rule for CrowdedCores {
         evidence.extend(threads.map(|(known, threads)| {
             Evidence::new(format!("threads of {}", known.name), grouped(threads))
         }));
-        let is_crowded = busy >= limits[1]
-            && switches >= limits[2]
+        let is_taken_off = switches >= limits[2]
             // Else it waits for somebody, and is not waited for.
             && cpu.involuntary_switches > cpu.voluntary_switches;
+        let is_crowded =
+            busy >= limits[1] && (is_taken_off || has_parts_without_a_core(facts, cores));
         if !is_crowded || facts.share(without_a_core) < limits[0] {
             return Outcome::Healthy(evidence);
         }
@@ -96,6 +97,14 @@ impl Rule for CrowdedCores {
             remedy: remedy(facts.framework).to_owned(),
         }])
     }
+}
+
+/// libtorch gives each of its threads a part of an op, the one that trains among them, which then waits for those
+/// that have no core.
+fn has_parts_without_a_core(facts: &Facts<'_>, cores: u64) -> bool {
+    let known = facts.report.header().frameworks.iter();
+    facts.framework == Framework::Tch
+        && known.filter_map(|known| known.threads).any(|threads| threads > cores)
 }
 
 fn remedy(framework: Framework) -> &'static str {
@@ -150,6 +159,18 @@ mod tests {
         close(finding.cost.seconds, 0.8, 0.001);
         let threads = finding.evidence.iter().find(|seen| seen.what == "threads of candle");
         assert_eq!(threads.map(|seen| seen.value.as_str()), Some("16"), "{finding:?}");
+    }
+
+    #[test]
+    fn more_parts_of_each_op_than_cores_are_found_though_the_thread_waits_for_them() {
+        let mut parts = worked(3.9, 0.4, 50);
+        parts.actions[0].cpu.as_mut().expect("it").voluntary_switches = 4000;
+        healthy(NAME, parts.clone());
+        let framework = &mut parts.header.frameworks[0];
+        framework.name = "tch".to_owned();
+        close(found(NAME, parts.clone()).cost.seconds, 1.6, 0.001);
+        parts.header.frameworks[0].threads = Some(2);
+        healthy(NAME, parts);
     }
 
     #[test]

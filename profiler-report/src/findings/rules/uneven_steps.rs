@@ -224,6 +224,28 @@ mod tests {
     }
 
     #[test]
+    fn neither_the_first_step_nor_one_that_is_long_by_chance_hides_a_rhythm() {
+        let mut report = uneven(0.2);
+        let mut steps = series(200, 0.2);
+        for number in [0, 57] {
+            steps.entries[number].seconds += 0.3;
+        }
+        report.step_series.push(steps);
+        let finding = found(NAME, report);
+        let long = finding.evidence.iter().find(|seen| seen.what.starts_with("steps of 1.5"));
+        let long = long.expect("which steps are long").value.as_str();
+        assert_eq!(long, "21 of 200: 4, 14, 24, 34, 44, … (every 10)");
+        assert!(finding.remedy.starts_with("every 10 steps"), "{finding:?}");
+        let mut report = uneven(0.2);
+        let mut steps = series(200, 0.0);
+        for number in [3, 4, 9, 30, 31, 120] {
+            steps.entries[number].seconds += 0.7;
+        }
+        report.step_series.push(steps);
+        assert!(found(NAME, report).remedy.starts_with("look at"), "there is no rhythm");
+    }
+
+    #[test]
     fn recorded_steps_are_looked_at_one_by_one() {
         let recorded = |longer: f64| -> TensorReport {
             let mut report = recorded(vec![action("run_training_batch", 200, 4.0 + 20.0 * longer)]);

@@ -1,0 +1,115 @@
+//! How the network learns, with faults.
+
+use std::path::Path;
+
+use digits::Faults;
+use tch::{Device, Kind, Tensor};
+use tch_digits::{Batch, Learner};
+use tch_plugin::prelude::*;
+
+use crate::computing::{contrast, normalized, spectrum};
+use crate::threads::LockedLog;
+use crate::{Besides, Fault};
+
+/// The network's variables.
+const FILES: usize = 8;
+/// What the first step reads.
+const FIRST_FILES: usize = 100;
+/// What every tenth step writes.
+const TENTH_FILES: usize = 5;
+
+/// Learns as the other one does, and does more than it needs to.
+pub(crate) struct FaultyLearner {
+    inner: Learner,
+    faults: Faults<Fault>,
+    besides: Besides,
+    history: Vec<Tensor>,
+    log: Option<LockedLog>,
+}
+
+impl FaultyLearner {
+    /// With these faults, and with this besides the network.
+    pub(crate) fn new(faults: Faults<Fault>, besides: Besides) -> Self {
+        Self {
+            inner: Learner::new(faults.options.seed, Device::Cpu),
+            log: faults.has(Fault::Lock).then(|| LockedLog::start(faults.disk)),
+            history: Vec::new(),
+            faults,
+            besides,
+        }
+    }
+
+    /// Waits for so many files.
+    fn wait_for(&self, files: usize) {
+        (0..files).for_each(|_file| self.faults.disk.wait());
+    }
+
+    /// What this step waits for, without need.
+    fn wait(&mut self, step: usize) {
+        let has = |fault| self.faults.has(fault);
+        if has(Fault::FirstStep) && step == 0 {
+            self.wait_for(FIRST_FILES);
+        }
+        if has(Fault::TenthSteps) && step % 10 == 9 {
+            self.wait_for(TENTH_FILES);
+        }
+        if has(Fault::Steps) {
+            self.wait_for(1);
+        }
+        if let Some(log) = &mut self.log {
+            log.add(format!("step {step}"));
+        }
+    }
+
+    /// What this step computes besides the network.
+    fn compute(&mut self, images: &Tensor) -> TrainResult<()> {
+        let has = |fault| self.faults.has(fault);
+        if let Some(side) = self.besides.spectrum {
+            let precision = if has(Fault::Doubles) { Kind::Double } else { Kind::Float };
+            drop(std::hint::black_box(spectrum(images, side, precision)?));
+        }
+        if self.besides.normalize {
+            drop(std::hint::black_box(normalized(images, has(Fault::Rows))?));
+        }
+        if has(Fault::Reads) {
+            std::hint::black_box(contrast(images)?);
+        }
+        if has(Fault::History) {
+            self.history.push(images.f_upsample_nearest2d([32, 32], None, None)?);
+        }
+        Ok(())
+    }
+}
+
+impl TrainModule for FaultyLearner {
+    type Batch = Batch;
+    type Optimizer = TchOptimizer;
+
+    fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
+        self.inner.configure_optimizers()
+    }
+
+    fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<Tensor> {
+        self.wait(trainer.global_step());
+        self.compute(&batch.images)?;
+        self.inner.training_step(batch, trainer)
+    }
+
+    fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<()> {
+        self.inner.validation_step(batch, trainer)
+    }
+
+    fn test_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<()> {
+        if !self.faults.has(Fault::Gradients) {
+            return self.inner.test_step(batch, trainer);
+        }
+        let loss = self.inner.training_step(batch, trainer)?.f_double_value(&[])?;
+        trainer.log("test_accuracy", (-loss).exp());
+        Ok(())
+    }
+
+    fn save_checkpoint(&mut self, path: &Path) -> TrainResult<()> {
+        self.wait_for(FILES);
+        self.inner.save_checkpoint(path)
+    }
+}

@@ -1,0 +1,122 @@
+//! What is found in tch's program with faults that make steps wait: for a disk, for locks, for a core, or for calls
+//! of ops. Most of these findings are hints.
+
+use profiler_core::Report;
+use profiler_core::report::findings::Rules;
+use serde_json::Value;
+use tempfile::tempdir;
+use tests::findings::{Faulty, of_rule};
+
+use crate::faults_tch::{STEPS, assert_promised, fit, function, seconds};
+
+/// A fit with these faults in a folder of its own, with these arguments.
+fn run(faults: &[&str], arguments: &[&str]) -> Faulty {
+    let directory = tempdir().expect("a folder");
+    fit(directory.path(), faults, arguments)
+}
+
+/// The first step reads 100 files, and of 160 each tenth writes five.
+#[test]
+fn a_long_first_step_and_each_tenth_are_found_until_they_are_as_long_as_others() {
+    let arguments = ["--profiler", "simple", "--epochs", "4", "--slow-disk", "20"];
+    let faulty = run(&["first-step", "tenth-steps"], &arguments);
+    for (rule, other) in [("first-batch", "tenth-steps"), ("uneven-steps", "first-step")] {
+        faulty.assert_saves_what_was_promised(rule, &run(&[other], &arguments));
+    }
+}
+
+/// How often the thread that trains gave its core away in batches: where it waits, not where other programs take it.
+fn gave_its_core_away(report: &Value) -> u64 {
+    batches(report)["cpu"]["voluntary_switches"].as_u64().expect("a number")
+}
+
+/// Simple's row of all training batches.
+fn batches(report: &Value) -> &Value {
+    let rows = report["actions"].as_array().expect("rows");
+    rows.iter().find(|row| row["action"] == "run_training_batch").expect("batches")
+}
+
+/// 240 steps write a file each. What they compute besides takes longer than a second, as rules ask for.
+#[test]
+fn steps_that_wait_for_a_disk_are_found_until_they_do_not() {
+    let arguments = ["--profiler", "simple", "--measure-cpu", "--slow-disk", "15"];
+    let arguments = [&arguments[..], &["--epochs", "6", "--spectrum", "20"]].concat();
+    let faulty = run(&["steps"], &arguments);
+    let mended = run(&[], &arguments);
+    assert!(gave_its_core_away(&faulty.report) >= 240, "{:#}", faulty.report);
+    assert!(gave_its_core_away(&mended.report) < 240, "{:#}", mended.report);
+    // Where other programs have the cores, no thread works either.
+    if !of_rule(&mended.report, "idle-steps").is_empty() {
+        println!("this machine is too busy to say more");
+        return;
+    }
+    faulty.assert_saves_what_was_promised("idle-steps", &mended);
+}
+
+/// 240 steps wait for the thread that writes a file each, with the lock held: how long, the program measures itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_lock_that_is_held_while_a_file_is_written_is_found_until_it_is_not() {
+    let arguments = ["--profiler", "advanced", "--sampled", "--slow-disk", "15"];
+    let arguments = [&arguments[..], &["--epochs", "6", "--spectrum", "20"]].concat();
+    let faulty = run(&["lock"], &arguments);
+    faulty.assert_saves_what_was_promised("lock-waits", &run(&[], &arguments));
+    let found = of_rule(&faulty.report, "lock-waits")[0];
+    assert_eq!(found["confidence"], "likely");
+    let source = found["place"]["source"].as_str().expect("where it is");
+    assert!(source.contains("threads.rs"), "{found:#}");
+}
+
+/// The same rows are computed all at once then. The quickest calls of both are compared, which no other program of
+/// the machine has made longer.
+#[test]
+fn thousands_of_small_ops_are_found_until_they_are_a_few_large_ones() {
+    let arguments = [&STEPS[..], &["--normalize", "--batch-size", "64"]].concat();
+    let faulty = run(&["rows"], &arguments).report;
+    let mended = run(&[], &arguments).report;
+    assert!(of_rule(&mended, "tiny-ops").is_empty(), "{mended:#}");
+    let [finding] = of_rule(&faulty, "tiny-ops")[..] else { panic!("{faulty:#}") };
+    assert_eq!(finding["confidence"], "hint");
+    let quickest = |report| seconds(&function(report, "normalized")["rest"]["min_seconds"]);
+    let whole = function(&faulty, "normalized");
+    let saved = 1.0 - quickest(&mended) / quickest(&faulty);
+    assert_promised(seconds(&finding["cost"]["seconds"]), saved * seconds(&whole["cpu_seconds"]));
+}
+
+/// What the rule says, also where other programs have some of the cores: these tests run beside others.
+fn crowded(report: &Value) -> Option<f64> {
+    let mut rules = Rules::new();
+    rules.set("crowded-cores.busy", 0.2).expect("a threshold");
+    let report: Report = serde_json::from_value(report.clone()).expect("a report");
+    let found = rules.apply(&report).into_iter().find(|finding| finding.rule == "crowded-cores");
+    found.map(|finding| finding.cost.seconds)
+}
+
+/// What the thread that trains computes takes as long as it has a core then, whatever other programs do.
+fn assert_crowded(faulty: &Value, mended: &Value) {
+    assert!(of_rule(mended, "crowded-cores").is_empty(), "{mended:#}");
+    let promised = crowded(faulty).unwrap_or_else(|| panic!("nothing is found: {faulty:#}"));
+    let computes = seconds(&batches(mended)["cpu"]["thread_seconds"]);
+    assert_promised(promised, seconds(&batches(faulty)["total_seconds"]) - computes);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_take_the_cores_from_training_are_found_until_they_are_gone() {
+    let arguments = ["--profiler", "simple", "--measure-cpu", "--epochs", "4"];
+    let [faulty, mended] = [&["pollers"][..], &[]].map(|faults| run(faults, &arguments).report);
+    assert_crowded(&faulty, &mended);
+}
+
+/// Then one thread works on each op.
+#[cfg(target_os = "linux")]
+#[test]
+fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
+    let cores = std::thread::available_parallelism().expect("cores").get();
+    let with = |threads: usize| {
+        let threads = threads.to_string();
+        let arguments = ["--profiler", "simple", "--measure-cpu", "--batch-size", "256"];
+        run(&[], &[&arguments[..], &["--epochs", "5", "--threads", &threads]].concat()).report
+    };
+    assert_crowded(&with(8 * cores), &with(1));
+}
