@@ -18,8 +18,9 @@ use crate::recording::{Guest, News, Recording};
 use crate::trainings::Trainings;
 
 /// See the [module](self).
-#[derive(Default)]
 pub(crate) struct Watcher {
+    /// What is done whenever a stage begins.
+    at_stage: fn(),
     /// Who is told of what happens while something is recorded.
     told: ArcSwapOption<TensorProfiler>,
     /// Also held while the guest is told of steps: it is told by one thread at a time.
@@ -35,6 +36,11 @@ struct Control {
 }
 
 impl Watcher {
+    /// One that has not heard of anything yet; `at_stage` is called whenever a stage begins.
+    pub(crate) fn new(at_stage: fn()) -> Self {
+        Self { at_stage, told: ArcSwapOption::empty(), control: Mutex::default() }
+    }
+
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -249,7 +255,7 @@ impl Profiler for Watcher {
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
-        crate::service::listen_after_fork();
+        (self.at_stage)();
         self.change(|trainings, thread| trainings.begin(thread, stage, run, Instant::now()));
     }
 

@@ -1,7 +1,6 @@
 //! What is asked over one connection.
 
 use std::io::{self, BufReader, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use profiler_events::live::{
     Answer, LONGEST_REQUEST, Question, Request, VERSION, read_line, write_line,
 };
 
+use super::peer::has_gone;
 use super::{WATCHER, answers, recorded};
 use crate::watcher::Watcher;
 
@@ -101,28 +101,6 @@ fn answer(watcher: &Arc<Watcher>, stream: &UnixStream, request: Request) -> io::
     }
 }
 
-/// Whether the other side has closed, which is seen without reading what it has written.
-pub(super) fn has_gone(stream: &UnixStream) -> bool {
-    let mut byte = 0_u8;
-    // SAFETY: the byte is there, and the descriptor is open.
-    let read = unsafe {
-        libc::recv(
-            stream.as_raw_fd(),
-            (&raw mut byte).cast(),
-            1,
-            libc::MSG_PEEK | libc::MSG_DONTWAIT,
-        )
-    };
-    match read {
-        0 => true,
-        1.. => false,
-        _ => !matches!(
-            io::Error::last_os_error().kind(),
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,17 +114,5 @@ mod tests {
         assert!(error(r#"{"version": 1, "request": "stat"}"#).contains("unknown variant `stat`"));
         let state = understand(br#"{"version": 1, "request": "state", "later": true}"#);
         assert_eq!(state, Ok(Request::State), "fields of later versions are ignored");
-    }
-
-    #[test]
-    fn whoever_has_closed_is_seen_to_be_gone() {
-        let (here, there) = UnixStream::pair().expect("a pair");
-        assert!(!has_gone(&here));
-        (&there).write_all(b"x").expect("written");
-        assert!(!has_gone(&here), "it has something to say");
-        drop(there);
-        let mut byte = [0];
-        std::io::Read::read_exact(&mut &here, &mut byte).expect("what it said");
-        assert!(has_gone(&here));
     }
 }

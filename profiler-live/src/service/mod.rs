@@ -2,6 +2,7 @@
 
 mod answers;
 mod connection;
+mod peer;
 mod recorded;
 mod socket;
 
@@ -27,7 +28,7 @@ pub(crate) fn start() -> Result<(), Error> {
         profiler_events::forking::watch();
         let folder = FOLDER.get_or_init(folder);
         check(folder, true)?;
-        let watcher = WATCHER.get_or_init(Arc::default);
+        let watcher = WATCHER.get_or_init(|| Arc::new(Watcher::new(listen_after_fork)));
         let path = socket_of(folder, std::process::id());
         socket::listen(&path).map_err(|error| Error::Socket { path, error })?;
         watch_all(watcher.clone());
@@ -36,7 +37,7 @@ pub(crate) fn start() -> Result<(), Error> {
 }
 
 /// A forked child has neither its parent's thread nor its socket: it gets its own when a stage begins in it.
-pub(crate) fn listen_after_fork() {
+fn listen_after_fork() {
     if !socket::is_of_this_process()
         && let Err(error) = start()
     {

@@ -16,7 +16,7 @@ use profiler_events::live::{Answer, RecordRequest, Recorded, write_line};
 use profiler_trace::kineto;
 
 use super::WATCHER;
-use super::connection::has_gone;
+use super::peer::has_gone;
 use crate::recording::News;
 use crate::watcher::Watcher;
 
