@@ -79,8 +79,8 @@ impl<M: TrainModule> Run<'_, M> {
         }
         self.on_train_start()?;
         while let Some(mut batches) = upcoming.take() {
-            let max_epochs = self.settings.max_epochs.map(|epochs| epochs as u64);
-            progress::epoch_begins(self.state.epoch as u64, max_epochs);
+            let of = self.settings.max_epochs.map(|epochs| epochs as u64);
+            progress::epoch_begins(self.state.epoch as u64, of);
             self.on_train_epoch_start()?;
             let is_whole = self.run_training_epoch(optimizers, data, &mut batches)?;
             drop(batches);
