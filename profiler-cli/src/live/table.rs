@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_what_is_not_known_is_a_dash() {
         let expected = "\
- PID  PROGRAM  STAGE  EPOCH  STEP  STEPS/S  PROFILER       RANK
+\x20PID  PROGRAM  STAGE  EPOCH  STEP  STEPS/S  PROFILER       RANK
   12  digits   -          -     -        -  none              -
 4711  digits   fit     3/10  1203     33.3  simple+tensor   1/2
 ";
