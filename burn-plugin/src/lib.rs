@@ -167,6 +167,8 @@ pub use profiler_core::{profile, profile_collective, profile_dynamic};
 /// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
 #[cfg(feature = "cuda")]
 pub use profiler_cuda as cuda;
+/// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`].
+pub use profiler_live as live;
 
 /// The examples of the front page, run as tests; that for candle in candle-plugin.
 #[cfg(doctest)]

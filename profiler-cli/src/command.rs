@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::live::{dump, ps, record, top};
 use crate::{analyze, convert, diff, merge, report, run, sql, tables, wrapper};
 
 /// Profiles training programs that nobody instrumented, prints their reports again, converts
@@ -27,6 +28,14 @@ enum What {
     Merge(merge::Arguments),
     Schema(tables::SchemaArguments),
     Sql(sql::Arguments),
+    Ps(ps::Arguments),
+    Top(top::Arguments),
+    Record(record::Arguments),
+    Dump(dump::Arguments),
+}
+
+fn succeeded<E: Error + 'static>(done: Result<(), E>) -> Result<ExitCode, Box<dyn Error>> {
+    done.map(|()| ExitCode::SUCCESS).map_err(Into::into)
 }
 
 /// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
@@ -49,6 +58,10 @@ pub fn main() -> ExitCode {
         What::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
         What::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
         What::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
+        What::Ps(arguments) => succeeded(ps::run(&arguments)),
+        What::Top(arguments) => succeeded(top::run(&arguments)),
+        What::Record(arguments) => succeeded(record::run(&arguments)),
+        What::Dump(arguments) => succeeded(dump::run(&arguments)),
         What::Schema(arguments) => {
             tables::print_schema(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

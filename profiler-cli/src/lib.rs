@@ -9,6 +9,7 @@ pub mod convert;
 pub mod diff;
 mod exit_code;
 mod fingerprint;
+pub mod live;
 pub mod merge;
 pub mod report;
 pub mod run;

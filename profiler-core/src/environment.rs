@@ -58,11 +58,11 @@ fn find_in(replacements: &[Replacement], own: &Arc<dyn Profiler>) -> Option<Arc<
     let is = |known: &Weak<dyn Profiler>, it: &Arc<dyn Profiler>| {
         std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(it))
     };
-    // That of a run may be beside it.
-    let lone = match own.parts() {
-        [lone] => lone,
-        _ => own,
-    };
+    // That of a run may be beside it, and who watches from outside.
+    let mut lone = own;
+    while let [inner] = lone.parts() {
+        lone = inner;
+    }
     let is_replacement = |one: &Replacement| is(&one.by, own) || is(&one.by, lone);
     if replacements.iter().any(is_replacement) {
         return Some(own.clone());

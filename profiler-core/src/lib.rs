@@ -73,6 +73,8 @@ pub mod spliced;
 pub mod tensor;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
+#[doc(hidden)]
+pub mod watcher;
 
 pub use activate::activate;
 #[doc(hidden)]
@@ -82,12 +84,12 @@ pub use advanced::AdvancedProfiler;
 pub use interrupt::Interrupt;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
-#[doc(hidden)]
-pub use profiler_events::before_main;
 pub use profiler_events::{
     Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, Unbound, action, names,
     startup,
 };
+#[doc(hidden)]
+pub use profiler_events::{before_main, progress};
 #[doc(inline)]
 pub use profiler_report as report;
 pub use profiler_report::{Output, Report, output};

@@ -7,6 +7,7 @@ use crate::profiler_names::by_name;
 pub use crate::profiler_names::{PROFILER_NAMES, UnknownProfiler};
 use crate::several::Several;
 use crate::spliced::with_run;
+use crate::watcher::with_watcher;
 use crate::{PassThroughProfiler, Profiler};
 
 /// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler (owned
@@ -54,10 +55,10 @@ pub trait IntoProfiler {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler>;
 }
 
-/// What measures where the program has chosen `own`: what the environment says in its place, and what
-/// `mlprof run` has given this process, besides.
+/// What measures where the program has chosen `own`: what the environment says in its place, and
+/// besides what `mlprof run` has given this process, and who watches from outside.
 fn measured(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    with_run(environment::over(own))
+    with_watcher(with_run(environment::over(own)))
 }
 
 impl<P: Profiler + 'static> IntoProfiler for P {

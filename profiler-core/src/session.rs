@@ -44,6 +44,8 @@ pub struct Session {
     on_signal: OnSignal,
     /// Of a profiler that is enabled.
     running: Option<RunningLoop>,
+    /// Whether there will be a report: who only watches has none.
+    reports: bool,
 }
 
 /// What its fields hold lasts until the report is there: a report must not be cut short by the
@@ -96,16 +98,17 @@ impl Session {
 
     fn of(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
         let running = profiler.is_enabled().then(RunningLoop::begin);
+        let reports = has_report(&profiler);
         profiler.setup(stage, run);
         let report = PendingReport::new(profiler.clone());
-        let on_signal = if running.is_some() {
+        let on_signal = if reports {
             report.enlist();
             OnSignal::Terminate { _part: Terminating::begin() }
         } else {
             OnSignal::Nothing
         };
         let activated = Some(activate(profiler.clone()));
-        Self { profiler, activated, report, on_signal, running }
+        Self { profiler, activated, report, on_signal, running, reports }
     }
 
     /// Who measures: the profiler that was chosen, or what the environment or `mlprof run` have put in
@@ -123,7 +126,7 @@ impl Session {
                 self.on_signal = OnSignal::Return(interrupt::watch());
                 self.report.delist();
             }
-            Interrupt::Terminate if is_returning && self.running.is_some() => {
+            Interrupt::Terminate if is_returning && self.reports => {
                 self.report.enlist();
                 self.on_signal = OnSignal::Terminate { _part: Terminating::begin() };
             }
@@ -146,6 +149,14 @@ impl Session {
     pub fn around_report(self, around: fn(&dyn Fn())) -> Self {
         self.report.set_around(around);
         self
+    }
+}
+
+/// Whether it is enabled for itself: without who is beside it, and sees to its own reports.
+fn has_report(profiler: &Arc<dyn Profiler>) -> bool {
+    match profiler.parts() {
+        [] => profiler.is_enabled(),
+        parts => parts.iter().any(has_report),
     }
 }
 

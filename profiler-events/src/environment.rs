@@ -20,6 +20,8 @@ pub struct Environment {
     pub filename: Option<String>,
     /// `MLPROF_SCHEDULE`: the steps that are recorded.
     pub schedule: Option<Schedule>,
+    /// `MLPROF_LIVE`: whether the process listens to `mlprof ps` and its like.
+    pub live: Option<Switch>,
     /// Variables that could not be read, and why.
     pub problems: Vec<String>,
 }
@@ -39,6 +41,7 @@ impl Environment {
             dirpath: value("MLPROF_DIRPATH").map(PathBuf::from),
             filename: read(&value, "MLPROF_FILENAME", &mut problems),
             schedule: read(&value, "MLPROF_SCHEDULE", &mut problems),
+            live: read(&value, "MLPROF_LIVE", &mut problems),
             problems,
         }
     }
@@ -46,6 +49,27 @@ impl Environment {
     /// Whether it says nothing.
     pub fn is_silent(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// Something that is on or off: `1` and `0`, or a word for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// `1`, `on`, `true` or `yes`.
+    On,
+    /// `0`, `off`, `false` or `no`.
+    Off,
+}
+
+impl FromStr for Switch {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "1" | "on" | "true" | "yes" => Ok(Self::On),
+            "0" | "off" | "false" | "no" => Ok(Self::Off),
+            _ => Err("it is neither 1 (on) nor 0 (off)"),
+        }
     }
 }
 
@@ -81,6 +105,7 @@ mod tests {
             ("MLPROF_DIRPATH", "logs/a b"),
             ("MLPROF_FILENAME", "run"),
             ("MLPROF_SCHEDULE", "wait=1,warmup=1,active=3,repeat=2,skip_first=10"),
+            ("MLPROF_LIVE", "1"),
         ]);
         let schedule = Schedule::new().wait(1).warmup(1).active(3).repeat(2).skip_first(10);
         let expected = Environment {
@@ -88,6 +113,7 @@ mod tests {
             dirpath: Some("logs/a b".into()),
             filename: Some("run".into()),
             schedule: Some(schedule),
+            live: Some(Switch::On),
             problems: Vec::new(),
         };
         assert_eq!(said, expected);
@@ -95,6 +121,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_a_problem_and_the_rest_holds() {
+        let live = environment(&[("MLPROF_LIVE", "perhaps")]);
+        assert_eq!(live.problems, ["MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off)"]);
         let said = environment(&[("MLPROF_SCHEDULE", "activ=2"), ("MLPROF_FILENAME", "run")]);
         assert_eq!((said.schedule, said.filename.as_deref()), (None, Some("run")));
         let [problem] = said.problems.as_slice() else { panic!("{said:?}") };

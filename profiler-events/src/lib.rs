@@ -21,6 +21,7 @@ mod framework;
 mod group_by;
 mod interest;
 mod kernel;
+pub mod live;
 mod memory;
 pub mod names;
 mod observation;
@@ -30,6 +31,8 @@ pub mod open_scopes;
 #[doc(hidden)]
 pub mod own_thread;
 mod phase;
+#[doc(hidden)]
+pub mod progress;
 mod region;
 pub mod run;
 mod run_context;

@@ -9,7 +9,7 @@ use super::outcome::{FitOutcome, StopReason};
 use super::run::Run;
 use super::state::TrainerState;
 use profiler_core::output::say;
-use profiler_core::{ProfilerExt, Stage};
+use profiler_core::{ProfilerExt, Stage, progress};
 
 /// The data of a fit.
 pub(super) struct FitData<'data, Batch> {
@@ -79,6 +79,8 @@ impl<M: TrainModule> Run<'_, M> {
         }
         self.on_train_start()?;
         while let Some(mut batches) = upcoming.take() {
+            let of = self.settings.max_epochs.map(|epochs| epochs as u64);
+            progress::epoch_begins(self.state.epoch as u64, of);
             self.on_train_epoch_start()?;
             let is_whole = self.run_training_epoch(optimizers, data, &mut batches)?;
             drop(batches);
@@ -94,6 +96,7 @@ impl<M: TrainModule> Run<'_, M> {
                 upcoming = Some(self.open_training_data(data)?);
             }
         }
+        progress::epochs_end();
         self.on_train_end()?;
         Ok(epochs)
     }

@@ -8,6 +8,8 @@ mod files;
 mod findings;
 mod interruptions;
 mod learning;
+#[cfg(target_os = "linux")]
+mod live;
 mod programs;
 mod tensor;
 mod traces_compared;

@@ -28,7 +28,7 @@ pub fn run() -> Result<(), String> {
         Step::cargo(
             "lints of the core, all features",
             "clippy --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
-             -p profiler-analysis -p profiler-cuda -p profiler-macros --all-features --all-targets -- -D warnings",
+             -p profiler-analysis -p profiler-cuda -p profiler-live -p profiler-macros --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
             "lints of what compares with torch's profiler",
@@ -52,7 +52,7 @@ pub fn run() -> Result<(), String> {
         Step::cargo(
             "documentation of the core, all features",
             "doc --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
-             -p profiler-analysis -p profiler-cuda --all-features --no-deps",
+             -p profiler-analysis -p profiler-cuda -p profiler-live --all-features --no-deps",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];

@@ -20,6 +20,9 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
+    /// A process that cannot be looked into.
+    #[error(transparent)]
+    Live(#[from] crate::live::Error),
     /// The file is something else, or its end is missing.
     #[error("{path} is not JSON, or not all of it: {error}", path = .path.display())]
     NotJson {

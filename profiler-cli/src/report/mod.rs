@@ -18,6 +18,8 @@ use profiler_report::findings::Rules;
 use profiler_report::{Report, output};
 use regex::Regex;
 
+use crate::live;
+
 pub use self::comparison::{FailAbove, InvalidFailAbove, REGRESSION};
 pub use self::error::Error;
 pub use self::findings::SetThreshold;
@@ -63,7 +65,7 @@ const NOT_COMPARED: [&str; 9] = [
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The reports as JSON; compressed by gzip or not
+    /// The reports as JSON, compressed by gzip or not; or the number of a process, for what it has measured so far
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// The column to sort by
@@ -232,8 +234,12 @@ fn all_of(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
     Ok(reports)
 }
 
-/// The reports of a file.
+/// The reports of a file, or those so far of a process.
 pub(crate) fn reports_of(file: &Path) -> Result<Vec<Report>, Error> {
+    if let Some(process) = live::process_named(file) {
+        let values = live::reports(process)?;
+        return values.into_iter().map(|value| read::report(file, value)).collect();
+    }
     match read::read(file, unpack::trace)? {
         Content::Reports(reports) => Ok(reports),
         Content::Trace(_) => Err(Error::NotForThis {

@@ -51,7 +51,12 @@ pub(crate) fn read(
     Ok(Content::Reports(reports.collect::<Result<_, _>>()?))
 }
 
-fn report(path: &Path, value: Value) -> Result<Report, Error> {
+/// The report that a value is.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(super) fn report(path: &Path, value: Value) -> Result<Report, Error> {
     let path = path.to_owned();
     if value.get("profiler").is_none() {
         return Err(Error::NeitherReportNorTrace { path });

@@ -64,8 +64,13 @@ impl State {
     }
 }
 
-static ACTIVATIONS: Mutex<Activations> =
-    Mutex::new(Activations { last: 0, several: 0, beside: None, stack: Vec::new() });
+static ACTIVATIONS: Mutex<Activations> = Mutex::new(Activations {
+    last: 0,
+    several: 0,
+    beside: None,
+    besides: Vec::new(),
+    stack: Vec::new(),
+});
 
 /// A profiler that is active.
 #[derive(Clone)]
@@ -112,6 +117,8 @@ pub(super) struct Activations {
     several: u64,
     /// Is told of whatever any other is told of, and of what nobody is told of.
     beside: Option<Activation>,
+    /// All that are beside others: what it consists of.
+    besides: Vec<Arc<dyn Profiler>>,
     /// In the order of activation; the last one of its owner is active for that one.
     stack: Vec<Activation>,
 }
@@ -130,6 +137,10 @@ impl Activations {
         self.beside.as_ref()
     }
 
+    pub(super) fn besides(&self) -> &[Arc<dyn Profiler>] {
+        &self.besides
+    }
+
     /// Its number.
     pub(super) fn push(&mut self, mut activation: Activation) -> u64 {
         let number = self.next();
@@ -142,22 +153,25 @@ impl Activations {
         number
     }
 
-    /// Has a profiler told of everything. What is active already is combined with it. Its number.
+    /// Has a profiler told of everything, which consists of `besides`. What is active already is combined with
+    /// those. Its number.
     pub(super) fn set_beside(
         &mut self,
         mut beside: Activation,
-        combine: impl Fn(&Arc<dyn Profiler>) -> Arc<dyn Profiler>,
+        besides: Vec<Arc<dyn Profiler>>,
+        combine: impl Fn(&Arc<dyn Profiler>, &[Arc<dyn Profiler>]) -> Arc<dyn Profiler>,
     ) -> u64 {
         let number = self.next();
         (beside.number, beside.generation) = (number, number);
         for index in 0..self.stack.len() {
             let generation = self.next();
             let entry = &mut self.stack[index];
-            entry.told = combine(&entry.profiler);
+            entry.told = combine(&entry.profiler, &besides);
             entry.wish.fetch_or(beside.wish().bits(), Ordering::Relaxed);
             entry.generation = generation;
         }
         self.beside = Some(beside);
+        self.besides = besides;
         self.changed();
         number
     }
@@ -165,6 +179,7 @@ impl Activations {
     /// What is not active any more, to be dropped outside of the lock.
     pub(super) fn remove(&mut self, number: u64) -> Option<Activation> {
         if let Some(gone) = self.beside.take_if(|beside| beside.number == number) {
+            self.besides.clear();
             self.changed();
             return Some(gone);
         }

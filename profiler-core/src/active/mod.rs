@@ -33,8 +33,8 @@ use profiler_events::{
 
 /// See [`crate::activate`].
 pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
-    let beside = uncounted(|| Activations::lock().beside().map(|it| it.told.clone()));
-    let told = combined(&profiler, beside.as_ref());
+    let besides = uncounted(|| Activations::lock().besides().to_vec());
+    let told = combined(&profiler, &besides);
     let owner = thread::with(|thread| thread.place.own()).unwrap_or_default();
     let activation = activation(owner, profiler, told);
     let (told, wish) = (activation.told.clone(), activation.wish());
@@ -47,25 +47,24 @@ pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
 }
 
 /// Has `profiler` told of everything, whatever is activated and by whom, until the guard is dropped.
-/// There is one such profiler: that of `mlprof run`.
+/// There are two such profilers at most: that of `mlprof run`, and who watches from outside. Who comes second
+/// is told together with the first, until that one goes.
 pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
-    let entry = activation(Arc::default(), profiler.clone(), profiler.clone());
-    let combine = |own: &Arc<dyn Profiler>| combined(own, Some(&profiler));
+    let mut besides = uncounted(|| Activations::lock().besides().to_vec());
+    let alone = combined(&profiler, &besides);
+    let entry = activation(Arc::default(), alone.clone(), alone);
     let wish = entry.wish();
-    let number = uncounted(|| Activations::lock().set_beside(entry, combine));
+    besides.push(profiler.clone());
+    let number = uncounted(|| Activations::lock().set_beside(entry, besides, combined));
     source::announce(interest);
     tell_notes(&*profiler, wish);
     Activated { number }
 }
 
-/// `profiler`, and the one beside all others unless that is part of it.
-fn combined(profiler: &Arc<dyn Profiler>, beside: Option<&Arc<dyn Profiler>>) -> Arc<dyn Profiler> {
-    match beside {
-        Some(beside) if !hands_on(profiler, beside) => {
-            Several::beside(profiler.clone(), beside.clone())
-        }
-        _ => profiler.clone(),
-    }
+/// `profiler`, and those beside all others unless they are part of it.
+fn combined(profiler: &Arc<dyn Profiler>, besides: &[Arc<dyn Profiler>]) -> Arc<dyn Profiler> {
+    let others = besides.iter().filter(|beside| !hands_on(profiler, beside));
+    others.fold(profiler.clone(), |all, beside| Several::beside(all, beside.clone()))
 }
 
 /// Whether `profiler` is `other`, or tells it of all that it is told of.
@@ -169,6 +168,11 @@ pub(crate) fn with_all(interest: Interest, tell: impl Fn(bool, &dyn Profiler)) {
         tops.iter().find(is).is_some_and(|top| !top.says_shared.swap(true, Ordering::Relaxed))
     };
     thread::tell_each(&told, |profiler| tell(is_first(profiler), profiler));
+}
+
+/// The profilers of all trainings that run, as they were given.
+pub(crate) fn tops() -> Vec<Arc<dyn Profiler>> {
+    uncounted(|| Activations::lock().tops().map(|top| top.profiler.clone()).collect())
 }
 
 /// The profiler that the calling thread reports to, if there is one.

@@ -45,8 +45,9 @@ pub struct Several {
     pair: Option<Pair>,
     /// Whether the last part is told of everything, whoever else is active.
     last_is_beside: bool,
-    /// The [kinds of actions](ActionKind) that all parts are interested in, a bit each, and above them how
-    /// often interests had [changed](interest_changes) when they were asked; 0 if they are to be asked.
+    /// The [kinds of actions](ActionKind) that all parts are interested in, a bit each, those that only the first
+    /// one is, and above them how often interests had [changed](interest_changes) when they were asked; 0 if they
+    /// are to be asked.
     common: AtomicU64,
 }
 
@@ -107,24 +108,29 @@ impl Several {
         &self.parts[..self.parts.len() - usize::from(self.last_is_beside)]
     }
 
-    /// Whether all parts are interested in actions of this kind.
+    /// Which parts are interested in actions of this kind.
     #[inline(always)]
-    fn all_are_interested(&self, kind: ActionKind) -> bool {
+    fn who_is_interested(&self, kind: ActionKind) -> Interested {
         let known = self.common.load(Ordering::Relaxed);
         let is_current = known >> 32 == u64::from(interest_changes());
         let common = if is_current { known as u32 } else { self.ask_all() };
-        common & bit_of(kind) != 0
+        let (all, only_first) = (bit_of(kind), bit_of(kind) << ONLY_FIRST);
+        match common & (all | only_first) {
+            0 => Interested::Some,
+            wanted if wanted == all => Interested::All,
+            _ => Interested::OnlyFirst,
+        }
     }
 
     #[cold]
     fn ask_all(&self) -> u32 {
         // Before they are asked: who changes its mind meanwhile is asked again.
         let changes = interest_changes();
-        let interests = self.parts.iter().map(|part| part.interest().bits());
-        let common = interests.fold(Interest::ALL.bits(), |all, interest| all & interest);
-        let common = Interest::from_bits(common);
-        let kinds = ActionKind::ALL.into_iter().filter(|kind| common.contains(interest_in(*kind)));
-        let kinds = kinds.fold(0, |all, kind| all | bit_of(kind));
+        let interests: Vec<u8> = self.parts.iter().map(|part| part.interest().bits()).collect();
+        let all = interests.iter().fold(Interest::ALL.bits(), |all, wish| all & wish);
+        let first = interests.first().copied().unwrap_or_default();
+        let only_first = interests.iter().skip(1).fold(first, |left, wish| left & !wish);
+        let kinds = kinds_in(all) | kinds_in(only_first) << ONLY_FIRST;
         self.common.store(u64::from(changes) << 32 | u64::from(kinds), Ordering::Relaxed);
         kinds
     }
@@ -190,7 +196,26 @@ fn stop_all<'parts>(
     if is_stopped { Ok(()) } else { stopped }
 }
 
-/// One of 32 bits for each kind.
+/// Where the bits begin of the kinds that only the first part is interested in.
+const ONLY_FIRST: u32 = 16;
+
+/// Which parts want to hear of something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Interested {
+    All,
+    /// As where the others only watch, and have been asked for nothing.
+    OnlyFirst,
+    Some,
+}
+
+/// The bits of the kinds of which whoever has these wishes hears.
+fn kinds_in(wishes: u8) -> u32 {
+    let wishes = Interest::from_bits(wishes);
+    let kinds = ActionKind::ALL.into_iter().filter(|kind| wishes.contains(interest_in(*kind)));
+    kinds.fold(0, |all, kind| all | bit_of(kind))
+}
+
+/// One of 16 bits for each kind.
 #[inline(always)]
 fn bit_of(kind: ActionKind) -> u32 {
     1 << kind as u32
@@ -207,8 +232,10 @@ fn interest_in(kind: ActionKind) -> Interest {
 
 impl Profiler for Several {
     fn start(&self, action: Action) {
-        if !self.all_are_interested(action.kind()) {
-            return self.start_interested(action);
+        match self.who_is_interested(action.kind()) {
+            Interested::All => {}
+            Interested::OnlyFirst => return self.parts[0].start(action),
+            Interested::Some => return self.start_interested(action),
         }
         if let Some(pair) = &self.pair {
             let [first, second] = pair.parts();
@@ -221,8 +248,10 @@ impl Profiler for Several {
     /// Fails if no part has started it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         // The last one to hear of the start is the first one to hear of the end.
-        if !self.all_are_interested(action.kind()) {
-            return self.stop_interested(action);
+        match self.who_is_interested(action.kind()) {
+            Interested::All => {}
+            Interested::OnlyFirst => return self.parts[0].stop(action),
+            Interested::Some => return self.stop_interested(action),
         }
         if let Some(pair) = &self.pair {
             let [first, second] = pair.parts();

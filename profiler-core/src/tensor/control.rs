@@ -63,7 +63,7 @@ impl StageRun {
         let mut begun = Self {
             stage,
             run,
-            step: 0,
+            step: settings.first_step,
             phase: StepPhase::Skip,
             recording: None,
             first_step: 0,

@@ -129,7 +129,7 @@ impl TensorProfiler {
         };
         let Some(Taken { mut cycle, regions }) = taken.filter(|_| !is_better) else { return };
         cycle.number = self.name_of_cycle(false).number;
-        self.keep(&cycle, &regions);
+        self.keep(cycle, &regions);
     }
 
     /// What the cycle that ends now is called.
@@ -147,14 +147,18 @@ impl TensorProfiler {
     }
 
     /// Puts a cycle to the numbers of the stage and has it written.
-    pub(super) fn keep(&self, cycle: &Cycle, regions: &Regions) {
+    pub(super) fn keep(&self, cycle: Cycle, regions: &Regions) {
+        if let Some(taker) = &self.settings.takes_cycles {
+            self.control().top().cycles += 1;
+            return taker(cycle);
+        }
         {
             let mut control = self.control();
             let run = control.top();
             run.cycles += 1;
-            run.profile.add(cycle);
+            run.profile.add(&cycle);
             run.regions.merge(regions);
         }
-        self.hand_over(cycle);
+        self.hand_over(&cycle);
     }
 }

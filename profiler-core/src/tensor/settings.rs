@@ -22,12 +22,15 @@ pub enum DeviceTiming {
 }
 
 type TraceHandler = Box<dyn Fn(&Cycle) + Send + Sync>;
+type CycleTaker = Box<dyn Fn(Cycle) + Send + Sync>;
 
 pub(super) struct Settings {
     /// What the program says of steps; [`schedule`](Self::schedule) is what holds.
     own_schedule: Option<Schedule>,
     /// What the environment says of steps, from the first stage on.
     said_schedule: OnceLock<Schedule>,
+    /// The number of the first step of a stage.
+    pub(super) first_step: u64,
     /// Whether the program need not know of steps.
     pub(super) records_without_steps: bool,
     pub(super) record_shapes: bool,
@@ -36,6 +39,8 @@ pub(super) struct Settings {
     pub(super) device_timing: DeviceTiming,
     pub(super) max_events: u64,
     pub(super) on_trace_ready: Option<TraceHandler>,
+    /// Who takes cycles away, in place of what is made of them here.
+    pub(super) takes_cycles: Option<CycleTaker>,
     pub(super) exports_trace: bool,
     pub(super) report: ReportSettings,
     pub(super) export: ExportSettings,
@@ -49,6 +54,7 @@ impl Default for Settings {
         Self {
             own_schedule: Some(Schedule::default()),
             said_schedule: OnceLock::new(),
+            first_step: 0,
             records_without_steps: false,
             record_shapes: true,
             record_inputs: false,
@@ -56,6 +62,7 @@ impl Default for Settings {
             device_timing: DeviceTiming::default(),
             max_events: MAX_EVENTS,
             on_trace_ready: None,
+            takes_cycles: None,
             exports_trace: true,
             report: ReportSettings::default(),
             export: ExportSettings::default(),
@@ -209,6 +216,24 @@ impl TensorProfiler {
     #[must_use]
     pub fn on_trace_ready(mut self, handler: impl Fn(&Cycle) + Send + Sync + 'static) -> Self {
         self.settings.on_trace_ready = Some(Box::new(handler));
+        self
+    }
+
+    /// The number of the step with which it comes in, of a stage that has begun before; the schedule counts
+    /// from 0 still.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn begin_at_step(mut self, step: u64) -> Self {
+        self.settings.first_step = step;
+        self
+    }
+
+    /// Hands every cycle over when it ends, on the thread that ends the step, which then goes on: nothing is
+    /// counted for a report, and no file is written.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn hand_cycles_to(mut self, taker: impl Fn(Cycle) + Send + Sync + 'static) -> Self {
+        self.settings.takes_cycles = Some(Box::new(taker));
         self
     }
 

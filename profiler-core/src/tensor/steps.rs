@@ -169,7 +169,7 @@ impl TensorProfiler {
         recording.end();
         // After the last step there need not be anything.
         if is_complete || !cycle.steps.is_empty() || !cycle.is_empty() {
-            self.keep(&cycle, &recording.take_regions());
+            self.keep(cycle, &recording.take_regions());
         }
     }
 

@@ -102,6 +102,12 @@ impl Output {
         self
     }
 
+    /// The word that it was said in.
+    #[doc(hidden)]
+    pub fn kind(&self) -> Option<&'static str> {
+        self.kind
+    }
+
     /// Has no variable of the environment say where its files go: for those of `mlprof run`.
     #[doc(hidden)]
     #[must_use]

@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode};
 const RUSTDOC: &str = "MLPROF_XTASK_RUSTDOC";
 
 /// Crates, and what to document them with.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("profiler-events", &[]),
     ("profiler-analysis", &["--all-features"]),
     ("profiler-report", &["--all-features"]),
@@ -24,6 +24,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("profiler-trace", &["--all-features"]),
     ("profiler-core", &["--all-features"]),
     ("profiler-cuda", &[]),
+    ("profiler-live", &[]),
     ("profiler-macros", &[]),
     ("profiler-train", &[]),
     ("burn-plugin", &[]),

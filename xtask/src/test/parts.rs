@@ -55,7 +55,13 @@ pub const PARTS: [Part; 12] = [
     Part {
         name: "core",
         about: "events, reports, sampler, traces, core, macros, loop, NVIDIA's devices; the guide's examples",
-        stands_on: core_and!("profiler-train", "profiler-analysis", "profiler-cuda", "docs"),
+        stands_on: core_and!(
+            "profiler-train",
+            "profiler-analysis",
+            "profiler-cuda",
+            "profiler-live",
+            "docs"
+        ),
         steps: core,
     },
     Part {
@@ -72,6 +78,7 @@ pub const PARTS: [Part; 12] = [
             "xtask",
             "profiler-train",
             "profiler-cuda",
+            "profiler-live",
             "profiler-analysis",
             "profiler-cli",
             "profiler-runtime",
@@ -115,6 +122,7 @@ pub const PARTS: [Part; 12] = [
         stands_on: core_and!(
             "profiler-train",
             "profiler-cuda",
+            "profiler-live",
             "candle-plugin",
             "examples/candle-digits",
             "examples/candle-text",
@@ -225,7 +233,7 @@ pub const ON_REQUEST: [Part; 5] = [
 /// see. What is said where there are none is a test of its own.
 fn core() -> Result<Vec<Step>, String> {
     let packages = "test -p profiler-core -p profiler-events -p profiler-report -p profiler-sampler \
-                    -p profiler-trace -p profiler-macros -p profiler-train -p profiler-cuda --all-features";
+                    -p profiler-trace -p profiler-macros -p profiler-train -p profiler-cuda -p profiler-live --all-features";
     let libtorch = Libtorch::of_workspace()?.variables();
     let without = "test -p profiler-core --no-default-features --test missing";
     Ok(vec![

@@ -1,0 +1,111 @@
+//! Why a process cannot be looked into.
+
+use std::io;
+use std::path::PathBuf;
+
+use profiler_events::live::Answer;
+
+/// Why a process cannot be looked into.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The folder of the sockets is not this user's own.
+    #[cfg(unix)]
+    #[error(transparent)]
+    Folder(#[from] profiler_events::live::FolderError),
+    /// No process has this number.
+    #[error("there is no process {process}: `mlprof ps` lists those that can be looked into")]
+    NoProcess {
+        /// Which one.
+        process: u32,
+    },
+    /// It is somebody else's.
+    #[error("process {process} belongs to another user, whom alone it answers")]
+    OtherUser {
+        /// Which one.
+        process: u32,
+    },
+    /// It runs, but nobody can ask it.
+    #[error(
+        "process {process} does not listen: a program that has one of mlprof's plugins does if it is started with \
+         MLPROF_LIVE=1 in its environment"
+    )]
+    NotListening {
+        /// Which one.
+        process: u32,
+    },
+    /// There is nothing to choose from.
+    #[error(
+        "no training of this user listens: a program that has one of mlprof's plugins does if it is started with \
+         MLPROF_LIVE=1 in its environment"
+    )]
+    NoneListens,
+    /// There is more than one.
+    #[error("{} trainings listen: name one of them ({})", .0.len(), .0.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))]
+    SeveralListen(
+        /// Their processes.
+        Vec<u32>,
+    ),
+    /// The connection ended.
+    #[error("process {process} ended, or closed the connection, before it had answered")]
+    Gone {
+        /// Which one.
+        process: u32,
+    },
+    /// The connection does not work.
+    #[error("process {process} cannot be asked: {error}")]
+    Connection {
+        /// Which one.
+        process: u32,
+        /// Why.
+        error: io::Error,
+    },
+    /// It said why not.
+    #[error("process {process}: {message}")]
+    Refused {
+        /// Which one.
+        process: u32,
+        /// In its words.
+        message: String,
+    },
+    /// It speaks another version of the protocol, or is no training.
+    #[error(
+        "what process {process} answers is not understood: {reason}; is it of another version of mlprof?"
+    )]
+    NotUnderstood {
+        /// Which one.
+        process: u32,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It has no profiler.
+    #[error(
+        "nothing measures in process {process}, so there is no report yet: `mlprof record {process}` records a few of its \
+         steps"
+    )]
+    NothingMeasures {
+        /// Which one.
+        process: u32,
+    },
+    /// A result cannot be written.
+    #[error("cannot write {path}: {error}", path = .path.display())]
+    Write {
+        /// Which file, or `standard output`.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// There are no Unix sockets here.
+    #[error("this system has no Unix sockets, by which mlprof looks into a training that runs")]
+    NotUnix,
+}
+
+impl Error {
+    /// An answer to something else.
+    pub(super) fn unexpected(process: u32, answer: Answer) -> Self {
+        match answer {
+            Answer::Error { message } => Self::Refused { process, message },
+            _ => Self::NotUnderstood { process, reason: "it answers something else".to_owned() },
+        }
+    }
+}

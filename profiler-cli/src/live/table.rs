@@ -1,0 +1,154 @@
+//! What processes do, in columns and in one line.
+
+use profiler_events::live::{ProcessState, TrainingState};
+
+/// The head of the table, and whether its columns hold numbers.
+const COLUMNS: [(&str, bool); 8] = [
+    ("PID", true),
+    ("PROGRAM", false),
+    ("STAGE", false),
+    ("EPOCH", true),
+    ("STEP", true),
+    ("STEPS/S", true),
+    ("PROFILER", false),
+    ("RANK", true),
+];
+
+/// A table with a row for each training, and one for a process that runs none now.
+pub(super) fn table(states: &[ProcessState]) -> String {
+    let head = COLUMNS.map(|(name, _)| name.to_owned());
+    let mut rows = vec![head];
+    for state in states {
+        if state.trainings.is_empty() {
+            rows.push(row(state, None));
+        }
+        rows.extend(state.trainings.iter().map(|training| row(state, Some(training))));
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..COLUMNS.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).zip(COLUMNS).map(|((cell, width), (_, is_number))| {
+            if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn row(state: &ProcessState, training: Option<&TrainingState>) -> [String; 8] {
+    let of = |text: fn(&TrainingState) -> Option<String>| {
+        training.and_then(text).unwrap_or_else(|| "-".to_owned())
+    };
+    let mut profilers = state.profilers.join("+");
+    if profilers.is_empty() {
+        profilers.push_str("none");
+    }
+    [
+        state.process.to_string(),
+        state.program.clone(),
+        training.map_or_else(|| "-".to_owned(), stage),
+        of(epoch),
+        of(|training| Some(training.steps.to_string())),
+        of(|training| training.steps_per_second().map(|rate| format!("{rate:.1}"))),
+        profilers,
+        of(|training| Some(format!("{}/{}", training.rank, training.world_size))),
+    ]
+}
+
+fn stage(training: &TrainingState) -> String {
+    training.stage.map_or("-", |stage| stage.as_str()).to_owned()
+}
+
+/// Counted from 1, as trainers print it.
+fn epoch(training: &TrainingState) -> Option<String> {
+    let epoch = training.epoch? + 1;
+    Some(training.epochs.map_or_else(|| epoch.to_string(), |of| format!("{epoch}/{of}")))
+}
+
+/// What a process does now.
+pub(super) fn line(state: &ProcessState) -> String {
+    if state.trainings.is_empty() {
+        return "no stage runs".to_owned();
+    }
+    let mut parts: Vec<String> = state.trainings.iter().map(of_training).collect();
+    if state.is_recording {
+        parts.push("recording".to_owned());
+    }
+    parts.join("; ")
+}
+
+fn of_training(training: &TrainingState) -> String {
+    let mut text = stage(training);
+    if let Some(epoch) = epoch(training) {
+        text += &format!(", epoch {epoch}");
+    }
+    text += &format!(", step {}", training.steps);
+    if let Some(rate) = training.steps_per_second() {
+        text += &format!(", {rate:.1} steps/s");
+    }
+    if let (Some(median), Some(slow)) = (training.quantile(0.5), training.quantile(0.99)) {
+        text += &format!(", p50 {:.3} ms, p99 {:.3} ms", median * 1e3, slow * 1e3);
+    }
+    if training.is_paused {
+        text += ", validating";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use profiler_events::Stage;
+    use profiler_events::live::VERSION;
+
+    use super::*;
+
+    fn states() -> Vec<ProcessState> {
+        let training = TrainingState {
+            stage: Some(Stage::Fit),
+            rank: 1,
+            world_size: 2,
+            epoch: Some(2),
+            epochs: Some(10),
+            steps: 1203,
+            seconds: 60.0,
+            is_paused: true,
+            last_steps: vec![0.02, 0.03, 0.04],
+        };
+        let trains = ProcessState {
+            version: VERSION,
+            process: 4711,
+            program: "digits".into(),
+            profilers: vec!["simple".into(), "tensor".into()],
+            is_recording: true,
+            trainings: vec![training],
+        };
+        let idle = ProcessState {
+            process: 12,
+            profilers: Vec::new(),
+            trainings: Vec::new(),
+            is_recording: false,
+            ..trains.clone()
+        };
+        vec![idle, trains]
+    }
+
+    #[test]
+    fn columns_are_aligned_and_what_is_not_known_is_a_dash() {
+        let expected = "\
+\x20PID  PROGRAM  STAGE  EPOCH  STEP  STEPS/S  PROFILER       RANK
+  12  digits   -          -     -        -  none              -
+4711  digits   fit     3/10  1203     33.3  simple+tensor   1/2
+";
+        assert_eq!(table(&states()), expected);
+    }
+
+    #[test]
+    fn a_line_says_what_a_process_does() {
+        let [idle, trains] = &states()[..] else { panic!("two") };
+        assert_eq!(line(idle), "no stage runs");
+        let expected = "fit, epoch 3/10, step 1203, 33.3 steps/s, p50 30.000 ms, p99 40.000 ms, validating; recording";
+        assert_eq!(line(trains), expected);
+    }
+}

@@ -1,0 +1,53 @@
+//! Who watches all trainings of the process from outside, beside what measures them: `profiler-live`.
+//!
+//! A watcher is a profiler that wants nothing until somebody asks: it counts steps, and may want something
+//! later. It is part of whatever a training was given, so it hears of stages and steps, and is told of
+//! everything that is active, so it hears of the rest as soon as it wants to.
+
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use profiler_events::forking::Mutex;
+
+use crate::active::{activate_beside, hands_on};
+use crate::several::Several;
+use crate::{Activated, Profiler};
+
+static WATCHER: OnceLock<Arc<dyn Profiler>> = OnceLock::new();
+/// Kept for the rest of the process.
+static ACTIVATED: Mutex<Option<Activated>> = Mutex::new(None);
+
+/// Has `watcher` hear of all trainings that begin from here on, for the rest of the process. There is one: whether
+/// it is this one.
+pub fn watch_all(watcher: Arc<dyn Profiler>) -> bool {
+    if WATCHER.set(watcher.clone()).is_err() {
+        return false;
+    }
+    let activated = activate_beside(watcher);
+    *ACTIVATED.lock().unwrap_or_else(PoisonError::into_inner) = Some(activated);
+    true
+}
+
+/// A profiler that was chosen, and the watcher besides.
+pub(crate) fn with_watcher(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+    match WATCHER.get() {
+        Some(watcher) if !hands_on(&profiler, watcher) => {
+            Several::beside(profiler, watcher.clone())
+        }
+        _ => profiler,
+    }
+}
+
+/// The profilers that measure trainings now, one for each training that runs at once; without those beside them.
+pub fn measuring() -> Vec<Arc<dyn Profiler>> {
+    let mut all = Vec::new();
+    crate::active::tops().iter().for_each(|top| add(top, &mut all));
+    all
+}
+
+fn add(profiler: &Arc<dyn Profiler>, all: &mut Vec<Arc<dyn Profiler>>) {
+    match profiler.parts() {
+        [] if all.iter().any(|known| Arc::ptr_eq(known, profiler)) => {}
+        [] => all.push(profiler.clone()),
+        parts => parts.iter().for_each(|part| add(part, all)),
+    }
+}

@@ -1,0 +1,168 @@
+//! What a process that listens answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Stage;
+
+/// A line of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Answer {
+    /// What the process does.
+    State(ProcessState),
+    /// What its profilers have measured so far, each as the JSON of a report; none where nothing measures.
+    Report {
+        /// One for each profiler that has a report.
+        reports: Vec<Value>,
+    },
+    /// The recording has begun.
+    Recording,
+    /// The recording is over; its trace follows.
+    Recorded(Recorded),
+    /// What its threads are in.
+    Dump(Dump),
+    /// What was asked cannot be done, and why.
+    Error {
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// A process that listens, and what it trains.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessState {
+    /// Of the protocol.
+    pub version: u32,
+    /// The process's number.
+    pub process: u32,
+    /// The file name of the program.
+    pub program: String,
+    /// What measures, by kind: `simple`, `advanced`, `tensor`; `other` for those of the program's own.
+    pub profilers: Vec<String>,
+    /// Whether somebody has a recording made now.
+    pub is_recording: bool,
+    /// What runs, one for each thread that trains; none between stages.
+    pub trainings: Vec<TrainingState>,
+}
+
+/// A training, or an evaluation, that runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainingState {
+    /// The innermost stage; none where a loop tells steps but no stage.
+    pub stage: Option<Stage>,
+    /// The process's rank among those that train together.
+    pub rank: u32,
+    /// How many those are.
+    pub world_size: u32,
+    /// The epoch, counted from 0, if the trainer says it.
+    pub epoch: Option<u64>,
+    /// How many epochs there will be, if the trainer says it.
+    pub epochs: Option<u64>,
+    /// How many steps of the stage are over.
+    pub steps: u64,
+    /// For how long the stage has run, in seconds.
+    pub seconds: f64,
+    /// Whether a validation interrupts the steps now.
+    pub is_paused: bool,
+    /// How long the last steps took, in seconds, the last one last: 128 at most. Without what interrupted them.
+    pub last_steps: Vec<f64>,
+}
+
+impl TrainingState {
+    /// Steps per second over the last ones; `None` before the second step.
+    pub fn steps_per_second(&self) -> Option<f64> {
+        let seconds: f64 = self.last_steps.iter().sum();
+        (seconds > 0.0).then(|| self.last_steps.len() as f64 / seconds)
+    }
+
+    /// The quantile of the last steps' times, in seconds: the smallest that at least this share of them do not
+    /// exceed.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let mut sorted = self.last_steps.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rank = (share * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.saturating_sub(1)).copied()
+    }
+}
+
+/// A recording that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// How many bytes follow this line: a trace in Kineto's format, compressed by gzip.
+    pub bytes: u64,
+    /// How many whole steps are in it.
+    pub steps: u64,
+    /// How many events of threads are in it.
+    pub events: u64,
+    /// How many ops are among them.
+    pub ops: u64,
+    /// How many events there was no room for.
+    pub dropped: u64,
+    /// What its reader must know, such as that the stage ended before all steps were over.
+    pub notes: Vec<String>,
+}
+
+/// What threads are in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dump {
+    /// Those that have something open.
+    pub threads: Vec<OpenThread>,
+    /// What is missing, and why.
+    pub notes: Vec<String>,
+}
+
+/// A thread that has something open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenThread {
+    /// Its name.
+    pub thread: String,
+    /// What is open, outermost first.
+    pub open: Vec<OpenAction>,
+}
+
+/// Something that has begun and is not over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenAction {
+    /// Its name.
+    pub action: String,
+    /// Since its start, in seconds.
+    pub seconds: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn training(last_steps: &[f64]) -> TrainingState {
+        TrainingState {
+            stage: Some(Stage::Fit),
+            rank: 0,
+            world_size: 1,
+            epoch: None,
+            epochs: None,
+            steps: 4,
+            seconds: 1.0,
+            is_paused: false,
+            last_steps: last_steps.to_vec(),
+        }
+    }
+
+    #[test]
+    fn the_last_steps_say_how_fast_it_is() {
+        let state = training(&[0.1, 0.4, 0.2, 0.3]);
+        assert_eq!(state.steps_per_second(), Some(4.0));
+        assert_eq!((state.quantile(0.5), state.quantile(0.99)), (Some(0.2), Some(0.4)));
+        let none = training(&[]);
+        assert_eq!((none.steps_per_second(), none.quantile(0.5)), (None, None));
+    }
+
+    #[test]
+    fn answers_are_told_apart_by_one_field() {
+        let error = Answer::Error { message: "why".into() };
+        let text = serde_json::to_string(&error).expect("plain");
+        assert_eq!(text, r#"{"answer":"error","message":"why"}"#);
+        assert_eq!(serde_json::from_str::<Answer>(&text).expect("the same"), error);
+    }
+}

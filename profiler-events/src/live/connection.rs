@@ -1,0 +1,99 @@
+//! Lines over a socket, and who is at its other end.
+
+use std::io::{self, BufRead, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use serde::Serialize;
+
+/// Reads a line of at most `longest` bytes, without its end; `None` where the other side has closed.
+///
+/// # Errors
+///
+/// [`InvalidData`](io::ErrorKind::InvalidData) for a longer one, which is not read to its end; and whatever the
+/// socket says.
+pub fn read_line(from: &mut impl BufRead, longest: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    from.take(longest + 1).read_until(b'\n', &mut line)?;
+    match line.pop() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(line)),
+        Some(_) if line.len() as u64 >= longest => {
+            let message = format!("a line has more than {longest} bytes");
+            Err(io::Error::new(io::ErrorKind::InvalidData, message))
+        }
+        Some(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Writes a value as a line of JSON.
+///
+/// # Errors
+///
+/// What the socket says.
+pub fn write_line(mut to: impl Write, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+/// The number of the user whose process is at the other end, as the system says.
+///
+/// # Errors
+///
+/// What the system says.
+#[cfg(target_os = "linux")]
+pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+    // SAFETY: a plain structure, for which all-zero is valid.
+    let mut peer: libc::ucred = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: both are good during the call, and `length` says how much there is.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The number of the user whose process is at the other end, as the system says.
+///
+/// # Errors
+///
+/// What the system says.
+#[cfg(not(target_os = "linux"))]
+pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+    let (mut user, mut group) = (0, 0);
+    // SAFETY: both are good during the call.
+    let result = unsafe { libc::getpeereid(stream.as_raw_fd(), &raw mut user, &raw mut group) };
+    if result == 0 { Ok(user) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::own_user;
+
+    #[test]
+    fn lines_are_bounded() {
+        let mut text = &b"one\n\nthree"[..];
+        let mut line = || read_line(&mut text, 3);
+        assert_eq!(line().expect("a line"), Some(b"one".to_vec()));
+        assert_eq!(line().expect("a line"), Some(Vec::new()));
+        let error = line().expect_err("five letters");
+        assert_eq!(error.to_string(), "a line has more than 3 bytes");
+        assert_eq!(read_line(&mut &b""[..], 3).expect("the end"), None);
+        let cut_off = read_line(&mut &b"on"[..], 3).expect_err("no end of the line");
+        assert_eq!(cut_off.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn the_system_says_who_is_at_the_other_end() {
+        let (one, _other) = UnixStream::pair().expect("a pair");
+        assert_eq!(peer_user(&one).expect("said"), own_user());
+    }
+}

@@ -1,0 +1,114 @@
+//! What a process that listens can be asked.
+
+use serde::{Deserialize, Serialize};
+
+/// So many steps can be recorded by one request.
+pub const MOST_STEPS: u64 = 10_000;
+
+/// So long a time can be recorded by one request, in milliseconds.
+pub const LONGEST_RECORDING: u64 = 600_000;
+
+/// A request, as it is written: `{"version": 1, "request": "state"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// Of the protocol: [`VERSION`](super::VERSION).
+    pub version: u32,
+    /// What is asked.
+    #[serde(flatten)]
+    pub request: Request,
+}
+
+impl Question {
+    /// In this version.
+    pub fn new(request: Request) -> Self {
+        Self { version: super::VERSION, request }
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Request {
+    /// What the process does now: one [`State`](super::Answer::State).
+    State,
+    /// The same again and again, until the connection is closed.
+    Follow {
+        /// From one answer to the next, in milliseconds; at least 50 are waited.
+        interval_milliseconds: u64,
+    },
+    /// The reports so far.
+    Report,
+    /// A few steps, or a while, of what runs.
+    Record(RecordRequest),
+    /// What every thread is in.
+    Dump,
+}
+
+/// What is to be recorded: either so many steps or so long.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RecordRequest {
+    /// So many whole steps, at most [`MOST_STEPS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    /// Whole steps for so long, at most [`LONGEST_RECORDING`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub milliseconds: Option<u64>,
+    /// Tensor ops and what devices do, beside actions, modules and functions.
+    #[serde(default)]
+    pub ops: bool,
+    /// The shapes of ops' inputs; with ops.
+    #[serde(default)]
+    pub shapes: bool,
+    /// Allocations and frees.
+    #[serde(default)]
+    pub memory: bool,
+}
+
+impl RecordRequest {
+    /// What is wrong with it, in words.
+    ///
+    /// # Errors
+    ///
+    /// If it names neither steps nor a time, both, or more than is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        match (self.steps, self.milliseconds) {
+            (Some(1..=MOST_STEPS), None) | (None, Some(1..=LONGEST_RECORDING)) => Ok(()),
+            (Some(steps), None) => {
+                Err(format!("{steps} steps cannot be recorded: between 1 and {MOST_STEPS} can"))
+            }
+            (None, Some(milliseconds)) => Err(format!(
+                "{milliseconds} ms cannot be recorded: between 1 and {LONGEST_RECORDING} can"
+            )),
+            _ => Err("a recording is of either \"steps\" or \"milliseconds\"".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_written_as_the_guide_says() {
+        let of = |text: &str| serde_json::from_str::<Question>(text).expect("a request");
+        let state = r#"{"version":1,"request":"state"}"#;
+        assert_eq!(of(state), Question::new(Request::State));
+        assert_eq!(serde_json::to_string(&of(state)).expect("plain"), state);
+        let record = r#"{"version":1,"request":"record","steps":5,"ops":true}"#;
+        let wishes = RecordRequest { steps: Some(5), ops: true, ..RecordRequest::default() };
+        assert_eq!(of(record), Question::new(Request::Record(wishes)));
+    }
+
+    #[test]
+    fn a_recording_is_of_steps_or_of_a_time_and_bounded() {
+        let check = |steps, milliseconds| {
+            RecordRequest { steps, milliseconds, ..RecordRequest::default() }.check()
+        };
+        assert_eq!(check(Some(1), None), Ok(()));
+        assert_eq!(check(None, Some(LONGEST_RECORDING)), Ok(()));
+        assert!(check(Some(0), None).is_err_and(|error| error.contains("between 1 and 10000")));
+        assert!(check(None, Some(LONGEST_RECORDING + 1)).is_err());
+        assert!(check(None, None).is_err() && check(Some(1), Some(1)).is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! How far a training has come, as trainers say it to whoever looks in from outside.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One more than the epoch that runs, counted from 0; 0 if nobody has said it.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+/// How many there will be; 0 if that is not known.
+static EPOCHS: AtomicU64 = AtomicU64::new(0);
+
+/// An epoch begins, counted from 0, of so many if that is known. Of the process: where two trainings run at once,
+/// that of the one that said it last. *Cost*: two stores.
+pub fn epoch_begins(epoch: u64, of: Option<u64>) {
+    EPOCHS.store(of.unwrap_or(0), Ordering::Relaxed);
+    EPOCH.store(epoch + 1, Ordering::Relaxed);
+}
+
+/// No epoch runs any more.
+pub fn epochs_end() {
+    EPOCH.store(0, Ordering::Relaxed);
+}
+
+/// The epoch that runs, counted from 0, and how many there will be, as far as that is known.
+pub fn epoch() -> (Option<u64>, Option<u64>) {
+    let epoch = EPOCH.load(Ordering::Relaxed).checked_sub(1);
+    let epochs = Some(EPOCHS.load(Ordering::Relaxed)).filter(|epochs| *epochs > 0);
+    (epoch, epoch.and(epochs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_known_while_it_runs() {
+        assert_eq!(epoch(), (None, None));
+        epoch_begins(0, Some(3));
+        assert_eq!(epoch(), (Some(0), Some(3)));
+        epoch_begins(1, None);
+        assert_eq!(epoch(), (Some(1), None));
+        epochs_end();
+        assert_eq!(epoch(), (None, None));
+    }
+}

@@ -1,0 +1,71 @@
+//! The doors into a training that runs: what it does now, the reports so far, and a few of its steps recorded on demand.
+//!
+//! Nothing listens unasked. With `MLPROF_LIVE=1` in its environment a program that is linked with this crate listens,
+//! from before `main`, to its own user's `mlprof ps`, `top`, `record`, `report` and `dump`; [`start`] is the same from
+//! within. The words are those of [`profiler_events::live`].
+//!
+//! * `watcher` is a profiler beside whatever measures, or beside none. It hears of stages and steps, and wants nothing
+//!   else until somebody has something recorded: then it hands on to a Tensor profiler of its own, and afterwards all
+//!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way.
+//! * `service` is the socket, and who answers there. A door only translates: what can be asked, the watcher does.
+//!
+//! *Cost*: some nanoseconds per action and a lock that nobody else holds per step, while it listens; else nothing.
+//! While it records: what the Tensor profiler costs. The trace is written by a thread of ours.
+//!
+//! *A recording of steps* begins with the next step, which warms up and is not kept, and has whole steps only. Who asks
+//! for a second one meanwhile is told so. A schedule of the program's own goes on beside it, and is not changed. If the
+//! stage ends meanwhile, the recording ends, with the steps that it has. *A recording of a time* begins with the next
+//! step and ends with the first step that ends after that time. If no step begins for so long it begins at once and has no
+//! steps; if the last step takes longer than that time again, it ends within it. If whoever asked goes away it is
+//! thrown away.
+//!
+//! *Unix only*; elsewhere [`start`] is an error.
+
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
+#[cfg(unix)]
+mod recording;
+mod registration;
+#[cfg(unix)]
+mod service;
+#[cfg(unix)]
+mod trainings;
+#[cfg(unix)]
+mod watcher;
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the process does not listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no place of this user's own for the socket.
+    #[cfg(unix)]
+    #[error(transparent)]
+    Folder(#[from] profiler_events::live::FolderError),
+    /// The socket cannot be made.
+    #[error("the socket {path} cannot be made: {error}", path = .path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The system has no Unix sockets.
+    #[error("this system has no Unix sockets, by which mlprof looks into a training that runs")]
+    NotUnix,
+}
+
+/// Has the process listen from here on, to the end; trainings that begin from here on are known. If it listens already
+/// nothing changes.
+///
+/// # Errors
+///
+/// If there is no place for the socket that is this user's own, or it cannot be made.
+pub fn start() -> Result<(), Error> {
+    #[cfg(unix)]
+    return service::start();
+    #[cfg(not(unix))]
+    return Err(Error::NotUnix);
+}

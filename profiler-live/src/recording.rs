@@ -1,0 +1,98 @@
+//! A recording on demand: the Tensor profiler that is put beside the others for it, and what became of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use profiler_core::tensor::{Cycle, Schedule};
+use profiler_core::{Interest, Output, TensorProfiler};
+use profiler_events::live::RecordRequest;
+
+/// More steps than any time has.
+const WITHOUT_END: u64 = 1 << 40;
+
+/// What one recording may hold: 160 MiB.
+const MAX_EVENTS: u64 = 1 << 22;
+
+/// What happens to a recording, for whoever waits for it.
+pub(crate) enum News {
+    Began,
+    Cycle(Box<Cycle>),
+    /// With what is to be said of it. The profiler is dropped by whoever reads this, and not by a thread that trains.
+    Over(Vec<String>, Option<Arc<TensorProfiler>>),
+}
+
+/// A recording that was asked for.
+pub(crate) struct Recording {
+    pub(crate) number: u64,
+    pub(crate) wishes: RecordRequest,
+    pub(crate) asked: Instant,
+    pub(crate) news: Sender<News>,
+    /// Once it has begun.
+    pub(crate) guest: Option<Guest>,
+}
+
+/// The profiler that records.
+pub(crate) struct Guest {
+    pub(crate) profiler: Arc<TensorProfiler>,
+    /// The stage whose steps it records; `None` where it records whatever comes.
+    pub(crate) of: Option<u64>,
+    pub(crate) began: Instant,
+    /// It does not record while something else interrupts the steps.
+    pub(crate) is_paused: bool,
+    /// It has all that was asked for.
+    is_full: Arc<AtomicBool>,
+}
+
+impl Recording {
+    /// How long it is to record, if that is what was asked for.
+    pub(crate) fn time(&self) -> Option<Duration> {
+        self.wishes.milliseconds.map(Duration::from_millis)
+    }
+
+    /// A profiler for the steps of a stage, from the one that has this number on.
+    pub(crate) fn guest_for_steps(&self, of: u64, step: u64, now: Instant) -> Guest {
+        // The first step of so many pays for hooks that are turned on; a time is short enough.
+        let schedule = match self.wishes.steps {
+            Some(steps) => Schedule::new().warmup(1).active(steps),
+            None => Schedule::new().warmup(0).active(WITHOUT_END),
+        };
+        let schedule = schedule.skip_first(step).wait(0).repeat(1);
+        let profiler = TensorProfiler::new().schedule(schedule);
+        let profiler = profiler.unwrap_or_else(|_| TensorProfiler::new()).begin_at_step(step);
+        self.guest(profiler, Some(of), now)
+    }
+
+    /// A profiler for whatever comes, without steps.
+    pub(crate) fn guest_for_time(&self, now: Instant) -> Guest {
+        self.guest(TensorProfiler::new().without_schedule(), None, now)
+    }
+
+    fn guest(&self, profiler: TensorProfiler, of: Option<u64>, now: Instant) -> Guest {
+        let is_full = Arc::new(AtomicBool::new(false));
+        let (news, has_cycle) = (self.news.clone(), is_full.clone());
+        let profiler = profiler
+            .record_shapes(self.wishes.shapes)
+            .profile_memory(self.wishes.memory)
+            .max_events(MAX_EVENTS)
+            // A schedule of the environment is meant for the program's own.
+            .output_to(Output::new().ignore_environment())
+            .hand_cycles_to(move |cycle| {
+                has_cycle.store(true, Ordering::Relaxed);
+                // Nobody waits for it any more if this fails.
+                let _ = news.send(News::Cycle(Box::new(cycle)));
+            });
+        if !self.wishes.ops && !self.wishes.shapes {
+            let ops = Interest::OPS | Interest::SHAPES | Interest::INPUTS | Interest::DEVICE;
+            profiler.toggle_collection(ops, false);
+        }
+        Guest { profiler: Arc::new(profiler), of, began: now, is_paused: false, is_full }
+    }
+}
+
+impl Guest {
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,46 @@
+//! The local door: a Unix socket, and the threads that answer there.
+
+mod answers;
+mod connection;
+mod peer;
+mod recorded;
+mod socket;
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use profiler_core::output::say;
+use profiler_core::watcher::watch_all;
+use profiler_events::live::{check, folder, socket_of};
+use profiler_events::uncounted;
+
+use crate::Error;
+use crate::watcher::Watcher;
+
+/// What is asked here.
+static WATCHER: OnceLock<Arc<Watcher>> = OnceLock::new();
+/// Where the sockets are, as it was when the process began to listen: threads of ours do not look at the environment.
+static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has this process listen.
+pub(crate) fn start() -> Result<(), Error> {
+    uncounted(|| {
+        profiler_events::forking::watch();
+        let folder = FOLDER.get_or_init(folder);
+        check(folder, true)?;
+        let watcher = WATCHER.get_or_init(|| Arc::new(Watcher::new(listen_after_fork)));
+        let path = socket_of(folder, std::process::id());
+        socket::listen(&path).map_err(|error| Error::Socket { path, error })?;
+        watch_all(watcher.clone());
+        Ok(())
+    })
+}
+
+/// A forked child has neither its parent's thread nor its socket: it gets its own when a stage begins in it.
+fn listen_after_fork() {
+    if !socket::is_of_this_process()
+        && let Err(error) = start()
+    {
+        say(format_args!("mlprof: nobody can look into this forked process: {error}"));
+    }
+}

@@ -1,0 +1,46 @@
+//! Whoever is at the other end.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+/// Whether the other side has closed, which is seen without reading what it has written.
+pub(super) fn has_gone(stream: &UnixStream) -> bool {
+    let mut byte = 0_u8;
+    // SAFETY: the byte is there, and the descriptor is open.
+    let read = unsafe {
+        libc::recv(
+            stream.as_raw_fd(),
+            (&raw mut byte).cast(),
+            1,
+            libc::MSG_PEEK | libc::MSG_DONTWAIT,
+        )
+    };
+    match read {
+        0 => true,
+        1.. => false,
+        _ => !matches!(
+            io::Error::last_os_error().kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn whoever_has_closed_is_seen_to_be_gone() {
+        let (here, there) = UnixStream::pair().expect("a pair");
+        assert!(!has_gone(&here));
+        (&there).write_all(b"x").expect("written");
+        assert!(!has_gone(&here), "it has something to say");
+        drop(there);
+        let mut byte = [0];
+        std::io::Read::read_exact(&mut &here, &mut byte).expect("what it said");
+        assert!(has_gone(&here));
+    }
+}

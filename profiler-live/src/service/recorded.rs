@@ -1,0 +1,145 @@
+//! A recording, from the request to the bytes of its trace.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use profiler_core::ActionKind;
+use profiler_core::tensor::Cycle;
+use profiler_events::live::{Answer, RecordRequest, Recorded, write_line};
+use profiler_trace::kineto;
+
+use super::WATCHER;
+use super::peer::has_gone;
+use crate::recording::News;
+use crate::watcher::Watcher;
+
+/// How often is looked whether the other side is still there, and at the clock.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the end of the process waits for recordings that are on their way.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Recordings that are not in the hands of those who asked.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// While it lives a recording is under way.
+pub(super) struct UnderWay(());
+
+impl UnderWay {
+    pub(super) fn begin() -> Self {
+        UNDER_WAY.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The process ends: whoever has asked for a recording gets what there is of it.
+pub(super) fn deliver_at_exit() {
+    if UNDER_WAY.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    // This is called from C, which no panic may reach.
+    let _ = catch_unwind(|| {
+        WATCHER.get().map(|watcher| watcher.end_any("the process ended meanwhile"))
+    });
+    let began = Instant::now();
+    while UNDER_WAY.load(Ordering::SeqCst) > 0 && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A trace, or why there is none.
+type Outcome = Result<(Recorded, Vec<u8>), String>;
+
+/// Takes the wish back if whoever asked is not there any more, or the answer cannot be made.
+struct Asked<'watcher>(&'watcher Watcher, u64);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.cancel(self.1);
+    }
+}
+
+/// Has something recorded and waits for it.
+pub(super) fn record(
+    watcher: &Arc<Watcher>,
+    stream: &UnixStream,
+    wishes: RecordRequest,
+) -> io::Result<Outcome> {
+    if let Err(message) = wishes.check() {
+        return Ok(Err(message));
+    }
+    let (sender, news) = channel();
+    let asked = match watcher.record(wishes.clone(), sender) {
+        Ok(number) => Asked(watcher, number),
+        Err(since) => {
+            let seconds = since.as_secs_f64();
+            return Ok(Err(format!(
+                "a recording that somebody asked for {seconds:.1} s ago is not over: ask again when it is"
+            )));
+        }
+    };
+    let mut cycle = None;
+    let notes = loop {
+        match news.recv_timeout(LOOK) {
+            Ok(News::Began) => write_line(stream, &Answer::Recording)?,
+            Ok(News::Cycle(recorded)) => cycle = Some(recorded),
+            Ok(News::Over(notes, _profiler)) => break notes,
+            Err(RecvTimeoutError::Disconnected) => break Vec::new(),
+            Err(RecvTimeoutError::Timeout) if has_gone(stream) => {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            Err(RecvTimeoutError::Timeout) => watcher.look_at_clock(asked.1),
+        }
+    };
+    let Some(cycle) = cycle else {
+        let why = if notes.is_empty() { "nothing happened".to_owned() } else { notes.join("; ") };
+        return Ok(Err(format!("there is nothing to show: {why}")));
+    };
+    Ok(written(&cycle, &wishes, notes))
+}
+
+/// The trace of a cycle.
+fn written(cycle: &Cycle, wishes: &RecordRequest, mut notes: Vec<String>) -> Outcome {
+    let steps = cycle.steps.end - cycle.steps.start;
+    if let Some(asked) = wishes.steps.filter(|asked| steps < *asked) {
+        notes.push(format!("{steps} of {asked} steps were over by then"));
+    }
+    let kinds = || cycle.tracks().iter().flat_map(|track| track.events());
+    let ops = kinds().filter(|event| event.action.kind() == ActionKind::Op).count() as u64;
+    if ops == 0 && (wishes.ops || wishes.shapes) {
+        let note = "there are no ops in it: nothing tells of this program's ops, or it called none";
+        notes.push(note.to_owned());
+    }
+    let trace =
+        compressed(cycle).map_err(|error| format!("the trace cannot be written: {error}"))?;
+    let dropped = cycle.dropped;
+    let recorded = Recorded {
+        bytes: trace.len() as u64,
+        steps,
+        events: cycle.event_count() as u64,
+        ops,
+        dropped: dropped.events + dropped.memory + dropped.device,
+        notes,
+    };
+    Ok((recorded, trace))
+}
+
+fn compressed(cycle: &Cycle) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    kineto::write(cycle, "recorded on demand", &mut encoder)?;
+    encoder.flush()?;
+    encoder.finish()
+}

@@ -1,0 +1,254 @@
+//! What is known of the trainings of this process: their stages, and how long their steps take.
+
+use std::collections::VecDeque;
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use profiler_core::{RunContext, Stage};
+use profiler_events::live::TrainingState;
+use profiler_events::{OfStage, Stages, progress};
+
+/// So many steps' times are kept.
+const LAST_STEPS: usize = 128;
+
+/// All trainings that run, each by the thread that tells of it.
+#[derive(Default)]
+pub(crate) struct Trainings {
+    all: Vec<Training>,
+    /// The number of the stage that began last.
+    last: u64,
+}
+
+pub(crate) struct Training {
+    thread: ThreadId,
+    /// Never empty.
+    stages: Stages<Running>,
+}
+
+/// A stage that runs, or what a loop does outside of any.
+pub(crate) struct Running {
+    /// Never used twice in a process.
+    pub(crate) number: u64,
+    pub(crate) stage: Option<Stage>,
+    pub(crate) run: RunContext,
+    /// How many are over.
+    pub(crate) steps: u64,
+    pauses: u32,
+    began: Instant,
+    /// Since when the running step goes on: since its beginning, or since a pause.
+    since: Instant,
+    /// What the running step took before a pause.
+    before: Duration,
+    last_steps: VecDeque<Duration>,
+}
+
+impl OfStage for Running {
+    fn stage(&self) -> Option<Stage> {
+        self.stage
+    }
+}
+
+impl Running {
+    fn new(number: u64, stage: Option<Stage>, run: RunContext, now: Instant) -> Self {
+        Self {
+            number,
+            stage,
+            run,
+            steps: 0,
+            pauses: 0,
+            began: now,
+            since: now,
+            before: Duration::ZERO,
+            last_steps: VecDeque::with_capacity(LAST_STEPS),
+        }
+    }
+
+    /// A step is over. `None` for one of a validation that interrupts the steps.
+    fn step(&mut self, now: Instant) -> Option<()> {
+        if self.pauses > 0 {
+            return None;
+        }
+        if self.last_steps.len() == LAST_STEPS {
+            self.last_steps.pop_front();
+        }
+        self.last_steps.push_back(std::mem::take(&mut self.before) + (now - self.since));
+        self.since = now;
+        self.steps += 1;
+        Some(())
+    }
+
+    fn pause(&mut self, now: Instant) {
+        if self.pauses == 0 {
+            self.before += now - self.since;
+        }
+        self.pauses += 1;
+    }
+
+    fn resume(&mut self, now: Instant) {
+        self.pauses = self.pauses.saturating_sub(1);
+        if self.pauses == 0 {
+            self.since = now;
+        }
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pauses > 0
+    }
+}
+
+impl Training {
+    /// The innermost stage.
+    pub(crate) fn top(&self) -> &Running {
+        &self.stages[self.stages.len() - 1]
+    }
+
+    fn top_mut(&mut self) -> &mut Running {
+        let last = self.stages.len() - 1;
+        &mut self.stages[last]
+    }
+
+    fn state(&self, now: Instant, epoch: (Option<u64>, Option<u64>)) -> TrainingState {
+        let top = self.top();
+        let epoch = if top.stage == Some(Stage::Fit) { epoch } else { (None, None) };
+        TrainingState {
+            stage: top.stage,
+            rank: top.run.rank,
+            world_size: top.run.world_size,
+            epoch: epoch.0,
+            epochs: epoch.1,
+            steps: top.steps,
+            seconds: (now - top.began).as_secs_f64(),
+            is_paused: top.is_paused(),
+            last_steps: top.last_steps.iter().map(Duration::as_secs_f64).collect(),
+        }
+    }
+}
+
+impl Trainings {
+    /// The training that a thread tells of: its own, or the only one that there is.
+    fn of(&mut self, thread: ThreadId) -> Option<&mut Training> {
+        let own = self.all.iter().position(|training| training.thread == thread);
+        let lone = (self.all.len() == 1).then_some(0);
+        own.or(lone).map(|index| &mut self.all[index])
+    }
+
+    fn new_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// A stage begins on this thread.
+    pub(crate) fn begin(&mut self, thread: ThreadId, stage: Stage, run: &RunContext, now: Instant) {
+        let begun = Running::new(self.new_number(), Some(stage), run.clone(), now);
+        match self.all.iter_mut().find(|training| training.thread == thread) {
+            Some(training) => {
+                training.stages.take_outside();
+                training.stages.begin(begun);
+            }
+            None => self.all.push(Training { thread, stages: Stages::outside(begun) }),
+        }
+    }
+
+    /// A stage ends; `None`: the one that a report is about.
+    pub(crate) fn end(&mut self, thread: ThreadId, stage: Option<Stage>) {
+        let Some(training) = self.of(thread) else { return };
+        training.stages.end(stage);
+        self.all.retain(|training| !training.stages.is_empty());
+    }
+
+    /// A step is over: the training that it was one of, unless it was one of a validation.
+    pub(crate) fn step(&mut self, thread: ThreadId, now: Instant) -> Option<&Training> {
+        if self.of(thread).is_none() {
+            // A loop that tells no stage. When its first step began, nobody knows.
+            let outside =
+                Running::new(self.new_number(), None, RunContext::from_environment(), now);
+            self.all.push(Training { thread, stages: Stages::outside(outside) });
+            let begun = self.of(thread)?;
+            begun.top_mut().steps = 1;
+            return Some(begun);
+        }
+        let training = self.of(thread)?;
+        training.top_mut().step(now)?;
+        Some(training)
+    }
+
+    pub(crate) fn pause(&mut self, thread: ThreadId, now: Instant) {
+        if let Some(training) = self.of(thread) {
+            training.top_mut().pause(now);
+        }
+    }
+
+    pub(crate) fn resume(&mut self, thread: ThreadId, now: Instant) {
+        if let Some(training) = self.of(thread) {
+            training.top_mut().resume(now);
+        }
+    }
+
+    /// Whether the stage of this number runs, and nothing interrupts its steps; `None` if it is over.
+    pub(crate) fn goes_on(&self, number: u64) -> Option<bool> {
+        self.all.iter().find_map(|training| {
+            let position = training.stages.iter().position(|running| running.number == number)?;
+            let running = &training.stages[position];
+            Some(position + 1 == training.stages.len() && !running.is_paused())
+        })
+    }
+
+    pub(crate) fn states(&self, now: Instant) -> Vec<TrainingState> {
+        let epoch = if self.all.len() == 1 { progress::epoch() } else { (None, None) };
+        self.all.iter().map(|training| training.state(now, epoch)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_those_of_the_innermost_stage_and_not_of_a_validation() {
+        let (mut all, thread) = (Trainings::default(), std::thread::current().id());
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        all.begin(thread, Stage::Fit, &RunContext::default(), at(0));
+        assert!(all.step(thread, at(2)).is_some());
+        all.pause(thread, at(3));
+        assert!(all.step(thread, at(9)).is_none(), "a batch of the validation");
+        all.resume(thread, at(10));
+        assert!(all.step(thread, at(12)).is_some());
+        let [state] = &all.states(at(20))[..] else { panic!("one training") };
+        assert_eq!((state.steps, state.seconds, state.is_paused), (2, 20.0, false));
+        assert_eq!(state.last_steps, [2.0, 3.0], "without the validation");
+        all.begin(thread, Stage::Test, &RunContext::default(), at(20));
+        assert_eq!(all.states(at(20))[0].stage, Some(Stage::Test));
+        all.end(thread, None);
+        assert_eq!(all.states(at(20))[0].stage, Some(Stage::Fit));
+        all.end(thread, Some(Stage::Fit));
+        assert!(all.states(at(20)).is_empty());
+    }
+
+    #[test]
+    fn two_trainings_are_told_apart_by_their_threads() {
+        let mut all = Trainings::default();
+        let (here, now) = (std::thread::current().id(), Instant::now());
+        let there = std::thread::spawn(|| std::thread::current().id()).join().expect("a thread");
+        all.begin(here, Stage::Fit, &RunContext::default(), now);
+        all.begin(there, Stage::Predict, &RunContext::default(), now);
+        assert!(all.step(there, now).is_some());
+        let steps: Vec<_> = all.states(now).iter().map(|it| (it.stage, it.steps)).collect();
+        assert_eq!(steps, [(Some(Stage::Fit), 0), (Some(Stage::Predict), 1)]);
+        all.end(here, None);
+        assert!(
+            all.step(here, now).is_some(),
+            "whoever steps where there is one training steps for it"
+        );
+        assert_eq!(all.states(now)[0].steps, 2);
+    }
+
+    #[test]
+    fn only_the_last_steps_are_kept() {
+        let (mut all, thread) = (Trainings::default(), std::thread::current().id());
+        let now = Instant::now();
+        (0..1000).for_each(|_| assert!(all.step(thread, now).is_some()));
+        let state = all.states(now).remove(0);
+        assert_eq!((state.stage, state.steps, state.last_steps.len()), (None, 1000, LAST_STEPS));
+    }
+}

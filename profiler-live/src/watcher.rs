@@ -1,0 +1,274 @@
+//! The profiler that hears of all stages and steps, and wants to hear of more only while something is recorded.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use profiler_core::output::RenderedReport;
+use profiler_core::{
+    Action, Interest, NeverStarted, Observation, Profiler, RunContext, Stage, TensorProfiler, hook,
+};
+use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::live::{RecordRequest, TrainingState};
+use profiler_events::{OpStart, RegionSink, uncounted};
+
+use crate::recording::{Guest, News, Recording};
+use crate::trainings::Trainings;
+
+/// See the [module](self).
+pub(crate) struct Watcher {
+    /// What is done whenever a stage begins.
+    at_stage: fn(),
+    /// Who is told of what happens while something is recorded.
+    told: ArcSwapOption<TensorProfiler>,
+    /// Also held while the guest is told of steps: it is told by one thread at a time.
+    control: Mutex<Control>,
+}
+
+#[derive(Default)]
+struct Control {
+    trainings: Trainings,
+    recording: Option<Recording>,
+    /// The number of the last recording.
+    last: u64,
+}
+
+impl Watcher {
+    /// One that has not heard of anything yet; `at_stage` is called whenever a stage begins.
+    pub(crate) fn new(at_stage: fn()) -> Self {
+        Self { at_stage, told: ArcSwapOption::empty(), control: Mutex::default() }
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What runs, and whether something is recorded.
+    pub(crate) fn states(&self) -> (Vec<TrainingState>, bool) {
+        let control = self.control();
+        (control.trainings.states(Instant::now()), control.recording.is_some())
+    }
+
+    /// Has something recorded: its number. What becomes of it goes to `news`.
+    ///
+    /// # Errors
+    ///
+    /// If another one is under way, since when.
+    pub(crate) fn record(
+        &self,
+        wishes: RecordRequest,
+        news: Sender<News>,
+    ) -> Result<u64, Duration> {
+        let mut control = self.control();
+        if let Some(other) = &control.recording {
+            return Err(other.asked.elapsed());
+        }
+        control.last += 1;
+        let (number, asked) = (control.last, Instant::now());
+        control.recording = Some(Recording { number, wishes, asked, news, guest: None });
+        Ok(number)
+    }
+
+    /// Whoever asked for a recording does not want it any more; nothing, if it is over.
+    pub(crate) fn cancel(&self, number: u64) {
+        uncounted(|| {
+            let mut control = self.control();
+            if control.recording.as_ref().is_some_and(|recording| recording.number == number) {
+                self.end(&mut control, Vec::new());
+            }
+        });
+    }
+
+    /// Ends the recording that is under way, if there is one, and says why.
+    pub(crate) fn end_any(&self, why: &str) {
+        uncounted(|| self.end(&mut self.control(), vec![why.to_owned()]));
+    }
+
+    /// Begins or ends a recording of a time where no step comes to do so. To be called now and then, by a thread of
+    /// ours.
+    pub(crate) fn look_at_clock(&self, number: u64) {
+        uncounted(|| {
+            let mut control = self.control();
+            let recording = control.recording.as_mut().filter(|it| it.number == number);
+            let Some((recording, time)) = recording.and_then(|it| it.time().map(|time| (it, time)))
+            else {
+                return;
+            };
+            match &recording.guest {
+                None if recording.asked.elapsed() >= time => {
+                    let guest = recording.guest_for_time(Instant::now());
+                    self.begin(recording, guest, None);
+                }
+                Some(guest) if guest.of.is_none() && guest.began.elapsed() >= time => {
+                    let note = "no step began within the time that was asked for: it has no steps";
+                    self.end(&mut control, vec![note.to_owned()]);
+                }
+                Some(guest) if guest.began.elapsed() >= time * 2 => {
+                    let note =
+                        "a step took longer than the time that was asked for: it is not whole";
+                    self.end(&mut control, vec![note.to_owned()]);
+                }
+                _ => {}
+            }
+        });
+    }
+
+    fn begin(&self, recording: &mut Recording, guest: Guest, stage: Option<(Stage, &RunContext)>) {
+        let profiler = guest.profiler.clone();
+        recording.guest = Some(guest);
+        self.told.store(Some(profiler.clone()));
+        if let Some((stage, run)) = stage {
+            profiler.setup(stage, run);
+        }
+        hook::interest_changed();
+        let _ = recording.news.send(News::Began);
+    }
+
+    /// Ends a recording with what it has, and takes it away.
+    fn end(&self, control: &mut Control, notes: Vec<String>) {
+        if let Some(guest) = control.recording.as_ref().and_then(|it| it.guest.as_ref()) {
+            guest.profiler.teardown(None);
+        }
+        self.take_away(control, notes);
+    }
+
+    fn take_away(&self, control: &mut Control, notes: Vec<String>) {
+        let Some(recording) = control.recording.take() else { return };
+        self.told.store(None);
+        hook::interest_changed();
+        let guest = recording.guest.map(|guest| guest.profiler);
+        let _ = recording.news.send(News::Over(notes, guest));
+    }
+
+    /// A step is over: a recording may begin or end.
+    fn step_is_over(&self, thread: ThreadId, now: Instant) {
+        let mut control = self.control();
+        let Control { trainings, recording, .. } = &mut *control;
+        let Some(running) = trainings.step(thread, now).map(|training| training.top()) else {
+            return;
+        };
+        let Some(recording) = recording else { return };
+        let Some(guest) = &recording.guest else {
+            // A sanity check is no training: nobody wants to see its batches.
+            if running.stage != Some(Stage::SanityCheck) {
+                let guest = recording.guest_for_steps(running.number, running.steps, now);
+                self.begin(recording, guest, running.stage.map(|stage| (stage, &running.run)));
+            }
+            return;
+        };
+        if guest.of != Some(running.number) {
+            return;
+        }
+        guest.profiler.step();
+        let is_over = recording.time().is_some_and(|time| guest.began.elapsed() >= time);
+        if guest.is_full() {
+            self.take_away(&mut control, Vec::new());
+        } else if is_over {
+            self.end(&mut control, Vec::new());
+        }
+    }
+
+    /// Stages or pauses have changed: the steps that are recorded may be interrupted, go on, or be over.
+    fn follow(&self, control: &mut Control) {
+        let Control { trainings, recording, .. } = &mut *control;
+        let Some(guest) = recording.as_mut().and_then(|it| it.guest.as_mut()) else { return };
+        let Some(of) = guest.of else { return };
+        match trainings.goes_on(of) {
+            None => self.end(control, vec!["the stage ended meanwhile".to_owned()]),
+            Some(true) if guest.is_paused => {
+                guest.is_paused = false;
+                guest.profiler.resume();
+            }
+            Some(false) if !guest.is_paused => {
+                guest.is_paused = true;
+                guest.profiler.pause();
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Trainings, ThreadId)) {
+        uncounted(|| {
+            let mut control = self.control();
+            change(&mut control.trainings, thread::current().id());
+            self.follow(&mut control);
+        });
+    }
+}
+
+impl Profiler for Watcher {
+    fn start(&self, action: Action) {
+        if let Some(guest) = &*self.told.load() {
+            guest.start(action);
+        }
+    }
+
+    /// Never fails: what was started before the recording began is not known to it.
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        match &*self.told.load() {
+            Some(guest) => guest.stop(action),
+            None => Ok(()),
+        }
+    }
+
+    fn is_open(&self, action: Action) -> bool {
+        self.told.load().as_ref().is_some_and(|guest| guest.is_open(action))
+    }
+
+    fn start_op(&self, op: &OpStart<'_>) {
+        if let Some(guest) = &*self.told.load() {
+            guest.start_op(op);
+        }
+    }
+
+    fn observe(&self, observation: &Observation<'_>) {
+        if let Some(guest) = &*self.told.load() {
+            guest.observe(observation);
+        }
+    }
+
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        self.told.load().as_ref().and_then(|guest| guest.region_sink())
+    }
+
+    fn interest(&self) -> Interest {
+        self.told.load().as_ref().map_or(Interest::NONE, |guest| guest.interest())
+    }
+
+    /// Loops must tell of their steps.
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn step(&self) {
+        uncounted(|| self.step_is_over(thread::current().id(), Instant::now()));
+    }
+
+    fn pause(&self) {
+        self.change(|trainings, thread| trainings.pause(thread, Instant::now()));
+    }
+
+    fn resume(&self) {
+        self.change(|trainings, thread| trainings.resume(thread, Instant::now()));
+    }
+
+    fn setup(&self, stage: Stage, run: &RunContext) {
+        (self.at_stage)();
+        self.change(|trainings, thread| trainings.begin(thread, stage, run, Instant::now()));
+    }
+
+    fn teardown(&self, stage: Option<Stage>) {
+        self.change(|trainings, thread| trainings.end(thread, stage));
+    }
+
+    /// Nothing: what is recorded goes to whoever asked for it.
+    fn render(&self) -> RenderedReport {
+        RenderedReport::new(String::new(), None)
+    }
+
+    fn describe(&self) {
+        self.teardown(None);
+    }
+}

@@ -1,0 +1,94 @@
+//! The socket itself: when it is there, who is heard, and what the process's end and forks make of it.
+
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+
+use profiler_events::Stage;
+use profiler_events::live::{LONGEST_REQUEST, Request, socket_of};
+
+use crate::asking::{Connection, Program, steps, wait_until};
+
+pub fn nothing_listens_unasked() {
+    for live in ["", "0"] {
+        let program = Program::start_with("none", live);
+        assert!(!program.folder.path().join("mlprof").exists(), "MLPROF_LIVE={live}");
+        let (_, _, errors) = program.end();
+        assert_eq!(errors, "");
+    }
+    let program = Program::start_with("none", "perhaps");
+    assert!(!program.folder.path().join("mlprof").exists());
+    let (status, _, errors) = program.end();
+    assert!(status.success());
+    let said = "mlprof: MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off); nobody can look in while it runs\n";
+    assert_eq!(errors.matches(said).count(), 1, "{errors}");
+}
+
+pub fn bad_requests_are_answered() {
+    let mut program = Program::start("none");
+    let mut connection = program.connect();
+    connection.write(b"GET / HTTP/1.1\n");
+    assert!(connection.error().starts_with("the request is no JSON: "));
+    connection.write(b"{\"version\": 1, \"request\": \"record\", \"steps\": 0}\n");
+    assert_eq!(connection.error(), "0 steps cannot be recorded: between 1 and 10000 can");
+    connection.write(b"\xff\xfe\0\n");
+    assert!(connection.error().starts_with("the request is no JSON: "));
+    assert_eq!(connection.state().trainings.len(), 1, "the connection is as good as before");
+    let mut long = vec![b' '; LONGEST_REQUEST as usize + 1];
+    connection.write(&long);
+    assert!(connection.error().contains("a line has more than 65536 bytes"));
+    assert_eq!(connection.answer(), None, "it is closed");
+    long.truncate(10);
+    program.connect().write(&long);
+    program.steps(3);
+    assert_eq!(program.state().trainings[0].steps, 3);
+    assert!(program.end().0.success());
+}
+
+pub fn so_many_may_ask_at_once() {
+    let program = Program::start("none");
+    let mut all: Vec<Connection> = (0..16).map(|_| program.connect()).collect();
+    all.iter_mut().for_each(|connection| assert_eq!(connection.state().trainings.len(), 1));
+    let error = program.connect().error();
+    assert_eq!(error, "16 others ask this process at this moment");
+    drop(all);
+    let is_heard = || {
+        let mut connection = program.connect();
+        connection.ask(Request::State);
+        matches!(connection.answer(), Some(profiler_events::live::Answer::State(_)))
+    };
+    wait_until(is_heard);
+}
+
+pub fn a_signal_ends_it_as_ever() {
+    let mut program = Program::start("none");
+    let mut connection = program.connect();
+    connection.ask(Request::Record(steps(100)));
+    program.wait_until(|state| state.is_recording);
+    program.steps(3);
+    let number = libc::pid_t::try_from(program.child.id()).expect("a number");
+    // SAFETY: the child has not been waited for, so the number is its own.
+    unsafe { libc::kill(number, libc::SIGINT) };
+    assert!(matches!(connection.answer(), Some(profiler_events::live::Answer::Recording)));
+    assert_eq!(connection.answer(), None, "the connection ends with the process");
+    let socket = program.socket();
+    let (status, _, errors) = program.end();
+    assert_eq!((status.signal(), errors.as_str()), (Some(libc::SIGINT), ""));
+    assert!(UnixStream::connect(socket).is_err(), "nobody listens there any more");
+}
+
+pub fn a_forked_child_has_a_socket_of_its_own() {
+    let program = Program::start("fork");
+    let file = program.folder.path().join("child");
+    wait_until(|| std::fs::read_to_string(&file).is_ok_and(|text| !text.is_empty()));
+    let child: u32 = std::fs::read_to_string(&file).expect("text").parse().expect("a number");
+    let socket = socket_of(&program.folder.path().join("mlprof"), child);
+    let state = Connection::to(UnixStream::connect(&socket).expect("it listens")).state();
+    assert_eq!(state.process, child);
+    let training = &state.trainings[0];
+    assert_eq!((training.stage, training.steps), (Some(Stage::Predict), 1));
+    assert_eq!(program.state().process, program.child.id(), "and so does its parent");
+    std::fs::remove_file(&file).expect("removed");
+    wait_until(|| !socket.exists());
+    assert!(program.socket().exists(), "a child removes its own only");
+    assert!(program.end().0.success());
+}

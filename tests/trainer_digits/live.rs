@@ -1,0 +1,115 @@
+//! A training that listens, and the command that looks in.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::tempdir;
+use tests::digits::test_accuracy;
+use tests::program::{Run, Running, build};
+use tests::python;
+use tests::table::Table;
+
+/// Three whole steps, one after the other, with what the trainer does in each.
+const STEPS: &str = r##"
+import gzip, json, sys
+events = json.load(gzip.open(sys.argv[1], "rt", encoding="utf-8"))["traceEvents"]
+slices = [event for event in events if event["ph"] == "X"]
+steps = sorted((e for e in slices if e["name"].startswith("ProfilerStep#")), key=lambda e: e["ts"])
+numbers = [int(step["name"].split("#")[1]) for step in steps]
+assert len(numbers) == 3 and numbers == list(range(numbers[0], numbers[0] + 3)), numbers
+for step in steps:
+    inside = [e for e in slices if step["ts"] <= e["ts"] and e["ts"] + e["dur"] <= step["ts"] + step["dur"]]
+    batches = [e for e in inside if e["name"] == "run_training_batch"]
+    assert len(batches) == 1, (step, [e["name"] for e in inside])
+"##;
+
+fn mlprof(runtime: &Path, arguments: &[&str]) -> Output {
+    let command = build("profiler-cli", "mlprof");
+    let output = Command::new(command).args(arguments).env("XDG_RUNTIME_DIR", runtime).output();
+    output.expect("the command runs")
+}
+
+fn succeed(runtime: &Path, arguments: &[&str]) -> String {
+    let output = mlprof(runtime, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "mlprof {arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn refused(runtime: &Path, arguments: &[&str]) -> String {
+    let output = mlprof(runtime, arguments);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+fn prepared(directory: &Path, profiler: &str) -> Run {
+    // Long enough to be looked into, on any machine: it trains until that is over.
+    Run::of(&crate::program(), directory).args(["--profiler", profiler, "--epochs", "40"])
+}
+
+/// The number of the only process that is listed.
+fn listed(runtime: &Path) -> (String, Value) {
+    let all: Value = serde_json::from_str(&succeed(runtime, &["ps", "--json"])).expect("JSON");
+    let [process] = all.as_array().expect("a list").as_slice() else { panic!("{all:#}") };
+    (process["process"].to_string(), process.clone())
+}
+
+fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &str) {
+    running.wait_until_it_says("epoch 2/");
+    let (number, process) = listed(runtime);
+    assert_eq!(process["program"], crate::PACKAGE);
+    let training = &process["trainings"][0];
+    assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &40.into()));
+    assert!(succeed(runtime, &["ps"]).contains(&number));
+
+    let folder = directory.join("traces");
+    let output = folder.to_str().expect("text");
+    let printed = succeed(runtime, &["record", &number, "--steps", "3", "-o", output]);
+    let trace = printed.trim_end();
+    python::run(STEPS, &[Path::new(trace)]);
+    succeed(runtime, &["analyze", trace]);
+    let line = succeed(runtime, &["top", &number, "--count", "2", "--interval", "0.05", "--json"]);
+    assert_eq!(line.lines().count(), 2);
+    if profiler == "none" {
+        let error = refused(runtime, &["report", &number]);
+        assert!(error.contains("nothing measures in process"), "{error}");
+    } else {
+        let table = succeed(runtime, &["report", &number]);
+        assert!(Table::find("FIT", &table).row("run_training_batch").calls > 0);
+        let open = succeed(runtime, &["dump", &number]);
+        assert!(open.contains("run_training_epoch (for "), "{open}");
+    }
+}
+
+#[test]
+fn a_training_is_looked_into_and_learns_the_same() {
+    let plain = tempdir().expect("a folder");
+    let expected = test_accuracy(&prepared(plain.path(), "none").succeed().stdout);
+    for profiler in ["none", "simple"] {
+        let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
+        let run = prepared(directory.path(), profiler);
+        let run = run.env("MLPROF_LIVE", "1").env("XDG_RUNTIME_DIR", runtime.path());
+        let mut running = run.start();
+        look_in(&mut running, runtime.path(), directory.path(), profiler);
+        let finished = running.finish();
+        assert!(finished.status.success(), "{finished:#?}");
+        assert_eq!(test_accuracy(&finished.stdout), expected, "{profiler}");
+        assert!(!finished.stderr.contains("mlprof"), "{}", finished.stderr);
+        let left = std::fs::read_dir(runtime.path().join("mlprof")).expect("a folder").count();
+        assert_eq!(left, 0, "the socket is gone");
+        assert_eq!(succeed(runtime.path(), &["ps", "--json"]), "[]\n");
+    }
+}
+
+#[test]
+fn it_is_said_why_nobody_can_be_looked_into() {
+    let runtime = tempdir().expect("a folder");
+    let error = refused(runtime.path(), &["top"]);
+    assert!(error.contains("no training of this user listens"), "{error}");
+    let error = refused(runtime.path(), &["record", "1073741824"]);
+    assert!(error.contains("there is no process 1073741824"), "{error}");
+    let own = std::process::id().to_string();
+    let error = refused(runtime.path(), &["dump", &own]);
+    assert!(error.contains("does not listen") && error.contains("MLPROF_LIVE=1"), "{error}");
+}
