@@ -91,7 +91,7 @@ impl Program {
         wait_until(|| is_so(&self.state()));
     }
 
-    /// Has it end, and everything that it said from here on, on standard output and standard error.
+    /// Has it end, with its socket: how, and everything that it said from here on, on standard output and standard error.
     pub fn end(mut self) -> (ExitStatus, String, String) {
         drop(self.input.take());
         let mut text = String::new();
@@ -100,6 +100,10 @@ impl Program {
         let mut stderr = self.child.stderr.take().expect("piped");
         stderr.read_to_string(&mut errors).expect("text");
         let status = self.child.wait().expect("it ends");
+        // While its folder is still there.
+        if status.success() {
+            assert!(!self.socket().exists(), "it is removed at the end");
+        }
         (status, text, errors)
     }
 }
