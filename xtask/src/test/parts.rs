@@ -255,7 +255,7 @@ fn cupti_of(libtorch: &Variables) -> Variables {
 
 /// Loom replaces the atomics everywhere, hence a build folder of its own.
 fn loom() -> Result<Vec<Step>, String> {
-    let packages = "test --release -p profiler-events -p profiler-trace -p profiler-core \
+    let packages = "test --profile loom -p profiler-events -p profiler-trace -p profiler-core \
                     -p profiler-cuda --lib loom";
     let step = Step::cargo("core under loom", packages).argument("--target-dir");
     let step = step.argument(target_directory().join("loom")).env("RUSTFLAGS", "--cfg loom");
