@@ -35,7 +35,7 @@ const classes = (count, rule) => Array.from({ length: count }, (_, index) => rul
 const steps = [
   classes(50, (n) => `.b${n} { background-size: ${2 * n}% 100%; }`),
   classes(9, (n) => `.h${n} { background: rgba(var(--heat), ${(0.075 * n).toFixed(3)}); }`),
-  classes(24, (n) => `table:not(.flat) .d${n} { padding-left: ${(1.7 + 1.1 * (n - 1)).toFixed(1)}rem; }`),
+  classes(24, (n) => `table:not(.flat) .d${n} { padding-left: ${(2.1 + 1.35 * (n - 1)).toFixed(2)}em; }`),
 ];
 
 const script = await bundled("src/main.ts", {

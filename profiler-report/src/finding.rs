@@ -94,7 +94,7 @@ impl Place {
 }
 
 /// The most that mending something can save, of what the report covers: the whole stage, or the
-/// recorded steps of the Tensor profiler.
+/// recorded steps of the Tensor profiler. Where that is not bounded by what was measured, about so much.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// Of each training step, in seconds; `None` where the report knows of no steps.
@@ -106,6 +106,14 @@ pub struct Cost {
     /// Memory that it takes at the end, in bytes, where it costs memory and not time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Whether it is an estimate, and not a bound: it rests on what the like has saved in other programs, such as a
+    /// part of what was measured.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_estimated: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// How sure a finding is.

@@ -14,18 +14,21 @@ const scenarios = {
   ...comparison,
   ...traces,
 
-  /** Pictures of every section, for somebody to look at: `MLPROF_TEST_PICTURES` names a folder. */
+  /** Pictures of every section, for somebody to look at, in both schemes, as on a telephone and on paper:
+   * `MLPROF_TEST_PICTURES` names a folder. */
   async pictures() {
     const folder = process.env.MLPROF_TEST_PICTURES;
     mkdirSync(folder, { recursive: true });
-    for (const dark of [false, true]) {
-      // So high that the page's head stays where it is.
-      const page = await open({ dark, height: 12_000 });
+    for (const look of ["light", "dark", "narrow", "print"]) {
+      // So high that the page's head stays where it is. Paper is A4 across, less its margins.
+      const width = { narrow: 400, print: 1045 }[look];
+      const page = await open({ dark: look === "dark", width, height: 12_000 });
+      if (look === "print") await page.emulateMediaType("print");
       for (const [index, section] of (await page.$$("main > section")).entries()) {
         await section.scrollIntoView();
         await new Promise((resolve) => setTimeout(resolve, 300));
         const title = await section.$eval("h2", (title) => title.textContent.replace(/\W+/g, "-"));
-        await section.screenshot({ path: join(folder, `${index}-${title}-${dark ? "dark" : "light"}.png`) });
+        await section.screenshot({ path: join(folder, `${index}-${title}-${look}.png`) });
       }
     }
   },

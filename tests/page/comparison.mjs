@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { finished, open, openedBothWays, table, texts, typed } from "./page.mjs";
+import { accessible, finished, open, openedBothWays, table, texts, typed } from "./page.mjs";
 
 export const scenarios = {
   /** Two runs side by side: what got worse on top, in words and in tables that are sorted and searched. */
@@ -19,7 +19,9 @@ export const scenarios = {
     assert.deepEqual(await actions.column(1), [...names].sort(), "sorted by name");
     await typed(page, "[data-tools=this] input[type=search]", "checkpoint");
     assert.deepEqual(await actions.column(1), ["save_checkpoint"], "searched");
-    await finished([page, await open({ dark: true })]);
+    const dark = await open({ dark: true });
+    for (const one of [page, dark]) await accessible(one);
+    await finished([page, dark]);
   },
 
   async comparison_without_scripts() {

@@ -45,6 +45,16 @@ fn the_slowest_rank_is_on_top_with_a_way_to_what_it_loses_by() {
 }
 
 #[test]
+fn what_the_page_shows_is_for_everybody() {
+    seen("accessibility", &pages::everything());
+}
+
+#[test]
+fn all_of_it_is_on_paper() {
+    seen("paper", &pages::everything());
+}
+
+#[test]
 fn tables_are_whole_without_scripts() {
     seen("without_scripts", &pages::everything());
 }

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
+import axe from "axe-core";
 import puppeteer from "puppeteer-core";
 
 const file = process.argv[3];
@@ -86,6 +87,18 @@ export async function openedBothWays() {
 export async function settled(page) {
   await (await page.$("[data-tree=calls]")).scrollIntoView();
   await page.waitForSelector("[data-tree=calls] .box");
+}
+
+/** What the rules of WCAG 2.2 find wrong with the page as it stands: contrast, names of controls, keyboard, order. */
+export async function accessible(page) {
+  const violations = await page.evaluate(async (source) => {
+    (0, eval)(source);
+    const { violations } = await window.axe.run(document, {
+      runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    });
+    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.length} × ${nodes[0].html.slice(0, 200)} ${nodes[0].failureSummary}`);
+  }, axe.source);
+  assert.deepEqual(violations, []);
 }
 
 /** Nothing was complained of on any of the pages. */

@@ -1,9 +1,9 @@
 //! The reports that pages are made of.
 
 use profiler_core::hook::{MemoryCategory, MemoryDevice};
-use profiler_core::report::AdvancedReport;
 use profiler_core::report::advanced::FunctionKey;
 use profiler_core::report::finding::{Confidence, Cost, Evidence, Finding, Place};
+use profiler_core::report::memory::{MemoryTree, PathMemory};
 use profiler_core::report::simple::ActionStatistics;
 use profiler_core::report::steps::{SlowestAction, StepEntry, StepSeries};
 use profiler_core::report::tensor::memory_over_time::{
@@ -13,6 +13,7 @@ use profiler_core::report::tensor::{
     DeviceIdle, FinestRow, IdleGaps, KeyAverage, KeyAverages, MemoryOverTime, ModuleCost,
     ModuleStatistics, finest_rows,
 };
+use profiler_core::report::{AdvancedReport, MemoryReport};
 use profiler_core::tensor::Phase;
 use profiler_core::{Report, Stage};
 use serde_json::Value;
@@ -55,10 +56,36 @@ pub fn everything() -> Vec<Report> {
                 report.finest_rows = report.key_averages.rows.iter().flat_map(halves).collect();
             }
             Report::Advanced(report) => deepen(report),
+            Report::Memory(report) => allocate(report),
             _ => {}
         }
     }
     reports
+}
+
+/// Activations of two layers at the peak, of which a mebibyte is never freed.
+fn allocate(report: &mut MemoryReport) {
+    const MIB: u64 = 1 << 20;
+    let path = |action: &str, own_bytes: u64, inside: Vec<PathMemory>| PathMemory {
+        action: action.to_owned(),
+        bytes: own_bytes + inside.iter().map(|path| path.bytes).sum::<u64>(),
+        blocks: 4 + inside.iter().map(|path| path.blocks).sum::<u64>(),
+        own_bytes,
+        own_blocks: 4,
+        inside,
+    };
+    let tree = |layers: Vec<PathMemory>| MemoryTree {
+        process_bytes: Some(64 * MIB as i64),
+        least_block_bytes: 4096,
+        blocks: path("", 0, vec![path("training_step", 2 * MIB, layers)]),
+    };
+    report.peak =
+        tree(vec![path("conv2", 30 * MIB, Vec::new()), path("conv1", 16 * MIB, Vec::new())]);
+    report.alive = tree(vec![path("history", MIB, Vec::new())]);
+    report.process.peak_bytes = 64 * MIB as i64;
+    report.process.live_bytes = 19 * MIB as i64;
+    report.process.total.allocated_bytes = 900 * MIB;
+    report.process.total.allocated_blocks = 120_000;
 }
 
 /// Two ranks of one run: the second one waits three seconds longer for its data, and the first one for it.
@@ -239,7 +266,7 @@ fn finding() -> Finding {
         sentence: "Saving checkpoints takes a third of the epoch".to_owned(),
         evidence: vec![Evidence::new("checkpoints", "20")],
         place: Place::action("save_checkpoint"),
-        cost: Cost { seconds_per_step: Some(0.001), seconds: 2.0, share: 0.3, bytes: None },
+        cost: Cost { seconds_per_step: Some(0.001), seconds: 2.0, share: 0.3, ..Cost::default() },
         confidence: Confidence::Likely,
         remedy: "save less often".to_owned(),
     }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { finished, open, openedBothWays, settled, table, texts, typed } from "./page.mjs";
+import { accessible, finished, open, openedBothWays, settled, table, texts, typed } from "./page.mjs";
 
 export const scenarios = {
   /** Everything a report can have: sorting, searching, grouping, zooming, by mouse and by keyboard. */
@@ -284,6 +284,44 @@ export const scenarios = {
     await plain.emulateMediaType("print");
     const height = await plain.$eval(`${strip} svg`, (svg) => svg.getBoundingClientRect().height);
     assert.ok(height > 50, `it is printed: ${height}`);
+    await finished([page]);
+  },
+
+  /** Contrast in both schemes, names of controls, what the keyboard reaches: with charts, and as on a telephone. */
+  async accessibility() {
+    for (const look of [{}, { dark: true }, { width: 400 }]) {
+      const page = await open(look);
+      for (const host of await page.$$(".icicle")) {
+        await host.scrollIntoView();
+        await host.waitForSelector(".box");
+      }
+      await accessible(page);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      assert.ok(wide <= 0, `the page is not wider than its window: ${wide}`);
+      await page.close();
+    }
+    await finished([]);
+  },
+
+  /** What is folded, further down or not drawn yet is printed all the same, no wider than the paper. */
+  async paper() {
+    const page = await open();
+    await page.pdf({ format: "A4", landscape: true });
+    assert.equal(await page.$$eval("details:not([open])", (all) => all.length), 0);
+    const charts = await page.$$eval(".icicle", (all) => all.map((one) => one.querySelectorAll(".box").length));
+    assert.ok(charts.length > 3 && charts.every((boxes) => boxes > 0), `${charts}`);
+    assert.equal(await page.$$eval("tbody tr[hidden]", (all) => all.length), 0);
+    // The charts were drawn for the window: on narrower paper they still end where it does.
+    await page.emulateMediaType("print");
+    const over = await page.$$eval(".chart", (all) => all.map((chart) => {
+      const before = chart.getBoundingClientRect().width;
+      chart.style.width = "500px";
+      const end = Math.max(...[...chart.children].map((box) => box.getBoundingClientRect().right));
+      const over = end - chart.getBoundingClientRect().right;
+      chart.style.width = "";
+      return before > 500 ? over : 1000;
+    }));
+    assert.ok(over.every((pixels) => pixels <= 1), `${over}`);
     await finished([page]);
   },
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { finished, open, openedBothWays, table, texts, typed } from "./page.mjs";
+import { accessible, finished, open, openedBothWays, table, texts, typed } from "./page.mjs";
 
 export const scenarios = {
   /** Where steps spend their time, the critical path as a bar that answers to pointers and keys, and devices. */
@@ -45,7 +45,9 @@ export const scenarios = {
     assert.ok((await texts(page, "details[open] tbody tr")).length > 3);
     const slow = await texts(page, "section p");
     assert.ok(slow.some((words) => /^Rank 1 is slow: its own work takes/.test(words)), "a slow rank is named");
-    await finished([page, await open({ dark: true })]);
+    const dark = await open({ dark: true });
+    for (const one of [page, dark]) await accessible(one);
+    await finished([page, dark]);
   },
 
   async traces_without_scripts() {

@@ -29,7 +29,7 @@ pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
 fn times(times: &DeviceTimes) -> Table {
     let columns = [
         Column::new("What", Quantity::Text, "What the device did, whatever else it did less of"),
-        Column::new("", Quantity::Parts, "As part of the window"),
+        Column::new("Parts", Quantity::Parts, "As part of the window"),
         Column::new("Time", Quantity::Seconds, "From the first to the last step").bar(),
         Column::new("Share", Quantity::Share, "Of the window"),
     ];
@@ -59,7 +59,7 @@ fn overlap(device: &DeviceAnswers) -> Table {
 fn streams(device: &DeviceAnswers) -> Table {
     let columns = [
         Column::new("Stream", Quantity::Text, "Its number"),
-        Column::new("", Quantity::Parts, "Busy, then idle by cause"),
+        Column::new("Parts", Quantity::Parts, "Busy, then idle by cause"),
         Column::new("Span", Quantity::Seconds, "From its first to its last work"),
         Column::new("Busy", Quantity::Seconds, "It worked"),
         Column::new(

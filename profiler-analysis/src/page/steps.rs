@@ -49,7 +49,7 @@ fn all(steps: &[StepBreakdown]) -> Table {
     let columns = [
         Column::new("Step", Quantity::Text, "Its number"),
         Column::new(
-            "",
+            "Parts",
             Quantity::Parts,
             "What its time went into; the longest step is as wide as any",
         ),

@@ -15,7 +15,7 @@ pub(super) fn add(content: &mut Vec<Content>, analysis: &Analysis) {
 fn threads(threads: &[ThreadTimes]) -> Table {
     let columns = [
         Column::new("Thread", Quantity::Text, "Its name"),
-        Column::new("", Quantity::Parts, "The window: busy, waiting, idle"),
+        Column::new("Parts", Quantity::Parts, "The window: busy, waiting, idle"),
         Column::new("Busy", Quantity::Seconds, "Something is recorded, and it is no waiting").bar(),
         Column::new("Busy, share", Quantity::Share, "Of the window"),
         Column::new("Waiting for the device", Quantity::Seconds, "In calls that wait for it").bar(),

@@ -52,13 +52,19 @@ pub(super) fn found(report: &Report, rules: &Rules) -> String {
 }
 
 /// What is found by looking at several ranks side by side, where that was asked for and there are
-/// several.
+/// several. That rule is explained in any case.
 pub(super) fn of_ranks(reports: &[Report], arguments: &Arguments) -> Result<String, Error> {
     if !arguments.findings && !arguments.explain_rules {
         return Ok(String::new());
     }
     let rules = rules(&arguments.threshold)?;
-    let Some(explanation) = rules.explain_ranks(reports) else { return Ok(String::new()) };
+    let are_several = reports.iter().any(|report| report.header().rank != reports[0].header().rank);
+    let explanation = rules.explain_ranks(reports);
+    match (are_several, arguments.explain_rules) {
+        (true, _) => {}
+        (false, true) => return Ok(text::explained(&[explanation])),
+        (false, false) => return Ok(String::new()),
+    }
     let told = match arguments.explain_rules {
         true => text::explained(&[explanation]),
         false => match explanation.outcome {

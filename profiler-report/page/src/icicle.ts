@@ -103,9 +103,10 @@ export class Icicle {
       { class: `box k${hue(place.name)}`, role: "treeitem", tabindex: "-1", "aria-level": String(depth + 1), "aria-label": words },
       width > 24 ? place.name : "",
     );
-    node.style.left = `${left}px`;
+    // Parts of the chart, so that it fills paper, too, which is not as wide as the window.
+    node.style.left = this.part(left);
     node.style.top = `${depth * ROW}px`;
-    node.style.width = `${Math.max(width - 1, 1)}px`;
+    node.style.width = this.part(Math.max(width - 1, 1));
     const box: Box = { place, node, depth, left, parent, children: [] };
     parent?.children.push(box);
     this.boxes.push(box);
@@ -116,6 +117,10 @@ export class Icicle {
       if (childWidth >= NARROWEST) this.add(child, box, depth + 1, at, childWidth);
       at += childWidth;
     }
+  }
+
+  private part(width: number): string {
+    return `${((100 * width) / Math.max(1, this.width)).toFixed(3)}%`;
   }
 
   private writePath(): void {

@@ -8,9 +8,12 @@ import { enhance } from "./table";
 import { treesOf, type Report } from "./tree";
 import { unpacked } from "./unpack";
 
-/** Charts are made when they come into view: a page may have many. */
+/** Charts are made when they come into view: a page may have many. On paper all of them are. */
 function drawIcicles(reports: Report[]): void {
+  const hosts = new Set(document.querySelectorAll<HTMLElement>(".icicle"));
   const draw = (host: HTMLElement): void => {
+    seen.unobserve(host);
+    if (!hosts.delete(host)) return;
     const report = reports[Number(host.dataset.report)];
     const trees = report ? treesOf(report, host.dataset.tree ?? "") : [];
     if (trees.length > 0) new Icicle(host, trees);
@@ -18,12 +21,11 @@ function drawIcicles(reports: Report[]): void {
   };
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      seen.unobserve(entry.target);
-      draw(entry.target as HTMLElement);
+      if (entry.isIntersecting) draw(entry.target as HTMLElement);
     }
   }, { rootMargin: "400px" });
-  document.querySelectorAll<HTMLElement>(".icicle").forEach((host) => seen.observe(host));
+  hosts.forEach((host) => seen.observe(host));
+  window.addEventListener("beforeprint", () => hosts.forEach(draw));
 }
 
 function answerInStrips(reports: Report[]): void {
@@ -45,6 +47,23 @@ function enhanceTables(reports: Report[]): void {
     if (folded === null) enhance(table, report);
     else folded.addEventListener("toggle", () => enhance(table, report), { once: true });
   });
+}
+
+/** What is wider than the window is scrolled by keys, too. */
+function scrollByKeys(): void {
+  const watched = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const isWider = target.scrollWidth > target.clientWidth;
+      const table = target.querySelector("table");
+      const title = table?.caption?.textContent ?? table?.getAttribute("aria-label") ?? "Table";
+      const said = { tabindex: "0", role: "group", "aria-label": title };
+      for (const [name, value] of Object.entries(said)) {
+        if (isWider) target.setAttribute(name, value);
+        else target.removeAttribute(name);
+      }
+    }
+  });
+  document.querySelectorAll(".scroll").forEach((scroll) => watched.observe(scroll));
 }
 
 /** What a finding talks of: its row in the report, if there is one, else the report. */
@@ -85,6 +104,7 @@ enhanceTables(reports);
 drawIcicles(reports);
 answerInStrips(reports);
 linkFindings();
+scrollByKeys();
 listenForSearch();
 window.addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach((details) => (details.open = true));

@@ -1,7 +1,7 @@
 // Numbers as the tables have them: the page's own text and what scripts add must look alike.
 
 /** What the numbers of a column are. */
-export type Unit = "text" | "markup" | "count" | "seconds" | "bytes" | "share" | "number" | "large";
+export type Unit = "text" | "markup" | "count" | "seconds" | "bytes" | "share" | "change" | "number" | "large";
 
 /** Three significant digits and a unit. */
 export function duration(seconds: number): string {
@@ -59,6 +59,8 @@ export function written(value: number, unit: Unit): string {
       return bytes(value);
     case "share":
       return `${(100 * value).toFixed(1)} %`;
+    case "change":
+      return `${value < 0 ? "" : "+"}${(100 * value).toFixed(1)} %`;
     case "large":
       return large(value);
     default:

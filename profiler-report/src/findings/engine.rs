@@ -143,16 +143,24 @@ impl Rules {
         self.found_in_ranks(reports).into_iter().map(|(_, finding)| finding).collect()
     }
 
-    /// What is said of several processes, and by which numbers; `None` where all reports are of one.
-    pub fn explain_ranks(&self, reports: &[Report]) -> Option<Explanation> {
-        let Examined { outcome, .. } = self.examine_ranks(reports)?;
+    /// What is said of several processes, and by which numbers; that this is not known where all reports are of one.
+    pub fn explain_ranks(&self, reports: &[Report]) -> Explanation {
+        let examined = self.examine_ranks(reports);
+        let outcome = examined.map_or_else(
+            || {
+                Outcome::no_inputs(
+                    "all reports are of one process: give those of several ranks at once",
+                )
+            },
+            |examined| examined.outcome,
+        );
         let threshold = ranks::THRESHOLDS[0];
-        Some(Explanation {
+        Explanation {
             rule: ranks::NAME,
             condition: ranks::CONDITION,
             thresholds: vec![(threshold, self.limit(ranks::NAME, &threshold))],
             outcome,
-        })
+        }
     }
 
     /// What [`apply_to_ranks`](Self::apply_to_ranks) finds, and which of the reports each finding is of.
@@ -298,6 +306,51 @@ mod tests {
         rules.sort_unstable();
         rules.dedup();
         assert_eq!(rules.len(), ALL.len());
+    }
+
+    /// The guide's table has all rules, and their thresholds with their defaults, and no others.
+    #[test]
+    fn the_guide_lists_all_rules_and_thresholds_as_they_are() {
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/findings.md");
+        let guide = std::fs::read_to_string(guide).expect("the guide");
+        let mut told: Vec<(String, f64)> = Vec::new();
+        let mut rules: Vec<&str> = Vec::new();
+        for row in guide.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<_> = row.trim_matches('|').split('|').collect();
+            let rule = cells[0].split('`').nth(1).expect("a rule's name");
+            rules.push(rule);
+            // In its third cell a threshold is a name in backquotes; its default follows the next colon.
+            for (at, _) in cells[2].match_indices('`').step_by(2) {
+                let (name, rest) = cells[2][at + 1..].split_once('`').expect("a name");
+                let (_, rest) = rest.split_once(':').expect("a default");
+                let number = rest.split([';', ' ']).find(|part| !part.is_empty());
+                let default = number.expect("a default").parse().expect("a number");
+                told.push((format!("{rule}.{name}"), default));
+            }
+        }
+        let known = ALL.iter().map(|rule| rule.name()).chain([ranks::NAME]);
+        let known: Vec<_> = known.collect();
+        let missing = |these: &[&str], of: &[&str]| -> Vec<String> {
+            of.iter().filter(|name| !these.contains(name)).map(|name| (*name).to_owned()).collect()
+        };
+        assert_eq!(missing(&rules, &known), [""; 0], "rules that the guide does not have");
+        assert_eq!(missing(&known, &rules), [""; 0], "rules that only the guide has");
+        let general = format!("{GENERAL_NAME}.");
+        let thresholds = Rules::new().thresholds().into_iter();
+        let mut thresholds: Vec<_> = thresholds
+            .filter(|(name, _)| !name.starts_with(&general))
+            .map(|(name, threshold)| (name, threshold.default))
+            .collect();
+        for list in [&mut thresholds, &mut told] {
+            list.sort_by(|one, other| one.0.cmp(&other.0));
+        }
+        assert_eq!(told, thresholds);
+        for threshold in GENERAL {
+            let written = format!("(`{general}{}`,", threshold.name);
+            let (_, rest) = guide.split_once(&written).expect("each of all rules is there");
+            let default = rest.trim_start().split(')').next().expect("a number");
+            assert_eq!(default.parse(), Ok(threshold.default), "{}", threshold.name);
+        }
     }
 
     #[test]

@@ -108,7 +108,13 @@ impl<'report> Facts<'report> {
             seconds,
             share: self.share(seconds),
             bytes: None,
+            is_estimated: false,
         }
+    }
+
+    /// The same where a report does not bound what can be saved: so much it was in other programs.
+    pub(super) fn estimated_cost(&self, seconds: f64) -> Cost {
+        Cost { is_estimated: true, ..self.cost(seconds) }
     }
 
     /// Which part so many seconds are of all that there are.

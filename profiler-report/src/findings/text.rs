@@ -26,13 +26,22 @@ pub fn brief(findings: &[Finding]) -> String {
         // Writing into a string cannot fail, here and below.
         let _ = writeln!(
             text,
-            "Finding: {} Up to {} can be saved: {}",
+            "Finding: {} {} {} can be saved: {}",
             label::one_line(&finding.sentence),
+            if finding.cost.is_estimated { "By an estimate" } else { "Up to" },
             cost(&finding.cost),
             label::one_line(&finding.remedy),
         );
     }
     text
+}
+
+/// `at most 1.25 s (12.50 %)`, or `about`, where that is an estimate.
+fn costs(cost: &Cost) -> String {
+    match cost.is_estimated {
+        true => format!("about {}, an estimate", self::cost(cost)),
+        false => format!("at most {}", self::cost(cost)),
+    }
 }
 
 /// `1.25 s (12.50 %)`, or `3.00 MiB of memory`.
@@ -55,10 +64,10 @@ pub fn whole(findings: &[Finding]) -> String {
             in_time.map_or_else(String::new, |seconds| format!(", {} per step", duration(seconds)));
         let _ = write!(
             text,
-            "\n{number}. {} ({})\n   Costs at most {}{step}\n",
+            "\n{number}. {} ({})\n   Costs {}{step}\n",
             label::one_line(&finding.sentence),
             finding.confidence,
-            cost(&finding.cost),
+            costs(&finding.cost),
         );
         for (what, name) in finding.place.parts() {
             let _ = writeln!(text, "   Where: {what} {}", label::shown(name));
@@ -89,10 +98,10 @@ pub fn explained(explanations: &[Explanation]) -> String {
                 for finding in findings {
                     let _ = writeln!(
                         text,
-                        "   found ({}): {} Costs at most {}",
+                        "   found ({}): {} Costs {}",
                         finding.confidence,
                         label::one_line(&finding.sentence),
-                        cost(&finding.cost),
+                        costs(&finding.cost),
                     );
                 }
             }

@@ -97,15 +97,23 @@ fn write_table(html: &mut String, compared: &ComparedTable, limits: Limits) {
         Column::new("Verdict", Unit::Text, "Whether a difference is beyond what varies anyway"),
         Column::new("Before", unit, "Of a typical call or step"),
         Column::new("After", unit, "Of a typical call or step"),
-        Column::new("Change", Unit::Share, "With how often it was called, where steps are as many"),
-        Column::new("Least", Unit::Share, "How much of the change is beyond what varies anyway"),
+        Column::new(
+            "Change",
+            Unit::Change,
+            "With how often it was called, where steps are as many",
+        ),
+        Column::new(
+            "At least",
+            Unit::Change,
+            "How much of the change is beyond what varies anyway",
+        ),
         Column::new("Share", Unit::Share, "Of the run, on the side where that is more").bar(),
         Column::new("Calls before", Unit::Count, "Of a run"),
         Column::new("Calls after", Unit::Count, "Of a run"),
-        Column::new("Before from", unit, "Between these it is known"),
-        Column::new("Before to", unit, "Between these it is known"),
-        Column::new("After from", unit, "Between these it is known"),
-        Column::new("After to", unit, "Between these it is known"),
+        Column::new("Before, low", unit, "It is known to be no less"),
+        Column::new("Before, high", unit, "It is known to be no more"),
+        Column::new("After, low", unit, "It is known to be no less"),
+        Column::new("After, high", unit, "It is known to be no more"),
     ]);
     for row in compared.rows.iter().take(limits.rows) {
         let word = row.verdict.word(compared.unit);

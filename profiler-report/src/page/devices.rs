@@ -55,7 +55,7 @@ pub(super) fn write_idle(html: &mut String, devices: &[DeviceIdle], part: &Part)
     }
     let mut table = Table::new([
         Column::new("Device", Unit::Text, "Its number, and that of its stream").merge(Merge::Key),
-        Column::new("", Unit::Markup, "The window: busy, then the gaps by cause"),
+        Column::new("Parts", Unit::Markup, "The window: busy, then the gaps by cause"),
         Column::new("Window", Unit::Seconds, "From the first to the last kernel of each recording"),
         Column::new("Busy", Unit::Seconds, "A kernel, copy or fill ran"),
         Column::new("Busy, share", Unit::Share, "Of the window"),

@@ -66,7 +66,9 @@ fn write_one(html: &mut String, report: usize, finding: &Value, title: Option<&S
     let _ = write!(html, "<li><p class=sentence><b>{}</b>", words("sentence"));
     let costs = costs(finding);
     if !costs.is_empty() {
-        let _ = write!(html, " <span class=cost>at most {}</span>", costs.join(", "));
+        let is_estimated = finding.pointer("/cost/is_estimated").and_then(Value::as_bool);
+        let how = if is_estimated == Some(true) { "an estimate:" } else { "at most" };
+        let _ = write!(html, " <span class=cost>{how} {}</span>", costs.join(", "));
     }
     let remedy =
         finding.get("remedy").and_then(Value::as_str).map_or_else(String::new, text::advice);

@@ -18,12 +18,21 @@ pub(super) fn write(html: &mut String, report: &LinesReport, part: &Part) {
     part.heading(html, "lines", "Lines");
     let mut functions: Vec<_> = report.functions.iter().collect();
     functions.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
+    let lines = functions.iter().flat_map(|function| &function.lines);
+    let hottest = lines.map(|line| line.seconds).fold(0.0, f64::max);
     for (index, function) in functions.into_iter().enumerate() {
-        write_function(html, function, index < 5, part);
+        write_function(html, function, hottest, index < 5, part);
     }
 }
 
-fn write_function(html: &mut String, function: &FunctionLines, is_open: bool, part: &Part) {
+/// `hottest`: what the line took that took longest, of all functions: the heat of a quick function is none.
+fn write_function(
+    html: &mut String,
+    function: &FunctionLines,
+    hottest: f64,
+    is_open: bool,
+    part: &Part,
+) {
     let _ = write!(
         html,
         "<details{}><summary><b>{}</b> <span class=quiet>{} in {} calls · {}:{}</span></summary>",
@@ -43,7 +52,6 @@ fn write_function(html: &mut String, function: &FunctionLines, is_open: bool, pa
         html.push_str("<th scope=col>Memory");
     }
     html.push_str("<th scope=col class=source>Source<tbody>");
-    let most = function.lines.iter().map(|line| line.seconds).fold(0.0, f64::max);
     let mut ran = function.lines.iter().peekable();
     let source = function.source.as_deref();
     for number in function.first_line..=function.last_line {
@@ -55,7 +63,7 @@ fn write_function(html: &mut String, function: &FunctionLines, is_open: bool, pa
         match line {
             None => html.push_str("<td><td><td><td>"),
             Some(line) => {
-                let part_of_most = if most > 0.0 { line.seconds / most } else { 0.0 };
+                let heat = if hottest > 0.0 { line.seconds / hottest } else { 0.0 };
                 let share = if function.total_seconds > 0.0 {
                     100.0 * line.seconds / function.total_seconds
                 } else {
@@ -65,7 +73,7 @@ fn write_function(html: &mut String, function: &FunctionLines, is_open: bool, pa
                     html,
                     "<td class=n>{}<td class=\"n h{}\">{}<td class=n>{}<td class=n>{share:.1} %",
                     grouped(line.hits),
-                    (part_of_most * SHADES).round() as u32,
+                    (heat * SHADES).round() as u32,
                     duration(line.seconds),
                     duration(line.seconds / line.hits.max(1) as f64),
                 );

@@ -93,14 +93,18 @@ pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
     columns.push(Column::new("Slowest − fastest", Unit::Seconds, "Between the ranks").bar());
     columns.push(Column::new("Slowest rank", Unit::Text, "Which rank took the longest"));
     let mut table = Table::new(columns);
-    let mut labels: Vec<String> = Vec::new();
+    // What takes some rank the longest comes first.
+    let mut labels: Vec<(String, f64)> = Vec::new();
     for row in shown.iter().flat_map(|report| &report.actions) {
         let label = row.label();
-        if !labels.contains(&label) && labels.len() < part.limits.rows {
-            labels.push(label);
+        match labels.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, most)) => *most = most.max(row.total_seconds),
+            None => labels.push((label, row.total_seconds)),
         }
     }
-    for label in labels {
+    labels.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    labels.truncate(part.limits.rows);
+    for (label, _) in labels {
         let total = |report: &&&SimpleReport| {
             report.actions.iter().find(|row| row.label() == label).map(|row| row.total_seconds)
         };

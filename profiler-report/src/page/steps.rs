@@ -99,7 +99,7 @@ impl<'steps> Strip<'steps> {
         let _ = write!(
             html,
             "</figcaption><div class=scroll><svg width={width:.0} height={bottom:.0} \
-             viewBox=\"0 0 {width:.1} {bottom:.1}\" role=img aria-label=\"{}\"><g stroke-width={bar:.2}>",
+             viewBox=\"0 0 {width:.1} {bottom:.1}\" role=group aria-label=\"{}\"><g stroke-width={bar:.2}>",
             text::escape(&self.about())
         );
         for (index, (_, class, pick)) in PARTS.iter().enumerate() {

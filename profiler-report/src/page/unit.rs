@@ -17,6 +17,8 @@ pub(super) enum Unit {
     Bytes,
     /// Parts of a whole, 0 to 1.
     Share,
+    /// By which part of itself something changed: with its sign.
+    Change,
     /// Plain numbers, with two decimals.
     Number,
     /// Large numbers, with a letter for each thousand.
@@ -32,6 +34,7 @@ impl Unit {
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
             Self::Share => "share",
+            Self::Change => "change",
             Self::Number => "number",
             Self::Large => "large",
         }
@@ -51,6 +54,7 @@ impl Unit {
             Self::Bytes if number < 0.0 => format!("-{}", bytes(-number as u64)),
             Self::Bytes => bytes(number as u64),
             Self::Share => format!("{:.1} %", 100.0 * number),
+            Self::Change => format!("{:+.1} %", 100.0 * number),
             Self::Number => format!("{number:.2}"),
             Self::Large => large(number),
         }
@@ -85,6 +89,8 @@ mod tests {
             (Unit::Seconds, 0.012_34, "12.3 ms"),
             (Unit::Bytes, -2_048.0, "-2.00 KiB"),
             (Unit::Share, 0.123_4, "12.3 %"),
+            (Unit::Change, 0.123_4, "+12.3 %"),
+            (Unit::Change, -0.5, "-50.0 %"),
             (Unit::Number, 1.5, "1.50"),
             (Unit::Large, 12_345_678.0, "12.3 M"),
             (Unit::Large, 512.0, "512"),

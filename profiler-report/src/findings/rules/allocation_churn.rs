@@ -61,7 +61,7 @@ impl Rule for AllocationChurn {
             ),
             evidence: evidence.into(),
             place: most.map_or_else(Place::default, |action| Place::action(&*action.action)),
-            cost: facts.cost(seconds),
+            cost: facts.estimated_cost(seconds),
             // Several threads may allocate side by side.
             confidence: Confidence::Hint,
             remedy:

@@ -86,7 +86,7 @@ impl Rule for BaselineCpu {
             ),
             evidence: evidence.into(),
             place: place_of_op(longest),
-            cost: facts.cost(seconds * (1.0 - compiled.1 / able.1)),
+            cost: facts.estimated_cost(seconds * (1.0 - compiled.1 / able.1)),
             // Loops that wait for memory, or that the compiler cannot widen, stay as they are.
             confidence: Confidence::Hint,
             remedy:

@@ -36,7 +36,7 @@ impl Rule for CrowdedCores {
 
     fn condition(&self) -> &'static str {
         "in training batches the process keeps all cores busy, and the system takes the core away from \
-         the thread that trains, or more threads divide each of tch's ops than there are cores"
+         the thread that trains, or more threads divide each of tch's or candle's ops than there are cores"
     }
 
     fn thresholds(&self) -> &'static [Threshold] {
@@ -74,24 +74,29 @@ impl Rule for CrowdedCores {
         let is_taken_off = switches >= limits[2]
             // Else it waits for somebody, and is not waited for.
             && cpu.involuntary_switches > cpu.voluntary_switches;
-        let is_crowded =
-            busy >= limits[1] && (is_taken_off || has_parts_without_a_core(facts, cores));
-        if !is_crowded || facts.share(without_a_core) < limits[0] {
+        let divided = divided_among_too_many(facts, cores);
+        let is_crowded = busy >= limits[1] && (is_taken_off || divided.is_some());
+        let (cost, sentence) = match divided {
+            Some(("candle", threads)) => {
+                // rayon's threads work on each op, and those that wait for each other turn in circles meanwhile: how
+                // long the thread that trains has a core says nothing then.
+                let lost = seconds * (1.0 - cores as f64 / threads as f64);
+                (facts.estimated_cost(lost), shared_by_too_many(threads, cores))
+            }
+            _ => {
+                let busy = format!("{:.2} of {}", busy * cores as f64, grouped(cores));
+                (facts.cost(without_a_core), no_core_for(facts, without_a_core, &busy))
+            }
+        };
+        if !is_crowded || cost.share < limits[0] {
             return Outcome::Healthy(evidence);
         }
         Outcome::Found(vec![Finding {
             rule: self.name().to_owned(),
-            sentence: format!(
-                "The thread that trains had no core for {} of its batches ({}), while the process kept \
-                 {:.2} of {} busy.",
-                duration(without_a_core),
-                share(facts.share(without_a_core), 1.0),
-                busy * cores as f64,
-                grouped(cores),
-            ),
+            sentence,
             evidence,
             place: Place::action(RUN_TRAINING_BATCH),
-            cost: facts.cost(without_a_core),
+            cost,
             // What the others do meanwhile has to be done as well.
             confidence: Confidence::Hint,
             remedy: remedy(facts.framework).to_owned(),
@@ -99,12 +104,32 @@ impl Rule for CrowdedCores {
     }
 }
 
-/// libtorch gives each of its threads a part of an op, the one that trains among them, which then waits for those
-/// that have no core.
-fn has_parts_without_a_core(facts: &Facts<'_>, cores: u64) -> bool {
+fn no_core_for(facts: &Facts<'_>, seconds: f64, busy: &str) -> String {
+    format!(
+        "The thread that trains had no core for {} of its batches ({}), while the process kept {busy} busy.",
+        duration(seconds),
+        share(facts.share(seconds), 1.0),
+    )
+}
+
+fn shared_by_too_many(threads: u64, cores: u64) -> String {
+    format!(
+        "{} threads work on each op in training batches, and there are {} cores: all wait for those that \
+         have none.",
+        grouped(threads),
+        grouped(cores),
+    )
+}
+
+/// libtorch and candle give each of their threads a part of an op, and who called it waits for those that have no
+/// core. Which of them does so, and the number of threads, if they are more than cores.
+fn divided_among_too_many<'report>(
+    facts: &Facts<'report>,
+    cores: u64,
+) -> Option<(&'report str, u64)> {
     let known = facts.report.header().frameworks.iter();
-    facts.framework == Framework::Tch
-        && known.filter_map(|known| known.threads).any(|threads| threads > cores)
+    let mut divided = known.filter_map(|known| Some((known.name.as_str(), known.threads?)));
+    divided.find(|(name, threads)| ["candle", "tch"].contains(name) && *threads > cores)
 }
 
 fn remedy(framework: Framework) -> &'static str {
@@ -141,7 +166,7 @@ mod tests {
         report.header.machine = Some(Machine { cores: Some(2), ..Machine::default() });
         report.header.frameworks.push(Framework {
             name: "candle".to_owned(),
-            threads: Some(16),
+            threads: Some(2),
             ..Framework::default()
         });
         report.actions[0].cpu = Some(CpuStatistics {
@@ -158,7 +183,7 @@ mod tests {
         let finding = found(NAME, worked(3.9, 1.2, 400));
         close(finding.cost.seconds, 0.8, 0.001);
         let threads = finding.evidence.iter().find(|seen| seen.what == "threads of candle");
-        assert_eq!(threads.map(|seen| seen.value.as_str()), Some("16"), "{finding:?}");
+        assert_eq!(threads.map(|seen| seen.value.as_str()), Some("2"), "{finding:?}");
     }
 
     #[test]
@@ -167,8 +192,16 @@ mod tests {
         parts.actions[0].cpu.as_mut().expect("it").voluntary_switches = 4000;
         healthy(NAME, parts.clone());
         let framework = &mut parts.header.frameworks[0];
-        framework.name = "tch".to_owned();
-        close(found(NAME, parts.clone()).cost.seconds, 1.6, 0.001);
+        (framework.name, framework.threads) = ("tch".to_owned(), Some(16));
+        let of_tch = found(NAME, parts.clone()).cost;
+        close(of_tch.seconds, 1.6, 0.001);
+        assert!(!of_tch.is_estimated);
+        // candle's thread computes with the others, and turns in circles like them.
+        parts.header.frameworks[0].name = "candle".to_owned();
+        let of_candle = found(NAME, parts.clone());
+        close(of_candle.cost.seconds, 1.75, 0.001);
+        assert!(of_candle.cost.is_estimated && of_candle.remedy.contains("RAYON_NUM_THREADS"));
+        assert!(of_candle.sentence.starts_with("16 threads work on each op"), "{of_candle:?}");
         parts.header.frameworks[0].threads = Some(2);
         healthy(NAME, parts);
     }

@@ -14,7 +14,6 @@ use crate::simple::ActionStatistics;
 
 pub(super) struct DataWaiting;
 
-/// What actions that wait for a training batch end in.
 const THRESHOLDS: &[Threshold] = &[
     Threshold {
         name: "share",

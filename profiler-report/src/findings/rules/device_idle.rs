@@ -31,7 +31,7 @@ impl Rule for DeviceIdle {
     }
 
     fn condition(&self) -> &'static str {
-        "in training batches a device's counters show that it is idle much of the time"
+        "a device is idle much of the time: in training batches by its counters, or else between its kernels"
     }
 
     fn thresholds(&self) -> &'static [Threshold] {
@@ -60,8 +60,8 @@ impl Rule for DeviceIdle {
         }
         if sampled.is_empty() {
             return Outcome::no_inputs(
-                "the report has too few samples of a device's counters in training batches \
-                 (`DeviceCounters`, beside the Tensor profiler)",
+                "the report has neither enough samples of a device's counters in training batches \
+                 (`DeviceCounters`, beside the Tensor profiler) nor what ran on a device",
             );
         }
         // One that is busy is enough: what the others are there for no report knows.
@@ -192,7 +192,7 @@ mod tests {
         let mut two = busy(90.0, 100);
         two.device_counters.push(busy(0.0, 100).device_counters.remove(0));
         healthy(NAME, two);
-        assert!(missing(NAME, busy(20.0, 3)).contains("too few samples"));
+        assert!(missing(NAME, busy(20.0, 3)).contains("enough samples"));
     }
 
     /// A device that waited so long for its host, of the two seconds recorded.

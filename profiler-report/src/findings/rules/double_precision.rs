@@ -88,7 +88,7 @@ impl Rule for DoublePrecision {
             ),
             evidence: evidence.into(),
             place: longest.map_or_else(Place::default, |(row, _)| place_of_op(row)),
-            cost: facts.cost(saved),
+            cost: facts.estimated_cost(saved),
             confidence: match double < limits[2] * all {
                 true => Confidence::Likely,
                 false => Confidence::Hint,

@@ -40,6 +40,7 @@ impl Rule for FirstBatch {
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let batch = facts.action(RUN_TRAINING_BATCH);
         let known = batch.and_then(|batch| Some((batch.first_seconds?, batch.rest?.mean_seconds)));
+        let known = known.filter(|(_, others)| *others > 0.0);
         let Some((first, others)) = known else {
             return Outcome::no_inputs(
                 "the report does not tell the first run_training_batch from others: Simple's does, \

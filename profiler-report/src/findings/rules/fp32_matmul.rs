@@ -56,7 +56,7 @@ impl Rule for Fp32Matmul {
             ),
             evidence: evidence.into(),
             place: Place::kernel(&*kernel.name),
-            cost: facts.cost(SAVED * seconds),
+            cost: facts.estimated_cost(SAVED * seconds),
             // Fewer bits are another result, and not every device has tensor cores.
             confidence: Confidence::Hint,
             remedy: remedy(facts.framework).to_owned(),

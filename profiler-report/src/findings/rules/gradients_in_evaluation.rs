@@ -74,7 +74,7 @@ impl Rule for GradientsInEvaluation {
             ),
             evidence: evidence.into(),
             place: Place::default(),
-            cost: facts.cost(tracked * limits[2]),
+            cost: facts.estimated_cost(tracked * limits[2]),
             confidence: Confidence::Likely,
             remedy: "evaluate within `tch::no_grad` (or a `tch::no_grad_guard`), which frees each \
                      result as soon as the next one is there."

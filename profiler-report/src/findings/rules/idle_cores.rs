@@ -32,6 +32,12 @@ const THRESHOLDS: &[Threshold] = &[
         default: 0.5,
         why: "so much of a core must be busy meanwhile: else it waits, or other programs have the cores",
     },
+    Threshold {
+        name: "divisible",
+        default: 0.5,
+        why: "the part of what one core does that several would share: the rest each op does by itself \
+              (Amdahl's law)",
+    },
 ];
 
 impl Rule for IdleCores {
@@ -83,8 +89,8 @@ impl Rule for IdleCores {
             ),
             evidence,
             place: Place::action(RUN_TRAINING_BATCH),
-            // If all of it could be divided, and nothing was lost by that.
-            cost: facts.cost(seconds * (1.0 - busy.max(1.0) / cores as f64)),
+            // Nothing in the report says which part of it can be divided.
+            cost: facts.estimated_cost(limits[4] * seconds * (1.0 - busy.max(1.0) / cores as f64)),
             // Small models are quickest on one.
             confidence: Confidence::Hint,
             remedy: remedy(facts.framework).to_owned(),
@@ -134,7 +140,8 @@ mod tests {
     #[test]
     fn one_busy_core_of_many_is_found() {
         let finding = found(NAME, busy(1.0, Some(8)));
-        close(finding.cost.seconds, 1.75, 0.001);
+        close(finding.cost.seconds, 0.875, 0.001);
+        assert!(finding.cost.is_estimated);
         assert_eq!(finding.confidence, Confidence::Hint);
         assert!(finding.sentence.contains("1.00 of 8 cores"), "{finding:?}");
     }

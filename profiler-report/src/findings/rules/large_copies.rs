@@ -65,7 +65,7 @@ impl Rule for LargeCopies {
             ),
             evidence: evidence.into(),
             place: largest(copies).map_or_else(Place::default, Place::action),
-            cost: facts.cost(seconds),
+            cost: facts.estimated_cost(seconds),
             confidence: Confidence::Hint,
             remedy: "lend what is copied (`&[f32]`, `Arc<[f32]>`), or hand it on \
                      (`Tensor::from_vec` takes a `Vec`, where `Tensor::new` copies a slice)."

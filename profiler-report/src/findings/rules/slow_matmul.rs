@@ -80,7 +80,7 @@ impl Rule for SlowMatmul {
             ),
             evidence: evidence.into(),
             place: place_of_op(longest),
-            cost: facts.cost(limits[1] * seconds),
+            cost: facts.estimated_cost(limits[1] * seconds),
             // Its own code is good, too: measuring both is what tells.
             confidence: Confidence::Hint,
             remedy:

@@ -84,10 +84,10 @@ impl Rule for UnalignedMatmul {
             cost: facts.cost(seconds),
             // Newer libraries take tensor cores all the same, if slower: nothing tells how much slower.
             confidence: Confidence::Hint,
-            remedy:
-                "pad what decides the sides (the vocabulary, hidden sizes, batches) to a multiple \
-                     of 8."
-                    .to_owned(),
+            remedy: format!(
+                "pad what decides the sides (the vocabulary, hidden sizes, batches) to a multiple of {}.",
+                limits[1]
+            ),
         }])
     }
 }

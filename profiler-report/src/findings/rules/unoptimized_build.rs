@@ -62,7 +62,10 @@ impl Rule for UnoptimizedBuild {
             evidence: evidence.into(),
             place: Place::default(),
             // Nothing in the report says how much of the time is of Rust code.
-            cost: facts.cost(judged.saved * facts.seconds),
+            cost: match judged.saved {
+                saved if saved < 1.0 => facts.estimated_cost(saved * facts.seconds),
+                _ => facts.cost(facts.seconds),
+            },
             confidence,
             remedy: judged.remedy.to_owned(),
         }])
