@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod costs;
+mod findings;
 mod ops;
 mod program;
 mod recorded;
