@@ -2,6 +2,12 @@
 
 use std::path::Path;
 
+#[cfg(target_os = "linux")]
+use profiler_core::Report;
+#[cfg(target_os = "linux")]
+use profiler_core::report::findings::Rules;
+#[cfg(target_os = "linux")]
+use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 use tests::findings::{Faulty, of_rule, reports, sure, told, wall_seconds};
 use tests::program::{Finished, Run, Running, build};
@@ -76,6 +82,49 @@ fn two_profilers_say_once_what_both_found() {
     assert!(line.contains(sentence), "{printed}");
     let below = printed.split(line).nth(1).expect("it is there");
     assert!(!below.contains("FIT Profiler Report"), "below both reports: {printed}");
+}
+
+/// The quickest batches of both are compared, which no other program of the machine has made longer: but for the first
+/// one, whose threads begin then.
+#[cfg(target_os = "linux")]
+#[test]
+fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
+    let cores = std::thread::available_parallelism().expect("cores").get();
+    let with = |threads: usize| {
+        let directory = tempdir().expect("a folder");
+        let arguments = ["--profiler", "simple", "--measure-cpu", "--json", "fit.json"];
+        Run::of(&build(PACKAGE, "candle-faults"), directory.path())
+            .args(arguments)
+            .args(["--epochs", "4", "--batch-size", "64"])
+            .env("RAYON_NUM_THREADS", threads.to_string())
+            .succeed();
+        let mut report: Value = reports(&directory.path().join("fit.json")).remove(0);
+        // These tests run beside others, which have some of the cores.
+        let found = found_where_others_have_cores(&report, "crowded-cores");
+        let rows = report["actions"].take();
+        let batches = rows.as_array().expect("rows").iter();
+        let row = batches.clone().find(|row| row["action"] == "run_training_batch");
+        let seconds = |value: &Value| value.as_f64().expect("a number");
+        let row = row.expect("batches");
+        (found, seconds(&row["total_seconds"]), seconds(&row["rest"]["min_seconds"]))
+    };
+    let (promised, total, quickest) = with(8 * cores);
+    let (mended, _, quickest_mended) = with(cores);
+    assert_eq!(mended, None, "with as many threads as cores");
+    let promised = promised.expect("it is found");
+    let saved = total * (1.0 - quickest_mended / quickest);
+    println!("{promised} s promised, {saved} s of {total} s saved");
+    assert!((promised - saved).abs() <= 0.3 * saved, "{promised} s promised, {saved} s saved");
+}
+
+/// What a rule promises of a report, also where other programs keep cores from this one.
+#[cfg(target_os = "linux")]
+fn found_where_others_have_cores(report: &Value, rule: &str) -> Option<f64> {
+    let mut rules = Rules::new();
+    rules.set("crowded-cores.busy", 0.2).expect("a threshold");
+    let report: Report = serde_json::from_value(report.clone()).expect("a report");
+    let found = rules.apply(&report).into_iter().find(|finding| finding.rule == rule);
+    found.map(|finding| finding.cost.seconds)
 }
 
 #[test]
