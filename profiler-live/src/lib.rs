@@ -8,6 +8,8 @@
 //!   else until somebody has something recorded: then it hands on to a Tensor profiler of its own, and afterwards all
 //!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way.
 //! * `service` is the socket, and who answers there. A door only translates: what can be asked, the watcher does.
+//! * `dynolog` is another door: with `KINETO_USE_DAEMON` in the environment, what a daemon of that name asks for is recorded,
+//!   as PyTorch's libkineto does.
 //!
 //! *Cost*: some nanoseconds per action and a lock that nobody else holds per step, while it listens; else nothing.
 //! While it records: what the Tensor profiler costs. The trace is written by a thread of ours.
@@ -23,11 +25,15 @@
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+#[cfg(target_os = "linux")]
+mod dynolog;
 #[cfg(unix)]
 mod recording;
 mod registration;
 #[cfg(unix)]
 mod service;
+#[cfg(unix)]
+mod shared;
 #[cfg(unix)]
 mod trainings;
 #[cfg(unix)]

@@ -14,6 +14,8 @@ extern "C" fn listen_if_asked() {
     {
         say(format_args!("mlprof: nobody can look in while it runs: {error}"));
     }
+    #[cfg(target_os = "linux")]
+    crate::dynolog::start_if_asked();
 }
 
 // SAFETY: it reads the environment, takes locks, makes a socket and starts a thread, which neither the standard library nor
