@@ -236,6 +236,38 @@ pub fn a_forked_child_registers_anew() {
     assert!(program.end().0.success());
 }
 
+/// libtorch's own client, in the same process: it begins only when it is told to, and says what ours says.
+pub fn libtorchs_client_says_the_same() {
+    if std::env::var_os("MLPROF_TEST_LIBTORCH").is_none() {
+        println!("    no libtorch is named by MLPROF_TEST_LIBTORCH: its client is not looked at");
+        return;
+    }
+    let setting = Setting::new();
+    let daemon = setting.daemon();
+    let mut program = setting.start("libtorch");
+    program.await_done();
+    let ours = daemon.give_nothing();
+    for _ in 0..2 {
+        let again = daemon.give_nothing();
+        assert_eq!(again.from.as_pathname(), ours.from.as_pathname(), "there is one client");
+        assert_eq!(again.bytes, ours.bytes);
+    }
+    program.tell("begin");
+    let theirs = loop {
+        let question = daemon.give_nothing();
+        if question.from.as_pathname() != ours.from.as_pathname() {
+            break question;
+        }
+    };
+    // Which asks for configs of another kind, besides.
+    const EVENTS: i32 = 1;
+    assert_eq!(theirs.number(0) & !EVENTS, ours.number(0));
+    assert_eq!(theirs.bytes[..40], ours.bytes[..40]);
+    assert_eq!(theirs.bytes[44..], ours.bytes[44..]);
+    let name = |path: Option<&Path>| path.expect("a file").to_string_lossy().len();
+    assert_eq!(name(theirs.from.as_pathname()), name(ours.from.as_pathname()));
+}
+
 /// The daemon's abstract name, which any user's process can take.
 pub fn another_users_daemon_is_not_obeyed() {
     let setting = Setting::new();

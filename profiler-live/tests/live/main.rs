@@ -27,7 +27,7 @@ fn main() {
         return program::play();
     }
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let checks: [(&str, fn()); 23] = [
+    let checks: [(&str, fn()); 24] = [
         (
             "steps_are_recorded_beside_no_profiler",
             recordings::steps_are_recorded_beside_no_profiler,
@@ -68,6 +68,7 @@ fn main() {
         ),
         ("paths_elsewhere_are_not_written_to", dynolog::paths_elsewhere_are_not_written_to),
         ("a_forked_child_registers_anew", dynolog::a_forked_child_registers_anew),
+        ("libtorchs_client_says_the_same", dynolog::libtorchs_client_says_the_same),
         ("another_users_daemon_is_not_obeyed", dynolog::another_users_daemon_is_not_obeyed),
     ];
     for (name, check) in checks {
