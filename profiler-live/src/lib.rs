@@ -10,6 +10,8 @@
 //! * `service` is the socket, and who answers there. A door only translates: what can be asked, the watcher does.
 //! * `dynolog` is another door: with `KINETO_USE_DAEMON` in the environment, what a daemon of that name asks for is recorded,
 //!   as PyTorch's libkineto does.
+//! * `metrics`, with the feature of that name, is Prometheus' door: a port of this machine, where it is asked for what the
+//!   watcher counts.
 //!
 //! *Cost*: some nanoseconds per action and a lock that nobody else holds per step, while it listens; else nothing.
 //! While it records: what the Tensor profiler costs. The trace is written by a thread of ours.
@@ -27,6 +29,8 @@
 
 #[cfg(target_os = "linux")]
 mod dynolog;
+#[cfg(all(unix, feature = "metrics"))]
+mod metrics;
 #[cfg(unix)]
 mod recording;
 mod registration;
@@ -38,6 +42,9 @@ mod shared;
 mod trainings;
 #[cfg(unix)]
 mod watcher;
+
+#[cfg(all(unix, feature = "metrics"))]
+pub use metrics::metrics;
 
 use std::io;
 use std::path::PathBuf;
@@ -53,6 +60,24 @@ pub enum Error {
     /// The socket cannot be made.
     #[error("the socket {path} cannot be made: {error}", path = .path.display())]
     Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The port cannot be had, or no thread that listens there.
+    #[cfg(all(unix, feature = "metrics"))]
+    #[error("the port {port} of 127.0.0.1 cannot be listened on: {error}")]
+    Port {
+        /// Which.
+        port: u16,
+        /// Why.
+        error: io::Error,
+    },
+    /// The token that whoever asks for metrics must send can be neither written nor read.
+    #[cfg(all(unix, feature = "metrics"))]
+    #[error("the token {path} cannot be used: {error}", path = .path.display())]
+    Token {
         /// Where.
         path: PathBuf,
         /// Why.

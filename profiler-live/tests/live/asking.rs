@@ -67,6 +67,16 @@ impl Program {
         line.trim_end().to_owned()
     }
 
+    /// The next line that it says on standard error; what comes after it is read at its end.
+    #[cfg(feature = "metrics")]
+    pub fn error_line(&mut self) -> String {
+        // Byte by byte: nothing of what follows is taken.
+        let stderr = self.child.stderr.as_mut().expect("piped");
+        let bytes = stderr.bytes().map(|byte| byte.expect("a byte"));
+        let line: Vec<u8> = bytes.take_while(|byte| *byte != b'\n').collect();
+        String::from_utf8(line).expect("text")
+    }
+
     /// Tells it to do something, without waiting until it is done.
     pub fn tell(&mut self, what: &str) {
         let input = self.input.as_mut().expect("it has not been told to end");

@@ -93,3 +93,13 @@ pub fn a_forked_child_has_a_socket_of_its_own() {
     assert!(program.socket().exists(), "a child removes its own only");
     assert!(program.end().0.success());
 }
+
+#[cfg(not(feature = "metrics"))]
+pub fn metrics_need_a_feature() {
+    let environment = std::collections::HashMap::from([("MLPROF_METRICS_PORT", "0".into())]);
+    let program = Program::start_in("none", "0", &environment);
+    let (status, _, errors) = program.end();
+    assert!(status.success());
+    assert!(errors.ends_with("turn on the feature `metrics` of its mlprof plugin\n"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+}

@@ -13,6 +13,8 @@ mod dynolog;
 mod program;
 #[cfg(target_os = "linux")]
 mod recordings;
+#[cfg(all(target_os = "linux", feature = "metrics"))]
+mod scraping;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -27,7 +29,7 @@ fn main() {
         return program::play();
     }
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let checks: [(&str, fn()); 24] = [
+    let checks: &[(&str, fn())] = &[
         (
             "steps_are_recorded_beside_no_profiler",
             recordings::steps_are_recorded_beside_no_profiler,
@@ -70,6 +72,17 @@ fn main() {
         ("a_forked_child_registers_anew", dynolog::a_forked_child_registers_anew),
         ("libtorchs_client_says_the_same", dynolog::libtorchs_client_says_the_same),
         ("another_users_daemon_is_not_obeyed", dynolog::another_users_daemon_is_not_obeyed),
+        #[cfg(not(feature = "metrics"))]
+        ("metrics_need_a_feature", doors::metrics_need_a_feature),
+        #[cfg(feature = "metrics")]
+        ("a_training_is_scraped", scraping::a_training_is_scraped),
+        #[cfg(feature = "metrics")]
+        (
+            "whoever_may_not_ask_for_metrics_is_refused",
+            scraping::whoever_may_not_ask_for_metrics_is_refused,
+        ),
+        #[cfg(feature = "metrics")]
+        ("a_token_can_be_ones_own_or_none", scraping::a_token_can_be_ones_own_or_none),
     ];
     for (name, check) in checks {
         if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
