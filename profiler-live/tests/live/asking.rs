@@ -72,8 +72,10 @@ impl Program {
     pub fn error_line(&mut self) -> String {
         // Byte by byte: nothing of what follows is taken.
         let stderr = self.child.stderr.as_mut().expect("piped");
-        let bytes = stderr.bytes().map(|byte| byte.expect("a byte"));
-        let line: Vec<u8> = bytes.take_while(|byte| *byte != b'\n').collect();
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while stderr.read_exact(&mut byte).is_ok() && byte != *b"\n" {
+            line.extend(byte);
+        }
         String::from_utf8(line).expect("text")
     }
 

@@ -83,6 +83,8 @@ fn main() {
         ),
         #[cfg(feature = "metrics")]
         ("a_token_can_be_ones_own_or_none", scraping::a_token_can_be_ones_own_or_none),
+        #[cfg(feature = "metrics")]
+        ("prometheus_reads_what_the_report_says", scraping::prometheus_reads_what_the_report_says),
     ];
     for (name, check) in checks {
         if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
