@@ -27,6 +27,8 @@
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+#[cfg(all(unix, feature = "metrics"))]
+mod durations;
 #[cfg(target_os = "linux")]
 mod dynolog;
 #[cfg(all(unix, feature = "metrics"))]

@@ -14,7 +14,7 @@ const LAST_STEPS: usize = 128;
 /// How long steps took, by stage and rank.
 #[cfg(feature = "metrics")]
 pub(crate) type StepDurations =
-    std::collections::BTreeMap<(String, u32), crate::metrics::Durations>;
+    std::collections::BTreeMap<(String, u32), crate::durations::Durations>;
 
 /// All trainings that run, each by the thread that tells of it.
 #[derive(Default)]

@@ -6,9 +6,9 @@ use profiler_events::live::TrainingState;
 use profiler_events::names::OWN_TRAIN_DATALOADER_NEXT;
 use profiler_trace::internals::program_name;
 
-use super::durations::Durations;
 use super::family::{Family, Kind, Value};
 use super::process;
+use crate::durations::Durations;
 use crate::watcher::Watcher;
 
 /// So many actions have a histogram: those that took longest. Each has 28 series of text.

@@ -1,6 +1,6 @@
 //! Metrics, whatever form they are written in.
 
-use super::durations::Durations;
+use crate::durations::Durations;
 
 /// Metrics of one name.
 #[derive(Debug, Clone)]

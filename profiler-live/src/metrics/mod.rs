@@ -4,7 +4,6 @@
 //! profiler that is put beside whatever measures, from the moment that the door is open. Losses are not known here: no
 //! trainer tells them to profilers.
 
-mod durations;
 mod families;
 mod family;
 mod process;
@@ -31,7 +30,6 @@ use profiler_events::uncounted;
 
 use crate::Error;
 use crate::shared::{self, door_is_open};
-pub(crate) use durations::Durations;
 use token::{Token, Wish};
 
 /// Where this process answers.

@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use super::durations::Durations;
 use super::family::{Family, Kind, Metric, Value};
+use crate::durations::Durations;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
