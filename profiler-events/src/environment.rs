@@ -22,6 +22,8 @@ pub struct Environment {
     pub schedule: Option<Schedule>,
     /// `MLPROF_LIVE`: whether the process listens to `mlprof ps` and its like.
     pub live: Option<Switch>,
+    /// `MLPROF_METRICS_PORT`: where the process answers Prometheus.
+    pub metrics_port: Option<Port>,
     /// Variables that could not be read, and why.
     pub problems: Vec<String>,
 }
@@ -42,6 +44,7 @@ impl Environment {
             filename: read(&value, "MLPROF_FILENAME", &mut problems),
             schedule: read(&value, "MLPROF_SCHEDULE", &mut problems),
             live: read(&value, "MLPROF_LIVE", &mut problems),
+            metrics_port: read(&value, "MLPROF_METRICS_PORT", &mut problems),
             problems,
         }
     }
@@ -70,6 +73,20 @@ impl FromStr for Switch {
             "0" | "off" | "false" | "no" => Ok(Self::Off),
             _ => Err("it is neither 1 (on) nor 0 (off)"),
         }
+    }
+}
+
+/// A port of this machine; 0: any that is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Port(pub u16);
+
+impl FromStr for Port {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse()
+            .map(Self)
+            .map_err(|_| "it is no port, a number up to 65535 (0: any that is free)")
     }
 }
 
@@ -106,6 +123,7 @@ mod tests {
             ("MLPROF_FILENAME", "run"),
             ("MLPROF_SCHEDULE", "wait=1,warmup=1,active=3,repeat=2,skip_first=10"),
             ("MLPROF_LIVE", "1"),
+            ("MLPROF_METRICS_PORT", "9464"),
         ]);
         let schedule = Schedule::new().wait(1).warmup(1).active(3).repeat(2).skip_first(10);
         let expected = Environment {
@@ -114,6 +132,7 @@ mod tests {
             filename: Some("run".into()),
             schedule: Some(schedule),
             live: Some(Switch::On),
+            metrics_port: Some(Port(9464)),
             problems: Vec::new(),
         };
         assert_eq!(said, expected);

@@ -8,6 +8,10 @@
 //!   else until somebody has something recorded: then it hands on to a Tensor profiler of its own, and afterwards all
 //!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way.
 //! * `service` is the socket, and who answers there. A door only translates: what can be asked, the watcher does.
+//! * `dynolog` is another door: with `KINETO_USE_DAEMON` in the environment, what a daemon of that name asks for is recorded,
+//!   as PyTorch's libkineto does.
+//! * `metrics`, with the feature of that name, is Prometheus' door: a port of this machine, where it is asked for what the
+//!   watcher counts.
 //!
 //! *Cost*: some nanoseconds per action and a lock that nobody else holds per step, while it listens; else nothing.
 //! While it records: what the Tensor profiler costs. The trace is written by a thread of ours.
@@ -23,15 +27,26 @@
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+#[cfg(all(unix, feature = "metrics"))]
+mod durations;
+#[cfg(target_os = "linux")]
+mod dynolog;
+#[cfg(all(unix, feature = "metrics"))]
+mod metrics;
 #[cfg(unix)]
 mod recording;
 mod registration;
 #[cfg(unix)]
 mod service;
 #[cfg(unix)]
+mod shared;
+#[cfg(unix)]
 mod trainings;
 #[cfg(unix)]
 mod watcher;
+
+#[cfg(all(unix, feature = "metrics"))]
+pub use metrics::metrics;
 
 use std::io;
 use std::path::PathBuf;
@@ -47,6 +62,24 @@ pub enum Error {
     /// The socket cannot be made.
     #[error("the socket {path} cannot be made: {error}", path = .path.display())]
     Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The port cannot be had, or no thread that listens there.
+    #[cfg(all(unix, feature = "metrics"))]
+    #[error("the port {port} of 127.0.0.1 cannot be listened on: {error}")]
+    Port {
+        /// Which.
+        port: u16,
+        /// Why.
+        error: io::Error,
+    },
+    /// The token that whoever asks for metrics must send can be neither written nor read.
+    #[cfg(all(unix, feature = "metrics"))]
+    #[error("the token {path} cannot be used: {error}", path = .path.display())]
+    Token {
         /// Where.
         path: PathBuf,
         /// Why.

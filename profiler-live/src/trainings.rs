@@ -11,9 +11,17 @@ use profiler_events::{OfStage, Stages, progress};
 /// So many steps' times are kept.
 const LAST_STEPS: usize = 128;
 
+/// How long steps took, by stage and rank.
+#[cfg(feature = "metrics")]
+pub(crate) type StepDurations =
+    std::collections::BTreeMap<(String, u32), crate::durations::Durations>;
+
 /// All trainings that run, each by the thread that tells of it.
 #[derive(Default)]
 pub(crate) struct Trainings {
+    /// Of all that ever ran.
+    #[cfg(feature = "metrics")]
+    pub(crate) step_durations: StepDurations,
     all: Vec<Training>,
     /// The number of the stage that began last.
     last: u64,
@@ -169,7 +177,20 @@ impl Trainings {
         }
         let training = self.of(thread)?;
         training.top_mut().step(now)?;
-        Some(training)
+        #[cfg(feature = "metrics")]
+        self.count(thread);
+        self.of(thread).map(|training| &*training)
+    }
+
+    /// Counts the step that is just over.
+    #[cfg(feature = "metrics")]
+    fn count(&mut self, thread: ThreadId) {
+        let Some(top) = self.of(thread).map(|training| training.top()) else { return };
+        let stage = top.stage.map_or_else(|| "none".to_owned(), |stage| stage.to_string());
+        let (key, last) = ((stage, top.run.rank), top.last_steps.back().copied());
+        if let Some(seconds) = last.as_ref().map(Duration::as_secs_f64) {
+            self.step_durations.entry(key).or_default().add(seconds);
+        }
     }
 
     pub(crate) fn pause(&mut self, thread: ThreadId, now: Instant) {

@@ -23,6 +23,9 @@ pub(crate) struct Watcher {
     at_stage: fn(),
     /// Who is told of what happens while something is recorded.
     told: ArcSwapOption<TensorProfiler>,
+    /// What counts actions, once somebody wants them counted.
+    #[cfg(feature = "metrics")]
+    tallies: std::sync::OnceLock<profiler_core::SimpleProfiler>,
     /// Also held while the guest is told of steps: it is told by one thread at a time.
     control: Mutex<Control>,
 }
@@ -38,7 +41,13 @@ struct Control {
 impl Watcher {
     /// One that has not heard of anything yet; `at_stage` is called whenever a stage begins.
     pub(crate) fn new(at_stage: fn()) -> Self {
-        Self { at_stage, told: ArcSwapOption::empty(), control: Mutex::default() }
+        Self {
+            at_stage,
+            told: ArcSwapOption::empty(),
+            #[cfg(feature = "metrics")]
+            tallies: std::sync::OnceLock::new(),
+            control: Mutex::default(),
+        }
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
@@ -49,6 +58,25 @@ impl Watcher {
     pub(crate) fn states(&self) -> (Vec<TrainingState>, bool) {
         let control = self.control();
         (control.trainings.states(Instant::now()), control.recording.is_some())
+    }
+
+    /// Has actions counted from here on.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn count_actions(&self) {
+        self.tallies.get_or_init(profiler_core::SimpleProfiler::aside);
+        hook::interest_changed();
+    }
+
+    /// How long calls of actions took, if they are counted.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn durations(&self) -> Vec<profiler_core::simple::ActionDurations> {
+        self.tallies.get().map(|tallies| tallies.durations()).unwrap_or_default()
+    }
+
+    /// How long steps took in this process, by stage and rank.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn step_durations(&self) -> crate::trainings::StepDurations {
+        self.control().trainings.step_durations.clone()
     }
 
     /// Has something recorded: its number. What becomes of it goes to `news`.
@@ -67,7 +95,8 @@ impl Watcher {
         }
         control.last += 1;
         let (number, asked) = (control.last, Instant::now());
-        control.recording = Some(Recording { number, wishes, asked, news, guest: None });
+        let from = asked + wishes.until_start();
+        control.recording = Some(Recording { number, wishes, asked, from, news, guest: None });
         Ok(number)
     }
 
@@ -97,7 +126,7 @@ impl Watcher {
                 return;
             };
             match &recording.guest {
-                None if recording.asked.elapsed() >= time => {
+                None if recording.from.elapsed() >= time => {
                     let guest = recording.guest_for_time(Instant::now());
                     self.begin(recording, guest, None);
                 }
@@ -152,7 +181,8 @@ impl Watcher {
         let Some(recording) = recording else { return };
         let Some(guest) = &recording.guest else {
             // A sanity check is no training: nobody wants to see its batches.
-            if running.stage != Some(Stage::SanityCheck) {
+            let is_training = running.stage != Some(Stage::SanityCheck);
+            if is_training && recording.may_begin(running.steps, now) {
                 let guest = recording.guest_for_steps(running.number, running.steps, now);
                 self.begin(recording, guest, running.stage.map(|stage| (stage, &running.run)));
             }
@@ -200,6 +230,10 @@ impl Watcher {
 
 impl Profiler for Watcher {
     fn start(&self, action: Action) {
+        #[cfg(feature = "metrics")]
+        if let Some(tallies) = self.tallies.get() {
+            tallies.start(action);
+        }
         if let Some(guest) = &*self.told.load() {
             guest.start(action);
         }
@@ -207,6 +241,11 @@ impl Profiler for Watcher {
 
     /// Never fails: what was started before the recording began is not known to it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        #[cfg(feature = "metrics")]
+        if let Some(tallies) = self.tallies.get() {
+            // It may have been started before they were counted.
+            let _ = tallies.stop(action);
+        }
         match &*self.told.load() {
             Some(guest) => guest.stop(action),
             None => Ok(()),
@@ -234,7 +273,13 @@ impl Profiler for Watcher {
     }
 
     fn interest(&self) -> Interest {
-        self.told.load().as_ref().map_or(Interest::NONE, |guest| guest.interest())
+        let of_guest = self.told.load().as_ref().map_or(Interest::NONE, |guest| guest.interest());
+        #[cfg(feature = "metrics")]
+        let of_guest = match self.tallies.get() {
+            Some(tallies) => of_guest | tallies.interest(),
+            None => of_guest,
+        };
+        of_guest
     }
 
     /// Loops must tell of their steps.

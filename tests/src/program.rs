@@ -217,6 +217,11 @@ impl Running {
         unsafe { libc::kill(id, libc::SIGINT) };
     }
 
+    /// The process's number.
+    pub fn number(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it has not ended yet.
     pub fn is_alive(&mut self) -> bool {
         self.child.try_wait().expect("a child can be waited for").is_none()

@@ -3,6 +3,8 @@
 mod advanced;
 mod comparison;
 mod counts;
+#[cfg(target_os = "linux")]
+mod dynolog;
 mod faults;
 mod files;
 mod findings;

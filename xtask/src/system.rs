@@ -52,6 +52,14 @@ pub const NODE: Requirement = Requirement {
     reason: "the HTML page of reports is tested in a browser that it drives",
 };
 
+/// Asks trainings for metrics.
+pub const PROMETHEUS: Requirement = Requirement {
+    name: "prometheus and promtool",
+    is_present: || is_there("prometheus") && is_there("promtool"),
+    debian_packages: &["prometheus"],
+    reason: "metrics are read by it in tests",
+};
+
 /// Shows the page.
 pub const BROWSER: Requirement = Requirement {
     name: "Chromium (or Chrome)",

@@ -2,6 +2,7 @@
 
 mod counters;
 mod distribution;
+mod durations;
 mod histogram;
 mod median;
 mod summarize;
@@ -11,6 +12,8 @@ mod waiting;
 use std::sync::Arc;
 
 pub use self::counters::{SimpleCountersProfiler, SimpleIoProfiler};
+#[doc(hidden)]
+pub use self::durations::ActionDurations;
 use self::table::SimpleTable;
 use crate::hook::{self, RegionSink};
 use crate::output::RenderedReport;
@@ -79,8 +82,9 @@ impl SimpleProfiler {
         Self::with_recorder(Recorder::new())
     }
 
-    /// One that start-up has nothing to do with.
-    fn aside() -> Self {
+    /// One that start-up has nothing to do with: of a calibration, or beside the program's own.
+    #[doc(hidden)]
+    pub fn aside() -> Self {
         Self::with_recorder(Recorder::aside())
     }
 

@@ -65,10 +65,11 @@ pub fn a_signal_ends_it_as_ever() {
     connection.ask(Request::Record(steps(100)));
     program.wait_until(|state| state.is_recording);
     program.steps(3);
+    // What it has to say of this must not be lost with it.
+    assert!(matches!(connection.answer(), Some(profiler_events::live::Answer::Recording)));
     let number = libc::pid_t::try_from(program.child.id()).expect("a number");
     // SAFETY: the child has not been waited for, so the number is its own.
     unsafe { libc::kill(number, libc::SIGINT) };
-    assert!(matches!(connection.answer(), Some(profiler_events::live::Answer::Recording)));
     assert_eq!(connection.answer(), None, "the connection ends with the process");
     let socket = program.socket();
     let (status, _, errors) = program.end();
@@ -91,4 +92,14 @@ pub fn a_forked_child_has_a_socket_of_its_own() {
     wait_until(|| !socket.exists());
     assert!(program.socket().exists(), "a child removes its own only");
     assert!(program.end().0.success());
+}
+
+#[cfg(not(feature = "metrics"))]
+pub fn metrics_need_a_feature() {
+    let environment = std::collections::HashMap::from([("MLPROF_METRICS_PORT", "0".into())]);
+    let program = Program::start_in("none", "0", &environment);
+    let (status, _, errors) = program.end();
+    assert!(status.success());
+    assert!(errors.ends_with("turn on the feature `metrics` of its mlprof plugin\n"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
 }

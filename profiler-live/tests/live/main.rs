@@ -4,11 +4,17 @@
 #[cfg(target_os = "linux")]
 mod asking;
 #[cfg(target_os = "linux")]
+mod daemon;
+#[cfg(target_os = "linux")]
 mod doors;
+#[cfg(target_os = "linux")]
+mod dynolog;
 #[cfg(target_os = "linux")]
 mod program;
 #[cfg(target_os = "linux")]
 mod recordings;
+#[cfg(all(target_os = "linux", feature = "metrics"))]
+mod scraping;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -23,7 +29,7 @@ fn main() {
         return program::play();
     }
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let checks: [(&str, fn()); 15] = [
+    let checks: &[(&str, fn())] = &[
         (
             "steps_are_recorded_beside_no_profiler",
             recordings::steps_are_recorded_beside_no_profiler,
@@ -45,6 +51,40 @@ fn main() {
         ("so_many_may_ask_at_once", doors::so_many_may_ask_at_once),
         ("a_signal_ends_it_as_ever", doors::a_signal_ends_it_as_ever),
         ("a_forked_child_has_a_socket_of_its_own", doors::a_forked_child_has_a_socket_of_its_own),
+        (
+            "it_registers_and_asks_as_libkineto_does",
+            dynolog::it_registers_and_asks_as_libkineto_does,
+        ),
+        ("steps_are_written_where_dyno_says", dynolog::steps_are_written_where_dyno_says),
+        (
+            "a_time_is_compressed_where_its_name_says_so",
+            dynolog::a_time_is_compressed_where_its_name_says_so,
+        ),
+        (
+            "a_daemon_may_come_late_talk_nonsense_and_be_started_anew",
+            dynolog::a_daemon_may_come_late_talk_nonsense_and_be_started_anew,
+        ),
+        (
+            "what_the_process_has_at_its_end_is_written",
+            dynolog::what_the_process_has_at_its_end_is_written,
+        ),
+        ("paths_elsewhere_are_not_written_to", dynolog::paths_elsewhere_are_not_written_to),
+        ("a_forked_child_registers_anew", dynolog::a_forked_child_registers_anew),
+        ("libtorchs_client_says_the_same", dynolog::libtorchs_client_says_the_same),
+        ("another_users_daemon_is_not_obeyed", dynolog::another_users_daemon_is_not_obeyed),
+        #[cfg(not(feature = "metrics"))]
+        ("metrics_need_a_feature", doors::metrics_need_a_feature),
+        #[cfg(feature = "metrics")]
+        ("a_training_is_scraped", scraping::a_training_is_scraped),
+        #[cfg(feature = "metrics")]
+        (
+            "whoever_may_not_ask_for_metrics_is_refused",
+            scraping::whoever_may_not_ask_for_metrics_is_refused,
+        ),
+        #[cfg(feature = "metrics")]
+        ("a_token_can_be_ones_own_or_none", scraping::a_token_can_be_ones_own_or_none),
+        #[cfg(feature = "metrics")]
+        ("prometheus_reads_what_the_report_says", scraping::prometheus_reads_what_the_report_says),
     ];
     for (name, check) in checks {
         if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {

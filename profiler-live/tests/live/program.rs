@@ -32,10 +32,14 @@ impl Source for Hook {
 static OPS: AtomicU64 = AtomicU64::new(0);
 
 pub fn play() {
-    let hook = hook::register(Arc::new(Hook));
     let scene = std::env::var(SCENE).expect("text");
+    if scene == "impostor" {
+        return crate::dynolog::play_impostor();
+    }
+    let hook = hook::register(Arc::new(Hook));
     match scene.as_str() {
         "fork" => fork(),
+        "libtorch" => libtorch(),
         "simple" => {
             let profiler = Arc::new(SimpleProfiler::new());
             train(profiler.clone());
@@ -139,4 +143,28 @@ fn fork() {
     assert_eq!(status, 0, "the child ended well");
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).expect("text");
+}
+
+/// Loads libtorch, and has its own client begin when it is told to.
+fn libtorch() {
+    println!("ready");
+    let path = std::env::var_os("MLPROF_TEST_LIBTORCH").expect("a path");
+    // SAFETY: what it does when it is loaded is what every program of tch has it do.
+    let library = unsafe { libloading::Library::new(path) }.expect("libtorch");
+    println!("done");
+    let mut lines = std::io::stdin().lock().lines();
+    if lines.next().is_some() {
+        let name = b"_ZN5torch18global_kineto_initEv";
+        // SAFETY: the function has no arguments and no result, and the library stays.
+        unsafe {
+            let begins: libloading::Symbol<'_, unsafe extern "C" fn()> =
+                library.get(name).expect("a function");
+            begins();
+        }
+        println!("done");
+        lines.next();
+    }
+    // Its threads are not told to end: neither are its destructors waited for.
+    // SAFETY: a plain call, which does not come back.
+    unsafe { libc::_exit(0) };
 }

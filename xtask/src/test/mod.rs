@@ -16,13 +16,13 @@ use self::changed::changed_files;
 use self::parts::{ON_REQUEST, PARTS, Part};
 use crate::disk_space;
 use crate::steps::{self, run_all};
-use crate::system::{BROWSER, CPP_COMPILER, NODE, PYTHON, SOFTWARE_GPU};
+use crate::system::{BROWSER, CPP_COMPILER, NODE, PROMETHEUS, PYTHON, SOFTWARE_GPU};
 
 /// Runs the tests of these parts, all if none is named; `--changed`: of those that a change since the
 /// last commit, or since the branch that is named behind it, can reach.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let parts = chosen(arguments)?;
-    for requirement in [PYTHON, CPP_COMPILER, SOFTWARE_GPU, NODE, BROWSER] {
+    for requirement in [PYTHON, CPP_COMPILER, SOFTWARE_GPU, NODE, BROWSER, PROMETHEUS] {
         requirement.require()?;
     }
     disk_space::make_room()?;

@@ -243,14 +243,15 @@ fn core() -> Result<Vec<Step>, String> {
 }
 
 /// Names the libcupti that came with libtorch to the tests that see what a real one does without a
-/// driver.
+/// driver, and libtorch itself to those that compare what its client tells dynolog's daemon with what ours does.
 fn cupti_of(libtorch: &Variables) -> Variables {
     let folder = libtorch.iter().find(|(name, _)| *name == "LIBTORCH");
-    let path = folder.and_then(|(_, folder)| {
-        let path = Path::new(folder.as_deref()?).join("lib/libcupti.so.12");
-        path.exists().then(|| path.into_os_string())
-    });
-    path.map(|path| vec![("MLPROF_TEST_CUPTI", Some(path))]).unwrap_or_default()
+    let Some(folder) = folder.and_then(|(_, folder)| folder.as_deref()) else { return Vec::new() };
+    let named =
+        [("MLPROF_TEST_CUPTI", "libcupti.so.12"), ("MLPROF_TEST_LIBTORCH", "libtorch_cpu.so")];
+    let paths = named.map(|(variable, name)| (variable, Path::new(folder).join("lib").join(name)));
+    let there = paths.into_iter().filter(|(_, path)| path.exists());
+    there.map(|(variable, path)| (variable, Some(path.into_os_string()))).collect()
 }
 
 /// Loom replaces the atomics everywhere, hence a build folder of its own.

@@ -1,0 +1,59 @@
+//! Metrics, whatever form they are written in.
+
+use crate::durations::Durations;
+
+/// Metrics of one name.
+#[derive(Debug, Clone)]
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) kind: Kind,
+    pub(super) metrics: Vec<Metric>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// Its labels, and what it shows.
+#[derive(Debug, Clone)]
+pub(super) struct Metric {
+    pub(super) labels: Vec<(&'static str, String)>,
+    pub(super) value: Value,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Number(f64),
+    Durations(Box<Durations>),
+}
+
+impl Family {
+    pub(super) fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
+        Self { name, help, kind, metrics: Vec::new() }
+    }
+
+    /// With this one, too: of those that have the same labels it is the sum, or the largest if they are gauges.
+    pub(super) fn add(&mut self, labels: Vec<(&'static str, String)>, value: Value) {
+        let Some(known) = self.metrics.iter_mut().find(|metric| metric.labels == labels) else {
+            self.metrics.push(Metric { labels, value });
+            return;
+        };
+        match (&mut known.value, value) {
+            (Value::Number(known), Value::Number(number)) if self.kind == Kind::Gauge => {
+                *known = known.max(number);
+            }
+            (Value::Number(known), Value::Number(number)) => *known += number,
+            (Value::Durations(known), Value::Durations(durations)) => known.merge(&durations),
+            _ => {}
+        }
+    }
+
+    pub(super) fn number(mut self, labels: Vec<(&'static str, String)>, value: f64) -> Self {
+        self.add(labels, Value::Number(value));
+        self
+    }
+}

@@ -1,0 +1,121 @@
+//! What whoever asks must know: a random text in a file that only its user can read.
+
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// What a token may have, in bytes.
+const LONGEST: usize = 1024;
+
+/// What is said of tokens: `MLPROF_METRICS_TOKEN`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// A random one, in a file of its own.
+    Random,
+    /// That in this file.
+    In(PathBuf),
+    Off,
+}
+
+impl Wish {
+    pub(super) fn of_environment() -> Self {
+        let value = std::env::var_os("MLPROF_METRICS_TOKEN").filter(|value| !value.is_empty());
+        match value {
+            None => Self::Random,
+            Some(value) if value.eq_ignore_ascii_case("off") => Self::Off,
+            Some(path) => Self::In(path.into()),
+        }
+    }
+}
+
+/// Who may ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Token(Option<String>);
+
+impl Token {
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        Self(Some(text.to_owned()))
+    }
+
+    pub(super) const OFF: Self = Self(None);
+
+    /// A random one, in a new file that only its user can read.
+    pub(super) fn write(path: &Path) -> io::Result<Self> {
+        // The system's own random numbers are behind it.
+        let random = || RandomState::new().build_hasher().finish();
+        let text = format!("{:016x}{:016x}", random(), random());
+        // What is there has been left by a process that had the same number.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        Ok(Self(Some(text)))
+    }
+
+    /// The one in a file of the user's.
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        let mut text = String::new();
+        let file = File::open(path)?;
+        io::Read::read_to_string(&mut io::Read::take(file, LONGEST as u64 + 1), &mut text)?;
+        let text = text.trim();
+        if text.is_empty() || text.len() > LONGEST {
+            let message = format!("a token has between 1 and {LONGEST} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        Ok(Self(Some(text.to_owned())))
+    }
+
+    /// Whether a header `Authorization` has it.
+    pub(super) fn allows(&self, header: Option<&[u8]>) -> bool {
+        let Some(own) = &self.0 else { return true };
+        let Some((scheme, given)) = header.and_then(|it| it.split_at_checked(7)) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(b"bearer ") && is_same(given, own.as_bytes())
+    }
+}
+
+/// Takes as long wherever they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_random_and_its_users() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("1.token");
+        let one = Token::write(&path).expect("written");
+        let other = Token::write(&path).expect("in its place");
+        assert_ne!(one, other);
+        assert_eq!(path.metadata().expect("a file").mode() & 0o777, 0o600);
+        let text = std::fs::read_to_string(&path).expect("text");
+        assert_eq!((text.len(), Token::of(&text)), (32, other.clone()));
+        assert!(other.allows(Some(format!("bearer {text}").as_bytes())));
+        assert!(!one.allows(Some(format!("Bearer {text}").as_bytes())) && !other.allows(None));
+        assert!(!other.allows(Some(b"Bearer ")) && Token::OFF.allows(None));
+    }
+
+    #[test]
+    fn a_token_of_the_users_own_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        std::fs::write(&path, "secret\n").expect("written");
+        assert_eq!(Token::read(&path).expect("read"), Token::of("secret"));
+        std::fs::write(&path, " \n").expect("written");
+        assert!(Token::read(&path).is_err());
+        assert!(Token::read(&folder.path().join("none")).is_err());
+    }
+}
