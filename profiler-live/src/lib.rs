@@ -6,7 +6,8 @@
 //!
 //! * `watcher` is a profiler beside whatever measures, or beside none. It hears of stages and steps, and wants nothing
 //!   else until somebody has something recorded: then it hands on to a Tensor profiler of its own, and afterwards all
-//!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way.
+//!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way;
+//!   `tallies` is what it counts of actions as long as somebody follows them.
 //! * `service` is the socket, and who answers there. A door only translates: what can be asked, the watcher does.
 //!
 //! *Cost*: some nanoseconds per action and a lock that nobody else holds per step, while it listens; else nothing.
@@ -24,10 +25,16 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 #[cfg(unix)]
+mod epochs;
+#[cfg(unix)]
+mod process_memory;
+#[cfg(unix)]
 mod recording;
 mod registration;
 #[cfg(unix)]
 mod service;
+#[cfg(unix)]
+mod tallies;
 #[cfg(unix)]
 mod trainings;
 #[cfg(unix)]

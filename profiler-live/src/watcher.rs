@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use profiler_core::output::RenderedReport;
 use profiler_core::{
-    Action, Interest, NeverStarted, Observation, Profiler, RunContext, Stage, TensorProfiler, hook,
+    Action, ActionKind, Interest, NeverStarted, Observation, Profiler, RunContext, Stage,
+    TensorProfiler, hook,
 };
 use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::live::{RecordRequest, TrainingState};
+use profiler_events::live::{Activity, RecordRequest, TrainingState};
 use profiler_events::{OpStart, RegionSink, uncounted};
 
 use crate::recording::{Guest, News, Recording};
+use crate::tallies::Tallies;
 use crate::trainings::Trainings;
 
 /// See the [module](self).
@@ -23,6 +25,8 @@ pub(crate) struct Watcher {
     at_stage: fn(),
     /// Who is told of what happens while something is recorded.
     told: ArcSwapOption<TensorProfiler>,
+    /// What counts actions while somebody follows them.
+    followed: ArcSwapOption<Tallies>,
     /// Also held while the guest is told of steps: it is told by one thread at a time.
     control: Mutex<Control>,
 }
@@ -33,16 +37,86 @@ struct Control {
     recording: Option<Recording>,
     /// The number of the last recording.
     last: u64,
+    /// So many follow actions.
+    followers: usize,
+}
+
+/// While it lives actions are counted.
+pub(crate) struct Following(Arc<Watcher>, Arc<Tallies>);
+
+impl Following {
+    /// What threads have done lately.
+    pub(crate) fn activity(&self) -> Activity {
+        uncounted(|| self.1.activity())
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        uncounted(|| {
+            let mut control = self.0.control();
+            control.followers -= 1;
+            if control.followers == 0 {
+                self.0.followed.store(None);
+                hook::interest_changed();
+            }
+        });
+    }
 }
 
 impl Watcher {
     /// One that has not heard of anything yet; `at_stage` is called whenever a stage begins.
     pub(crate) fn new(at_stage: fn()) -> Self {
-        Self { at_stage, told: ArcSwapOption::empty(), control: Mutex::default() }
+        Self {
+            at_stage,
+            told: ArcSwapOption::empty(),
+            followed: ArcSwapOption::empty(),
+            control: Mutex::default(),
+        }
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has actions counted, as long as what this answers lives.
+    pub(crate) fn follow_actions(self: &Arc<Self>) -> Following {
+        uncounted(|| {
+            let mut control = self.control();
+            let tallies = match self.followed() {
+                Some(tallies) => tallies,
+                None => {
+                    let tallies = Tallies::new();
+                    self.followed.store(Some(tallies.clone()));
+                    tallies
+                }
+            };
+            control.followers += 1;
+            hook::interest_changed();
+            Following(self.clone(), tallies)
+        })
+    }
+
+    /// What counts actions now. In a forked child nobody does whose parent was followed.
+    fn followed(&self) -> Option<Arc<Tallies>> {
+        self.followed.load_full().filter(|tallies| tallies.is_of_this_process())
+    }
+
+    /// Has something done with what counts actions now, on whose behalf this thread hears of one of them.
+    #[inline]
+    fn count(&self, action: Action, work: impl FnOnce(&Arc<Tallies>)) {
+        let is_told = matches!(action.kind(), ActionKind::Action | ActionKind::Module);
+        if let Some(tallies) = &*self.followed.load()
+            && is_told
+            && tallies.is_of_this_process()
+        {
+            work(tallies);
+        }
+    }
+
+    /// For how long this thread has waited for data since this was last asked; `None` where nobody looks.
+    fn take_waited(&self) -> Option<Duration> {
+        self.followed()?.take_waited()
     }
 
     /// What runs, and whether something is recorded.
@@ -146,9 +220,13 @@ impl Watcher {
     fn step_is_over(&self, thread: ThreadId, now: Instant) {
         let mut control = self.control();
         let Control { trainings, recording, .. } = &mut *control;
+        trainings.waited(thread, self.take_waited());
         let Some(running) = trainings.step(thread, now).map(|training| training.top()) else {
             return;
         };
+        if let Some(tallies) = self.followed() {
+            tallies.step();
+        }
         let Some(recording) = recording else { return };
         let Some(guest) = &recording.guest else {
             // A sanity check is no training: nobody wants to see its batches.
@@ -189,6 +267,17 @@ impl Watcher {
         }
     }
 
+    /// In a forked child, whose parent was followed.
+    fn forget_parents_followers(&self) {
+        if self.followed.load().as_ref().is_some_and(|tallies| !tallies.is_of_this_process()) {
+            uncounted(|| {
+                self.control().followers = 0;
+                self.followed.store(None);
+                hook::interest_changed();
+            });
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut Trainings, ThreadId)) {
         uncounted(|| {
             let mut control = self.control();
@@ -200,6 +289,7 @@ impl Watcher {
 
 impl Profiler for Watcher {
     fn start(&self, action: Action) {
+        self.count(action, |tallies| tallies.start(action));
         if let Some(guest) = &*self.told.load() {
             guest.start(action);
         }
@@ -207,6 +297,7 @@ impl Profiler for Watcher {
 
     /// Never fails: what was started before the recording began is not known to it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        self.count(action, |tallies| tallies.stop(action));
         match &*self.told.load() {
             Some(guest) => guest.stop(action),
             None => Ok(()),
@@ -214,7 +305,8 @@ impl Profiler for Watcher {
     }
 
     fn is_open(&self, action: Action) -> bool {
-        self.told.load().as_ref().is_some_and(|guest| guest.is_open(action))
+        let is_counted = self.followed().is_some_and(|tallies| tallies.is_open(action));
+        is_counted || self.told.load().as_ref().is_some_and(|guest| guest.is_open(action))
     }
 
     fn start_op(&self, op: &OpStart<'_>) {
@@ -234,7 +326,9 @@ impl Profiler for Watcher {
     }
 
     fn interest(&self) -> Interest {
-        self.told.load().as_ref().map_or(Interest::NONE, |guest| guest.interest())
+        let of_guest = self.told.load().as_ref().map_or(Interest::NONE, |guest| guest.interest());
+        let of_followers = self.followed().map_or(Interest::NONE, |_| Interest::ACTIONS);
+        of_guest | of_followers
     }
 
     /// Loops must tell of their steps.
@@ -247,16 +341,28 @@ impl Profiler for Watcher {
     }
 
     fn pause(&self) {
-        self.change(|trainings, thread| trainings.pause(thread, Instant::now()));
+        let waited = self.take_waited();
+        self.change(|trainings, thread| {
+            trainings.waited(thread, waited);
+            trainings.pause(thread, Instant::now());
+        });
     }
 
     fn resume(&self) {
+        // What waited for data meanwhile was not the training.
+        self.take_waited();
         self.change(|trainings, thread| trainings.resume(thread, Instant::now()));
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
         (self.at_stage)();
-        self.change(|trainings, thread| trainings.begin(thread, stage, run, Instant::now()));
+        self.forget_parents_followers();
+        self.change(|trainings, thread| {
+            if let (true, Some(tallies)) = (trainings.is_empty(), self.followed()) {
+                tallies.stage_begins();
+            }
+            trainings.begin(thread, stage, run, Instant::now());
+        });
     }
 
     fn teardown(&self, stage: Option<Stage>) {

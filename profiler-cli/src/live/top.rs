@@ -8,6 +8,9 @@ use super::{Error, print, table};
 
 /// Follows a training: a line each second with its stage, epoch and step, and how long its last 128 steps took.
 ///
+/// It says, too, which share of its steps waits for data, when all epochs will be over, and what memory the process has. As
+/// long as it follows, the training's actions and modules are measured: --json has them all.
+///
 /// It ends when the training does, by Ctrl-C, or after --count lines.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -45,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         None => only_one(Client::all()?)?,
     };
     let interval_milliseconds = (arguments.interval * 1e3) as u64;
-    let mut answer = client.ask(Request::Follow { interval_milliseconds });
+    let mut answer = client.ask(Request::Follow { interval_milliseconds, actions: true });
     let mut lines = 0;
     loop {
         let state = match answer {

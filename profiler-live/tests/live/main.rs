@@ -6,6 +6,8 @@ mod asking;
 #[cfg(target_os = "linux")]
 mod doors;
 #[cfg(target_os = "linux")]
+mod following;
+#[cfg(target_os = "linux")]
 mod program;
 #[cfg(target_os = "linux")]
 mod recordings;
@@ -23,7 +25,7 @@ fn main() {
         return program::play();
     }
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let checks: [(&str, fn()); 15] = [
+    let checks: [(&str, fn()); 17] = [
         (
             "steps_are_recorded_beside_no_profiler",
             recordings::steps_are_recorded_beside_no_profiler,
@@ -40,6 +42,11 @@ fn main() {
             "who_goes_away_takes_the_recording_along",
             recordings::who_goes_away_takes_the_recording_along,
         ),
+        (
+            "actions_are_counted_while_somebody_follows",
+            following::actions_are_counted_while_somebody_follows,
+        ),
+        ("nothing_is_wanted_afterwards", following::nothing_is_wanted_afterwards),
         ("nothing_listens_unasked", doors::nothing_listens_unasked),
         ("bad_requests_are_answered", doors::bad_requests_are_answered),
         ("so_many_may_ask_at_once", doors::so_many_may_ask_at_once),
