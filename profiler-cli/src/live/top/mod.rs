@@ -1,13 +1,13 @@
 //! `mlprof top`: what a training does, again and again.
 
-use profiler_events::live::{Answer, ProcessState, Request};
-use profiler_report::output::say;
-
 mod screen;
 mod terminal;
 mod view;
 
 use std::io::IsTerminal;
+
+use profiler_events::live::{Answer, ProcessState, Request};
+use profiler_report::output::say;
 
 use super::client::Client;
 use super::{Error, print, table};
