@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 /// How many there will be; 0 if that is not known.
 static EPOCHS: AtomicU64 = AtomicU64::new(0);
+/// How many steps the epoch has; 0 if that is not known.
+static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// An epoch begins, counted from 0, of so many if that is known. Of the process: where two trainings run at once,
-/// that of the one that said it last. *Cost*: two stores.
-pub fn epoch_begins(epoch: u64, of: Option<u64>) {
+/// An epoch begins, counted from 0, of so many, and with so many steps, if that is known. Of the process: where two
+/// trainings run at once, that of the one that said it last. *Cost*: three stores.
+pub fn epoch_begins(epoch: u64, of: Option<u64>, steps: Option<u64>) {
+    STEPS.store(steps.unwrap_or(0), Ordering::Relaxed);
     EPOCHS.store(of.unwrap_or(0), Ordering::Relaxed);
     EPOCH.store(epoch + 1, Ordering::Relaxed);
 }
@@ -26,6 +29,11 @@ pub fn epoch() -> (Option<u64>, Option<u64>) {
     (epoch, epoch.and(epochs))
 }
 
+/// How many steps the epoch has that runs, if that is known.
+pub fn steps_of_epoch() -> Option<u64> {
+    Some(STEPS.load(Ordering::Relaxed)).filter(|steps| *steps > 0 && epoch().0.is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,11 +41,12 @@ mod tests {
     #[test]
     fn an_epoch_is_known_while_it_runs() {
         assert_eq!(epoch(), (None, None));
-        epoch_begins(0, Some(3));
-        assert_eq!(epoch(), (Some(0), Some(3)));
-        epoch_begins(1, None);
-        assert_eq!(epoch(), (Some(1), None));
+        epoch_begins(0, Some(3), Some(20));
+        assert_eq!((epoch(), steps_of_epoch()), ((Some(0), Some(3)), Some(20)));
+        epoch_begins(1, None, None);
+        assert_eq!((epoch(), steps_of_epoch()), ((Some(1), None), None));
+        epoch_begins(2, None, Some(20));
         epochs_end();
-        assert_eq!(epoch(), (None, None));
+        assert_eq!((epoch(), steps_of_epoch()), ((None, None), None));
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! * `watcher` is a profiler beside whatever measures, or beside none. It hears of stages and steps, and wants nothing
 //!   else until somebody has something recorded: then it hands on to a Tensor profiler of its own, and afterwards all
-//!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way.
+//!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way;
+//!   `tallies` is what it counts of actions as long as somebody follows them.
 //! * `service` is the socket, and who answers there. A door only translates: what can be asked, the watcher does.
 //! * `dynolog` is another door: with `KINETO_USE_DAEMON` in the environment, what a daemon of that name asks for is recorded,
 //!   as PyTorch's libkineto does.
@@ -31,8 +32,12 @@
 mod durations;
 #[cfg(target_os = "linux")]
 mod dynolog;
+#[cfg(unix)]
+mod epochs;
 #[cfg(all(unix, feature = "metrics"))]
 mod metrics;
+#[cfg(unix)]
+mod process_memory;
 #[cfg(unix)]
 mod recording;
 mod registration;
@@ -40,6 +45,8 @@ mod registration;
 mod service;
 #[cfg(unix)]
 mod shared;
+#[cfg(unix)]
+mod tallies;
 #[cfg(unix)]
 mod trainings;
 #[cfg(unix)]

@@ -8,6 +8,8 @@ use profiler_core::{RunContext, Stage};
 use profiler_events::live::TrainingState;
 use profiler_events::{OfStage, Stages, progress};
 
+use crate::epochs::Epochs;
+
 /// So many steps' times are kept.
 const LAST_STEPS: usize = 128;
 
@@ -47,7 +49,17 @@ pub(crate) struct Running {
     since: Instant,
     /// What the running step took before a pause.
     before: Duration,
-    last_steps: VecDeque<Duration>,
+    last_steps: VecDeque<Step>,
+    /// For how long the running step has waited for data; `None` while nobody looks.
+    waited: Option<Duration>,
+    epochs: Epochs,
+}
+
+/// How long a step took.
+struct Step {
+    took: Duration,
+    /// Of that, waiting for data, where somebody looked.
+    waited: Option<Duration>,
 }
 
 impl OfStage for Running {
@@ -68,7 +80,14 @@ impl Running {
             since: now,
             before: Duration::ZERO,
             last_steps: VecDeque::with_capacity(LAST_STEPS),
+            waited: None,
+            epochs: Epochs::default(),
         }
+    }
+
+    /// The thread has waited for data for so long since this was last called; `None` where nobody looks.
+    fn waited(&mut self, waited: Option<Duration>) {
+        self.waited = waited.map(|waited| self.waited.unwrap_or_default() + waited);
     }
 
     /// A step is over. `None` for one of a validation that interrupts the steps.
@@ -79,7 +98,9 @@ impl Running {
         if self.last_steps.len() == LAST_STEPS {
             self.last_steps.pop_front();
         }
-        self.last_steps.push_back(std::mem::take(&mut self.before) + (now - self.since));
+        let took = std::mem::take(&mut self.before) + (now - self.since);
+        self.last_steps.push_back(Step { took, waited: self.waited.take() });
+        self.epochs.step(self.steps, progress::epoch().0);
         self.since = now;
         self.steps += 1;
         Some(())
@@ -97,6 +118,13 @@ impl Running {
         if self.pauses == 0 {
             self.since = now;
         }
+    }
+
+    /// The share of the last steps that waited for data, of those that somebody looked at.
+    fn waiting_for_data(&self) -> Option<f64> {
+        let looked_at = self.last_steps.iter().filter_map(|step| Some((step.took, step.waited?)));
+        let (took, waited) = looked_at.reduce(|all, step| (all.0 + step.0, all.1 + step.1))?;
+        (!took.is_zero()).then(|| (waited.as_secs_f64() / took.as_secs_f64()).min(1.0))
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -118,6 +146,7 @@ impl Training {
     fn state(&self, now: Instant, epoch: (Option<u64>, Option<u64>)) -> TrainingState {
         let top = self.top();
         let epoch = if top.stage == Some(Stage::Fit) { epoch } else { (None, None) };
+        let (epoch_step, epoch_steps) = top.epochs.steps(top.steps, epoch.0);
         TrainingState {
             stage: top.stage,
             rank: top.run.rank,
@@ -127,12 +156,27 @@ impl Training {
             steps: top.steps,
             seconds: (now - top.began).as_secs_f64(),
             is_paused: top.is_paused(),
-            last_steps: top.last_steps.iter().map(Duration::as_secs_f64).collect(),
+            last_steps: top.last_steps.iter().map(|step| step.took.as_secs_f64()).collect(),
+            epoch_step,
+            epoch_steps,
+            waiting_for_data: top.waiting_for_data(),
         }
     }
 }
 
 impl Trainings {
+    /// Whether none runs.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// A thread has waited for data for so long since this was last said; `None` where nobody looks.
+    pub(crate) fn waited(&mut self, thread: ThreadId, waited: Option<Duration>) {
+        if let Some(training) = self.of(thread) {
+            training.top_mut().waited(waited);
+        }
+    }
+
     /// The training that a thread tells of: its own, or the only one that there is.
     fn of(&mut self, thread: ThreadId) -> Option<&mut Training> {
         let own = self.all.iter().position(|training| training.thread == thread);
@@ -187,7 +231,7 @@ impl Trainings {
     fn count(&mut self, thread: ThreadId) {
         let Some(top) = self.of(thread).map(|training| training.top()) else { return };
         let stage = top.stage.map_or_else(|| "none".to_owned(), |stage| stage.to_string());
-        let (key, last) = ((stage, top.run.rank), top.last_steps.back().copied());
+        let (key, last) = ((stage, top.run.rank), top.last_steps.back().map(|step| step.took));
         if let Some(seconds) = last.as_ref().map(Duration::as_secs_f64) {
             self.step_durations.entry(key).or_default().add(seconds);
         }

@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use profiler_core::output::RenderedReport;
 use profiler_core::{
-    Action, Interest, NeverStarted, Observation, Profiler, RunContext, Stage, TensorProfiler, hook,
+    Action, ActionKind, Interest, NeverStarted, Observation, Profiler, RunContext, Stage,
+    TensorProfiler, hook,
 };
 use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::live::{RecordRequest, TrainingState};
+use profiler_events::live::{Activity, RecordRequest, TrainingState};
 use profiler_events::{OpStart, RegionSink, uncounted};
 
 use crate::recording::{Guest, News, Recording};
+use crate::tallies::Tallies;
 use crate::trainings::Trainings;
 
 /// See the [module](self).
@@ -23,9 +25,11 @@ pub(crate) struct Watcher {
     at_stage: fn(),
     /// Who is told of what happens while something is recorded.
     told: ArcSwapOption<TensorProfiler>,
-    /// What counts actions, once somebody wants them counted.
+    /// What counts actions for Prometheus, from when it first asks.
     #[cfg(feature = "metrics")]
-    tallies: std::sync::OnceLock<profiler_core::SimpleProfiler>,
+    scraped: std::sync::OnceLock<profiler_core::SimpleProfiler>,
+    /// What counts actions while somebody follows them.
+    followed: ArcSwapOption<Tallies>,
     /// Also held while the guest is told of steps: it is told by one thread at a time.
     control: Mutex<Control>,
 }
@@ -36,6 +40,31 @@ struct Control {
     recording: Option<Recording>,
     /// The number of the last recording.
     last: u64,
+    /// So many follow actions.
+    followers: usize,
+}
+
+/// While it lives actions are counted.
+pub(crate) struct Following(Arc<Watcher>, Arc<Tallies>);
+
+impl Following {
+    /// What threads have done lately.
+    pub(crate) fn activity(&self) -> Activity {
+        uncounted(|| self.1.activity())
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        uncounted(|| {
+            let mut control = self.0.control();
+            control.followers -= 1;
+            if control.followers == 0 {
+                self.0.followed.store(None);
+                hook::interest_changed();
+            }
+        });
+    }
 }
 
 impl Watcher {
@@ -45,13 +74,54 @@ impl Watcher {
             at_stage,
             told: ArcSwapOption::empty(),
             #[cfg(feature = "metrics")]
-            tallies: std::sync::OnceLock::new(),
+            scraped: std::sync::OnceLock::new(),
+            followed: ArcSwapOption::empty(),
             control: Mutex::default(),
         }
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has actions counted, as long as what this answers lives.
+    pub(crate) fn follow_actions(self: &Arc<Self>) -> Following {
+        uncounted(|| {
+            let mut control = self.control();
+            let tallies = match self.followed() {
+                Some(tallies) => tallies,
+                None => {
+                    let tallies = Tallies::new();
+                    self.followed.store(Some(tallies.clone()));
+                    tallies
+                }
+            };
+            control.followers += 1;
+            hook::interest_changed();
+            Following(self.clone(), tallies)
+        })
+    }
+
+    /// What counts actions now. In a forked child nobody does whose parent was followed.
+    fn followed(&self) -> Option<Arc<Tallies>> {
+        self.followed.load_full().filter(|tallies| tallies.is_of_this_process())
+    }
+
+    /// Has something done with what counts actions now, on whose behalf this thread hears of one of them.
+    #[inline]
+    fn count(&self, action: Action, work: impl FnOnce(&Arc<Tallies>)) {
+        let is_told = matches!(action.kind(), ActionKind::Action | ActionKind::Module);
+        if let Some(tallies) = &*self.followed.load()
+            && is_told
+            && tallies.is_of_this_process()
+        {
+            work(tallies);
+        }
+    }
+
+    /// For how long this thread has waited for data since this was last asked; `None` where nobody looks.
+    fn take_waited(&self) -> Option<Duration> {
+        self.followed()?.take_waited()
     }
 
     /// What runs, and whether something is recorded.
@@ -63,14 +133,14 @@ impl Watcher {
     /// Has actions counted from here on.
     #[cfg(feature = "metrics")]
     pub(crate) fn count_actions(&self) {
-        self.tallies.get_or_init(profiler_core::SimpleProfiler::aside);
+        self.scraped.get_or_init(profiler_core::SimpleProfiler::aside);
         hook::interest_changed();
     }
 
     /// How long calls of actions took, if they are counted.
     #[cfg(feature = "metrics")]
     pub(crate) fn durations(&self) -> Vec<profiler_core::simple::ActionDurations> {
-        self.tallies.get().map(|tallies| tallies.durations()).unwrap_or_default()
+        self.scraped.get().map(|scraped| scraped.durations()).unwrap_or_default()
     }
 
     /// How long steps took in this process, by stage and rank.
@@ -175,9 +245,13 @@ impl Watcher {
     fn step_is_over(&self, thread: ThreadId, now: Instant) {
         let mut control = self.control();
         let Control { trainings, recording, .. } = &mut *control;
+        trainings.waited(thread, self.take_waited());
         let Some(running) = trainings.step(thread, now).map(|training| training.top()) else {
             return;
         };
+        if let Some(tallies) = self.followed() {
+            tallies.step();
+        }
         let Some(recording) = recording else { return };
         let Some(guest) = &recording.guest else {
             // A sanity check is no training: nobody wants to see its batches.
@@ -219,6 +293,17 @@ impl Watcher {
         }
     }
 
+    /// In a forked child, whose parent was followed.
+    fn forget_parents_followers(&self) {
+        if self.followed.load().as_ref().is_some_and(|tallies| !tallies.is_of_this_process()) {
+            uncounted(|| {
+                self.control().followers = 0;
+                self.followed.store(None);
+                hook::interest_changed();
+            });
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut Trainings, ThreadId)) {
         uncounted(|| {
             let mut control = self.control();
@@ -231,9 +316,10 @@ impl Watcher {
 impl Profiler for Watcher {
     fn start(&self, action: Action) {
         #[cfg(feature = "metrics")]
-        if let Some(tallies) = self.tallies.get() {
-            tallies.start(action);
+        if let Some(scraped) = self.scraped.get() {
+            scraped.start(action);
         }
+        self.count(action, |tallies| tallies.start(action));
         if let Some(guest) = &*self.told.load() {
             guest.start(action);
         }
@@ -242,10 +328,11 @@ impl Profiler for Watcher {
     /// Never fails: what was started before the recording began is not known to it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         #[cfg(feature = "metrics")]
-        if let Some(tallies) = self.tallies.get() {
-            // It may have been started before they were counted.
-            let _ = tallies.stop(action);
+        if let Some(scraped) = self.scraped.get() {
+            // It may have been started before it was counted.
+            let _ = scraped.stop(action);
         }
+        self.count(action, |tallies| tallies.stop(action));
         match &*self.told.load() {
             Some(guest) => guest.stop(action),
             None => Ok(()),
@@ -253,7 +340,10 @@ impl Profiler for Watcher {
     }
 
     fn is_open(&self, action: Action) -> bool {
-        self.told.load().as_ref().is_some_and(|guest| guest.is_open(action))
+        let is_counted = self.followed().is_some_and(|tallies| tallies.is_open(action));
+        #[cfg(feature = "metrics")]
+        let is_counted = is_counted || self.scraped.get().is_some_and(|it| it.is_open(action));
+        is_counted || self.told.load().as_ref().is_some_and(|guest| guest.is_open(action))
     }
 
     fn start_op(&self, op: &OpStart<'_>) {
@@ -275,11 +365,12 @@ impl Profiler for Watcher {
     fn interest(&self) -> Interest {
         let of_guest = self.told.load().as_ref().map_or(Interest::NONE, |guest| guest.interest());
         #[cfg(feature = "metrics")]
-        let of_guest = match self.tallies.get() {
-            Some(tallies) => of_guest | tallies.interest(),
+        let of_guest = match self.scraped.get() {
+            Some(scraped) => of_guest | scraped.interest(),
             None => of_guest,
         };
-        of_guest
+        let of_followers = self.followed().map_or(Interest::NONE, |_| Interest::ACTIONS);
+        of_guest | of_followers
     }
 
     /// Loops must tell of their steps.
@@ -292,16 +383,28 @@ impl Profiler for Watcher {
     }
 
     fn pause(&self) {
-        self.change(|trainings, thread| trainings.pause(thread, Instant::now()));
+        let waited = self.take_waited();
+        self.change(|trainings, thread| {
+            trainings.waited(thread, waited);
+            trainings.pause(thread, Instant::now());
+        });
     }
 
     fn resume(&self) {
+        // What waited for data meanwhile was not the training.
+        self.take_waited();
         self.change(|trainings, thread| trainings.resume(thread, Instant::now()));
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
         (self.at_stage)();
-        self.change(|trainings, thread| trainings.begin(thread, stage, run, Instant::now()));
+        self.forget_parents_followers();
+        self.change(|trainings, thread| {
+            if let (true, Some(tallies)) = (trainings.is_empty(), self.followed()) {
+                tallies.stage_begins();
+            }
+            trainings.begin(thread, stage, run, Instant::now());
+        });
     }
 
     fn teardown(&self, stage: Option<Stage>) {

@@ -80,7 +80,8 @@ impl<M: TrainModule> Run<'_, M> {
         self.on_train_start()?;
         while let Some(mut batches) = upcoming.take() {
             let of = self.settings.max_epochs.map(|epochs| epochs as u64);
-            progress::epoch_begins(self.state.epoch as u64, of);
+            let steps = batches.total().map(|steps| steps as u64);
+            progress::epoch_begins(self.state.epoch as u64, of, steps);
             self.on_train_epoch_start()?;
             let is_whole = self.run_training_epoch(optimizers, data, &mut batches)?;
             drop(batches);

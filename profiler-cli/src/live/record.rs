@@ -57,6 +57,13 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 impl Arguments {
+    /// Five steps of a process, into the current folder.
+    pub(super) fn of_steps(process: u32) -> Self {
+        let (steps, seconds) = (None, None);
+        let (ops, shapes, memory) = (false, false, false);
+        Self { process, steps, seconds, ops, shapes, memory, output: PathBuf::from(".") }
+    }
+
     fn request(&self) -> RecordRequest {
         RecordRequest {
             steps: self.steps.or_else(|| self.seconds.is_none().then_some(STEPS)),
@@ -75,6 +82,13 @@ impl Arguments {
 ///
 /// If the process cannot be asked or has nothing to show, or the trace cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    let (path, recorded) = record(arguments)?;
+    say(told(&recorded));
+    print(&format!("{}\n", path.display())).map(drop)
+}
+
+/// Has it recorded and writes the trace: where, and what is in it.
+pub(super) fn record(arguments: &Arguments) -> Result<(PathBuf, Recorded), Error> {
     let mut client = Client::connect(arguments.process)?;
     // The next step may be far off.
     client.wait_for_ever()?;
@@ -87,9 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         other => return Err(Error::unexpected(arguments.process, other)),
     };
     let trace = client.bytes(recorded.bytes)?;
-    let path = write(&trace, arguments)?;
-    say(told(&recorded));
-    print(&format!("{}\n", path.display())).map(drop)
+    Ok((write(&trace, arguments)?, recorded))
 }
 
 fn write(trace: &[u8], arguments: &Arguments) -> Result<PathBuf, Error> {

@@ -57,12 +57,12 @@ fn row(state: &ProcessState, training: Option<&TrainingState>) -> [String; 8] {
     ]
 }
 
-fn stage(training: &TrainingState) -> String {
+pub(super) fn stage(training: &TrainingState) -> String {
     training.stage.map_or("-", |stage| stage.as_str()).to_owned()
 }
 
 /// Counted from 1, as trainers print it.
-fn epoch(training: &TrainingState) -> Option<String> {
+pub(super) fn epoch(training: &TrainingState) -> Option<String> {
     let epoch = training.epoch? + 1;
     Some(training.epochs.map_or_else(|| epoch.to_string(), |of| format!("{epoch}/{of}")))
 }
@@ -73,6 +73,9 @@ pub(super) fn line(state: &ProcessState) -> String {
         return "no stage runs".to_owned();
     }
     let mut parts: Vec<String> = state.trainings.iter().map(of_training).collect();
+    if let Some(memory) = state.memory {
+        parts.push(format!("{:.0} MiB", memory.resident_bytes as f64 / f64::from(1 << 20)));
+    }
     if state.is_recording {
         parts.push("recording".to_owned());
     }
@@ -91,16 +94,32 @@ fn of_training(training: &TrainingState) -> String {
     if let (Some(median), Some(slow)) = (training.quantile(0.5), training.quantile(0.99)) {
         text += &format!(", p50 {:.3} ms, p99 {:.3} ms", median * 1e3, slow * 1e3);
     }
+    if let Some(share) = training.waiting_for_data {
+        text += &format!(", {:.0}% waiting for data", share * 1e2);
+    }
+    if let Some(seconds) = training.seconds_left() {
+        text += &format!(", {} left", clock(seconds));
+    }
     if training.is_paused {
         text += ", validating";
     }
     text
 }
 
+/// As clocks show it: `0:07`, `12:34`, `3:05:09`.
+pub(super) fn clock(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use profiler_events::Stage;
-    use profiler_events::live::VERSION;
+    use profiler_events::live::{MemoryState, VERSION};
 
     use super::*;
 
@@ -115,6 +134,9 @@ mod tests {
             seconds: 60.0,
             is_paused: true,
             last_steps: vec![0.02, 0.03, 0.04],
+            epoch_step: Some(3),
+            epoch_steps: Some(400),
+            waiting_for_data: Some(0.123),
         };
         let trains = ProcessState {
             version: VERSION,
@@ -123,6 +145,8 @@ mod tests {
             profilers: vec!["simple".into(), "tensor".into()],
             is_recording: true,
             trainings: vec![training],
+            memory: Some(MemoryState { resident_bytes: 300 << 20, peak_bytes: 400 << 20 }),
+            activity: None,
         };
         let idle = ProcessState {
             process: 12,
@@ -145,10 +169,16 @@ mod tests {
     }
 
     #[test]
+    fn times_are_shown_as_clocks_do() {
+        assert_eq!([6.6, 754.0, 11_109.0].map(clock), ["0:07", "12:34", "3:05:09"]);
+    }
+
+    #[test]
     fn a_line_says_what_a_process_does() {
         let [idle, trains] = &states()[..] else { panic!("two") };
         assert_eq!(line(idle), "no stage runs");
-        let expected = "fit, epoch 3/10, step 1203, 33.3 steps/s, p50 30.000 ms, p99 40.000 ms, validating; recording";
+        let expected = "fit, epoch 3/10, step 1203, 33.3 steps/s, p50 30.000 ms, p99 40.000 ms, 12% waiting for data, 2:39 left, \
+            validating; 300 MiB; recording";
         assert_eq!(line(trains), expected);
     }
 }

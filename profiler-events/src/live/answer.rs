@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{Activity, MemoryState};
 use crate::Stage;
 
 /// A line of an answer.
@@ -45,6 +46,12 @@ pub struct ProcessState {
     pub is_recording: bool,
     /// What runs, one for each thread that trains; none between stages.
     pub trainings: Vec<TrainingState>,
+    /// The process's memory, where the system says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryState>,
+    /// What its threads do; only for who [follows](super::Request::Follow) and has asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
 }
 
 /// A training, or an evaluation, that runs.
@@ -68,6 +75,16 @@ pub struct TrainingState {
     pub is_paused: bool,
     /// How long the last steps took, in seconds, the last one last: 128 at most. Without what interrupted them.
     pub last_steps: Vec<f64>,
+    /// How many steps of the epoch are over, if the trainer says epochs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_step: Option<u64>,
+    /// How many steps an epoch has: as the trainer says, or as many as the last one had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_steps: Option<u64>,
+    /// The share of the last steps that waited for data; known while somebody
+    /// [follows actions](super::Request::Follow), over the steps since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for_data: Option<f64>,
 }
 
 impl TrainingState {
@@ -75,6 +92,14 @@ impl TrainingState {
     pub fn steps_per_second(&self) -> Option<f64> {
         let seconds: f64 = self.last_steps.iter().sum();
         (seconds > 0.0).then(|| self.last_steps.len() as f64 / seconds)
+    }
+
+    /// In how many seconds all epochs will be over if it goes on as it did since the stage began, what interrupts steps
+    /// included; `None` where it is not known how many steps there will be.
+    pub fn seconds_left(&self) -> Option<f64> {
+        let epochs = self.epochs?.checked_sub(self.epoch?)?;
+        let left = (epochs * self.epoch_steps?).checked_sub(self.epoch_step?)?;
+        (self.steps > 0).then(|| self.seconds / self.steps as f64 * left as f64)
     }
 
     /// The quantile of the last steps' times, in seconds: the smallest that at least this share of them do not
@@ -146,6 +171,9 @@ mod tests {
             seconds: 1.0,
             is_paused: false,
             last_steps: last_steps.to_vec(),
+            epoch_step: None,
+            epoch_steps: None,
+            waiting_for_data: None,
         }
     }
 
@@ -156,6 +184,30 @@ mod tests {
         assert_eq!((state.quantile(0.5), state.quantile(0.99)), (Some(0.2), Some(0.4)));
         let none = training(&[]);
         assert_eq!((none.steps_per_second(), none.quantile(0.5)), (None, None));
+    }
+
+    #[test]
+    fn the_time_left_is_known_where_steps_and_epochs_are() {
+        let mut state = training(&[0.1]);
+        assert_eq!(state.seconds_left(), None);
+        (state.epoch, state.epochs) = (Some(1), Some(3));
+        (state.epoch_step, state.epoch_steps) = (Some(1), Some(3));
+        // Four steps took a second, and five are to come.
+        assert_eq!(state.seconds_left(), Some(1.25));
+        state.steps = 0;
+        assert_eq!(state.seconds_left(), None);
+        state.epoch_step = Some(100);
+        assert_eq!(state.seconds_left(), None, "more steps than there should be");
+    }
+
+    #[test]
+    fn what_older_versions_do_not_say_is_not_known() {
+        let text = r#"{"answer":"state","version":1,"process":1,"program":"x","profilers":[],"is_recording":false,
+            "trainings":[{"stage":"fit","rank":0,"world_size":1,"epoch":null,"epochs":null,"steps":1,"seconds":1.0,
+            "is_paused":false,"last_steps":[]}]}"#;
+        let Ok(Answer::State(state)) = serde_json::from_str(text) else { panic!("a state") };
+        assert_eq!((state.memory, &state.activity), (None, &None));
+        assert_eq!(state.trainings[0].waiting_for_data, None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! each an [`Answer`]. After [`Answer::Recorded`] come as many bytes as it says; then further requests may follow on
 //! the same connection. What cannot be understood is answered by [`Answer::Error`], and the connection stays.
 
+mod activity;
 mod answer;
 #[cfg(unix)]
 mod connection;
@@ -12,6 +13,7 @@ mod connection;
 mod folder;
 mod request;
 
+pub use activity::{ActionState, Activity, MemoryState, ThreadState};
 pub use answer::{Answer, Dump, OpenAction, OpenThread, ProcessState, Recorded, TrainingState};
 #[cfg(unix)]
 pub use connection::{peer_user, read_line, write_line};

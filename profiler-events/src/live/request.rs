@@ -41,6 +41,10 @@ pub enum Request {
     Follow {
         /// From one answer to the next, in milliseconds; at least 50 are waited.
         interval_milliseconds: u64,
+        /// Also what threads do meanwhile: [`ProcessState::activity`](super::ProcessState::activity). As long as
+        /// somebody follows so, the process's actions and modules are measured.
+        #[serde(default)]
+        actions: bool,
     },
     /// The reports so far.
     Report,

@@ -8,6 +8,7 @@ use profiler_core::{Profiler, Report};
 use profiler_events::live::{Answer, Dump, OpenAction, OpenThread, ProcessState, VERSION};
 use profiler_trace::internals::program_name;
 
+use crate::process_memory::process_memory;
 use crate::watcher::Watcher;
 
 pub(crate) fn state(watcher: &Watcher) -> ProcessState {
@@ -23,6 +24,8 @@ pub(crate) fn state(watcher: &Watcher) -> ProcessState {
         profilers: measuring.iter().filter(|it| it.is_enabled()).map(kind).collect(),
         is_recording,
         trainings,
+        memory: process_memory(),
+        activity: None,
     }
 }
 

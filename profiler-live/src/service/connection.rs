@@ -13,7 +13,7 @@ use profiler_events::live::{
 use super::peer::has_gone;
 use super::{answers, recorded};
 use crate::shared;
-use crate::watcher::Watcher;
+use crate::watcher::{Following, Watcher};
 
 /// Who neither asks nor reads for so long is not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -77,10 +77,13 @@ fn understand(line: &[u8]) -> Result<Request, String> {
 fn answer(watcher: &Arc<Watcher>, stream: &UnixStream, request: Request) -> io::Result<()> {
     match request {
         Request::State => write_line(stream, &Answer::State(answers::state(watcher))),
-        Request::Follow { interval_milliseconds } => {
+        Request::Follow { interval_milliseconds, actions } => {
             let interval = Duration::from_millis(interval_milliseconds.max(SHORTEST_INTERVAL));
+            let following = actions.then(|| watcher.follow_actions());
             while !has_gone(stream) {
-                write_line(stream, &Answer::State(answers::state(watcher)))?;
+                let mut state = answers::state(watcher);
+                state.activity = following.as_ref().map(Following::activity);
+                write_line(stream, &Answer::State(state))?;
                 std::thread::sleep(interval);
             }
             Err(io::ErrorKind::BrokenPipe.into())

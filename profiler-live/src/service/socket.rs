@@ -16,6 +16,7 @@ use profiler_events::live::{Answer, own_user, peer_user, write_line};
 use profiler_events::own_thread;
 
 use super::{connection, recorded};
+use crate::tallies;
 
 /// So many may ask at once.
 pub(super) const MOST_CONNECTIONS: usize = 16;
@@ -75,6 +76,7 @@ extern "C" fn exiting() {
 
 /// In a child, which has only the thread that forked.
 extern "C" fn forked() {
+    tallies::forked();
     let close = |number: RawFd| {
         if number >= 0 {
             // SAFETY: the child's copies of what its parent listens and answers by; nobody uses them here, as the

@@ -10,6 +10,8 @@ mod doors;
 #[cfg(target_os = "linux")]
 mod dynolog;
 #[cfg(target_os = "linux")]
+mod following;
+#[cfg(target_os = "linux")]
 mod program;
 #[cfg(target_os = "linux")]
 mod recordings;
@@ -46,6 +48,11 @@ fn main() {
             "who_goes_away_takes_the_recording_along",
             recordings::who_goes_away_takes_the_recording_along,
         ),
+        (
+            "actions_are_counted_while_somebody_follows",
+            following::actions_are_counted_while_somebody_follows,
+        ),
+        ("nothing_is_wanted_afterwards", following::nothing_is_wanted_afterwards),
         ("nothing_listens_unasked", doors::nothing_listens_unasked),
         ("bad_requests_are_answered", doors::bad_requests_are_answered),
         ("so_many_may_ask_at_once", doors::so_many_may_ask_at_once),

@@ -88,6 +88,10 @@ fn train(profiler: impl profiler_core::IntoProfiler) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
+            _ if line == "wanted" => {
+                let wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner);
+                println!("wanted now: {:?}", wanted.last().copied().unwrap_or_default());
+            }
             _ if line == "validate" => {
                 session.profiler().pause();
                 let _scope = profile!("validation");

@@ -1,12 +1,22 @@
 //! `mlprof top`: what a training does, again and again.
 
+mod screen;
+mod terminal;
+mod view;
+
+use std::io::IsTerminal;
+
 use profiler_events::live::{Answer, ProcessState, Request};
 use profiler_report::output::say;
 
 use super::client::Client;
 use super::{Error, print, table};
 
-/// Follows a training: a line each second with its stage, epoch and step, and how long its last 128 steps took.
+/// Follows trainings: in a terminal on a screen, with the actions and modules of the last steps (? lists its keys); elsewhere,
+/// or with --plain, one training, with a line each second: its stage, epoch and step, and how long its last 128 steps took.
+///
+/// It says, too, which share of its steps waits for data, when all epochs will be over, and what memory the process has. As
+/// long as it follows, the training's actions and modules are measured: --json has them all.
 ///
 /// It ends when the training does, by Ctrl-C, or after --count lines.
 #[derive(Debug, Clone, clap::Args)]
@@ -24,6 +34,19 @@ pub struct Arguments {
     /// Print each line as JSON, with the times of the last steps
     #[arg(long)]
     pub json: bool,
+    /// Print lines also to a terminal, where all trainings are shown on a screen otherwise
+    #[arg(long)]
+    pub plain: bool,
+}
+
+impl Arguments {
+    /// Whether there is a screen to show it on, and nobody wants lines.
+    fn has_screen(&self) -> bool {
+        let wants_lines = self.plain || self.json || self.count.is_some();
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        let (input, output) = (std::io::stdin(), std::io::stdout());
+        !wants_lines && !is_dumb && input.is_terminal() && output.is_terminal()
+    }
 }
 
 fn interval(text: &str) -> Result<f64, String> {
@@ -40,12 +63,22 @@ fn interval(text: &str) -> Result<f64, String> {
 ///
 /// If no process can be asked, or a line cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    let interval_milliseconds = (arguments.interval * 1e3) as u64;
+    if arguments.has_screen() {
+        let clients = match arguments.process {
+            Some(process) => vec![Client::connect(process)?],
+            None => Client::all()?,
+        };
+        if clients.is_empty() {
+            return Err(Error::NoneListens);
+        }
+        return terminal::show(clients, interval_milliseconds, arguments.process.is_none());
+    }
     let mut client = match arguments.process {
         Some(process) => Client::connect(process)?,
         None => only_one(Client::all()?)?,
     };
-    let interval_milliseconds = (arguments.interval * 1e3) as u64;
-    let mut answer = client.ask(Request::Follow { interval_milliseconds });
+    let mut answer = client.ask(Request::Follow { interval_milliseconds, actions: true });
     let mut lines = 0;
     loop {
         let state = match answer {

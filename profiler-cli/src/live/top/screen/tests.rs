@@ -1,0 +1,130 @@
+use profiler_events::live::{ActionState, Activity, MemoryState, ThreadState, VERSION};
+use profiler_events::{ActionKind, Stage};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::super::view::Order;
+use super::*;
+
+fn action(name: &str, around: Option<usize>, calls: u64, seconds: f64) -> ActionState {
+    ActionState {
+        name: name.to_owned(),
+        kind: ActionKind::Action,
+        around,
+        calls,
+        seconds,
+        stage_calls: calls,
+        stage_seconds: seconds,
+        p50_seconds: Some(seconds / calls as f64),
+        p99_seconds: None,
+    }
+}
+
+fn state(process: u32) -> ProcessState {
+    let training = TrainingState {
+        stage: Some(Stage::Fit),
+        rank: 1,
+        world_size: 2,
+        epoch: Some(2),
+        epochs: Some(10),
+        steps: 1203,
+        seconds: 60.0,
+        is_paused: false,
+        last_steps: vec![0.02, 0.03, 0.04, 0.01],
+        epoch_step: Some(3),
+        epoch_steps: Some(400),
+        waiting_for_data: Some(0.25),
+    };
+    let actions = vec![
+        action("train_dataloader_next", None, 4, 0.025),
+        action("run_training_batch", None, 4, 0.07),
+        action("backward", Some(1), 8, 0.02),
+        action("[module]Linear: head", Some(1), 4, 0.04),
+    ];
+    let thread = ThreadState { thread: "main".into(), open: 0, action: None, seconds: None };
+    ProcessState {
+        version: VERSION,
+        process,
+        program: "digits".into(),
+        profilers: Vec::new(),
+        is_recording: false,
+        trainings: vec![training],
+        memory: Some(MemoryState { resident_bytes: 300 << 20, peak_bytes: 400 << 20 }),
+        activity: Some(Activity { steps: 4, actions, left_out: 7, threads: vec![thread] }),
+    }
+}
+
+fn drawn(view: &View, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen");
+    terminal.draw(|frame| draw(view, frame)).expect("drawn");
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(|y| line(y).trim_end().to_owned()).collect()
+}
+
+fn view() -> View {
+    let mut view = View::default();
+    view.hear(state(4711));
+    view
+}
+
+#[test]
+fn everything_is_on_a_screen_of_80_by_24() {
+    let lines = drawn(&view(), 80, 24);
+    assert_eq!(lines[0], "digits (4711)");
+    assert_eq!(lines[1], "fit  epoch 3/10  step 3/400  2:39 left  waiting for data 25%");
+    assert_eq!(lines[2], "memory 300 MiB, at most 400 MiB  threads 1");
+    assert_eq!(lines[3], "steps  40.0/s  p50 20.000 ms  p99 40.000 ms");
+    // Four steps, the third the longest, over two lines.
+    assert_eq!(lines[5].chars().take(4).filter(|it| *it == '█').count(), 3, "{lines:?}");
+    let name = |line: &String| line.split("  ").find(|it| !it.is_empty()).unwrap_or("").to_owned();
+    let names: Vec<_> = lines[6..12].iter().map(name).collect();
+    let expected = [
+        "ACTION",
+        "run_training_batch",
+        "[module]Linear: head",
+        "backward",
+        "train_dataloader_next",
+    ];
+    assert_eq!(names[..5], expected);
+    assert!(lines[8].starts_with("  [module]") && lines[7].ends_with("70%"), "{lines:?}");
+    assert_eq!(names[5], "7 calls of further places");
+    assert_eq!(lines[23], "q quit  ? help  s sort: time  r record");
+}
+
+#[test]
+fn what_there_is_no_room_for_is_left_out() {
+    for (width, height) in [(200, 60), (40, 10), (20, 5), (10, 2), (1, 1)] {
+        for shows_help in [false, true] {
+            let mut view = View { shows_help, ..view() };
+            view.hear(state(4712));
+            let lines = drawn(&view, width, height);
+            assert!(lines.iter().any(|it| !it.is_empty()), "{width} × {height}");
+        }
+    }
+    let lines = drawn(&view(), 40, 10);
+    assert!(lines[4].starts_with("ACTION") && lines[5].starts_with("run_tra…"), "{lines:?}");
+    assert_eq!(drawn(&View::default(), 80, 24)[0], "no training of this user listens");
+}
+
+#[test]
+fn actions_can_be_sorted_and_processes_turned_to() {
+    let mut view = view();
+    view.order = Order::Calls;
+    let lines = drawn(&view, 80, 24);
+    assert!(lines[8].starts_with("  backward"), "it is called most: {lines:?}");
+    view.order = Order::Name;
+    view.scrolled = 1;
+    let lines = drawn(&view, 80, 24);
+    assert!(lines[7].starts_with("  [module]Linear"), "{lines:?}");
+    view.hear(state(4712));
+    view.turn(true);
+    view.has_ended(4712);
+    let lines = drawn(&view, 80, 24);
+    assert_eq!(lines[0], "[4712 digits rank 1] 4711 digits rank 1");
+    assert!(lines[1].ends_with("it has ended; this is what it did last"), "{lines:?}");
+    view.turn(false);
+    assert_eq!((view.chosen, view.scrolled), (0, 0));
+    view.shows_help = true;
+    assert!(drawn(&view, 80, 24).iter().any(|it| it.contains("record 5 steps")));
+}

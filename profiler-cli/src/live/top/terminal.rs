@@ -1,0 +1,185 @@
+//! The screen of a terminal: what comes in from processes and from the keyboard, until somebody has seen enough.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use profiler_events::live::{Answer, ProcessState, Request};
+use profiler_report::output::say;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::super::client::Client;
+use super::super::{Error, record};
+use super::screen::draw;
+use super::view::View;
+
+/// How long the keyboard is waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often is looked for processes that have come.
+const SEARCH: Duration = Duration::from_secs(2);
+
+/// What comes in.
+enum News {
+    State(Box<ProcessState>),
+    Ended(u32),
+    Message(String),
+}
+
+/// Shows what processes do until somebody has seen enough, or all have ended. `search`: also those that come later.
+pub(super) fn show(clients: Vec<Client>, interval: u64, search: bool) -> Result<(), Error> {
+    let asked_to_end = signals().map_err(broken)?;
+    // It puts the terminal right also before a panic is said.
+    let mut terminal = ratatui::try_init().map_err(broken)?;
+    let shown = Shown::new(interval, search).run(clients, &mut terminal, &asked_to_end);
+    ratatui::try_restore().map_err(broken)?;
+    let ended = shown.map_err(broken)?;
+    if let Some(ended) = ended {
+        let numbers: Vec<String> = ended.iter().map(u32::to_string).collect();
+        say(format_args!("mlprof: process {} has ended", numbers.join(", ")));
+    }
+    Ok(())
+}
+
+fn broken(error: io::Error) -> Error {
+    Error::Write { path: PathBuf::from("the terminal"), error }
+}
+
+/// Whether a signal has asked for the end.
+fn signals() -> io::Result<Arc<AtomicBool>> {
+    let asked = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        signal_hook::flag::register(signal, asked.clone())?;
+    }
+    Ok(asked)
+}
+
+struct Shown {
+    view: View,
+    interval: u64,
+    searches: bool,
+    followed: Vec<u32>,
+    news: (Sender<News>, Receiver<News>),
+}
+
+impl Shown {
+    fn new(interval: u64, searches: bool) -> Self {
+        let (view, followed, news) = (View::default(), Vec::new(), channel());
+        Self { view, interval, searches, followed, news }
+    }
+
+    /// The processes that have ended, if that was the end.
+    fn run(
+        mut self,
+        clients: Vec<Client>,
+        terminal: &mut DefaultTerminal,
+        asked_to_end: &AtomicBool,
+    ) -> io::Result<Option<Vec<u32>>> {
+        clients.into_iter().for_each(|client| self.follow(client));
+        let mut searched = Instant::now();
+        while !asked_to_end.load(Ordering::Relaxed) {
+            while let Ok(news) = self.news.1.try_recv() {
+                self.hear(news);
+            }
+            if !self.followed.is_empty() && self.has_all_ended() {
+                return Ok(Some(self.followed));
+            }
+            terminal.draw(|frame| draw(&self.view, frame))?;
+            if self.searches && searched.elapsed() >= SEARCH {
+                searched = Instant::now();
+                self.search();
+            }
+            if event::poll(LOOK)?
+                && let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+                && !self.press(key)
+            {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn has_all_ended(&self) -> bool {
+        let known = &self.view.processes;
+        known.len() == self.followed.len() && known.iter().all(|it| it.has_ended)
+    }
+
+    /// Follows processes that have come. If that cannot be found out, those that are known go on.
+    fn search(&mut self) {
+        let come = Client::all().unwrap_or_default();
+        for client in come {
+            if !self.followed.contains(&client.process()) {
+                self.follow(client);
+            }
+        }
+    }
+
+    fn follow(&mut self, mut client: Client) {
+        let (process, news) = (client.process(), self.news.0.clone());
+        self.followed.push(process);
+        let interval_milliseconds = self.interval;
+        std::thread::spawn(move || {
+            let mut answer = client.ask(Request::Follow { interval_milliseconds, actions: true });
+            // Whoever does not hear it any more has left.
+            while let Ok(Answer::State(state)) = answer {
+                if news.send(News::State(Box::new(state))).is_err() {
+                    return;
+                }
+                answer = client.answer();
+            }
+            let _ = news.send(News::Ended(process));
+        });
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::State(state) => self.view.hear(*state),
+            News::Ended(process) => {
+                self.view.has_ended(process);
+                // One that has never said anything is not waited for.
+                if !self.view.processes.iter().any(|it| it.state.process == process) {
+                    self.followed.retain(|it| *it != process);
+                }
+            }
+            News::Message(message) => self.view.message = message,
+        }
+    }
+
+    /// Whether it goes on.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if is_control => return false,
+            KeyCode::Char('q') => return false,
+            KeyCode::Char('?') => self.view.shows_help = !self.view.shows_help,
+            KeyCode::Esc => self.view.shows_help = false,
+            KeyCode::Char('s') => self.view.order = self.view.order.next(),
+            KeyCode::Char('r') => self.record(),
+            KeyCode::Tab | KeyCode::Right => self.view.turn(true),
+            KeyCode::BackTab | KeyCode::Left => self.view.turn(false),
+            KeyCode::Down => self.view.scroll(true),
+            KeyCode::Up => self.view.scroll(false),
+            _ => {}
+        }
+        true
+    }
+
+    fn record(&mut self) {
+        let Some(chosen) = self.view.chosen() else { return };
+        let (process, news) = (chosen.state.process, self.news.0.clone());
+        self.view.message = "recording 5 steps".to_owned();
+        std::thread::spawn(move || {
+            let message = match record::record(&record::Arguments::of_steps(process)) {
+                Ok((path, _)) => format!("written: {}", path.display()),
+                Err(error) => error.to_string(),
+            };
+            let _ = news.send(News::Message(message));
+        });
+    }
+}

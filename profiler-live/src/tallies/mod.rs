@@ -1,0 +1,216 @@
+//! What threads do while somebody looks: how often each action ran, how long, and inside of which other one.
+//!
+//! Each thread has a table of its own, with a lock that only who reads takes besides; actions are told apart by what is
+//! around them. *Cost* while somebody looks: two readings of the clock and of a small table for each action, and a sum over
+//! all places each 16 steps. *Memory*: at most 512 places, each with a few hundred bytes for each of up to 1,024 threads;
+//! nothing while nobody looks.
+
+mod durations;
+mod places;
+mod thread;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::live::{ActionState, Activity, ThreadState};
+
+pub(crate) use self::durations::Durations;
+use self::places::{Places, Told};
+use self::thread::OfThread;
+
+/// How far back it looks, and in how many parts.
+const LAST_STEPS: u64 = 128;
+const STEPS_OF_A_PART: u64 = 16;
+
+/// Threads that live at once; what others do is not known.
+const MOST_THREADS: usize = 1024;
+
+/// Counts forks: in a child nobody looks who has looked at its parent.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// In a forked child: nobody looks here any more. Safe where only that is allowed which may be done in signal handlers.
+pub(crate) fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// See the [module](self).
+pub(crate) struct Tallies {
+    /// Never used twice in a process.
+    number: u64,
+    forks: u32,
+    places: Mutex<Places>,
+    threads: Mutex<Vec<Arc<OfThread>>>,
+    gone: Mutex<Gone>,
+    marks: Mutex<Marks>,
+}
+
+/// What threads did that are no more.
+#[derive(Default)]
+struct Gone {
+    sums: Vec<Durations>,
+    left_out: u64,
+}
+
+/// Calls and nanoseconds of each place up to some moment.
+#[derive(Default, Clone)]
+struct Mark {
+    /// How many steps were over.
+    steps: u64,
+    sums: Vec<(u64, u64)>,
+}
+
+#[derive(Default)]
+struct Marks {
+    steps: u64,
+    /// When the stage began, or somebody began to look.
+    stage: Mark,
+    /// Not older than the last steps; the oldest first.
+    last: VecDeque<Mark>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tallies {
+    pub(crate) fn new() -> Arc<Self> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let marks = Marks { last: VecDeque::from([Mark::default()]), ..Marks::default() };
+        Arc::new(Self {
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            forks: FORKS.load(Ordering::Relaxed),
+            places: Mutex::default(),
+            threads: Mutex::default(),
+            gone: Mutex::default(),
+            marks: Mutex::new(marks),
+        })
+    }
+
+    /// Whether whoever looks does so at this process, and not at the one that it was forked from.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed)
+    }
+
+    fn thread_begins(&self, thread: &Arc<OfThread>) -> Option<()> {
+        let mut threads = lock(&self.threads);
+        (threads.len() < MOST_THREADS).then(|| threads.push(thread.clone()))
+    }
+
+    fn thread_has_ended(&self, ended: &Arc<OfThread>) {
+        let mut threads = lock(&self.threads);
+        let mut gone = lock(&self.gone);
+        let table = ended.table();
+        add(&mut gone.sums, &table.sums);
+        gone.left_out += table.left_out;
+        drop(table);
+        threads.retain(|thread| !Arc::ptr_eq(thread, ended));
+    }
+
+    /// How long the calls of each place took, and how many there was no room for.
+    fn sums(&self) -> (Vec<Durations>, u64) {
+        let threads = lock(&self.threads);
+        let gone = lock(&self.gone);
+        let (mut sums, mut left_out) = (gone.sums.clone(), gone.left_out);
+        drop(gone);
+        for thread in &*threads {
+            let table = thread.table();
+            add(&mut sums, &table.sums);
+            left_out += table.left_out;
+        }
+        (sums, left_out)
+    }
+
+    fn mark(&self, steps: u64) -> Mark {
+        let sums = self.sums().0.iter().map(|sum| (sum.calls, sum.nanoseconds)).collect();
+        Mark { steps, sums }
+    }
+
+    /// A step is over on this thread.
+    pub(crate) fn step(self: &Arc<Self>) {
+        self.here(|table| {
+            let mut places = lock(&self.places);
+            table.open.iter().for_each(|open| places.goes_on_around_steps(open.action));
+        });
+        let mut marks = lock(&self.marks);
+        marks.steps += 1;
+        if marks.steps.is_multiple_of(STEPS_OF_A_PART) {
+            let mark = self.mark(marks.steps);
+            marks.last.push_back(mark);
+            let oldest = marks.steps.saturating_sub(LAST_STEPS);
+            while marks.last.front().is_some_and(|mark| mark.steps < oldest) {
+                marks.last.pop_front();
+            }
+        }
+    }
+
+    /// The first stage of a training begins.
+    pub(crate) fn stage_begins(&self) {
+        let mut marks = lock(&self.marks);
+        let mark = self.mark(marks.steps);
+        marks.stage = mark.clone();
+        marks.last = VecDeque::from([mark]);
+    }
+
+    /// What threads have done lately, and are in now.
+    pub(crate) fn activity(&self) -> Activity {
+        let marks = lock(&self.marks);
+        let (sums, left_out) = self.sums();
+        let told = lock(&self.places).told();
+        let newest = Mark::default();
+        let last = marks.last.front().unwrap_or(&newest);
+        Activity {
+            steps: marks.steps - last.steps,
+            actions: told.iter().map(|it| action(it, &sums, last, &marks.stage)).collect(),
+            left_out,
+            threads: lock(&self.threads).iter().map(|thread| thread_state(thread)).collect(),
+        }
+    }
+}
+
+fn add(to: &mut Vec<Durations>, from: &[Durations]) {
+    if to.len() < from.len() {
+        to.resize_with(from.len(), Durations::default);
+    }
+    to.iter_mut().zip(from).for_each(|(to, from)| to.merge(from));
+}
+
+fn action(told: &Told, sums: &[Durations], last: &Mark, stage: &Mark) -> ActionState {
+    let mut all = Durations::default();
+    told.numbers.iter().filter_map(|number| sums.get(*number)).for_each(|it| all.merge(it));
+    let since = |mark: &Mark| {
+        let before = told.numbers.iter().filter_map(|number| mark.sums.get(*number));
+        let (calls, nanoseconds) =
+            before.fold((0, 0), |all, mark| (all.0 + mark.0, all.1 + mark.1));
+        let nanoseconds = Duration::from_nanos(all.nanoseconds - nanoseconds);
+        (all.calls - calls, nanoseconds.as_secs_f64())
+    };
+    let ((calls, seconds), (stage_calls, stage_seconds)) = (since(last), since(stage));
+    ActionState {
+        name: told.action.name().to_owned(),
+        kind: told.action.kind(),
+        around: told.around,
+        calls,
+        seconds,
+        stage_calls,
+        stage_seconds,
+        p50_seconds: all.quantile(0.5),
+        p99_seconds: all.quantile(0.99),
+    }
+}
+
+fn thread_state(thread: &OfThread) -> ThreadState {
+    let table = thread.table();
+    let innermost = table.open.last();
+    ThreadState {
+        thread: thread.name.clone(),
+        open: table.open.len() as u64,
+        action: innermost.map(|open| open.action.name().to_owned()),
+        seconds: innermost.map(|open| open.began.elapsed().as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

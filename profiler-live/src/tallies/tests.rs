@@ -1,0 +1,112 @@
+use std::thread;
+
+use profiler_core::Action;
+
+use super::*;
+
+fn call(tallies: &Arc<Tallies>, action: &str, inside: impl FnOnce()) {
+    let action = Action::new(action);
+    tallies.start(action);
+    inside();
+    tallies.stop(action);
+}
+
+fn calls(tallies: &Tallies) -> Vec<(String, Option<usize>, u64, u64)> {
+    let told = tallies.activity().actions.into_iter();
+    told.map(|it| (it.name, it.around, it.calls, it.stage_calls)).collect()
+}
+
+#[test]
+fn actions_are_told_apart_by_what_is_around_them() {
+    let tallies = Tallies::new();
+    call(&tallies, "batch", || call(&tallies, "layer", || {}));
+    call(&tallies, "layer", || {});
+    call(&tallies, "batch", || call(&tallies, "layer", || {}));
+    let expected = [("batch", None, 2, 2), ("layer", Some(0), 2, 2), ("layer", None, 1, 1)];
+    assert_eq!(
+        calls(&tallies),
+        expected.map(|(name, around, a, b)| (name.to_owned(), around, a, b))
+    );
+    let [batch, layer, _] = &tallies.activity().actions[..] else { panic!("three") };
+    assert!(batch.seconds >= layer.seconds && layer.seconds > 0.0, "{batch:?} {layer:?}");
+    assert!(batch.p50_seconds <= batch.p99_seconds && batch.p50_seconds.is_some());
+}
+
+#[test]
+fn what_began_before_anybody_looked_is_not_counted() {
+    let tallies = Tallies::new();
+    tallies.stop(Action::new("begun before"));
+    assert_eq!(calls(&tallies), []);
+    // What is inside and never ended is not around what comes afterwards.
+    call(&tallies, "outer", || tallies.start(Action::new("forgotten")));
+    call(&tallies, "next", || {});
+    let told = tallies.activity().actions;
+    let next = told.iter().find(|it| it.name == "next").expect("it is there");
+    assert_eq!((next.around, next.calls), (None, 1));
+}
+
+#[test]
+fn only_the_last_steps_and_the_stage_are_looked_at() {
+    let tallies = Tallies::new();
+    for _ in 0..1000 {
+        call(&tallies, "step of many", || {});
+        tallies.step();
+    }
+    let activity = tallies.activity();
+    assert!(
+        (LAST_STEPS - STEPS_OF_A_PART..=LAST_STEPS + STEPS_OF_A_PART).contains(&activity.steps)
+    );
+    let row = &activity.actions[0];
+    assert_eq!((row.calls, row.stage_calls), (activity.steps, 1000));
+    assert!(lock(&tallies.marks).last.len() as u64 <= LAST_STEPS / STEPS_OF_A_PART + 1);
+    tallies.stage_begins();
+    call(&tallies, "step of many", || {});
+    tallies.step();
+    let activity = tallies.activity();
+    let row = &activity.actions[0];
+    assert_eq!((activity.steps, row.calls, row.stage_calls), (1, 1, 1));
+}
+
+#[test]
+fn threads_that_end_leave_what_they_did() {
+    let tallies = Tallies::new();
+    let worker = |inside: fn(&Arc<Tallies>)| {
+        let tallies = tallies.clone();
+        thread::spawn(move || call(&tallies.clone(), "load", || inside(&tallies)))
+    };
+    for _ in 0..3 {
+        let names: fn(&Arc<Tallies>) = |tallies| {
+            let threads = tallies.activity().threads;
+            let [it] = &threads[..] else { panic!("one thread: {threads:?}") };
+            assert_eq!((it.open, it.action.as_deref()), (1, Some("load")));
+            assert!(it.seconds.is_some());
+        };
+        worker(names).join().expect("no panic");
+    }
+    assert_eq!(calls(&tallies), [("load".to_owned(), None, 3, 3)]);
+    assert_eq!(tallies.activity().threads, [], "they are gone");
+}
+
+#[test]
+fn waiting_for_data_is_known_by_its_name_and_counted_once() {
+    let tallies = Tallies::new();
+    let wait = || thread::sleep(Duration::from_millis(2));
+    call(&tallies, "[_TrainingEpochLoop].train_dataloader_next", || {
+        call(&tallies, "train_dataloader_next", wait);
+    });
+    let waited = tallies.take_waited().expect("this thread");
+    let outer = tallies.activity().actions[0].seconds;
+    assert!(waited >= Duration::from_millis(2) && (waited.as_secs_f64() - outer).abs() < 1e-8);
+    call(&tallies, "training_step", wait);
+    assert_eq!(tallies.take_waited(), Some(Duration::ZERO), "that was work");
+}
+
+#[test]
+fn calls_that_there_is_no_room_for_are_counted() {
+    let tallies = Tallies::new();
+    for number in 0..places::MOST_PLACES + 3 {
+        call(&tallies, &format!("one of many {number}"), || {});
+    }
+    let activity = tallies.activity();
+    assert_eq!((activity.actions.len(), activity.left_out), (places::MOST_PLACES, 3));
+}
