@@ -28,6 +28,8 @@ pub(crate) struct Recording {
     pub(crate) number: u64,
     pub(crate) wishes: RecordRequest,
     pub(crate) asked: Instant,
+    /// It does not begin before.
+    pub(crate) from: Instant,
     pub(crate) news: Sender<News>,
     /// Once it has begun.
     pub(crate) guest: Option<Guest>,
@@ -51,11 +53,25 @@ impl Recording {
         self.wishes.milliseconds.map(Duration::from_millis)
     }
 
+    fn warmup(&self) -> u64 {
+        self.wishes.warmup.unwrap_or_default().max(1)
+    }
+
+    /// Whether it can begin with the step of this number, which warms up where steps are wanted.
+    pub(crate) fn may_begin(&self, step: u64, now: Instant) -> bool {
+        let RecordRequest { first_step, multiple_of, .. } = self.wishes;
+        let first = step.saturating_add(self.warmup());
+        let is_named = first_step == Some(first);
+        let is_late = first_step.is_none_or(|named| first > named);
+        let is_multiple = multiple_of.is_none_or(|multiple| first.is_multiple_of(multiple));
+        now >= self.from && (is_named || is_late && is_multiple)
+    }
+
     /// A profiler for the steps of a stage, from the one that has this number on.
     pub(crate) fn guest_for_steps(&self, of: u64, step: u64, now: Instant) -> Guest {
         // The first step of so many pays for hooks that are turned on; a time is short enough.
         let schedule = match self.wishes.steps {
-            Some(steps) => Schedule::new().warmup(1).active(steps),
+            Some(steps) => Schedule::new().warmup(self.warmup()).active(steps),
             None => Schedule::new().warmup(0).active(WITHOUT_END),
         };
         let schedule = schedule.skip_first(step).wait(0).repeat(1);
@@ -94,5 +110,48 @@ impl Recording {
 impl Guest {
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recording(wishes: RecordRequest) -> Recording {
+        let (news, _) = std::sync::mpsc::channel();
+        let now = Instant::now();
+        Recording { number: 1, wishes, asked: now, from: now, news, guest: None }
+    }
+
+    /// The steps up to 20 with which it could begin.
+    fn begins(first_step: Option<u64>, multiple_of: Option<u64>, warmup: Option<u64>) -> Vec<u64> {
+        let steps = Some(1);
+        let wishes =
+            RecordRequest { steps, first_step, multiple_of, warmup, ..RecordRequest::default() };
+        let recording = recording(wishes);
+        (0..=20).filter(|step| recording.may_begin(*step, recording.from)).collect()
+    }
+
+    #[test]
+    fn steps_are_those_that_were_named_after_their_warm_up() {
+        assert_eq!(begins(None, None, None).len(), 21);
+        assert_eq!(begins(Some(5), None, None)[0], 4, "one warms up");
+        assert_eq!(begins(Some(5), None, Some(3))[0], 2);
+        assert_eq!(begins(Some(0), Some(10), Some(0)), [9, 19], "too late for it: the next tenth");
+        assert_eq!(
+            begins(Some(7), Some(10), Some(2)),
+            [5, 8, 18],
+            "the one that is named, or a tenth"
+        );
+        assert_eq!(begins(None, Some(8), Some(2)), [6, 14]);
+    }
+
+    #[test]
+    fn a_time_begins_when_it_was_named() {
+        let mut recording =
+            recording(RecordRequest { milliseconds: Some(5), ..RecordRequest::default() });
+        recording.from += Duration::from_secs(9);
+        assert!(!recording.may_begin(3, recording.asked));
+        assert!(recording.may_begin(3, recording.from));
     }
 }

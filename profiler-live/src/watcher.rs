@@ -67,7 +67,8 @@ impl Watcher {
         }
         control.last += 1;
         let (number, asked) = (control.last, Instant::now());
-        control.recording = Some(Recording { number, wishes, asked, news, guest: None });
+        let from = asked + wishes.until_start();
+        control.recording = Some(Recording { number, wishes, asked, from, news, guest: None });
         Ok(number)
     }
 
@@ -97,7 +98,7 @@ impl Watcher {
                 return;
             };
             match &recording.guest {
-                None if recording.asked.elapsed() >= time => {
+                None if recording.from.elapsed() >= time => {
                     let guest = recording.guest_for_time(Instant::now());
                     self.begin(recording, guest, None);
                 }
@@ -152,7 +153,8 @@ impl Watcher {
         let Some(recording) = recording else { return };
         let Some(guest) = &recording.guest else {
             // A sanity check is no training: nobody wants to see its batches.
-            if running.stage != Some(Stage::SanityCheck) {
+            let is_training = running.stage != Some(Stage::SanityCheck);
+            if is_training && recording.may_begin(running.steps, now) {
                 let guest = recording.guest_for_steps(running.number, running.steps, now);
                 self.begin(recording, guest, running.stage.map(|stage| (stage, &running.run)));
             }

@@ -64,6 +64,7 @@ impl Arguments {
             ops: self.ops || self.shapes,
             shapes: self.shapes,
             memory: self.memory,
+            ..RecordRequest::default()
         }
     }
 }

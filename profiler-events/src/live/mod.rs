@@ -17,7 +17,7 @@ pub use answer::{Answer, Dump, OpenAction, OpenThread, ProcessState, Recorded, T
 pub use connection::{peer_user, read_line, write_line};
 #[cfg(unix)]
 pub use folder::{FolderError, check, folder, own_user, process_of, socket_of};
-pub use request::{LONGEST_RECORDING, MOST_STEPS, Question, RecordRequest, Request};
+pub use request::{LATEST_START, LONGEST_RECORDING, MOST_STEPS, Question, RecordRequest, Request};
 
 /// The version of the protocol, which every request says. Raised when a field changes its meaning or goes away; a
 /// new one does not raise it.

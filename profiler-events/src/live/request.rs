@@ -1,5 +1,7 @@
 //! What a process that listens can be asked.
 
+use std::time::{Duration, SystemTime};
+
 use serde::{Deserialize, Serialize};
 
 /// So many steps can be recorded by one request.
@@ -7,6 +9,9 @@ pub const MOST_STEPS: u64 = 10_000;
 
 /// So long a time can be recorded by one request, in milliseconds.
 pub const LONGEST_RECORDING: u64 = 600_000;
+
+/// A recording of a time can begin so much later than it is asked for, in milliseconds: a day.
+pub const LATEST_START: u64 = 86_400_000;
 
 /// A request, as it is written: `{"version": 1, "request": "state"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +68,20 @@ pub struct RecordRequest {
     /// Allocations and frees.
     #[serde(default)]
     pub memory: bool,
+    /// With steps: the number of the first one that is recorded; the next one that can be, if that one is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_step: Option<u64>,
+    /// With steps: where the first one's number is over or not named, it begins with one that this divides, so that
+    /// processes that train together record the same ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiple_of: Option<u64>,
+    /// With steps: so many before the first one are recorded and thrown away, as they pay for hooks that are turned
+    /// on; one if this says fewer, at most [`MOST_STEPS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<u64>,
+    /// With a time: when it begins, in milliseconds since 1970, at most [`LATEST_START`] ahead; else at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_milliseconds: Option<u64>,
 }
 
 impl RecordRequest {
@@ -73,7 +92,8 @@ impl RecordRequest {
     /// If it names neither steps nor a time, both, or more than is allowed.
     pub fn check(&self) -> Result<(), String> {
         match (self.steps, self.milliseconds) {
-            (Some(1..=MOST_STEPS), None) | (None, Some(1..=LONGEST_RECORDING)) => Ok(()),
+            (Some(1..=MOST_STEPS), None) => self.check_steps(),
+            (None, Some(1..=LONGEST_RECORDING)) => self.check_start(),
             (Some(steps), None) => {
                 Err(format!("{steps} steps cannot be recorded: between 1 and {MOST_STEPS} can"))
             }
@@ -82,6 +102,34 @@ impl RecordRequest {
             )),
             _ => Err("a recording is of either \"steps\" or \"milliseconds\"".to_owned()),
         }
+    }
+
+    fn check_steps(&self) -> Result<(), String> {
+        match (self.warmup, self.multiple_of, self.start_milliseconds) {
+            (Some(warmup), ..) if warmup > MOST_STEPS => {
+                Err(format!("{warmup} steps cannot be warm-up: at most {MOST_STEPS} can"))
+            }
+            (_, Some(0), _) => Err("no step's number is a multiple of 0".to_owned()),
+            (.., Some(_)) => Err("steps begin at a step, not at a time".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_start(&self) -> Result<(), String> {
+        if self.first_step.or(self.multiple_of).or(self.warmup).is_some() {
+            return Err("what is recorded for a time begins at no step".to_owned());
+        }
+        match self.until_start() {
+            later if later.as_millis() <= u128::from(LATEST_START) => Ok(()),
+            _ => Err("a recording cannot begin more than a day later".to_owned()),
+        }
+    }
+
+    /// How long it is until it begins; nothing if that is over, or not said.
+    pub fn until_start(&self) -> Duration {
+        let start = Duration::from_millis(self.start_milliseconds.unwrap_or_default());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        start.saturating_sub(now)
     }
 }
 
@@ -110,5 +158,25 @@ mod tests {
         assert!(check(Some(0), None).is_err_and(|error| error.contains("between 1 and 10000")));
         assert!(check(None, Some(LONGEST_RECORDING + 1)).is_err());
         assert!(check(None, None).is_err() && check(Some(1), Some(1)).is_err());
+    }
+
+    #[test]
+    fn steps_begin_at_a_step_and_times_at_a_time() {
+        let steps = RecordRequest { steps: Some(3), ..RecordRequest::default() };
+        let at = RecordRequest { first_step: Some(7), multiple_of: Some(5), ..steps.clone() };
+        assert_eq!(at.check(), Ok(()));
+        for wrong in [
+            RecordRequest { warmup: Some(MOST_STEPS + 1), ..steps.clone() },
+            RecordRequest { multiple_of: Some(0), ..steps.clone() },
+            RecordRequest { start_milliseconds: Some(1), ..steps },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+        let time = RecordRequest { milliseconds: Some(3), ..RecordRequest::default() };
+        assert!(RecordRequest { first_step: Some(7), ..time.clone() }.check().is_err());
+        let long_ago = RecordRequest { start_milliseconds: Some(1), ..time.clone() };
+        assert_eq!((long_ago.check(), long_ago.until_start()), (Ok(()), Duration::ZERO));
+        let never = RecordRequest { start_milliseconds: Some(u64::MAX), ..time };
+        assert!(never.check().is_err() && never.until_start() > Duration::from_secs(86_400));
     }
 }

@@ -10,7 +10,7 @@ use profiler_trace::internals::program_name;
 
 use crate::watcher::Watcher;
 
-pub(super) fn state(watcher: &Watcher) -> ProcessState {
+pub(crate) fn state(watcher: &Watcher) -> ProcessState {
     let (trainings, is_recording) = watcher.states();
     let kind = |profiler: &Arc<dyn Profiler>| {
         profiler.output().and_then(|output| output.kind()).unwrap_or("other").to_owned()

@@ -11,7 +11,8 @@ use profiler_events::live::{
 };
 
 use super::peer::has_gone;
-use super::{WATCHER, answers, recorded};
+use super::{answers, recorded};
+use crate::shared;
 use crate::watcher::Watcher;
 
 /// Who neither asks nor reads for so long is not waited for.
@@ -28,7 +29,7 @@ pub(super) fn set_patience(stream: &UnixStream) -> io::Result<()> {
 
 /// Answers until the other side closes, or does not read.
 pub(super) fn serve(stream: &UnixStream) {
-    let Some(watcher) = WATCHER.get() else { return };
+    let Some(watcher) = shared::watcher() else { return };
     let mut reader = BufReader::new(stream);
     loop {
         let line = match read_line(&mut reader, LONGEST_REQUEST) {

@@ -1,24 +1,21 @@
 //! The local door: a Unix socket, and the threads that answer there.
 
-mod answers;
+pub(crate) mod answers;
 mod connection;
 mod peer;
-mod recorded;
+pub(crate) mod recorded;
 mod socket;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Once, OnceLock};
 
 use profiler_core::output::say;
-use profiler_core::watcher::watch_all;
 use profiler_events::live::{check, folder, socket_of};
 use profiler_events::uncounted;
 
 use crate::Error;
-use crate::watcher::Watcher;
+use crate::shared::door_is_open;
 
-/// What is asked here.
-static WATCHER: OnceLock<Arc<Watcher>> = OnceLock::new();
 /// Where the sockets are, as it was when the process began to listen: threads of ours do not look at the environment.
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
@@ -28,10 +25,10 @@ pub(crate) fn start() -> Result<(), Error> {
         profiler_events::forking::watch();
         let folder = FOLDER.get_or_init(folder);
         check(folder, true)?;
-        let watcher = WATCHER.get_or_init(|| Arc::new(Watcher::new(listen_after_fork)));
         let path = socket_of(folder, std::process::id());
         socket::listen(&path).map_err(|error| Error::Socket { path, error })?;
-        watch_all(watcher.clone());
+        static OPEN: Once = Once::new();
+        OPEN.call_once(|| door_is_open(listen_after_fork));
         Ok(())
     })
 }

@@ -15,13 +15,13 @@ use profiler_core::tensor::Cycle;
 use profiler_events::live::{Answer, RecordRequest, Recorded, write_line};
 use profiler_trace::kineto;
 
-use super::WATCHER;
 use super::peer::has_gone;
 use crate::recording::News;
+use crate::shared;
 use crate::watcher::Watcher;
 
 /// How often is looked whether the other side is still there, and at the clock.
-const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// How long the end of the process waits for recordings that are on their way.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -30,10 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
 /// While it lives a recording is under way.
-pub(super) struct UnderWay(());
+pub(crate) struct UnderWay(());
 
 impl UnderWay {
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         UNDER_WAY.fetch_add(1, Ordering::SeqCst);
         Self(())
     }
@@ -46,16 +46,16 @@ impl Drop for UnderWay {
 }
 
 /// The process ends: whoever has asked for a recording gets what there is of it.
-pub(super) fn deliver_at_exit() {
+pub(crate) fn deliver_at_exit() {
     if UNDER_WAY.load(Ordering::SeqCst) == 0 {
         return;
     }
-    // This is called from C, which no panic may reach.
-    let _ = catch_unwind(|| {
-        WATCHER.get().map(|watcher| watcher.end_any("the process ended meanwhile"))
-    });
     let began = Instant::now();
     while UNDER_WAY.load(Ordering::SeqCst) > 0 && began.elapsed() < PATIENCE {
+        // This is called from C, which no panic may reach. Again and again: another one may have waited for this one.
+        let _ = catch_unwind(|| {
+            shared::watcher().map(|watcher| watcher.end_any("the process ended meanwhile"))
+        });
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -114,15 +114,7 @@ pub(super) fn record(
 /// The trace of a cycle.
 fn written(cycle: &Cycle, wishes: &RecordRequest, mut notes: Vec<String>) -> Outcome {
     let steps = cycle.steps.end - cycle.steps.start;
-    if let Some(asked) = wishes.steps.filter(|asked| steps < *asked) {
-        notes.push(format!("{steps} of {asked} steps were over by then"));
-    }
-    let kinds = || cycle.tracks().iter().flat_map(|track| track.events());
-    let ops = kinds().filter(|event| event.action.kind() == ActionKind::Op).count() as u64;
-    if ops == 0 && (wishes.ops || wishes.shapes) {
-        let note = "there are no ops in it: nothing tells of this program's ops, or it called none";
-        notes.push(note.to_owned());
-    }
+    let ops = complete_notes(cycle, wishes, &mut notes);
     let trace =
         compressed(cycle).map_err(|error| format!("the trace cannot be written: {error}"))?;
     let dropped = cycle.dropped;
@@ -137,7 +129,27 @@ fn written(cycle: &Cycle, wishes: &RecordRequest, mut notes: Vec<String>) -> Out
     Ok((recorded, trace))
 }
 
-fn compressed(cycle: &Cycle) -> io::Result<Vec<u8>> {
+/// Adds what a cycle lacks of what was asked for: how many ops it has.
+pub(crate) fn complete_notes(
+    cycle: &Cycle,
+    wishes: &RecordRequest,
+    notes: &mut Vec<String>,
+) -> u64 {
+    let steps = cycle.steps.end - cycle.steps.start;
+    if let Some(asked) = wishes.steps.filter(|asked| steps < *asked) {
+        notes.push(format!("{steps} of {asked} steps were over by then"));
+    }
+    let events = cycle.tracks().iter().flat_map(|track| track.events());
+    let ops = events.filter(|event| event.action.kind() == ActionKind::Op).count() as u64;
+    if ops == 0 && (wishes.ops || wishes.shapes) {
+        let note = "there are no ops in it: nothing tells of this program's ops, or it called none";
+        notes.push(note.to_owned());
+    }
+    ops
+}
+
+/// The trace of a cycle, compressed by gzip.
+pub(crate) fn compressed(cycle: &Cycle) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     kineto::write(cycle, "recorded on demand", &mut encoder)?;
     encoder.flush()?;

@@ -1,5 +1,6 @@
 //! The other side: a program that is started, and asked.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -31,10 +32,16 @@ pub struct Program {
 impl Program {
     /// Plays a scene; `live`: what `MLPROF_LIVE` says.
     pub fn start_with(scene: &str, live: &str) -> Self {
+        Self::start_in(scene, live, &HashMap::new())
+    }
+
+    /// The same with more in its environment.
+    pub fn start_in(scene: &str, live: &str, more: &HashMap<&'static str, PathBuf>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .env(SCENE, scene)
             .env("MLPROF_LIVE", live)
+            .envs(more)
             .env("XDG_RUNTIME_DIR", folder.path())
             .env("MLPROF_TEST_CHILD", folder.path().join("child"))
             .stdin(Stdio::piped())

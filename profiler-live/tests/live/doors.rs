@@ -65,10 +65,11 @@ pub fn a_signal_ends_it_as_ever() {
     connection.ask(Request::Record(steps(100)));
     program.wait_until(|state| state.is_recording);
     program.steps(3);
+    // What it has to say of this must not be lost with it.
+    assert!(matches!(connection.answer(), Some(profiler_events::live::Answer::Recording)));
     let number = libc::pid_t::try_from(program.child.id()).expect("a number");
     // SAFETY: the child has not been waited for, so the number is its own.
     unsafe { libc::kill(number, libc::SIGINT) };
-    assert!(matches!(connection.answer(), Some(profiler_events::live::Answer::Recording)));
     assert_eq!(connection.answer(), None, "the connection ends with the process");
     let socket = program.socket();
     let (status, _, errors) = program.end();
