@@ -22,6 +22,8 @@ pub struct Environment {
     pub schedule: Option<Schedule>,
     /// `MLPROF_LIVE`: whether the process listens to `mlprof ps` and its like.
     pub live: Option<Switch>,
+    /// `MLPROF_CAPTURE_PORT`: where the process answers TensorBoard's and XProf's CAPTURE PROFILE.
+    pub capture_port: Option<Port>,
     /// Variables that could not be read, and why.
     pub problems: Vec<String>,
 }
@@ -42,6 +44,7 @@ impl Environment {
             filename: read(&value, "MLPROF_FILENAME", &mut problems),
             schedule: read(&value, "MLPROF_SCHEDULE", &mut problems),
             live: read(&value, "MLPROF_LIVE", &mut problems),
+            capture_port: read(&value, "MLPROF_CAPTURE_PORT", &mut problems),
             problems,
         }
     }
@@ -70,6 +73,20 @@ impl FromStr for Switch {
             "0" | "off" | "false" | "no" => Ok(Self::Off),
             _ => Err("it is neither 1 (on) nor 0 (off)"),
         }
+    }
+}
+
+/// A port of this machine; 0: any that is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Port(pub u16);
+
+impl FromStr for Port {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse()
+            .map(Self)
+            .map_err(|_| "it is no port, a number up to 65535 (0: any that is free)")
     }
 }
 
@@ -106,6 +123,7 @@ mod tests {
             ("MLPROF_FILENAME", "run"),
             ("MLPROF_SCHEDULE", "wait=1,warmup=1,active=3,repeat=2,skip_first=10"),
             ("MLPROF_LIVE", "1"),
+            ("MLPROF_CAPTURE_PORT", "6009"),
         ]);
         let schedule = Schedule::new().wait(1).warmup(1).active(3).repeat(2).skip_first(10);
         let expected = Environment {
@@ -114,6 +132,7 @@ mod tests {
             filename: Some("run".into()),
             schedule: Some(schedule),
             live: Some(Switch::On),
+            capture_port: Some(Port(6009)),
             problems: Vec::new(),
         };
         assert_eq!(said, expected);
@@ -123,6 +142,10 @@ mod tests {
     fn what_cannot_be_read_is_a_problem_and_the_rest_holds() {
         let live = environment(&[("MLPROF_LIVE", "perhaps")]);
         assert_eq!(live.problems, ["MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off)"]);
+        let port = environment(&[("MLPROF_CAPTURE_PORT", "65536")]);
+        let problem =
+            "MLPROF_CAPTURE_PORT=65536: it is no port, a number up to 65535 (0: any that is free)";
+        assert_eq!(port.problems, [problem]);
         let said = environment(&[("MLPROF_SCHEDULE", "activ=2"), ("MLPROF_FILENAME", "run")]);
         assert_eq!((said.schedule, said.filename.as_deref()), (None, Some("run")));
         let [problem] = said.problems.as_slice() else { panic!("{said:?}") };

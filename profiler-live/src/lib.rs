@@ -19,19 +19,29 @@
 //! steps; if the last step takes longer than that time again, it ends within it. If whoever asked goes away it is
 //! thrown away.
 //!
+//! With the feature `capture` there is another door: TensorBoard's and XProf's CAPTURE PROFILE button, at a port that
+//! `MLPROF_CAPTURE_PORT` or `capture` names.
+//!
 //! *Unix only*; elsewhere [`start`] is an error.
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+#[cfg(all(unix, feature = "capture"))]
+mod capture;
 #[cfg(unix)]
 mod recording;
 mod registration;
 #[cfg(unix)]
 mod service;
 #[cfg(unix)]
+mod shared;
+#[cfg(unix)]
 mod trainings;
 #[cfg(unix)]
 mod watcher;
+
+#[cfg(all(unix, feature = "capture"))]
+pub use capture::capture;
 
 use std::io;
 use std::path::PathBuf;
@@ -49,6 +59,15 @@ pub enum Error {
     Socket {
         /// Where.
         path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The port cannot be had, or no thread that listens there.
+    #[cfg(all(unix, feature = "capture"))]
+    #[error("the port {port} of 127.0.0.1 cannot be listened on: {error}")]
+    Port {
+        /// Which.
+        port: u16,
         /// Why.
         error: io::Error,
     },

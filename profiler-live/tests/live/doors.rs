@@ -23,6 +23,18 @@ pub fn nothing_listens_unasked() {
     assert_eq!(errors.matches(said).count(), 1, "{errors}");
 }
 
+/// In a build without the feature `capture`.
+#[cfg(not(feature = "capture"))]
+pub fn a_port_without_its_door_is_said() {
+    let more = std::collections::HashMap::from([("MLPROF_CAPTURE_PORT", "6009".into())]);
+    let program = Program::start_in("none", "", &more);
+    let (status, _, errors) = program.end();
+    let expected = "mlprof: TensorBoard and XProf cannot capture this process, as MLPROF_CAPTURE_PORT asks: it was \
+                    built without what listens there: turn on the feature `capture` of its mlprof plugin\n";
+    assert!(status.success());
+    assert_eq!(errors, expected);
+}
+
 pub fn bad_requests_are_answered() {
     let mut program = Program::start("none");
     let mut connection = program.connect();

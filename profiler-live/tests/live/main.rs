@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 mod asking;
+#[cfg(all(target_os = "linux", feature = "capture"))]
+mod capture;
 #[cfg(target_os = "linux")]
 mod doors;
 #[cfg(target_os = "linux")]
@@ -46,6 +48,13 @@ fn main() {
         ("a_signal_ends_it_as_ever", doors::a_signal_ends_it_as_ever),
         ("a_forked_child_has_a_socket_of_its_own", doors::a_forked_child_has_a_socket_of_its_own),
     ];
+    #[cfg(feature = "capture")]
+    let checks = checks.into_iter().chain(capture::CHECKS);
+    #[cfg(not(feature = "capture"))]
+    let checks = checks.into_iter().chain([(
+        "a_port_without_its_door_is_said",
+        doors::a_port_without_its_door_is_said as fn(),
+    )]);
     for (name, check) in checks {
         if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
             println!("{name}");
