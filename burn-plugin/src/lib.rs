@@ -167,7 +167,8 @@ pub use profiler_core::{profile, profile_collective, profile_dynamic};
 /// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
 #[cfg(feature = "cuda")]
 pub use profiler_cuda as cuda;
-/// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`].
+/// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
+/// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`.
 pub use profiler_live as live;
 
 /// The examples of the front page, run as tests; that for candle in candle-plugin.

@@ -24,6 +24,8 @@ pub struct Environment {
     pub live: Option<Switch>,
     /// `MLPROF_METRICS_PORT`: where the process answers Prometheus.
     pub metrics_port: Option<Port>,
+    /// `MLPROF_CAPTURE_PORT`: where the process answers TensorBoard's and XProf's CAPTURE PROFILE.
+    pub capture_port: Option<Port>,
     /// Variables that could not be read, and why.
     pub problems: Vec<String>,
 }
@@ -45,6 +47,7 @@ impl Environment {
             schedule: read(&value, "MLPROF_SCHEDULE", &mut problems),
             live: read(&value, "MLPROF_LIVE", &mut problems),
             metrics_port: read(&value, "MLPROF_METRICS_PORT", &mut problems),
+            capture_port: read(&value, "MLPROF_CAPTURE_PORT", &mut problems),
             problems,
         }
     }
@@ -124,6 +127,7 @@ mod tests {
             ("MLPROF_SCHEDULE", "wait=1,warmup=1,active=3,repeat=2,skip_first=10"),
             ("MLPROF_LIVE", "1"),
             ("MLPROF_METRICS_PORT", "9464"),
+            ("MLPROF_CAPTURE_PORT", "6009"),
         ]);
         let schedule = Schedule::new().wait(1).warmup(1).active(3).repeat(2).skip_first(10);
         let expected = Environment {
@@ -133,6 +137,7 @@ mod tests {
             schedule: Some(schedule),
             live: Some(Switch::On),
             metrics_port: Some(Port(9464)),
+            capture_port: Some(Port(6009)),
             problems: Vec::new(),
         };
         assert_eq!(said, expected);
@@ -142,6 +147,10 @@ mod tests {
     fn what_cannot_be_read_is_a_problem_and_the_rest_holds() {
         let live = environment(&[("MLPROF_LIVE", "perhaps")]);
         assert_eq!(live.problems, ["MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off)"]);
+        let port = environment(&[("MLPROF_CAPTURE_PORT", "65536")]);
+        let problem =
+            "MLPROF_CAPTURE_PORT=65536: it is no port, a number up to 65535 (0: any that is free)";
+        assert_eq!(port.problems, [problem]);
         let said = environment(&[("MLPROF_SCHEDULE", "activ=2"), ("MLPROF_FILENAME", "run")]);
         assert_eq!((said.schedule, said.filename.as_deref()), (None, Some("run")));
         let [problem] = said.problems.as_slice() else { panic!("{said:?}") };

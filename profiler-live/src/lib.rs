@@ -24,10 +24,15 @@
 //! steps; if the last step takes longer than that time again, it ends within it. If whoever asked goes away it is
 //! thrown away.
 //!
+//! With the feature `capture` there is another door: TensorBoard's and XProf's CAPTURE PROFILE button, at a port that
+//! `MLPROF_CAPTURE_PORT` or `capture` names.
+//!
 //! *Unix only*; elsewhere [`start`] is an error.
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+#[cfg(all(unix, feature = "capture"))]
+mod capture;
 #[cfg(all(unix, feature = "metrics"))]
 mod durations;
 #[cfg(target_os = "linux")]
@@ -52,6 +57,8 @@ mod trainings;
 #[cfg(unix)]
 mod watcher;
 
+#[cfg(all(unix, feature = "capture"))]
+pub use capture::capture;
 #[cfg(all(unix, feature = "metrics"))]
 pub use metrics::metrics;
 
@@ -75,7 +82,7 @@ pub enum Error {
         error: io::Error,
     },
     /// The port cannot be had, or no thread that listens there.
-    #[cfg(all(unix, feature = "metrics"))]
+    #[cfg(all(unix, any(feature = "capture", feature = "metrics")))]
     #[error("the port {port} of 127.0.0.1 cannot be listened on: {error}")]
     Port {
         /// Which.

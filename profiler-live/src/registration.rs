@@ -1,7 +1,8 @@
 //! How a process comes to listen without a line in the program.
 
+use profiler_core::RunContext;
 use profiler_core::output::say;
-use profiler_events::environment::{Environment, Switch};
+use profiler_events::environment::{Environment, Port, Switch};
 
 /// Has the process listen if the environment says so.
 extern "C" fn listen_if_asked() {
@@ -16,25 +17,74 @@ extern "C" fn listen_if_asked() {
     }
     #[cfg(target_os = "linux")]
     crate::dynolog::start_if_asked();
-    metrics_if_asked(environment);
+    for door in &DOORS {
+        door.open_if_asked(environment);
+    }
 }
 
-/// Opens Prometheus' door if the environment says so.
-fn metrics_if_asked(environment: &Environment) {
-    let of_port = |problem: &&String| problem.starts_with("MLPROF_METRICS_PORT=");
-    for problem in environment.problems.iter().filter(of_port) {
-        say(format_args!("mlprof: {problem}; there are no metrics"));
-    }
-    #[cfg(all(unix, feature = "metrics"))]
-    crate::metrics::start_if_asked();
-    #[cfg(not(all(unix, feature = "metrics")))]
-    if environment.metrics_port.is_some() {
-        let how = if cfg!(unix) {
-            "the program was built without them: turn on the feature `metrics` of its mlprof plugin"
-        } else {
-            "they are there on Unix only"
+/// A door at a port that a variable of the environment names.
+struct Door {
+    variable: &'static str,
+    port: fn(&Environment) -> Option<Port>,
+    /// What there is not while it is closed.
+    is_missing: &'static str,
+    /// The feature that it is there with.
+    feature: &'static str,
+    /// Opens it, if this process was built with it.
+    open: Option<fn(Port)>,
+}
+
+/// TensorBoard's and XProf's, and Prometheus'.
+const DOORS: [Door; 2] = [
+    Door {
+        variable: "MLPROF_CAPTURE_PORT",
+        port: |environment| environment.capture_port,
+        is_missing: "TensorBoard and XProf cannot capture this process",
+        feature: "capture",
+        #[cfg(all(unix, feature = "capture"))]
+        open: Some(crate::capture::start),
+        #[cfg(not(all(unix, feature = "capture")))]
+        open: None,
+    },
+    Door {
+        variable: "MLPROF_METRICS_PORT",
+        port: |environment| environment.metrics_port,
+        is_missing: "there are no metrics",
+        feature: "metrics",
+        #[cfg(all(unix, feature = "metrics"))]
+        open: Some(crate::metrics::start),
+        #[cfg(not(all(unix, feature = "metrics")))]
+        open: None,
+    },
+];
+
+/// Processes of one machine that train together have a port each: those that follow on the one that is named.
+fn of_local_rank(port: Port) -> Port {
+    let local_rank = RunContext::from_environment().local_rank;
+    let local_rank = u16::try_from(local_rank).unwrap_or(u16::MAX);
+    if port.0 == 0 { port } else { Port(port.0.saturating_add(local_rank)) }
+}
+
+impl Door {
+    fn open_if_asked(&self, environment: &Environment) {
+        let Self { variable, is_missing, feature, .. } = self;
+        let of_port = |problem: &&String| {
+            problem.strip_prefix(variable).is_some_and(|rest| rest.starts_with('='))
         };
-        say(format_args!("mlprof: there are no metrics, as MLPROF_METRICS_PORT asks: {how}"));
+        for problem in environment.problems.iter().filter(of_port) {
+            say(format_args!("mlprof: {problem}; {is_missing}"));
+        }
+        match ((self.port)(environment), self.open) {
+            (None, _) => {}
+            (Some(port), Some(open)) => open(of_local_rank(port)),
+            (Some(_), None) if cfg!(unix) => say(format_args!(
+                "mlprof: {is_missing}, as {variable} asks: the program was built without that; turn on the feature `{feature}` of \
+                 its mlprof plugin"
+            )),
+            (Some(_), None) => say(format_args!(
+                "mlprof: {is_missing}, as {variable} asks: that is there on Unix only"
+            )),
+        }
     }
 }
 

@@ -25,7 +25,7 @@ const TOGETHER: [(&[&str], &str, &str); 4] = [
             "digits",
             "parallel-training",
         ],
-        "candle-plugin/tracing,candle-text/spans",
+        "candle-plugin/capture,candle-plugin/tracing,candle-text/spans",
         "release",
     ),
     (
@@ -33,7 +33,7 @@ const TOGETHER: [(&[&str], &str, &str); 4] = [
         "burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu",
         "quick",
     ),
-    (&["tch-plugin", "tch-digits"], "", "release"),
+    (&["tch-plugin", "tch-digits"], "tch-plugin/capture", "release"),
     (&["profiler-cli"], "profiler-cli/parquet", "release"),
 ];
 
@@ -238,6 +238,22 @@ impl Running {
             }
             let is_late = self.started.elapsed() > PATIENCE;
             assert!(!has_ended && !is_late, "it never said {text:?} but {outputs:#?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What it has written behind `text` on the same line of one of its outputs, once it has.
+    pub fn rest_of_line(&mut self, text: &str) -> String {
+        self.wait_until_it_says(text);
+        loop {
+            for output in [&self.stdout, &self.stderr].into_iter().flatten() {
+                let so_far = output.so_far();
+                let rest = so_far.split_once(text).and_then(|(_, rest)| rest.split_once('\n'));
+                if let Some((line, _)) = rest {
+                    return line.to_owned();
+                }
+            }
+            assert!(self.started.elapsed() < PATIENCE, "it never ended the line with {text:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

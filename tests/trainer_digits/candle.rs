@@ -1,6 +1,8 @@
 //! The example `candle-digits` as its users meet it.
 
 mod advanced;
+#[cfg(target_os = "linux")]
+mod capture;
 mod comparison;
 mod counts;
 #[cfg(target_os = "linux")]
@@ -21,6 +23,10 @@ const PACKAGE: &str = "candle-digits";
 
 /// The program with a loop of its own.
 const LOOP: &str = "candle-hand-written-loop";
+
+/// Whether its framework tells of ops where `mlprof run` has not built the program.
+#[cfg(target_os = "linux")]
+const TELLS_OF_OPS: bool = false;
 
 fn program() -> std::path::PathBuf {
     tests::program::build(PACKAGE, PACKAGE)

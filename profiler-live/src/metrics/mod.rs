@@ -21,9 +21,8 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use profiler_core::RunContext;
 use profiler_core::output::say;
-use profiler_events::environment::Environment;
+use profiler_events::environment::Port;
 use profiler_events::forking::Mutex;
 use profiler_events::live::{check, folder};
 use profiler_events::uncounted;
@@ -104,13 +103,9 @@ fn token() -> Result<(Token, Option<PathBuf>), Error> {
     }
 }
 
-/// Opens the door if the environment says so. Processes of one machine that train together have one port each: those that
-/// follow on the one that is named.
-pub(crate) fn start_if_asked() {
-    let Some(port) = Environment::get().metrics_port else { return };
-    let local_rank = u16::try_from(RunContext::from_environment().local_rank).unwrap_or(u16::MAX);
-    let port = if port.0 == 0 { 0 } else { port.0.saturating_add(local_rank) };
-    match metrics(port) {
+/// Opens the door, and says where it is.
+pub(crate) fn start(port: Port) {
+    match metrics(port.0) {
         Ok(address) => {
             say(format_args!("mlprof: metrics are at http://{address}/metrics{}", hint()))
         }

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::program::SCENE;
 
 /// A test that waits for longer fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program that trains.
 pub struct Program {

@@ -94,12 +94,21 @@ pub fn a_forked_child_has_a_socket_of_its_own() {
     assert!(program.end().0.success());
 }
 
-#[cfg(not(feature = "metrics"))]
-pub fn metrics_need_a_feature() {
-    let environment = std::collections::HashMap::from([("MLPROF_METRICS_PORT", "0".into())]);
-    let program = Program::start_in("none", "0", &environment);
-    let (status, _, errors) = program.end();
-    assert!(status.success());
-    assert!(errors.ends_with("turn on the feature `metrics` of its mlprof plugin\n"), "{errors}");
-    assert_eq!(errors.lines().count(), 1, "{errors}");
+/// In a build without their features.
+#[cfg(not(all(feature = "capture", feature = "metrics")))]
+pub fn ports_without_their_doors_are_said() {
+    let doors = [
+        (cfg!(feature = "capture"), "MLPROF_CAPTURE_PORT", "capture"),
+        (cfg!(feature = "metrics"), "MLPROF_METRICS_PORT", "metrics"),
+    ];
+    for (_, variable, feature) in doors.iter().filter(|(is_there, ..)| !is_there) {
+        let more = std::collections::HashMap::from([(*variable, "6009".into())]);
+        let (status, _, errors) = Program::start_in("none", "", &more).end();
+        assert!(status.success());
+        let expected = format!(
+            ", as {variable} asks: the program was built without that; turn on the feature `{feature}` of its mlprof plugin\n"
+        );
+        assert!(errors.ends_with(&expected), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
 }

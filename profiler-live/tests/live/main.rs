@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 mod asking;
+#[cfg(all(target_os = "linux", feature = "capture"))]
+mod capture;
 #[cfg(target_os = "linux")]
 mod daemon;
 #[cfg(target_os = "linux")]
@@ -79,8 +81,8 @@ fn main() {
         ("a_forked_child_registers_anew", dynolog::a_forked_child_registers_anew),
         ("libtorchs_client_says_the_same", dynolog::libtorchs_client_says_the_same),
         ("another_users_daemon_is_not_obeyed", dynolog::another_users_daemon_is_not_obeyed),
-        #[cfg(not(feature = "metrics"))]
-        ("metrics_need_a_feature", doors::metrics_need_a_feature),
+        #[cfg(not(all(feature = "capture", feature = "metrics")))]
+        ("ports_without_their_doors_are_said", doors::ports_without_their_doors_are_said),
         #[cfg(feature = "metrics")]
         ("a_training_is_scraped", scraping::a_training_is_scraped),
         #[cfg(feature = "metrics")]
@@ -93,6 +95,8 @@ fn main() {
         #[cfg(feature = "metrics")]
         ("prometheus_reads_what_the_report_says", scraping::prometheus_reads_what_the_report_says),
     ];
+    #[cfg(feature = "capture")]
+    let checks = checks.iter().chain(&capture::CHECKS);
     for (name, check) in checks {
         if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
             println!("{name}");

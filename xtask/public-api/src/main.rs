@@ -24,7 +24,7 @@ const CRATES: [(&str, &[&str]); 13] = [
     ("profiler-trace", &["--all-features"]),
     ("profiler-core", &["--all-features"]),
     ("profiler-cuda", &[]),
-    ("profiler-live", &[]),
+    ("profiler-live", &["--all-features"]),
     ("profiler-macros", &[]),
     ("profiler-train", &[]),
     ("burn-plugin", &[]),

@@ -235,7 +235,8 @@ fn core() -> Result<Vec<Step>, String> {
     let packages = "test -p profiler-core -p profiler-events -p profiler-report -p profiler-sampler \
                     -p profiler-trace -p profiler-macros -p profiler-train -p profiler-cuda -p profiler-live --all-features";
     let libtorch = Libtorch::of_workspace()?.variables();
-    let without = "test -p profiler-core --no-default-features --test missing";
+    let without =
+        "test -p profiler-core -p profiler-live --no-default-features --test missing --test live";
     Ok(vec![
         Step::cargo("core, loop and devices", packages).variables(&cupti_of(&libtorch)),
         Step::cargo("what is said without features", without),
@@ -268,7 +269,7 @@ fn loom() -> Result<Vec<Step>, String> {
 fn candle() -> Result<Vec<Step>, String> {
     let packages = "test --release -p candle-plugin -p command-line -p digits -p candle-digits \
                     -p candle-workers -p candle-text \
-                    --features candle-plugin/cuda,candle-plugin/tracing,candle-text/spans";
+                    --features candle-plugin/capture,candle-plugin/cuda,candle-plugin/tracing,candle-text/spans";
     Ok(vec![Step::cargo("candle plugin and examples", packages)])
 }
 
@@ -282,7 +283,7 @@ fn burn() -> Result<Vec<Step>, String> {
 
 fn tch() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
-    let packages = "test --release -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle";
+    let packages = "test --release -p tch-plugin -p tch-digits --features tch-plugin/capture,tch-plugin/kineto-oracle";
     Ok(vec![Step::cargo("tch plugin and example", packages).variables(&libtorch)])
 }
 

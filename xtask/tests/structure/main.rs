@@ -136,7 +136,11 @@ const EDGES: [(&str, &[&str]); 15] = [
     ),
     ("profiler-train", &["profiler-core"]),
     ("profiler-cuda", &["profiler-core", "profiler-events"]),
-    ("profiler-live", &["profiler-core", "profiler-events", "profiler-trace"]),
+    (
+        "profiler-live",
+        // Of traces for XProf, if asked for: feature `capture`.
+        &["profiler-analysis", "profiler-core", "profiler-events", "profiler-trace"],
+    ),
     ("profiler-runtime", &["profiler-core"]),
     ("profiler-analysis", &["profiler-events", "profiler-report"]),
     ("profiler-cli", &["profiler-analysis", "profiler-events", "profiler-report"]),

@@ -1,0 +1,536 @@
+//! TensorBoard's and XProf's door: what a client of `tensorflow.ProfilerService` gets, and what bad ones do not.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{SendRequest, handshake};
+use http::{HeaderMap, Method, Request};
+use profiler_events::live::Request as Asked;
+use prost::Message;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::asking::{PATIENCE, Program, steps, wait_until};
+
+pub const CHECKS: [(&str, fn()); 12] = [
+    ("a_capture_is_a_trace_for_xprof", a_capture_is_a_trace_for_xprof),
+    ("levels_say_whether_ops_are_captured", levels_say_whether_ops_are_captured),
+    ("one_captures_at_a_time", one_captures_at_a_time),
+    ("without_a_step_there_is_a_warning", without_a_step_there_is_a_warning),
+    ("who_captures_and_goes_away_leaves_nothing", who_captures_and_goes_away_leaves_nothing),
+    ("a_capture_outlives_the_training", a_capture_outlives_the_training),
+    ("monitors_hear_of_steps", monitors_hear_of_steps),
+    ("who_asks_for_what_is_not_there_hears_why", who_asks_for_what_is_not_there_hears_why),
+    ("bytes_of_any_kind_do_no_harm", bytes_of_any_kind_do_no_harm),
+    ("so_many_clients_are_heard", so_many_clients_are_heard),
+    ("a_port_that_cannot_be_had_is_said", a_port_that_cannot_be_had_is_said),
+    ("a_forked_child_does_not_keep_the_port", a_forked_child_does_not_keep_the_port),
+];
+
+#[derive(Clone, PartialEq, Message)]
+struct ProfileRequest {
+    #[prost(uint64, tag = "1")]
+    duration_ms: u64,
+    #[prost(message, optional, tag = "4")]
+    opts: Option<ProfileOptions>,
+    #[prost(string, tag = "5")]
+    repository_root: String,
+    #[prost(string, tag = "6")]
+    session_id: String,
+    #[prost(bool, tag = "9")]
+    emit_xspace: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ProfileOptions {
+    #[prost(uint32, tag = "2")]
+    host_tracer_level: u32,
+    #[prost(uint32, tag = "5")]
+    version: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ProfileResponse {
+    #[prost(message, repeated, tag = "6")]
+    tool_data: Vec<ToolData>,
+    #[prost(bool, tag = "7")]
+    empty_trace: bool,
+    #[prost(message, optional, tag = "8")]
+    xspace: Option<Space>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ToolData {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(bytes = "vec", tag = "2")]
+    data: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Space {
+    #[prost(message, repeated, tag = "1")]
+    planes: Vec<Plane>,
+    #[prost(string, repeated, tag = "2")]
+    errors: Vec<String>,
+    #[prost(string, repeated, tag = "3")]
+    warnings: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Plane {
+    #[prost(message, repeated, tag = "3")]
+    lines: Vec<Line>,
+    #[prost(map = "int64, message", tag = "4")]
+    event_metadata: HashMap<i64, Name>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Line {
+    #[prost(message, repeated, tag = "4")]
+    events: Vec<Event>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Event {
+    #[prost(int64, tag = "1")]
+    metadata_id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Name {
+    #[prost(string, tag = "2")]
+    name: String,
+}
+
+/// Both `TerminateRequest` and `MonitorResponse` begin with a text.
+#[derive(Clone, PartialEq, Message)]
+struct Text {
+    #[prost(string, tag = "1")]
+    text: String,
+}
+
+impl Space {
+    /// How many events have a name that begins so.
+    fn count(&self, name: &str) -> usize {
+        let of_plane = |plane: &Plane| {
+            let events = plane.lines.iter().flat_map(|line| &line.events);
+            let names = events.map(|event| &plane.event_metadata[&event.metadata_id].name);
+            names.filter(|found| found.starts_with(name)).count()
+        };
+        self.planes.iter().map(of_plane).sum()
+    }
+}
+
+fn request(milliseconds: u64) -> ProfileRequest {
+    ProfileRequest {
+        duration_ms: milliseconds,
+        repository_root: "/nobody/writes/here".to_owned(),
+        session_id: "2026_11_21_23_58_45".to_owned(),
+        ..ProfileRequest::default()
+    }
+}
+
+fn framed(message: &impl Message) -> Bytes {
+    let message = message.encode_to_vec();
+    let mut bytes = vec![0];
+    bytes.extend((message.len() as u32).to_be_bytes());
+    bytes.extend(message);
+    bytes.into()
+}
+
+fn start(scene: &str, live: &str, port: &str) -> (Program, u16) {
+    let mut program =
+        Program::start_in(scene, live, &HashMap::from([("MLPROF_CAPTURE_PORT", port.into())]));
+    let said = said(&mut program);
+    let port =
+        said.strip_prefix("mlprof: TensorBoard and XProf can capture this process at 127.0.0.1:");
+    let port = port.unwrap_or_else(|| panic!("{said}")).parse().expect("a port");
+    (program, port)
+}
+
+/// The next line on standard error, and nothing of what comes behind it.
+fn said(program: &mut Program) -> String {
+    let errors = program.child.stderr.as_mut().expect("piped");
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while errors.read(&mut byte).expect("text") == 1 && byte != *b"\n" {
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).expect("text")
+}
+
+/// One client, with its connection.
+struct Client {
+    runtime: Runtime,
+    send: SendRequest<Bytes>,
+}
+
+/// The bytes of the answer, or the number of the error and what it says.
+type Answer = Result<Vec<u8>, (u32, String)>;
+
+impl Client {
+    fn of(port: u16) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let send = runtime.block_on(async {
+            let stream = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
+            let (send, connection) = handshake(stream.expect("it listens")).await.expect("HTTP/2");
+            tokio::spawn(connection);
+            send
+        });
+        Self { runtime, send }
+    }
+
+    fn ask(&self, method: &str, message: &impl Message) -> Answer {
+        let request = to(&format!("http://127.0.0.1/tensorflow.ProfilerService/{method}"));
+        let request = request.body(()).expect("a request");
+        self.send(request, framed(message)).1
+    }
+
+    /// The status of HTTP, and what gRPC says.
+    fn send(&self, request: Request<()>, body: Bytes) -> (u16, Answer) {
+        let mut send = self.send.clone();
+        let exchange = async {
+            let (response, mut stream) = send.send_request(request, false).expect("sent");
+            // Where nobody wants more of it the answer says why.
+            let _ = stream.send_data(body, true);
+            let (head, mut body) = response.await.expect("an answer").into_parts();
+            let mut bytes = Vec::new();
+            while let Some(part) = body.data().await {
+                let part = part.expect("all of it");
+                body.flow_control().release_capacity(part.len()).expect("taken");
+                bytes.extend_from_slice(&part);
+            }
+            let trailers = body.trailers().await.expect("an end").unwrap_or(head.headers);
+            (head.status.as_u16(), bytes, trailers)
+        };
+        let exchange = async { tokio::time::timeout(PATIENCE, exchange).await };
+        let (status, bytes, trailers) = self.runtime.block_on(exchange).expect("in time");
+        (status, understood(&bytes, &trailers))
+    }
+
+    fn capture(&self, request: &ProfileRequest) -> Space {
+        let bytes = self.ask("Profile", request).expect("never an error");
+        let response = ProfileResponse::decode(&bytes[..]).expect("a response");
+        let [file] = &response.tool_data[..] else { panic!("{response:?}") };
+        assert_eq!((file.name.as_str(), response.empty_trace), ("xplane.pb", false));
+        let space = Space::decode(&file.data[..]).expect("a space");
+        assert_eq!(response.xspace, request.emit_xspace.then(|| space.clone()));
+        space
+    }
+}
+
+fn to(uri: &str) -> http::request::Builder {
+    Request::builder().method(Method::POST).uri(uri).header("content-type", "application/grpc")
+}
+
+fn understood(bytes: &[u8], trailers: &HeaderMap) -> Answer {
+    let text = |name: &str| trailers.get(name).map_or("", |it| it.to_str().expect("text"));
+    match text("grpc-status") {
+        "0" => {
+            let (prefix, message) = bytes.split_at(5);
+            assert_eq!(prefix[1..], (message.len() as u32).to_be_bytes());
+            Ok(message.to_vec())
+        }
+        status => Err((status.parse().unwrap_or(0), text("grpc-message").to_owned())),
+    }
+}
+
+/// Captures, while the test goes on.
+fn capturing(port: u16, request: ProfileRequest) -> Receiver<Space> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(Client::of(port).capture(&request)));
+    receiver
+}
+
+/// Has it train until there is an answer.
+fn train(program: &mut Program, answer: &Receiver<Space>) -> Space {
+    loop {
+        program.steps(1);
+        if let Ok(space) = answer.recv_timeout(Duration::from_millis(2)) {
+            return space;
+        }
+    }
+}
+
+fn a_capture_is_a_trace_for_xprof() {
+    let (mut program, port) = start("none", "", "0");
+    let wishes = ProfileRequest { emit_xspace: true, ..request(200) };
+    let answer = capturing(port, wishes);
+    let space = train(&mut program, &answer);
+    assert_eq!((&space.errors[..], &space.warnings[..]), (&[][..], &[][..]));
+    let steps = space.count("ProfilerStep");
+    assert!(steps > 0, "{space:?}");
+    assert_eq!(space.count("training_step"), steps, "whole steps only");
+    assert_eq!(space.count("aten.mm"), 2 * steps, "{space:?}");
+    // Once more, by the other way of a first request.
+    let answer = capturing(port, request(1));
+    assert_eq!(train(&mut program, &answer).count("ProfilerStep"), 1);
+    assert!(!program.folder.path().join("mlprof").exists(), "nobody asked for the other door");
+    let (status, text, errors) = program.end();
+    assert!(status.success() && text.contains("wanted last: Interest()"), "{text}");
+    assert_eq!(errors, "", "it was said once where the port is");
+}
+
+fn levels_say_whether_ops_are_captured() {
+    let (mut program, port) = start("none", "", "0");
+    for (level, has_ops) in [(1, false), (2, true)] {
+        let opts = Some(ProfileOptions { host_tracer_level: level, version: 1 });
+        let answer = capturing(port, ProfileRequest { opts, ..request(50) });
+        let space = train(&mut program, &answer);
+        assert_eq!(space.count("aten.mm") > 0, has_ops, "level {level}");
+        assert!(space.count("training_step") > 0);
+    }
+    assert!(program.end().0.success());
+}
+
+fn one_captures_at_a_time() {
+    let (mut program, port) = start("none", "1", "0");
+    let answer = capturing(port, request(600_000));
+    program.wait_until(|state| state.is_recording);
+    program.steps(4);
+    let client = Client::of(port);
+    let other = client.capture(&request(10));
+    let [error] = &other.errors[..] else { panic!("{other:?}") };
+    assert!(error.ends_with("s ago is not over: capture again when it is"), "{error}");
+    let mut local = program.connect();
+    local.ask(Asked::Record(steps(1)));
+    assert!(local.error().contains("is not over"), "and so does the other door");
+    let terminate = |session: &str| client.ask("Terminate", &Text { text: session.to_owned() });
+    let (code, message) = terminate("another").expect_err("there is none");
+    assert_eq!((code, message.as_str()), (5, "no capture of a session \"another\" is under way"));
+    assert_eq!(terminate(&request(1).session_id), Ok(Vec::new()));
+    let space = answer.recv_timeout(PATIENCE).expect("it ended");
+    assert_eq!(space.warnings, ["the capture was terminated"]);
+    assert!(space.errors.is_empty() && space.count("ProfilerStep") > 0, "{space:?}");
+    // The other way round.
+    local.ask(Asked::Record(steps(100)));
+    program.wait_until(|state| state.is_recording);
+    let other = client.capture(&request(10));
+    assert!(other.errors[0].contains("is not over"), "{other:?}");
+    assert!(program.end().0.success());
+}
+
+fn without_a_step_there_is_a_warning() {
+    let (program, port) = start("none", "", "0");
+    let client = Client::of(port);
+    let space = client.capture(&request(20));
+    let all = [&space.errors[..], &space.warnings[..]].concat().join("; ");
+    assert!(all.contains("no step began within the time that was asked for"), "{space:?}");
+    for (milliseconds, why) in [(0, "0 ms cannot"), (600_001, "600001 ms cannot")] {
+        let space = client.capture(&request(milliseconds));
+        assert!(space.errors[0].starts_with(&format!("mlprof: {why} be recorded")), "{space:?}");
+    }
+    assert!(program.end().0.success());
+}
+
+fn who_captures_and_goes_away_leaves_nothing() {
+    let (mut program, port) = start("none", "1", "0");
+    let client = Client::of(port);
+    for takes_back in [true, false] {
+        let client = if takes_back { &client } else { &Client::of(port) };
+        let request = to("http://localhost/tensorflow.ProfilerService/Profile").body(());
+        let mut send = client.send.clone();
+        client.runtime.block_on(async {
+            let request = request.expect("a request");
+            let (response, mut stream) = send.send_request(request, false).expect("sent");
+            stream.send_data(framed(&self::request(600_000)), true).expect("sent");
+            let waiting = tokio::task::spawn(response);
+            while !program.state().is_recording {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            waiting.abort();
+            stream.send_reset(h2::Reason::CANCEL);
+            while takes_back && program.state().is_recording {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        program.steps(2);
+    }
+    drop(client);
+    program.wait_until(|state| !state.is_recording);
+    let space = Client::of(port).capture(&request(1));
+    assert!(space.errors.is_empty() || space.errors[0].contains("nothing"), "{space:?}");
+    program.steps(1);
+    let (status, text, _) = program.end();
+    assert!(status.success() && text.contains("wanted last: Interest()"), "{text}");
+}
+
+fn a_capture_outlives_the_training() {
+    let (mut program, port) = start("none", "1", "0");
+    let answer = capturing(port, request(600_000));
+    program.wait_until(|state| state.is_recording);
+    program.steps(5);
+    assert!(program.end().0.success());
+    let space = answer.recv_timeout(PATIENCE).expect("it is delivered");
+    assert_eq!(space.warnings, ["the stage ended meanwhile"]);
+    assert_eq!(space.count("ProfilerStep"), 4, "the first one began before");
+}
+
+fn monitors_hear_of_steps() {
+    let (mut program, port) = start("none", "", "0");
+    let client = Client::of(port);
+    let monitor = |milliseconds| {
+        // `duration_ms`
+        let bytes = client
+            .ask("Monitor", &ProfileRequest { duration_ms: milliseconds, ..Default::default() });
+        Text::decode(&bytes.expect("an answer")[..]).expect("text").text
+    };
+    let text = monitor(0);
+    assert!(text.contains(&format!("Process: {}, ", program.child.id())), "{text}");
+    assert!(
+        text.ends_with("Stage: fit, 0 steps\nStep time (ms): no step ended meanwhile\n"),
+        "{text}"
+    );
+    let reader = std::thread::scope(|scope| {
+        let other = scope.spawn(move || {
+            let answer = Client::of(port)
+                .ask("Monitor", &ProfileRequest { duration_ms: 300, ..Default::default() });
+            Text::decode(&answer.expect("an answer")[..]).expect("text").text
+        });
+        while !other.is_finished() {
+            program.steps(3);
+        }
+        other.join().expect("an answer")
+    });
+    assert!(reader.contains("(avg), ") && reader.ends_with(" steps\n"), "{reader}");
+    let (code, message) = client
+        .ask("Monitor", &ProfileRequest { duration_ms: 600_001, ..Default::default() })
+        .expect_err("too long");
+    assert_eq!((code, message.as_str()), (3, "600001 ms cannot be looked at: 600000 can"));
+    assert!(program.end().0.success());
+}
+
+fn who_asks_for_what_is_not_there_hears_why() {
+    let (mut program, port) = start("none", "", "0");
+    let client = Client::of(port);
+    for method in ["StartContinuousProfiling", "StopContinuousProfiling", "GetSnapshot"] {
+        let (code, message) = client.ask(method, &request(1)).expect_err("there is none");
+        assert_eq!(code, 12);
+        assert!(message.starts_with("mlprof keeps no profile that goes on"), "{message}");
+    }
+    let (code, message) = client.ask("Reboot", &request(1)).expect_err("there is none");
+    assert_eq!((code, message.as_str()), (12, "there is no method \"Reboot\""));
+    let path = "/tensorflow.ProfilerService/Profile";
+    let send = |uri: &str, body: Bytes| {
+        let answer = client.send(to(uri).body(()).expect("a request"), body).1;
+        answer.expect_err("it is refused")
+    };
+    let (code, message) = send("http://localhost/grpc.health.v1.Health/Check", Bytes::new());
+    assert_eq!((code, message.contains("mlprof answers")), (12, true));
+    let elsewhere = format!("http://evil.example:{port}{path}");
+    let (code, message) = send(&elsewhere, framed(&request(1)));
+    assert_eq!((code, message.contains("only who asks for localhost")), (7, true));
+    let here = format!("http://localhost{path}");
+    assert_eq!(send(&here, Bytes::new()).0, 3);
+    assert_eq!(send(&here, vec![1, 0, 0, 0, 0].into()).0, 12);
+    assert_eq!(send(&here, vec![0, 0xff, 0xff, 0xff, 0xff, 1].into()).0, 3);
+    assert_eq!(send(&here, vec![0; 60_000].into()).0, 3);
+    let get = Request::builder().uri(here.as_str()).header("content-type", "application/grpc");
+    assert_eq!(client.send(get.body(()).expect("a request"), Bytes::new()).0, 405);
+    let plain = Request::builder().method(Method::POST).uri(here.as_str()).body(());
+    assert_eq!(client.send(plain.expect("a request"), Bytes::new()).0, 415);
+    program.steps(2);
+    assert!(program.end().0.success());
+}
+
+/// Random ones, also behind what a client of HTTP/2 begins with, and behind a frame's head.
+fn bytes_of_any_kind_do_no_harm() {
+    let (mut program, port) = start("none", "1", "0");
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for round in 0..150 {
+        let mut bytes = Vec::new();
+        if round % 3 > 0 {
+            bytes.extend(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+        }
+        for _ in 0..random() % 8 {
+            let length = random() % 400;
+            if round % 3 == 2 {
+                bytes.extend(&(length as u32).to_be_bytes()[1..]);
+                bytes.extend([
+                    (random() % 11) as u8,
+                    random() as u8,
+                    0,
+                    0,
+                    0,
+                    (random() % 5) as u8,
+                ]);
+            }
+            bytes.extend((0..length).map(|_| random() as u8));
+        }
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+        // It may have heard enough before the end.
+        let _ = stream.write_all(&bytes);
+    }
+    program.steps(3);
+    let mut heard = None;
+    wait_until(|| {
+        // All places may be taken by those.
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() && program.state().process > 0
+    });
+    while heard.is_none() {
+        heard = std::panic::catch_unwind(|| Client::of(port).capture(&request(1))).ok();
+    }
+    assert_eq!(program.state().trainings[0].steps, 3);
+    assert!(program.end().0.success());
+}
+
+fn so_many_clients_are_heard() {
+    let (mut program, port) = start("none", "", "0");
+    let client = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    let heard: Vec<Client> = (0..16).map(|_| Client::of(port)).collect();
+    let mut one_more = client();
+    one_more.set_read_timeout(Some(PATIENCE)).expect("set");
+    assert!(matches!(one_more.read(&mut [0]), Ok(0) | Err(_)), "it is closed");
+    let many: Vec<TcpStream> = (0..500).map(|_| client()).collect();
+    program.steps(2);
+    let space = heard[15].capture(&request(1));
+    assert!(space.planes.len() + space.errors.len() > 0, "{space:?}");
+    drop((heard, many));
+    let answers = || {
+        let hears = || Client::of(port).ask("Monitor", &ProfileRequest::default()).is_ok();
+        std::panic::catch_unwind(hears).unwrap_or(false)
+    };
+    wait_until(answers);
+    assert!(program.end().0.success());
+}
+
+fn a_port_that_cannot_be_had_is_said() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = taken.local_addr().expect("its own").port();
+    for (port, why) in [
+        (port.to_string(), format!("the port {port} of 127.0.0.1 cannot be listened on: Address")),
+        ("70000".to_owned(), "MLPROF_CAPTURE_PORT=70000: it is no port".to_owned()),
+    ] {
+        let more = HashMap::from([("MLPROF_CAPTURE_PORT", port.into())]);
+        let mut program = Program::start_in("none", "", &more);
+        let said = said(&mut program);
+        assert!(said.contains(&why) && said.contains("cannot capture this process"), "{said}");
+        program.steps(1);
+        assert!(program.end().0.success());
+    }
+}
+
+fn a_forked_child_does_not_keep_the_port() {
+    let (mut program, port) = start("fork", "", "0");
+    let file = program.folder.path().join("child");
+    wait_until(|| std::fs::read_to_string(&file).is_ok_and(|text| !text.is_empty()));
+    let client = Client::of(port);
+    let answer = client.ask("Monitor", &ProfileRequest::default()).expect("the parent answers");
+    let text = Text::decode(&answer[..]).expect("text").text;
+    assert!(text.contains(&format!("Process: {}, ", program.child.id())), "{text}");
+    program.child.kill().expect("it runs");
+    program.child.wait().expect("it ended");
+    // The child lives, and has nothing of it.
+    assert!(file.exists());
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err(), "nobody listens there");
+    std::fs::remove_file(&file).expect("removed");
+}

@@ -1,0 +1,134 @@
+//! XProf's own client captures a training that runs, and its pages have the numbers of mlprof's own trace of the same
+//! steps.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::tempdir;
+use tests::digits::test_accuracy;
+use tests::program::{Run, Running, build};
+use tests::python;
+
+/// What is said where the port is.
+const AT: &str = "mlprof: TensorBoard and XProf can capture this process at 127.0.0.1:";
+
+/// Captures as the button does, and shows what the pages have, as rows of the tables behind them.
+const CAPTURE: &str = r#"
+import glob, json, sys
+from xprof.convert import _pywrap_profiler_plugin as client, raw_to_tool_data
+
+address, folder = "127.0.0.1:" + sys.argv[1], sys.argv[2]
+levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
+client.trace(address, folder, "", True, 600, 1, levels)
+[path] = glob.glob(folder + "/plugins/profile/*/*.xplane.pb")
+
+def page(name):
+    options = {"tqx": "", "host": "host", "hosts": ["host"], "use_saved_result": False}
+    data, _ = raw_to_tool_data.xspace_to_tool_data([path], name, options)
+    page = json.loads(data)
+    return page if isinstance(page, list) else [page]
+
+def rows(table, *columns):
+    places = [[column["id"] for column in table["cols"]].index(column) for column in columns]
+    return [[row["c"][place].get("v") for place in places] for row in table["rows"]]
+
+overview = page("overview_page")
+print(json.dumps({
+    "overview": rows(overview[1], "stepnum", "stepTimeMs"),
+    "input": rows(page("input_pipeline_analyzer")[1], "stepnum", "infeedTimeMs", "stepTimeMs"),
+    "ops": rows(page("framework_op_stats")[0], "type", "operation", "occurrences"),
+    "memory": sorted(page("memory_profile")[0]["memoryProfilePerAllocator"]),
+    "said": [row for table in overview for row in table.get("rows", []) if "mlprof" in json.dumps(row)],
+    "monitor": client.monitor(address, 100, 1, False),
+}))"#;
+
+/// Of the program's own trace: the ops within each step, by the letters of their names that XProf keeps.
+const OWN_OPS: &str = r##"
+import collections, gzip, json, sys
+events = json.load(gzip.open(sys.argv[1], "rt", encoding="utf-8"))["traceEvents"]
+slices = [event for event in events if event["ph"] == "X"]
+first, last = int(sys.argv[2]), int(sys.argv[3])
+steps = {e["name"]: e for e in slices if e["name"].startswith("ProfilerStep#")}
+begin = steps[f"ProfilerStep#{first}"]["ts"]
+end = steps[f"ProfilerStep#{last}"]["ts"] + steps[f"ProfilerStep#{last}"]["dur"]
+inside = (e for e in slices if e["cat"] == "cpu_op" and begin <= e["ts"] and e["ts"] + e["dur"] <= end)
+print(json.dumps(collections.Counter(e["name"].replace("::", ".") for e in inside)))
+"##;
+
+fn capture(running: &mut Running, directory: &Path) -> Value {
+    let port = running.rest_of_line(AT);
+    running.wait_until_it_says("epoch 2/");
+    let printed = python::run_with_xprof(CAPTURE, &[Path::new(&port), &directory.join("logs")]);
+    serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+}
+
+/// The only trace of the training in a folder, and what `mlprof analyze` says of it.
+fn own(folder: &Path) -> (std::path::PathBuf, Value) {
+    let traces = std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    let is_trace = |path: &std::path::PathBuf| {
+        name(path).starts_with("fit.") && name(path).ends_with(".pt.trace.json.gz")
+    };
+    let trace = traces.into_iter().find(is_trace).expect("a trace");
+    let mut command = std::process::Command::new(build("profiler-cli", "mlprof"));
+    let output = command.arg("analyze").arg(&trace).arg("--json").output().expect("it was built");
+    assert!(output.status.success(), "{output:?}");
+    let analyzed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    (trace, analyzed["traces"][0].clone())
+}
+
+/// Both looked at the same beginnings and ends, one right after the other.
+fn is_about(shown: &Value, own: &Value, tolerance_ms: f64) {
+    let (shown, own) = (shown.as_f64().expect("ms"), own.as_f64().expect("ns") / 1e6);
+    assert!((shown - own).abs() <= tolerance_ms + 0.05 * own, "{shown} ms, and {own} ms");
+}
+
+#[test]
+fn xprof_captures_a_training_that_runs() {
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&crate::program(), directory.path())
+        .args(["--epochs", "30", "--profiler", "tensor", "--dirpath", "D"])
+        .args(["--schedule", "wait=0,warmup=0,active=100000"])
+        .env("MLPROF_CAPTURE_PORT", "0");
+    let mut running = run.start();
+    let found = capture(&mut running, directory.path());
+    assert!(running.is_alive(), "it was captured while it ran");
+    let finished = running.finish();
+    assert!(finished.status.success(), "{finished:#?}");
+    test_accuracy(&finished.stdout);
+
+    let (trace, own) = own(&directory.path().join("D"));
+    let input = found["input"].as_array().expect("rows");
+    assert!(input.len() > 2, "{found}");
+    assert_eq!(found["overview"].as_array().map(Vec::len), Some(input.len()));
+    let number = |row: &Value| -> u64 {
+        let text = row[0].as_str().and_then(|text| text.strip_prefix("ProfilerStep "));
+        text.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{row}"))
+    };
+    let (first, last) = (number(&input[0]), number(&input[input.len() - 1]));
+    assert_eq!(last - first + 1, input.len() as u64, "one after the other");
+    for row in input {
+        let steps = own["steps"].as_array().expect("steps");
+        let step = steps.iter().find(|step| step["number"] == number(row)).expect("the same step");
+        is_about(&row[1], &step["waiting_for_data_ns"], 0.5);
+        is_about(&row[2], &step["duration_ns"], 0.5);
+    }
+
+    let steps = [first, last].map(|number| number.to_string());
+    let printed = python::run(OWN_OPS, &[&trace, Path::new(&steps[0]), Path::new(&steps[1])]);
+    let own_ops: BTreeMap<String, u64> = serde_json::from_str(&printed).expect("JSON");
+    let mut ops: BTreeMap<String, u64> = BTreeMap::new();
+    for row in found["ops"].as_array().expect("rows").iter().filter(|row| row[0] != "IDLE") {
+        // The module before it is one of ours, and so no matter here.
+        let name = row[1].as_str().and_then(|path| path.rsplit('/').next()).expect("a name");
+        *ops.entry(name.to_owned()).or_default() += row[2].as_f64().expect("a number") as u64;
+    }
+    assert_eq!(ops, own_ops);
+    assert_eq!(!ops.is_empty(), crate::TELLS_OF_OPS);
+    // Where nothing tells of ops the page says so.
+    let said = found["said"].to_string();
+    assert_eq!(said.contains("there are no ops in it"), !crate::TELLS_OF_OPS, "{said}");
+    let monitor = found["monitor"].as_str().expect("text");
+    assert!(monitor.contains("Stage: fit, ") && monitor.contains("(avg), "), "{monitor}");
+}
