@@ -8,14 +8,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use profiler_events::live::{Answer, ProcessState, Request};
+use profiler_report::findings::Rules;
 use profiler_report::output::say;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::super::client::Client;
-use super::super::{Error, record};
+use super::super::{Error, record, reports};
 use super::screen::draw;
-use super::view::View;
+use super::view::{Body, View};
 
 /// How long the keyboard is waited for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -23,10 +24,14 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How often is looked for processes that have come.
 const SEARCH: Duration = Duration::from_secs(2);
 
+/// How often is asked for a report so far, while findings are shown.
+const FINDINGS: Duration = Duration::from_secs(10);
+
 /// What comes in.
 enum News {
     State(Box<ProcessState>),
     Ended(u32),
+    Found(u32, Result<Vec<String>, String>),
     Message(String),
 }
 
@@ -65,12 +70,14 @@ struct Shown {
     searches: bool,
     followed: Vec<u32>,
     news: (Sender<News>, Receiver<News>),
+    /// Whose findings were asked for last, and when.
+    asked_for_findings: Option<(u32, Instant)>,
 }
 
 impl Shown {
     fn new(interval: u64, searches: bool) -> Self {
         let (view, followed, news) = (View::default(), Vec::new(), channel());
-        Self { view, interval, searches, followed, news }
+        Self { view, interval, searches, followed, news, asked_for_findings: None }
     }
 
     /// The processes that have ended, if that was the end.
@@ -89,6 +96,7 @@ impl Shown {
             if !self.followed.is_empty() && self.has_all_ended() {
                 return Ok(Some(self.followed));
             }
+            self.look_for_findings();
             terminal.draw(|frame| draw(&self.view, frame))?;
             if self.searches && searched.elapsed() >= SEARCH {
                 searched = Instant::now();
@@ -147,6 +155,7 @@ impl Shown {
                     self.followed.retain(|it| *it != process);
                 }
             }
+            News::Found(process, findings) => self.view.found(process, findings),
             News::Message(message) => self.view.message = message,
         }
     }
@@ -160,6 +169,9 @@ impl Shown {
             KeyCode::Char('?') => self.view.shows_help = !self.view.shows_help,
             KeyCode::Esc => self.view.shows_help = false,
             KeyCode::Char('s') => self.view.order = self.view.order.next(),
+            KeyCode::Char('t') => self.view.show(Body::Threads),
+            KeyCode::Char('p') => self.view.show(Body::Processes),
+            KeyCode::Char('f') => self.view.show(Body::Findings),
             KeyCode::Char('r') => self.record(),
             KeyCode::Tab | KeyCode::Right => self.view.turn(true),
             KeyCode::BackTab | KeyCode::Left => self.view.turn(false),
@@ -168,6 +180,22 @@ impl Shown {
             _ => {}
         }
         true
+    }
+
+    /// Asks for the report so far of the process that is looked at, now and then, while its findings are.
+    fn look_for_findings(&mut self) {
+        let Some(chosen) = self.view.chosen() else { return };
+        let process = chosen.state.process;
+        let is_fresh = |(of, at): (u32, Instant)| of == process && at.elapsed() < FINDINGS;
+        let is_shown = self.view.body == Body::Findings && !chosen.has_ended;
+        if !is_shown || self.asked_for_findings.is_some_and(is_fresh) {
+            return;
+        }
+        self.asked_for_findings = Some((process, Instant::now()));
+        let news = self.news.0.clone();
+        std::thread::spawn(move || {
+            let _ = news.send(News::Found(process, findings(process)));
+        });
     }
 
     fn record(&mut self) {
@@ -182,4 +210,19 @@ impl Shown {
             let _ = news.send(News::Message(message));
         });
     }
+}
+
+/// What costs time that could be saved, by the reports so far of a process.
+fn findings(process: u32) -> Result<Vec<String>, String> {
+    let reports = reports(process).map_err(|error| error.to_string())?;
+    let rules = Rules::new();
+    let mut found = Vec::new();
+    for report in reports {
+        let report = serde_json::from_value(report).map_err(|error| {
+            format!("process {process} has a report that cannot be read: {error}")
+        })?;
+        found.extend(rules.apply(&report));
+    }
+    found.sort_by(|one, other| other.cost.seconds.total_cmp(&one.cost.seconds));
+    Ok(found.iter().map(|it| format!("{} {}", it.sentence, it.remedy)).collect())
 }

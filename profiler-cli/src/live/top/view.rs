@@ -29,12 +29,27 @@ impl Order {
     }
 }
 
+/// What is below a training's steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Body {
+    /// Its actions and modules, inside of each other.
+    #[default]
+    Actions,
+    /// What each of its threads is in.
+    Threads,
+    /// All processes side by side.
+    Processes,
+    /// What costs time that could be saved, by its report so far.
+    Findings,
+}
+
 /// All that decides what is on the screen.
 #[derive(Debug, Default)]
 pub(super) struct View {
     /// All processes that listen; one that has ended stays as it was last.
     pub(super) processes: Vec<Watched>,
     pub(super) chosen: usize,
+    pub(super) body: Body,
     pub(super) order: Order,
     /// So many rows of actions are above the screen.
     pub(super) scrolled: usize,
@@ -48,6 +63,8 @@ pub(super) struct View {
 pub(super) struct Watched {
     pub(super) state: ProcessState,
     pub(super) has_ended: bool,
+    /// What was found last, a paragraph each, or why nothing is known.
+    pub(super) findings: Option<Result<Vec<String>, String>>,
 }
 
 impl View {
@@ -62,10 +79,26 @@ impl View {
         self.scrolled = 0;
     }
 
-    /// Goes on in the list of actions, or back.
+    /// Shows something else; the actions, if it is shown already.
+    pub(super) fn show(&mut self, body: Body) {
+        self.body = if self.body == body { Body::Actions } else { body };
+        self.scrolled = 0;
+    }
+
+    /// Goes on in the list below, or back.
     pub(super) fn scroll(&mut self, down: bool) {
-        let actions = self.chosen().and_then(|it| it.state.activity.as_ref());
-        let last = actions.map_or(0, |it| it.actions.len().saturating_sub(1));
+        let chosen = self.chosen();
+        let activity = chosen.and_then(|it| it.state.activity.as_ref());
+        let count = match self.body {
+            Body::Actions => activity.map_or(0, |it| it.actions.len()),
+            Body::Threads => activity.map_or(0, |it| it.threads.len()),
+            Body::Processes => self.processes.len(),
+            Body::Findings => match chosen.and_then(|it| it.findings.as_ref()) {
+                Some(Ok(findings)) => findings.len(),
+                Some(Err(_)) | None => 0,
+            },
+        };
+        let last = count.saturating_sub(1);
         self.scrolled = match down {
             true => (self.scrolled + 1).min(last),
             false => self.scrolled.saturating_sub(1),
@@ -75,8 +108,15 @@ impl View {
     /// A process has said something.
     pub(super) fn hear(&mut self, state: ProcessState) {
         match self.processes.iter_mut().find(|it| it.state.process == state.process) {
-            Some(known) => *known = Watched { state, has_ended: false },
-            None => self.processes.push(Watched { state, has_ended: false }),
+            Some(known) => (known.state, known.has_ended) = (state, false),
+            None => self.processes.push(Watched { state, has_ended: false, findings: None }),
+        }
+    }
+
+    /// What was found in a process' report so far.
+    pub(super) fn found(&mut self, process: u32, findings: Result<Vec<String>, String>) {
+        if let Some(known) = self.processes.iter_mut().find(|it| it.state.process == process) {
+            known.findings = Some(findings);
         }
     }
 

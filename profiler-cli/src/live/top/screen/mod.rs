@@ -8,12 +8,17 @@ use ratatui::text::Line;
 use ratatui::widgets::{Clear, Paragraph, Sparkline};
 
 use super::super::table::{clock, epoch, stage};
-use super::view::{View, Watched, rows};
+use super::view::{Body, View, Watched, rows};
+
+mod others;
 
 const HELP: &str = "\
 Tab, left, right  the next process, or the one before
-up, down          further up or down in the list of actions
-s                 sort by time, calls or name
+up, down          further up or down in the list
+s                 sort actions by time, calls or name
+t                 threads, and what each is in
+p                 all processes side by side
+f                 findings: what costs time that could be saved
 r                 record 5 steps into the current folder
 ?                 this help
 q, Ctrl-C         end; the training goes on
@@ -37,7 +42,12 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
         Some(watched) => {
             frame.render_widget(Paragraph::new(summary(watched)), head);
             draw_steps(&watched.state, frame, steps);
-            draw_actions(view, &watched.state, frame, body);
+            match view.body {
+                Body::Actions => draw_actions(view, &watched.state, frame, body),
+                Body::Threads => others::draw_threads(view, &watched.state, frame, body),
+                Body::Processes => others::draw_processes(view, frame, body),
+                Body::Findings => others::draw_findings(view, watched, frame, body),
+            }
         }
         None => frame.render_widget("no training of this user listens", head),
     }
@@ -45,7 +55,7 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
     frame.render_widget(Line::styled(keys, Modifier::REVERSED), foot);
     if view.shows_help {
         let area = frame.area();
-        let (width, height) = (60.min(area.width), 10.min(area.height));
+        let (width, height) = (60.min(area.width), 13.min(area.height));
         let middle = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
         frame.render_widget(Clear, middle);
         frame.render_widget(Paragraph::new(HELP).style(Modifier::REVERSED), middle);
@@ -146,10 +156,8 @@ fn draw_actions(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: 
         seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.3}", seconds * 1e3))
     };
     for (depth, action) in rows(activity, view.order).into_iter().skip(view.scrolled) {
-        let mut name = "  ".repeat(depth.min(width / 4)) + &action.name;
-        if name.chars().count() > width {
-            name = name.chars().take(width - 1).chain(['…']).collect();
-        }
+        let name = "  ".repeat(depth.min(width / 4)) + &action.name;
+        let name = others::cut(&name, width);
         let share =
             of.map_or_else(|| "-".to_owned(), |of| format!("{:.0}%", action.seconds / of * 1e2));
         lines.push(Line::from(format!(

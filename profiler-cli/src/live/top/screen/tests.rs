@@ -128,3 +128,48 @@ fn actions_can_be_sorted_and_processes_turned_to() {
     view.shows_help = true;
     assert!(drawn(&view, 80, 24).iter().any(|it| it.contains("record 5 steps")));
 }
+
+#[test]
+fn other_things_are_below_the_steps_where_they_are_asked_for() {
+    let mut view = view();
+    view.show(Body::Threads);
+    let mut busy = state(4711);
+    let activity = busy.activity.as_mut().expect("it is followed");
+    let thread = ThreadState {
+        thread: "loader".into(),
+        open: 3,
+        action: Some("decode".into()),
+        seconds: Some(0.5),
+    };
+    activity.threads.push(thread);
+    view.hear(busy);
+    let lines = drawn(&view, 80, 24);
+    assert!(lines[6].starts_with("THREAD") && lines[7].starts_with("main                 -"));
+    assert!(lines[8].starts_with("loader               decode, in 2 more"), "{lines:?}");
+    assert!(lines[8].ends_with("0.500 s"), "{lines:?}");
+
+    view.show(Body::Processes);
+    let mut first = state(4712);
+    first.trainings[0].rank = 0;
+    view.hear(first);
+    let lines = drawn(&view, 80, 24);
+    let (zero, one) = (&lines[8], &lines[9]);
+    assert!(zero.trim_start().starts_with("0/2    4712 fit"), "by rank: {lines:?}");
+    assert!(one.trim_start().starts_with("1/2    4711 fit           3/10    1203    40.0"));
+    assert!(one.ends_with("20.000    40.000  25%   300"), "{one}");
+    view.has_ended(4712);
+    assert!(drawn(&view, 80, 24)[8].contains("4712 ended"));
+
+    view.show(Body::Findings);
+    assert!(drawn(&view, 80, 24)[7].starts_with("the report so far is being asked for"));
+    view.found(4711, Err("no profiler measures".into()));
+    assert!(drawn(&view, 80, 24)[7].starts_with("no profiler measures"));
+    view.found(4711, Ok(vec!["One thing. Do this.".into(), "another thing ".repeat(9)]));
+    let lines = drawn(&view, 80, 24);
+    assert_eq!((lines[7].as_str(), lines[8].as_str()), ("One thing. Do this.", ""));
+    assert!(lines[9].starts_with("another") && lines[10].contains("thing"), "it is wrapped");
+    view.scroll(true);
+    assert!(drawn(&view, 80, 24)[7].starts_with("another"), "one finding further");
+    view.show(Body::Findings);
+    assert_eq!((view.body, view.scrolled), (Body::Actions, 0), "the same key leaves it");
+}
