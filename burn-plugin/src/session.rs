@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use profiler_core::{Action, Interrupt, Profiler, RunContext, Session, Stage};
+use profiler_core::{Action, Interrupt, IntoProfiler, Profiler, RunContext, Session, Stage};
 
 use crate::screen::MainScreen;
 
@@ -18,6 +18,13 @@ pub(crate) fn begin_session(
         deliver();
     };
     Session::begin(profiler, stage, run).around_report(on_main_screen).on_interrupt(interrupt)
+}
+
+/// The same profiler, with whoever may look in from here on beside it.
+pub(crate) fn listening(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+    profiler_core::watcher::listen();
+    // A profiler is no unknown name.
+    profiler.clone().into_profiler().unwrap_or(profiler)
 }
 
 /// An open action that owns its profiler: for what begins in one function and ends in another.

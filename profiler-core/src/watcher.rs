@@ -6,7 +6,9 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use profiler_events::environment::{Environment, Switch};
 use profiler_events::forking::Mutex;
+use profiler_report::output::say;
 
 use crate::active::{activate_beside, hands_on};
 use crate::several::Several;
@@ -25,6 +27,34 @@ pub fn watch_all(watcher: Arc<dyn Profiler>) -> bool {
     let activated = activate_beside(watcher);
     *ACTIVATED.lock().unwrap_or_else(PoisonError::into_inner) = Some(activated);
     true
+}
+
+/// What makes the process listen, or says why it cannot.
+type Listen = fn() -> Result<(), String>;
+
+static LISTEN: OnceLock<Listen> = OnceLock::new();
+
+/// Has `.live(true)` of trainers call `listen`, which makes the process listen to who watches from outside. To be called
+/// once, by the crate that can.
+pub fn can_listen(listen: Listen) {
+    // Whoever came first can do it as well.
+    let _ = LISTEN.set(listen);
+}
+
+/// Has the process listen, as a trainer's `.live(true)` asks, unless `MLPROF_LIVE=0` says that it shall not. What is in the
+/// way is said on standard error, and is no reason not to train.
+pub fn listen() {
+    if Environment::get().live == Some(Switch::Off) {
+        return;
+    }
+    let none = "the program has none of mlprof's plugins, and not profiler-live";
+    let listening = match LISTEN.get() {
+        Some(listen) => listen(),
+        None => Err(none.to_owned()),
+    };
+    if let Err(error) = listening {
+        say(format_args!("mlprof: nobody can look in while it runs: {error}"));
+    }
 }
 
 /// A profiler that was chosen, and the watcher besides.

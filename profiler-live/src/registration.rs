@@ -6,6 +6,7 @@ use profiler_events::environment::{Environment, Port, Switch};
 
 /// Has the process listen if the environment says so.
 extern "C" fn listen_if_asked() {
+    profiler_core::watcher::can_listen(|| crate::start().map_err(|error| error.to_string()));
     let environment = Environment::get();
     for problem in environment.problems.iter().filter(|it| it.starts_with("MLPROF_LIVE=")) {
         say(format_args!("mlprof: {problem}; nobody can look in while it runs"));

@@ -86,10 +86,15 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
 fn a_training_is_looked_into_and_learns_the_same() {
     let plain = tempdir().expect("a folder");
     let expected = test_accuracy(&prepared(plain.path(), "none").succeed().stdout);
-    for profiler in ["none", "simple"] {
+    // By the environment, and by a line of the program.
+    for (profiler, variable) in [("none", Some("1")), ("simple", None)] {
         let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
         let run = prepared(directory.path(), profiler);
-        let run = run.env("MLPROF_LIVE", "1").env("XDG_RUNTIME_DIR", runtime.path());
+        let run = run.env("XDG_RUNTIME_DIR", runtime.path());
+        let run = match variable {
+            Some(value) => run.env("MLPROF_LIVE", value),
+            None => run.args(["--live"]),
+        };
         let mut running = run.start();
         look_in(&mut running, runtime.path(), directory.path(), profiler);
         let finished = running.finish();

@@ -93,6 +93,7 @@ fn fit(
     let valid = loader(valid, options.batch_size, None);
     let training = SupervisedTraining::new(directory, train, valid)
         .profiler(profiler.clone())?
+        .live(options.profiling.live)
         .metrics((LossMetric::new(), AccuracyMetric::new()))
         .renderer(Box::new(Progress::new()))
         .num_epochs(options.epochs);

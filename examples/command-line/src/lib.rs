@@ -65,6 +65,9 @@ pub struct ProfilerOptions {
     /// Tensor: write flame graphs beside the trace.
     #[arg(long)]
     pub flame: bool,
+    /// Let mlprof ps, top and record look in while it runs, as MLPROF_LIVE=1 does.
+    #[arg(long)]
+    pub live: bool,
     /// Where report files go, with --filename.
     #[arg(long, value_name = "DIR")]
     pub dirpath: Option<PathBuf>,

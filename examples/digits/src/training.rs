@@ -32,8 +32,11 @@ pub fn train_and_test<M: TrainModule>(
     trainer_options: &TrainerOptions,
     profiler: &Arc<dyn Profiler>,
 ) -> Result<f64, Box<dyn Error>> {
-    let mut trainer =
-        Trainer::new().profiler(profiler.clone())?.max_epochs(options.epochs).seed(options.seed);
+    let mut trainer = Trainer::new()
+        .profiler(profiler.clone())?
+        .max_epochs(options.epochs)
+        .seed(options.seed)
+        .live(options.profiling.live);
     if let Some(directory) = &trainer_options.checkpoint_dir {
         trainer = trainer.checkpoint_dir(directory);
     }
