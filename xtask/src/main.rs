@@ -64,6 +64,8 @@ Usage: cargo xtask <command>
   bench analysis [...]  what questions to a trace of a million slices cost, beside HolisticTraceAnalysis
                         and Perfetto's trace_processor (--slices N, --rounds N, --trace FILE,
                         --json FILE, --without-hta, --without-trace-processor)
+  bench live [...]      what it costs a training with tch to be watched: with MLPROF_LIVE=1, by mlprof top, by
+                        mlprof record, beside one that nobody watches (--rounds N, --clock cpu, --json FILE)
   bench <name> --lto    one of those from scopes to torture, built with link-time optimisation
   gpu-check [...]       on a machine with an NVIDIA GPU: check kernels, times, traces and costs, and
                         end with one table (--only NAME, --python PATH, --save-fixtures FOLDER,

@@ -2,14 +2,15 @@
 
 mod analysis;
 mod digits;
+mod live;
 mod python;
 
 use crate::run::run as run_program;
 use crate::steps::cargo;
 
 /// All that there are: the programs of the package `benches`, the overhead on the digits, what it costs to
-/// record libtorch's ops, and what questions to traces cost.
-pub const PROGRAMS: [&str; 9] = [
+/// record libtorch's ops, what questions to traces cost, and what it costs to be watched.
+pub const PROGRAMS: [&str; 10] = [
     "scopes",
     "memory",
     "tensor",
@@ -19,6 +20,7 @@ pub const PROGRAMS: [&str; 9] = [
     "digits",
     "tch",
     "analysis",
+    "live",
 ];
 
 /// Runs one with the arguments that are meant for it.
@@ -28,6 +30,9 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     }
     if program == "analysis" {
         return analysis::run(arguments);
+    }
+    if program == "live" {
+        return live::run(arguments);
     }
     if program == "tch" {
         let build = ["--features", "kineto", "--bin", "tch-ops-overhead", "--"];

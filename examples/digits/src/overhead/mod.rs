@@ -31,8 +31,8 @@ use profiler_core::{PassThroughProfiler, Profiler, SimpleProfiler};
 pub use clock::Clock;
 use profilers::{Counting, EveryOther, Nothing, Silent};
 pub use results::Results;
-pub use statistics::Estimate;
-use statistics::{interquartile_range, median, neighbours, paired};
+pub use statistics::{Estimate, paired};
+use statistics::{interquartile_range, median, neighbours};
 pub use trainer::{TRAINER_STEP_BEGINS, trainer_epoch};
 
 /// Steps at the beginning of an epoch that count for nothing: allocators and caches fill. A

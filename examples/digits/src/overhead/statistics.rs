@@ -54,7 +54,7 @@ pub(super) fn neighbours(steps: &[f64]) -> f64 {
 }
 
 /// How much longer the steps of one epoch are than the same steps of another.
-pub(super) fn paired(with: &[f64], without: &[f64]) -> f64 {
+pub fn paired(with: &[f64], without: &[f64]) -> f64 {
     let ratios = with.iter().zip(without).map(|(with, without)| (with / without).ln());
     median(&ratios.collect::<Vec<_>>()).exp_m1()
 }

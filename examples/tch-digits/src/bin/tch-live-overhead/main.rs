@@ -1,0 +1,89 @@
+//! What it costs a training to be watched, beside the same training that nobody watches.
+//!
+//! `cargo xtask bench live`
+//!
+//! Three processes train the same network on the same batches, by turns: one that listens to nobody, another one of
+//! that kind, which shows what chance does, and one with `MLPROF_LIVE=1`. In a turn one of them runs some steps while the
+//! others wait, and is left alone, followed by `mlprof top` or recorded by `mlprof record`; right before it the first one
+//! runs as many. A turn's figure is the median over steps of how much longer each of them took than the same
+//! step of that neighbour. Order changes from round to round.
+//!
+//! Steps that wait for a hook to be turned on come before those that are timed; writing the trace comes after them, and
+//! takes a core of its own.
+
+mod training;
+mod ways;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use digits::overhead::{Clock, Estimate};
+use tch_plugin::prelude::TrainResult;
+use ways::{Measured, Way};
+
+#[derive(Parser)]
+#[command(about = "Compares steps of a training that is watched with those of one that is not", long_about = None)]
+struct Options {
+    /// The command `mlprof`, which watches.
+    #[arg(long, value_name = "FILE", required_unless_present = "trains")]
+    mlprof: Option<PathBuf>,
+    /// How often each way has its turn.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+    /// Training steps of a turn.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    steps: u64,
+    /// "cpu" is the processor time of all of the training's threads, for busy machines.
+    #[arg(long, value_enum, default_value_t)]
+    clock: Clock,
+    /// Write the figures as JSON, too.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Train, as standard input says.
+    #[arg(long, hide = true)]
+    trains: bool,
+}
+
+fn main() -> TrainResult<()> {
+    let options = Options::parse();
+    if options.trains {
+        return training::obey(options.clock);
+    }
+    let mlprof = options.mlprof.as_deref().unwrap_or("mlprof".as_ref());
+    let measured = ways::measure(mlprof, options.clock, options.rounds, options.steps)?;
+    print!("{}", table(&measured, &options));
+    if let Some(file) = &options.json {
+        let figures = serde_json::json!({
+            "clock": options.clock.to_string(),
+            "rounds": options.rounds,
+            "steps": options.steps,
+            "step_us": measured.step_us,
+            "ways": measured.ways.iter().map(|(way, estimate)| figure(way, estimate)).collect::<Vec<_>>(),
+        });
+        std::fs::write(file, format!("{figures:#}\n"))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn figure(way: &Way, estimate: &Estimate) -> serde_json::Value {
+    let (low, high) = estimate.interval.unzip();
+    serde_json::json!({"way": way.name, "share": estimate.median, "low": low, "high": high})
+}
+
+fn table(measured: &Measured, options: &Options) -> String {
+    let Options { rounds, steps, clock, .. } = options;
+    let mut text = format!(
+        "a step that nobody watches: {:.0} µs (median, {clock} time); {rounds} rounds of {steps} steps each\n\n",
+        measured.step_us
+    );
+    text += &format!("{:<42} {:>10} {:>22}\n", "", "longer", "95 % interval");
+    for (way, estimate) in &measured.ways {
+        let interval = match estimate.interval {
+            Some((low, high)) => format!("{:+.2} % to {:+.2} %", low * 100.0, high * 100.0),
+            None => "too few rounds".to_owned(),
+        };
+        text += &format!("{:<42} {:>+8.2} % {interval:>22}\n", way.name, estimate.median * 100.0);
+    }
+    text
+}
