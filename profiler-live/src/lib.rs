@@ -39,6 +39,8 @@ mod durations;
 mod dynolog;
 #[cfg(unix)]
 mod epochs;
+#[cfg(unix)]
+mod launch;
 #[cfg(all(unix, feature = "metrics"))]
 mod metrics;
 #[cfg(unix)]

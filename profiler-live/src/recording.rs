@@ -59,12 +59,19 @@ impl Recording {
 
     /// Whether it can begin with the step of this number, which warms up where steps are wanted.
     pub(crate) fn may_begin(&self, step: u64, now: Instant) -> bool {
-        let RecordRequest { first_step, multiple_of, .. } = self.wishes;
+        let RecordRequest { first_step, multiple_of, exactly, .. } = self.wishes;
         let first = step.saturating_add(self.warmup());
         let is_named = first_step == Some(first);
         let is_late = first_step.is_none_or(|named| first > named);
         let is_multiple = multiple_of.is_none_or(|multiple| first.is_multiple_of(multiple));
-        now >= self.from && (is_named || is_late && is_multiple)
+        now >= self.from && (is_named || is_late && is_multiple && !exactly)
+    }
+
+    /// Which step was to be the first one, if nothing else will do and it can no longer be when the step of this number
+    /// begins.
+    pub(crate) fn missed(&self, step: u64) -> Option<u64> {
+        let first = step.saturating_add(self.warmup());
+        self.wishes.first_step.filter(|named| self.wishes.exactly && first > *named)
     }
 
     /// A profiler for the steps of a stage, from the one that has this number on.
@@ -144,6 +151,20 @@ mod tests {
             "the one that is named, or a tenth"
         );
         assert_eq!(begins(None, Some(8), Some(2)), [6, 14]);
+    }
+
+    #[test]
+    fn a_step_that_nothing_else_may_stand_for_can_be_missed() {
+        let of = |exactly| {
+            let first_step = Some(5);
+            recording(RecordRequest { steps: Some(1), first_step, exactly, ..Default::default() })
+        };
+        let exact = of(true);
+        assert!(exact.may_begin(4, exact.from) && !exact.may_begin(5, exact.from));
+        assert_eq!([3, 4, 5, 6].map(|step| exact.missed(step)), [None, None, Some(5), Some(5)]);
+        let any = of(false);
+        assert!(any.may_begin(5, any.from));
+        assert_eq!(any.missed(6), None);
     }
 
     #[test]

@@ -255,10 +255,17 @@ impl Watcher {
         let Some(recording) = recording else { return };
         let Some(guest) = &recording.guest else {
             // A sanity check is no training: nobody wants to see its batches.
-            let is_training = running.stage != Some(Stage::SanityCheck);
-            if is_training && recording.may_begin(running.steps, now) {
+            if running.stage == Some(Stage::SanityCheck) {
+                return;
+            }
+            if recording.may_begin(running.steps, now) {
                 let guest = recording.guest_for_steps(running.number, running.steps, now);
                 self.begin(recording, guest, running.stage.map(|stage| (stage, &running.run)));
+            } else if let Some(missed) = recording.missed(running.steps) {
+                let at = running.steps;
+                let note =
+                    format!("it is at step {at}, too late for step {missed} to be the first");
+                self.take_away(&mut control, vec![note]);
             }
             return;
         };

@@ -87,6 +87,12 @@ pub enum Error {
         /// Which one.
         process: u32,
     },
+    /// All ranks have said why not.
+    #[error("none of the {ranks} ranks that could be asked was recorded")]
+    NoRank {
+        /// How many were asked.
+        ranks: usize,
+    },
     /// A result cannot be written.
     #[error("cannot write {path}: {error}", path = .path.display())]
     Write {

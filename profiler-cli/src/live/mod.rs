@@ -8,6 +8,7 @@ mod client;
 pub mod dump;
 mod error;
 pub mod ps;
+mod ranks;
 pub mod record;
 mod table;
 pub mod top;

@@ -46,7 +46,8 @@ pub(super) fn states() -> Result<Vec<ProcessState>, Error> {
     Ok(clients.into_iter().filter_map(|mut client| state(&mut client).ok()).collect())
 }
 
-fn state(client: &mut Client) -> Result<ProcessState, Error> {
+/// What one does.
+pub(super) fn state(client: &mut Client) -> Result<ProcessState, Error> {
     match client.ask(Request::State)? {
         Answer::State(state) => Ok(state),
         other => Err(Error::unexpected(client.process(), other)),

@@ -147,6 +147,8 @@ mod tests {
             trainings: vec![training],
             memory: Some(MemoryState { resident_bytes: 300 << 20, peak_bytes: 400 << 20 }),
             activity: None,
+            parent: None,
+            launch: None,
         };
         let idle = ProcessState {
             process: 12,

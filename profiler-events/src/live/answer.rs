@@ -52,6 +52,31 @@ pub struct ProcessState {
     /// What its threads do; only for who [follows](super::Request::Follow) and has asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
+    /// The process that started it, on Unix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u32>,
+    /// What its launcher has told all processes of one training alike: variables and their values, such as
+    /// `MASTER_ADDR=10.0.0.1 MASTER_PORT=29500`; none where it has told nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<String>,
+}
+
+impl ProcessState {
+    /// Whether both take part in one training, as far as can be said from outside: they are the same program, and their
+    /// launcher has told them the same; where it has told neither anything, one process started both, or one of them the
+    /// other. Ranks and world sizes are not compared: between stages a process does not say them.
+    pub fn is_launched_with(&self, other: &Self) -> bool {
+        let is_related = || {
+            let is_started_by = |one: &Self, two: &Self| one.parent == Some(two.process);
+            let is_of_one = self.parent.is_some() && self.parent == other.parent;
+            is_of_one || is_started_by(self, other) || is_started_by(other, self)
+        };
+        self.program == other.program
+            && match (&self.launch, &other.launch) {
+                (None, None) => is_related(),
+                (own, others) => own == others,
+            }
+    }
 }
 
 /// A training, or an evaluation, that runs.
@@ -119,6 +144,9 @@ pub struct Recorded {
     pub bytes: u64,
     /// How many whole steps are in it.
     pub steps: u64,
+    /// The number of the first one, as the program counts them; none if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_step: Option<u64>,
     /// How many events of threads are in it.
     pub events: u64,
     /// How many ops are among them.
@@ -207,7 +235,36 @@ mod tests {
             "is_paused":false,"last_steps":[]}]}"#;
         let Ok(Answer::State(state)) = serde_json::from_str(text) else { panic!("a state") };
         assert_eq!((state.memory, &state.activity), (None, &None));
+        assert_eq!((state.parent, &state.launch), (None, &None));
         assert_eq!(state.trainings[0].waiting_for_data, None);
+    }
+
+    #[test]
+    fn who_trains_together_is_known_by_launcher_or_parent() {
+        let state = |process, parent, launch: Option<&str>| ProcessState {
+            version: 1,
+            process,
+            program: "digits".into(),
+            profilers: Vec::new(),
+            is_recording: false,
+            trainings: Vec::new(),
+            memory: None,
+            activity: None,
+            parent,
+            launch: launch.map(str::to_owned),
+        };
+        let one = state(7, Some(1), Some("MASTER_PORT=1"));
+        assert!(one.is_launched_with(&state(8, Some(2), Some("MASTER_PORT=1"))));
+        assert!(!one.is_launched_with(&state(8, Some(1), Some("MASTER_PORT=2"))));
+        assert!(!one.is_launched_with(&state(8, Some(1), None)));
+        let alone = state(7, Some(1), None);
+        assert!(alone.is_launched_with(&state(8, Some(1), None)), "sisters");
+        assert!(alone.is_launched_with(&state(8, Some(7), None)), "its child");
+        assert!(state(8, Some(7), None).is_launched_with(&alone), "its parent");
+        assert!(!alone.is_launched_with(&state(8, Some(2), None)));
+        assert!(!state(7, None, None).is_launched_with(&state(8, None, None)), "nothing is known");
+        let other = ProcessState { program: "text".into(), ..state(8, Some(1), None) };
+        assert!(!alone.is_launched_with(&other));
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub struct RecordRequest {
     /// With steps: the number of the first one that is recorded; the next one that can be, if that one is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_step: Option<u64>,
+    /// With a first step: if that one is over, or can no longer warm up, nothing is recorded, and that is said.
+    #[serde(default)]
+    pub exactly: bool,
     /// With steps: where the first one's number is over or not named, it begins with one that this divides, so that
     /// processes that train together record the same ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,12 +118,15 @@ impl RecordRequest {
             }
             (_, Some(0), _) => Err("no step's number is a multiple of 0".to_owned()),
             (.., Some(_)) => Err("steps begin at a step, not at a time".to_owned()),
+            _ if self.exactly && self.first_step.is_none() => {
+                Err("\"exactly\" which step is first is not said: \"first_step\" does".to_owned())
+            }
             _ => Ok(()),
         }
     }
 
     fn check_start(&self) -> Result<(), String> {
-        if self.first_step.or(self.multiple_of).or(self.warmup).is_some() {
+        if self.exactly || self.first_step.or(self.multiple_of).or(self.warmup).is_some() {
             return Err("what is recorded for a time begins at no step".to_owned());
         }
         match self.until_start() {
@@ -169,15 +175,18 @@ mod tests {
         let steps = RecordRequest { steps: Some(3), ..RecordRequest::default() };
         let at = RecordRequest { first_step: Some(7), multiple_of: Some(5), ..steps.clone() };
         assert_eq!(at.check(), Ok(()));
+        assert_eq!(RecordRequest { exactly: true, ..at }.check(), Ok(()));
         for wrong in [
             RecordRequest { warmup: Some(MOST_STEPS + 1), ..steps.clone() },
             RecordRequest { multiple_of: Some(0), ..steps.clone() },
+            RecordRequest { exactly: true, ..steps.clone() },
             RecordRequest { start_milliseconds: Some(1), ..steps },
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
         let time = RecordRequest { milliseconds: Some(3), ..RecordRequest::default() };
         assert!(RecordRequest { first_step: Some(7), ..time.clone() }.check().is_err());
+        assert!(RecordRequest { exactly: true, ..time.clone() }.check().is_err());
         let long_ago = RecordRequest { start_milliseconds: Some(1), ..time.clone() };
         assert_eq!((long_ago.check(), long_ago.until_start()), (Ok(()), Duration::ZERO));
         let never = RecordRequest { start_milliseconds: Some(u64::MAX), ..time };

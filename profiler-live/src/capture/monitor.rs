@@ -116,6 +116,8 @@ mod tests {
             trainings,
             memory: None,
             activity: None,
+            parent: None,
+            launch: None,
         }
     }
 

@@ -150,6 +150,7 @@ impl Order {
             steps: Some(self.iterations).filter(|_| is_of_steps),
             milliseconds: Some(self.milliseconds).filter(|_| !is_of_steps),
             first_step: of_steps(self.start_iteration),
+            exactly: false,
             multiple_of: of_steps(self.round_up),
             warmup: of_steps(self.warmup),
             start_milliseconds: self.start.filter(|_| !is_of_steps),

@@ -8,6 +8,7 @@ use profiler_core::{Profiler, Report};
 use profiler_events::live::{Answer, Dump, OpenAction, OpenThread, ProcessState, VERSION};
 use profiler_trace::internals::program_name;
 
+use crate::launch;
 use crate::process_memory::process_memory;
 use crate::watcher::Watcher;
 
@@ -26,6 +27,8 @@ pub(crate) fn state(watcher: &Watcher) -> ProcessState {
         trainings,
         memory: process_memory(),
         activity: None,
+        parent: launch::parent(),
+        launch: launch::launch(),
     }
 }
 

@@ -14,6 +14,7 @@ use profiler_events::live::{check, folder, socket_of};
 use profiler_events::uncounted;
 
 use crate::Error;
+use crate::launch;
 use crate::shared::door_is_open;
 
 /// Where the sockets are, as it was when the process began to listen: threads of ours do not look at the environment.
@@ -24,6 +25,7 @@ pub(crate) fn start() -> Result<(), Error> {
     uncounted(|| {
         profiler_events::forking::watch();
         let folder = FOLDER.get_or_init(folder);
+        launch::remember();
         check(folder, true)?;
         let path = socket_of(folder, std::process::id());
         socket::listen(&path).map_err(|error| Error::Socket { path, error })?;

@@ -121,6 +121,7 @@ fn written(cycle: &Cycle, wishes: &RecordRequest, mut notes: Vec<String>) -> Out
     let recorded = Recorded {
         bytes: trace.len() as u64,
         steps,
+        first_step: (steps > 0).then_some(cycle.steps.start),
         events: cycle.event_count() as u64,
         ops,
         dropped: dropped.events + dropped.memory + dropped.device,

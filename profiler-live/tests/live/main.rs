@@ -41,6 +41,7 @@ fn main() {
         ("a_profiler_is_not_disturbed", recordings::a_profiler_is_not_disturbed),
         ("a_schedule_of_its_own_is_not_changed", recordings::a_schedule_of_its_own_is_not_changed),
         ("a_second_request_is_told_to_wait", recordings::a_second_request_is_told_to_wait),
+        ("a_step_that_was_missed_is_said", recordings::a_step_that_was_missed_is_said),
         ("a_stage_that_ends_ends_the_recording", recordings::a_stage_that_ends_ends_the_recording),
         ("a_validation_is_not_recorded", recordings::a_validation_is_not_recorded),
         ("a_step_longer_than_the_request", recordings::a_step_longer_than_the_request),

@@ -94,6 +94,30 @@ pub fn a_second_request_is_told_to_wait() {
     assert_eq!(second.recorded().0.steps, 1, "and then it is the other one's turn");
 }
 
+pub fn a_step_that_was_missed_is_said() {
+    let mut program = Program::start("none");
+    program.steps(4);
+    let exactly = |first| profiler_events::live::RecordRequest {
+        first_step: Some(first),
+        exactly: true,
+        ..steps(2)
+    };
+    let mut early = ask(&program, exactly(8));
+    program.steps(20);
+    let (recorded, trace) = early.recorded();
+    assert_eq!((recorded.steps, recorded.first_step), (2, Some(8)));
+    assert_eq!((slices(&trace, "ProfilerStep#8"), slices(&trace, "ProfilerStep#9")), (1, 1));
+    let mut late = ask(&program, exactly(8));
+    program.steps(1);
+    let error = late.error();
+    let expected =
+        "there is nothing to show: it is at step 25, too late for step 8 to be the first";
+    assert_eq!(error, expected);
+    assert!(!program.state().is_recording);
+    let (_, said, _) = program.end();
+    assert!(said.contains("wanted last: Interest()"), "{said}");
+}
+
 pub fn a_stage_that_ends_ends_the_recording() {
     let mut program = Program::start("none");
     let mut connection = ask(&program, steps(100));

@@ -51,6 +51,8 @@ fn state(process: u32) -> ProcessState {
         trainings: vec![training],
         memory: Some(MemoryState { resident_bytes: 300 << 20, peak_bytes: 400 << 20 }),
         activity: Some(Activity { steps: 4, actions, left_out: 7, threads: vec![thread] }),
+        parent: None,
+        launch: None,
     }
 }
 

@@ -1,0 +1,36 @@
+//! `mlprof record` of a training in several processes: without arguments this program starts itself as each of them, and the
+//! command.
+
+#[cfg(unix)]
+mod program;
+#[cfg(unix)]
+mod recorded;
+
+#[cfg(not(unix))]
+fn main() {
+    println!("ranks: trainings are looked into on Unix");
+}
+
+#[cfg(unix)]
+fn main() {
+    // Linked, and so registered.
+    use profiler_live as _;
+    if std::env::var_os(program::PLAYS).is_some() {
+        return program::play();
+    }
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let checks: [(&str, fn()); 6] = [
+        ("all_ranks_are_recorded_at_the_same_steps", recorded::all_at_the_same_steps),
+        ("a_parent_is_enough_to_find_them", recorded::a_parent_is_enough),
+        ("a_time_begins_for_all_of_them", recorded::a_time_begins_for_all),
+        ("who_records_already_is_said", recorded::who_records_already_is_said),
+        ("who_goes_away_is_said", recorded::who_goes_away_is_said),
+        ("one_can_be_recorded_alone", recorded::one_alone),
+    ];
+    for (name, check) in checks {
+        if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
+            println!("{name}");
+            check();
+        }
+    }
+}
