@@ -120,11 +120,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     print(&paths).map(drop)
 }
 
+/// Where a trace is, and what is in it.
+type Outcome = Result<(PathBuf, Recorded), Error>;
+
 /// What became of each rank, in their order: its number, its process, the result.
-fn record_all(
-    group: Group,
-    arguments: &Arguments,
-) -> Vec<(u32, u32, Result<(PathBuf, Recorded), Error>)> {
+fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, u32, Outcome)> {
     let (request, now) = (group.request(arguments.request()), nanoseconds());
     std::thread::scope(|scope| {
         let ask = |member: Member| {
@@ -143,17 +143,13 @@ fn record_all(
 }
 
 /// Has one process recorded and writes the trace: where, and what is in it.
-pub(super) fn record(arguments: &Arguments) -> Result<(PathBuf, Recorded), Error> {
+pub(super) fn record(arguments: &Arguments) -> Outcome {
     let client = Client::connect(arguments.process)?;
     let path = path(&arguments.process.to_string(), nanoseconds(), arguments);
     record_to(&path, client, arguments.request())
 }
 
-fn record_to(
-    path: &Path,
-    mut client: Client,
-    wishes: RecordRequest,
-) -> Result<(PathBuf, Recorded), Error> {
+fn record_to(path: &Path, mut client: Client, wishes: RecordRequest) -> Outcome {
     // The next step may be far off.
     client.wait_for_ever()?;
     let mut answer = client.ask(Request::Record(wishes))?;
