@@ -60,7 +60,9 @@ fn capture(running: &mut Running, directory: &Path) -> Value {
     let port = running.rest_of_line(AT);
     running.wait_until_it_says("epoch 2/");
     let printed = python::run_with_xprof(CAPTURE, &[Path::new(&port), &directory.join("logs")]);
-    serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+    // The client says besides what it does.
+    let last = printed.trim_end().lines().next_back().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {printed}"))
 }
 
 /// The only trace of the training in a folder, and what `mlprof analyze` says of it.
