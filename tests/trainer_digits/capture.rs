@@ -1,5 +1,6 @@
 //! XProf's own client captures a training that runs, and its pages have the numbers of mlprof's own trace of the same
-//! steps.
+//! steps. With candle only: of tch's short steps XProf lists some not, and so not their ops either, which is not understood
+//! yet.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +40,7 @@ print(json.dumps({
     "input": rows(page("input_pipeline_analyzer")[1], "stepnum", "infeedTimeMs", "stepTimeMs"),
     "ops": rows(page("framework_op_stats")[0], "type", "operation", "occurrences"),
     "memory": sorted(page("memory_profile")[0]["memoryProfilePerAllocator"]),
-    "said": [row for table in overview for row in table.get("rows", []) if "mlprof" in json.dumps(row)],
+    "said": [row for table in overview for row in table.get("rows", []) if "in it: " in json.dumps(row)],
     "monitor": client.monitor(address, 100, 1, False),
 }))"#;
 
@@ -109,7 +110,9 @@ fn xprof_captures_a_training_that_runs() {
         text.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{row}"))
     };
     let (first, last) = (number(&input[0]), number(&input[input.len() - 1]));
-    assert_eq!(last - first + 1, input.len() as u64, "one after the other");
+    let missing: Vec<u64> =
+        (first..=last).filter(|it| !input.iter().any(|row| number(row) == *it)).collect();
+    assert_eq!(missing, [0; 0], "of {first} to {last}");
     for row in input {
         let steps = own["steps"].as_array().expect("steps");
         let step = steps.iter().find(|step| step["number"] == number(row)).expect("the same step");

@@ -1,8 +1,6 @@
 //! The example `tch-digits` as its users meet it.
 
 mod advanced;
-#[cfg(target_os = "linux")]
-mod capture;
 mod counts;
 mod faults_tch;
 mod faults_tch_waits;
@@ -19,10 +17,6 @@ const PACKAGE: &str = "tch-digits";
 
 /// The program with a loop of its own.
 const LOOP: &str = "tch-hand-written-loop";
-
-/// Whether its framework tells of ops.
-#[cfg(target_os = "linux")]
-const TELLS_OF_OPS: bool = true;
 
 fn program() -> std::path::PathBuf {
     tests::program::build(PACKAGE, PACKAGE)
