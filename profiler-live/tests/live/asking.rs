@@ -158,6 +158,15 @@ impl Connection {
         Some(serde_json::from_slice(&line).expect("an answer"))
     }
 
+    /// Whether it is answered, and not closed at once, perhaps before it could ask.
+    pub fn is_heard(&mut self) -> bool {
+        let is_asked = write_line(self.0.get_ref(), &Question::new(Request::State)).is_ok();
+        let line =
+            is_asked.then(|| read_line(&mut self.0, LONGEST_ANSWER).ok().flatten()).flatten();
+        let answer = line.and_then(|line| serde_json::from_slice(&line).ok());
+        matches!(answer, Some(Answer::State(_)))
+    }
+
     pub fn error(&mut self) -> String {
         match self.answer() {
             Some(Answer::Error { message }) => message,

@@ -51,12 +51,7 @@ pub fn so_many_may_ask_at_once() {
     let error = program.connect().error();
     assert_eq!(error, "16 others ask this process at this moment");
     drop(all);
-    let is_heard = || {
-        let mut connection = program.connect();
-        connection.ask(Request::State);
-        matches!(connection.answer(), Some(profiler_events::live::Answer::State(_)))
-    };
-    wait_until(is_heard);
+    wait_until(|| program.connect().is_heard());
 }
 
 pub fn a_signal_ends_it_as_ever() {
