@@ -1,6 +1,6 @@
 //! What rules look at, in one form for the reports of all profilers.
 
-use profiler_events::names::waits_for_other_ranks;
+use profiler_events::names::{RUN_TRAINING_BATCH, waits_for_other_ranks};
 use profiler_events::{ActionKind, Stage};
 
 use super::framework::Framework;
@@ -85,6 +85,23 @@ impl<'report> Facts<'report> {
     /// The action of that name.
     pub(super) fn action(&self, name: &str) -> Option<ActionFacts<'report>> {
         self.actions.iter().find(|action| action.name == name).copied()
+    }
+
+    /// All training batches and the CPU time in them; why that is not known.
+    pub(super) fn training_batches(
+        &self,
+    ) -> Result<(ActionFacts<'report>, CpuStatistics), &'static str> {
+        let batch = self.action(RUN_TRAINING_BATCH);
+        batch.and_then(|batch| Some((batch, batch.cpu?))).ok_or(
+            "the report has no CPU time of run_training_batch (`SimpleProfiler::measure_cpu`)",
+        )
+    }
+
+    /// How many cores the program may use; why that is not known.
+    pub(super) fn cores(&self) -> Result<u64, &'static str> {
+        let machine = self.report.header().machine.as_ref();
+        let cores = machine.and_then(|machine| machine.cores);
+        cores.ok_or("the report does not say how many cores the program may use")
     }
 
     /// How long training waited for data, where Simple's report says so.

@@ -44,64 +44,60 @@ impl Rule for CrowdedCores {
     }
 
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let batch = facts.action(RUN_TRAINING_BATCH);
-        let Some((batch, cpu)) = batch.and_then(|batch| Some((batch, batch.cpu?))) else {
-            return Outcome::no_inputs(
-                "the report has no CPU time of run_training_batch (`SimpleProfiler::measure_cpu`)",
-            );
-        };
-        let header = facts.report.header();
-        let Some(cores) = header.machine.as_ref().and_then(|machine| machine.cores) else {
-            return Outcome::no_inputs(
-                "the report does not say how many cores the program may use",
-            );
-        };
-        let seconds = batch.total_seconds.max(f64::MIN_POSITIVE);
-        let busy = cpu.process_seconds / seconds / cores.max(1) as f64;
-        let without_a_core = (seconds - cpu.thread_seconds).max(0.0);
-        let switches = cpu.involuntary_switches as f64 / seconds;
-        let mut evidence = vec![
-            Evidence::new("training batches", duration(seconds)),
-            Evidence::new("of it the thread was on a core", duration(cpu.thread_seconds)),
-            Evidence::new("times it was taken off", grouped(cpu.involuntary_switches)),
-            Evidence::new("cores busy", format!("{:.2}", busy * cores as f64)),
-            Evidence::new("cores that it may use", grouped(cores)),
-        ];
-        let threads = header.frameworks.iter().filter_map(|known| Some((known, known.threads?)));
-        evidence.extend(threads.map(|(known, threads)| {
-            Evidence::new(format!("threads of {}", known.name), grouped(threads))
-        }));
-        let is_taken_off = switches >= limits[2]
-            // Else it waits for somebody, and is not waited for.
-            && cpu.involuntary_switches > cpu.voluntary_switches;
-        let divided = divided_among_too_many(facts, cores);
-        let is_crowded = busy >= limits[1] && (is_taken_off || divided.is_some());
-        let (cost, sentence) = match divided {
-            Some(("candle", threads)) => {
-                // rayon's threads work on each op, and those that wait for each other turn in circles meanwhile: how
-                // long the thread that trains has a core says nothing then.
-                let lost = seconds * (1.0 - cores as f64 / threads as f64);
-                (facts.estimated_cost(lost), shared_by_too_many(threads, cores))
-            }
-            _ => {
-                let busy = format!("{:.2} of {}", busy * cores as f64, grouped(cores));
-                (facts.cost(without_a_core), no_core_for(facts, without_a_core, &busy))
-            }
-        };
-        if !is_crowded || cost.share < limits[0] {
-            return Outcome::Healthy(evidence);
-        }
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence,
-            evidence,
-            place: Place::action(RUN_TRAINING_BATCH),
-            cost,
-            // What the others do meanwhile has to be done as well.
-            confidence: Confidence::Hint,
-            remedy: remedy(facts.framework).to_owned(),
-        }])
+        of_batches(facts, limits).unwrap_or_else(Outcome::no_inputs)
     }
+}
+
+/// By what the process and its thread that trains compute in training batches; why that cannot be said.
+fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str> {
+    let (batch, cpu) = facts.training_batches()?;
+    let cores = facts.cores()?;
+    let seconds = batch.total_seconds.max(f64::MIN_POSITIVE);
+    let busy = cpu.process_seconds / seconds / cores.max(1) as f64;
+    let without_a_core = (seconds - cpu.thread_seconds).max(0.0);
+    let switches = cpu.involuntary_switches as f64 / seconds;
+    let mut evidence = vec![
+        Evidence::new("training batches", duration(seconds)),
+        Evidence::new("of it the thread was on a core", duration(cpu.thread_seconds)),
+        Evidence::new("times it was taken off", grouped(cpu.involuntary_switches)),
+        Evidence::new("cores busy", format!("{:.2}", busy * cores as f64)),
+        Evidence::new("cores that it may use", grouped(cores)),
+    ];
+    let frameworks = &facts.report.header().frameworks;
+    let threads = frameworks.iter().filter_map(|known| Some((known, known.threads?)));
+    evidence.extend(threads.map(|(known, threads)| {
+        Evidence::new(format!("threads of {}", known.name), grouped(threads))
+    }));
+    let is_taken_off = switches >= limits[2]
+        // Else it waits for somebody, and is not waited for.
+        && cpu.involuntary_switches > cpu.voluntary_switches;
+    let divided = divided_among_too_many(facts, cores);
+    let is_crowded = busy >= limits[1] && (is_taken_off || divided.is_some());
+    let (cost, sentence) = match divided {
+        Some(("candle", threads)) => {
+            // rayon's threads work on each op, and those that wait for each other turn in circles meanwhile: how
+            // long the thread that trains has a core says nothing then.
+            let lost = seconds * (1.0 - cores as f64 / threads as f64);
+            (facts.estimated_cost(lost), shared_by_too_many(threads, cores))
+        }
+        _ => {
+            let busy = format!("{:.2} of {}", busy * cores as f64, grouped(cores));
+            (facts.cost(without_a_core), no_core_for(facts, without_a_core, &busy))
+        }
+    };
+    if !is_crowded || cost.share < limits[0] {
+        return Ok(Outcome::Healthy(evidence));
+    }
+    Ok(Outcome::Found(vec![Finding {
+        rule: CrowdedCores.name().to_owned(),
+        sentence,
+        evidence,
+        place: Place::action(RUN_TRAINING_BATCH),
+        cost,
+        // What the others do meanwhile has to be done as well.
+        confidence: Confidence::Hint,
+        remedy: remedy(facts.framework).to_owned(),
+    }]))
 }
 
 fn no_core_for(facts: &Facts<'_>, seconds: f64, busy: &str) -> String {

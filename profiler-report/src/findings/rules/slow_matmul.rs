@@ -85,7 +85,8 @@ impl Rule for SlowMatmul {
             confidence: Confidence::Hint,
             remedy:
                 "try candle's feature `mkl` (x86-64) or `accelerate` (macOS), which hand matrices \
-                     to a BLAS, and compare: `mlprof report AFTER.json --against BEFORE.json`."
+                     to a BLAS, on as few threads as leave rayon's their cores (`OMP_NUM_THREADS=1`), and \
+                     compare: `mlprof report AFTER.json --against BEFORE.json`."
                     .to_owned(),
         }])
     }
@@ -127,6 +128,7 @@ mod tests {
         assert_eq!(finding.confidence, Confidence::Hint);
         assert_eq!(finding.place.op.as_deref(), Some("candle::matmul"));
         assert!(finding.remedy.contains("`mkl`"), "{finding:?}");
+        assert!(finding.remedy.contains("OMP_NUM_THREADS=1"), "{finding:?}");
     }
 
     #[test]
