@@ -99,8 +99,8 @@ fn read(path: &Path) -> (u64, Vec<String>) {
         name.starts_with("ProfilerStep#").then(|| name.to_owned())
     });
     let mut steps: Vec<_> = names.collect();
-    // Steps are drawn once for the host, and once for each device.
-    steps.sort();
+    // Steps are drawn once for the host, and once for each device. "#98" comes before "#100".
+    steps.sort_by_key(|step| (step.len(), step.clone()));
     steps.dedup();
     (trace["distributedInfo"]["rank"].as_u64().expect("a rank"), steps)
 }
