@@ -4,6 +4,7 @@
 //! Nothing here links a crate of the workspace: programs are tested as users meet them. Only the
 //! target `traces` records for itself, since machines that run tests have no GPU.
 
+pub mod builds;
 pub mod digits;
 pub mod findings;
 #[cfg(unix)]

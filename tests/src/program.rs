@@ -9,33 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::builds;
+
 /// A program that runs longer is killed, and its test fails.
 const PATIENCE: Duration = Duration::from_secs(300);
-
-/// Packages whose programs are built together, with these features and in this profile, as their own tests
-/// are: of what they stand on there is then one build, not one for each of them.
-const TOGETHER: [(&[&str], &str, &str); 4] = [
-    (
-        &[
-            "candle-plugin",
-            "candle-digits",
-            "candle-workers",
-            "candle-text",
-            "command-line",
-            "digits",
-            "parallel-training",
-        ],
-        "candle-plugin/capture,candle-plugin/tracing,candle-text/spans",
-        "release",
-    ),
-    (
-        &["burn-plugin", "burn-digits"],
-        "burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu",
-        "quick",
-    ),
-    (&["tch-plugin", "tch-digits"], "tch-plugin/capture", "release"),
-    (&["profiler-cli"], "profiler-cli/parquet", "release"),
-];
 
 /// Builds the programs of a package once, with those of the packages that are built together with it, and
 /// returns the path of the one that is named.
@@ -51,15 +28,13 @@ pub fn build(package: &str, binary: &str) -> PathBuf {
 
 /// All programs at once, so that no processor waits while the last part of one is built.
 fn run_cargo_build(package: &str) -> Vec<(String, PathBuf)> {
-    let alone = [package];
-    let together = TOGETHER.into_iter().find(|(packages, ..)| packages.contains(&package));
-    let (packages, features, profile) = together.unwrap_or((&alone, "", "release"));
-    // Beside this package, which is built already.
-    let packages = [env!("CARGO_PKG_NAME")].iter().chain(packages);
+    let all = [builds::CANDLE, builds::BURN, builds::TCH, builds::COMMAND];
+    let together = all.into_iter().find(|together| together.packages.contains(&package));
+    let together = together.unwrap_or_else(|| panic!("no programs of {package} are built"));
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--profile", profile, "--message-format=json-render-diagnostics"])
-        .args(packages.flat_map(|package| ["--package", package]))
-        .args(["--bins", "--features", features, "--target-dir"])
+        .args(["build", "--bins", "--message-format=json-render-diagnostics"])
+        .args(together.arguments())
+        .arg("--target-dir")
         .arg(crate::target_directory())
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())

@@ -1,12 +1,14 @@
 //! `cargo xtask check`: formatting, lints, documentation, and what users of published crates meet.
 
-use crate::libtorch::Libtorch;
-use crate::steps::{Step, run_all};
+use std::fs;
+
+use crate::libtorch::{Libtorch, Variables};
+use crate::steps::{Step, run_all, target_directory};
 use crate::{features, msrv, packages, page, platforms, public_api};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
-/// and is of use only where there is a GPU. Lints and documentation use the profile that the tests build
-/// with: they then share the build scripts and macros that are built already.
+/// and is of use only where there is a GPU. All in one profile, the one in which burn is quickest to build: nothing is
+/// run, and what all of it stands on is looked at once.
 pub fn run() -> Result<(), String> {
     // The build scripts of tch's parts run for lints and documentation too.
     let libtorch = Libtorch::of_workspace()?.variables();
@@ -16,42 +18,42 @@ pub fn run() -> Result<(), String> {
         Step::cargo("formatting of mlprof-sql", "fmt --all --manifest-path mlprof-sql/Cargo.toml --check"),
         Step::cargo(
             "lints",
-            "clippy --release --workspace --exclude gpu-check --exclude burn-plugin \
+            "clippy --profile quick --workspace --exclude gpu-check --exclude burn-plugin \
              --exclude burn-digits --all-targets -- -D warnings",
         )
         .variables(&libtorch),
         Step::cargo(
             "lints of burn's plugin and example",
-            "clippy --profile quick -p burn-plugin -p burn-digits --all-targets \
+            "clippy --profile quick -p feature-unification -p burn-plugin -p burn-digits --all-targets \
              --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu -- -D warnings",
         ),
         Step::cargo(
             "lints of the core, all features",
-            "clippy --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
+            "clippy --profile quick -p feature-unification -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
              -p profiler-analysis -p profiler-cuda -p profiler-live -p profiler-macros --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
             "lints of what compares with torch's profiler",
-            "clippy --release -p tch-plugin -p tch-digits --all-targets \
+            "clippy --profile quick -p feature-unification -p tch-plugin -p tch-digits --all-targets \
              --features tch-plugin/kineto-oracle,tch-digits/kineto -- -D warnings",
         )
         .variables(&libtorch),
         Step::cargo(
             "documentation",
-            "doc --release --workspace --exclude gpu-check --exclude burn-plugin \
+            "doc --profile quick --workspace --exclude gpu-check --exclude burn-plugin \
              --exclude burn-digits --no-deps",
         )
         .variables(&libtorch)
         .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of burn's plugin and example",
-            "doc --profile quick -p burn-plugin -p burn-digits --no-deps \
+            "doc --profile quick -p feature-unification -p burn-plugin -p burn-digits --no-deps \
              --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of the core, all features",
-            "doc --release -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
+            "doc --profile quick -p feature-unification -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
              -p profiler-analysis -p profiler-cuda -p profiler-live --all-features --no-deps",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
@@ -62,5 +64,16 @@ pub fn run() -> Result<(), String> {
     steps.extend(msrv::step());
     steps.extend(features::steps(&libtorch)?);
     steps.extend(platforms::steps());
-    run_all(&steps)
+    let no_runtime = no_runtime()?;
+    let steps = steps.into_iter().map(|step| step.variables(&no_runtime));
+    run_all(&steps.collect::<Vec<_>>())
+}
+
+/// The library that the command puts into programs is built for a program that is run, and none is.
+fn no_runtime() -> Result<Variables, String> {
+    let empty = target_directory().join("no-runtime");
+    fs::create_dir_all(target_directory())
+        .and_then(|()| fs::write(&empty, []))
+        .map_err(|error| format!("cannot write {}: {error}", empty.display()))?;
+    Ok(vec![("MLPROF_RUNTIME_LIBRARY", Some(empty.into()))])
 }

@@ -15,10 +15,23 @@ pub fn program(plugin: &str) -> String {
 
 /// Has the compiler check the program, which may name the plugin's library and none else.
 pub fn compiles(plugin: &str) {
+    compile(plugin, "metadata", tempfile::tempdir().expect("a folder").path());
+}
+
+/// Has the compiler make that program, and runs it: what it says.
+pub fn runs(plugin: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    compile(plugin, "link", folder.path());
+    let program = folder.path().join(format!("one_dependency{}", std::env::consts::EXE_SUFFIX));
+    let output = Command::new(program).current_dir(folder.path()).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn compile(plugin: &str, emit: &str, scratch: &Path) {
     let own = std::env::current_exe().expect("a test knows its own path");
     let folder = own.parent().expect("a test lies in a folder");
-    let scratch = tempfile::tempdir().expect("a folder");
-    let source = scratch.path().join("main.rs");
+    let source = scratch.join("main.rs");
     std::fs::write(&source, program(plugin)).expect("written");
     let mut said = Vec::new();
     // Those of other sets of features may be of an earlier build, which goes with no other library.
@@ -27,7 +40,7 @@ pub fn compiles(plugin: &str) {
         named.push('=');
         named.push_str(library.to_str().expect("text"));
         let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-            .args(["--edition=2024", "--emit=metadata", "--crate-name=one_dependency"])
+            .args(["--edition=2024", "--crate-name=one_dependency", "--emit", emit])
             .args([
                 OsStr::new("-L"),
                 &dependencies(folder),
@@ -35,7 +48,7 @@ pub fn compiles(plugin: &str) {
                 OsStr::new(&named),
             ])
             .arg("--out-dir")
-            .args([scratch.path(), &source])
+            .args([scratch, &source])
             .output()
             .expect("a compiler");
         if output.status.success() {

@@ -15,21 +15,38 @@ use std::process::{Command, ExitCode};
 /// Set while this program stands in for rustdoc: which one it is.
 const RUSTDOC: &str = "MLPROF_XTASK_RUSTDOC";
 
-/// Crates, and what to document them with.
-const CRATES: [(&str, &[&str]); 13] = [
-    ("profiler-events", &[]),
-    ("profiler-analysis", &["--all-features"]),
-    ("profiler-report", &["--all-features"]),
-    ("profiler-sampler", &["--all-features"]),
-    ("profiler-trace", &["--all-features"]),
-    ("profiler-core", &["--all-features"]),
-    ("profiler-cuda", &[]),
-    ("profiler-live", &["--all-features"]),
-    ("profiler-macros", &[]),
-    ("profiler-train", &[]),
-    ("burn-plugin", &[]),
-    ("candle-plugin", &["--all-features"]),
-    ("tch-plugin", &[]),
+/// Crates that are documented by one command.
+struct Together {
+    crates: &'static [&'static str],
+    features: &'static [&'static str],
+    /// What is built with them, so that lints and documentation have looked at the same.
+    beside: &'static [&'static str],
+}
+
+const COMMANDS: [Together; 4] = [
+    Together {
+        crates: &[
+            "profiler-events",
+            "profiler-analysis",
+            "profiler-report",
+            "profiler-sampler",
+            "profiler-trace",
+            "profiler-core",
+            "profiler-cuda",
+            "profiler-live",
+            "profiler-macros",
+            "profiler-train",
+        ],
+        features: &["--all-features"],
+        beside: &[],
+    },
+    Together {
+        crates: &["burn-plugin"],
+        features: &["--features", "burn-plugin/rl,burn-plugin/tracing"],
+        beside: &["--package", "burn-digits", "--features", "burn-digits/wgpu"],
+    },
+    Together { crates: &["candle-plugin"], features: &["--all-features"], beside: &[] },
+    Together { crates: &["tch-plugin"], features: &[], beside: &[] },
 ];
 
 fn main() -> ExitCode {
@@ -70,17 +87,21 @@ fn stand_in(rustdoc: &Path) -> ExitCode {
 
 fn run(writes: bool, folder: &Path) -> Result<(), String> {
     let mut differences = Vec::new();
-    for (name, options) in CRATES {
-        let Some(found) = list::of_crate(&document(name, options)?)? else { return Ok(()) };
-        let found = list::page(name, options, &found);
-        let path = folder.join(format!("{name}.txt"));
-        if writes {
-            std::fs::create_dir_all(folder).map_err(|error| explain(folder, error))?;
-            std::fs::write(&path, found).map_err(|error| explain(&path, error))?;
-            continue;
+    for together in COMMANDS {
+        let documented = document(&together)?;
+        for name in together.crates {
+            let json = documented.join(format!("{}.json", name.replace('-', "_")));
+            let Some(found) = list::of_crate(&json)? else { return Ok(()) };
+            let found = list::page(name, together.features, &found);
+            let path = folder.join(format!("{name}.txt"));
+            if writes {
+                std::fs::create_dir_all(folder).map_err(|error| explain(folder, error))?;
+                std::fs::write(&path, found).map_err(|error| explain(&path, error))?;
+                continue;
+            }
+            let kept = std::fs::read_to_string(&path).unwrap_or_default();
+            differences.extend(compare::difference(name, &kept, &found));
         }
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        differences.extend(compare::difference(name, &kept, &found));
     }
     if differences.is_empty() {
         return Ok(());
@@ -96,8 +117,8 @@ fn explain(path: &Path, error: std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// Where rustdoc has put what it knows of the crate.
-fn document(package: &str, options: &[&str]) -> Result<PathBuf, String> {
+/// The folder in which rustdoc has put what it knows of the crates.
+fn document(together: &Together) -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     // <target>/<profile>/xtask-public-api
     let target = own.ancestors().nth(2).unwrap_or(Path::new("target")).to_owned();
@@ -110,17 +131,18 @@ fn document(package: &str, options: &[&str]) -> Result<PathBuf, String> {
             cargo.env_remove(&name);
         }
     }
-    // The profile that the lints have looked at what it stands on with.
-    let profile = if package == "burn-plugin" { "quick" } else { "release" };
-    cargo.args(["rustdoc", "--quiet", "--profile", profile, "--lib", "--package", package]);
-    cargo.args(options);
+    // As lints and documentation have looked at what they stand on.
+    cargo.args(["doc", "--quiet", "--no-deps", "--lib", "--profile", "quick"]);
+    cargo.args(["--package", "feature-unification"]);
+    cargo.args(together.crates.iter().flat_map(|name| ["--package", name]));
+    cargo.args(together.features).args(together.beside);
     cargo.arg("--target-dir").arg(&target);
     // Lints have a step of their own.
-    cargo.args(["--", "-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"]);
-    cargo.env("RUSTDOC", &own).env(RUSTDOC, rustdoc);
+    let flags = "-Zunstable-options --output-format json --cap-lints allow";
+    cargo.env("RUSTDOC", &own).env(RUSTDOC, rustdoc).env("RUSTDOCFLAGS", flags);
     let status = cargo.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !status.success() {
-        return Err(format!("rustdoc of {package} failed ({status})"));
+        return Err(format!("rustdoc of {} failed ({status})", together.crates.join(", ")));
     }
-    Ok(target.join("doc").join(format!("{}.json", package.replace('-', "_"))))
+    Ok(target.join("doc"))
 }

@@ -2,9 +2,13 @@
 //!
 //! The core is tested with debug assertions. What stands on candle and on tch is tested optimised, as its
 //! users run it; what stands on burn is not: its hundreds of crates take far longer to optimise than its
-//! tests to run, and what a GPU computes is as fast either way.
+//! tests to run, and what a GPU computes is as fast either way. All parts are built together with one package
+//! that asks for the features of crates that any of them needs (`builds.rs`), so that no crate is built twice.
 
 mod aarch64;
+// What end-to-end tests build, their parts test.
+#[path = "../../../tests/src/builds.rs"]
+mod builds;
 mod changed;
 mod parts;
 mod sanitizers;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::builds::{self, Together};
 use super::{aarch64, sanitizers, sql, windows};
 use crate::libtorch::{Libtorch, Variables, version};
 use crate::steps::{Step, target_directory};
@@ -97,11 +98,8 @@ pub const PARTS: [Part; 12] = [
         name: "cli",
         about: "the command mlprof",
         stands_on: core_and!("profiler-analysis", "profiler-cli", "profiler-runtime"),
-        // Optimised, as the end-to-end tests build it: it reads whole frameworks.
         steps: || {
-            let packages = "test --release -p profiler-analysis -p profiler-cli \
-                            --features profiler-analysis/parquet,profiler-cli/parquet";
-            Ok(vec![Step::cargo("the command mlprof, and questions to traces", packages)])
+            Ok(vec![together("the command mlprof, and questions to traces", &builds::COMMAND)])
         },
     },
     Part {
@@ -114,7 +112,7 @@ pub const PARTS: [Part; 12] = [
         name: "benches",
         about: "the programs that measure costs",
         stands_on: core_and!("benches"),
-        steps: || Ok(vec![Step::cargo("benchmarks", "test --release -p benches")]),
+        steps: || Ok(vec![unified(Step::cargo("benchmarks", "test --release -p benches"))]),
     },
     Part {
         name: "candle",
@@ -132,7 +130,7 @@ pub const PARTS: [Part; 12] = [
             "examples/command-line",
             "README.md"
         ),
-        steps: candle,
+        steps: || Ok(vec![together("candle plugin and examples", &builds::CANDLE)]),
     },
     Part {
         name: "burn",
@@ -229,17 +227,27 @@ pub const ON_REQUEST: [Part; 5] = [
     },
 ];
 
+/// Tests of packages that the end-to-end tests run programs of, in the same build.
+fn together(title: &str, built: &Together) -> Step {
+    built.arguments().fold(Step::cargo(title, "test"), Step::argument)
+}
+
+/// With what other parts ask of the crates that this one stands on, too.
+fn unified(step: Step) -> Step {
+    step.argument("--package").argument(builds::UNIFICATION)
+}
+
 /// With all features, which is what the default ones do and more; that all combinations compile, the lints
-/// see. What is said where there are none is a test of its own.
+/// see. What is said where there are none is a test of its own. In burn's profile, which is that of plain tests but
+/// for what computes: both stand on the same crates.
 fn core() -> Result<Vec<Step>, String> {
-    let packages = "test -p profiler-core -p profiler-events -p profiler-report -p profiler-sampler \
+    let packages = "test --profile quick -p profiler-core -p profiler-events -p profiler-report -p profiler-sampler \
                     -p profiler-trace -p profiler-macros -p profiler-train -p profiler-cuda -p profiler-live --all-features";
     let libtorch = Libtorch::of_workspace()?.variables();
-    let without =
-        "test -p profiler-core -p profiler-live --no-default-features --test missing --test live";
+    let without = "test --profile quick -p profiler-core -p profiler-live --no-default-features --test missing --test live";
     Ok(vec![
-        Step::cargo("core, loop and devices", packages).variables(&cupti_of(&libtorch)),
-        Step::cargo("what is said without features", without),
+        unified(Step::cargo("core, loop and devices", packages)).variables(&cupti_of(&libtorch)),
+        unified(Step::cargo("what is said without features", without)),
     ])
 }
 
@@ -264,27 +272,15 @@ fn loom() -> Result<Vec<Step>, String> {
     Ok(vec![step.must_run_tests()])
 }
 
-/// In one build, as the end-to-end tests build the same packages: candle, its transformers and the core
-/// take minutes, and would be built again for every set of features that some of them ask for.
-fn candle() -> Result<Vec<Step>, String> {
-    let packages = "test --release -p candle-plugin -p command-line -p digits -p candle-digits \
-                    -p candle-workers -p candle-text \
-                    --features candle-plugin/capture,candle-plugin/cuda,candle-plugin/tracing,candle-text/spans";
-    Ok(vec![Step::cargo("candle plugin and examples", packages)])
-}
-
-/// In one build for all of burn's devices, as the end-to-end tests build the same packages. One test after
-/// the other, since cubecl tells one observer of the process what is launched.
+/// One test after the other, since cubecl tells one observer of the process what is launched.
 fn burn() -> Result<Vec<Step>, String> {
-    let packages = "test --profile quick -p burn-plugin -p burn-digits \
-                    --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu";
-    Ok(vec![Step::cargo("burn plugin and example", packages).env("RUST_TEST_THREADS", "1")])
+    let step = together("burn plugin and example", &builds::BURN);
+    Ok(vec![step.env("RUST_TEST_THREADS", "1")])
 }
 
 fn tch() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
-    let packages = "test --release -p tch-plugin -p tch-digits --features tch-plugin/capture,tch-plugin/kineto-oracle";
-    Ok(vec![Step::cargo("tch plugin and example", packages).variables(&libtorch)])
+    Ok(vec![together("tch plugin and example", &builds::TCH).variables(&libtorch)])
 }
 
 fn newest_tch() -> Result<Vec<Step>, String> {
@@ -301,5 +297,6 @@ fn newest_tch() -> Result<Vec<Step>, String> {
 
 fn end_to_end() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
-    Ok(vec![Step::cargo("end to end", "test --release -p tests").variables(&libtorch)])
+    let step = unified(Step::cargo("end to end", "test --release -p tests"));
+    Ok(vec![step.variables(&libtorch)])
 }
