@@ -74,7 +74,10 @@ impl<'trace> Memory<'trace> {
         stats.extend(numbers.map(|(name, value)| plane.number(name, value.cast_signed())));
         stats.push(plane.stat("fragmentation", Value::Double(0.0)));
         if let Some(op) = change.track.and_then(|track| innermost_op(source, track, change.time)) {
-            stats.push(plane.text("tf_op", &source.op(op)));
+            // XProf counts it as a call of what it names, so that is not the op itself.
+            let name = source.op(op);
+            let name = name.split(':').next().unwrap_or_default();
+            stats.push(plane.text("tf_op", &format!("{name}(memory)")));
         }
         XEvent {
             metadata_id,

@@ -33,8 +33,13 @@ fn word(text: &str) -> String {
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let word: String =
         text.chars().map(|letter| if is_allowed(letter) { letter } else { '_' }).collect();
+    // XProf knows TensorFlow's types, which begin with a capital or `_`, and JAX's, which have no capitals.
+    let is_tensorflow = |first: char| first.is_ascii_uppercase() || first == '_';
+    let is_jax = |first: char| {
+        first.is_ascii_lowercase() && !word.contains(|letter: char| letter.is_ascii_uppercase())
+    };
     match word.chars().next() {
-        Some(first) if !first.is_ascii_digit() => word,
+        Some(first) if is_tensorflow(first) || is_jax(first) => word,
         _ => format!("_{word}"),
     }
 }
@@ -50,6 +55,8 @@ mod tests {
         assert_eq!(op("[pl][module]torch.nn.Linear: net.0", "matmul"), "net/0/matmul:matmul");
         assert_eq!(op("nn.Module: Linear_0", "aten::addmm"), "Linear_0/aten.addmm:addmm");
         assert_eq!(op("[module]Sequential", "a b"), "Sequential/a_b:a_b");
+        assert_eq!(op("", "SumBackward0"), "SumBackward0:SumBackward0");
+        assert_eq!(op("", "torch::accumulateGrad"), "torch.accumulateGrad:_accumulateGrad");
     }
 
     #[test]

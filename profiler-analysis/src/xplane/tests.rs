@@ -92,7 +92,7 @@ fn steps_and_memory_say_what_xprof_asks() {
     assert_eq!(stat(host, "MemoryAllocation", "bytes_allocated"), signed(48));
     assert_eq!(stat(host, "MemoryAllocation", "bytes_available"), signed(52));
     assert_eq!(stat(host, "MemoryAllocation", "allocator_name"), text("GPU_0"));
-    assert_eq!(stat(host, "MemoryAllocation", "tf_op"), text("net/0/aten.mm:mm"));
+    assert_eq!(stat(host, "MemoryAllocation", "tf_op"), text("net/0/aten.mm(memory)"));
     assert_eq!(stat(host, "MemoryDeallocation", "tf_op"), None);
     assert_eq!(stat(host, "MemoryDeallocation", "peak_bytes_in_use"), signed(48));
     assert_eq!(stat(host, "MemoryDeallocation", "requested_bytes"), signed(48));

@@ -229,6 +229,35 @@ fn what_goes_on_over_the_end_of_a_step_nests_in_none() {
 }
 
 #[test]
+fn a_step_that_began_in_an_epoch_that_ends_is_around_what_comes() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = events.clone();
+    let profiler = TensorProfiler::new().schedule(schedule(0, 0, 2)).expect("a schedule");
+    let profiler = Arc::new(profiler.on_trace_ready(move |cycle| {
+        let all = cycle.tracks().iter().flat_map(Track::events);
+        let of = |event: Event| (event.action.name().to_owned(), event.depth, event.overlaps);
+        seen.lock().expect("no panic").extend(all.map(of));
+    }));
+    profiler.setup(Stage::Fit, &RunContext::default());
+    let epoch = profiler.profile("epoch");
+    profiler.step();
+    let while_it_ends = profiler.profile("while the epoch ends");
+    drop(epoch);
+    drop(while_it_ends);
+    drop(profiler.profile("after the epoch"));
+    profiler.step();
+    let event = |name: &str, depth, overlaps| (name.to_owned(), depth, overlaps);
+    let expected = [
+        event("ProfilerStep", 0, false),
+        event("epoch", 1, true),
+        event("while the epoch ends", 1, false),
+        event("after the epoch", 1, false),
+        event("ProfilerStep", 0, false),
+    ];
+    assert_eq!(*events.lock().expect("no panic"), expected);
+}
+
+#[test]
 fn guards_that_overtake_each_other_are_all_recorded() {
     let cycles = Cycles::default();
     let profiler = cycles.watch(TensorProfiler::new().without_schedule());

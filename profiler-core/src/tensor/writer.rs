@@ -321,13 +321,19 @@ impl Seat {
         }
     }
 
-    /// Closes a scope wherever it is. Others that were opened inside it go on, and none of them nests
-    /// with the others any more.
+    /// Closes a scope wherever it is. Others that were opened inside it go on. Steps go on as what all else nests in:
+    /// an epoch that ends after its first step has begun nests with nothing. Otherwise it is the others that do.
     fn stop_inside(&mut self, action: Action, now: u64) {
         let Some(found) = self.stack.iter().rposition(|open| open.is_of(action)) else { return };
-        let ended = self.stack.remove(found).ended(now);
-        self.stack[found..].iter_mut().for_each(OpenEvent::set_overlaps);
-        self.record(ended);
+        let mut ended = self.stack.remove(found);
+        let others = &mut self.stack[found..];
+        if others.iter().any(OpenEvent::is_step) {
+            ended.set_overlaps();
+            others.iter_mut().for_each(OpenEvent::move_out);
+        } else {
+            others.iter_mut().for_each(OpenEvent::set_overlaps);
+        }
+        self.record(ended.ended(now));
         self.track.open.set(self.stack.len() as u64);
     }
 

@@ -101,6 +101,20 @@ impl OpenEvent {
         self.place |= join(0, OVERLAPS);
     }
 
+    /// Whether it is a step.
+    pub fn is_step(&self) -> bool {
+        self.action().is_some_and(|action| action.kind() == ActionKind::Step)
+    }
+
+    /// One scope fewer is around it.
+    pub fn move_out(&mut self) {
+        let (context, tail) = split(self.place);
+        // The depth is in the lower bits, and stays where it is the deepest that there is.
+        let depth = tail as u16;
+        let is_movable = depth != 0 && depth != u16::MAX;
+        self.place = join(context, tail - u32::from(is_movable));
+    }
+
     /// The recording ends before it does.
     pub fn set_unfinished(&mut self) {
         self.place |= join(0, UNFINISHED);
@@ -240,6 +254,14 @@ mod tests {
         let event = Event::from_words(open.ended(1)).expect("an event");
         assert_eq!((event.context, event.direction, event.depth), (None, Direction::Forward, 3));
         assert!(event.overlaps && !event.is_unfinished && open.is_of(op.action));
+        let depth = |open: &OpenEvent| Event::from_words(open.ended(1)).expect("an event").depth;
+        open.move_out();
+        assert_eq!(depth(&open), 2);
+        (0..3).for_each(|_| open.move_out());
+        assert_eq!(
+            (depth(&open), Event::from_words(open.ended(1)).map(|it| it.overlaps)),
+            (0, Some(true))
+        );
         assert_eq!(Event::from_words([0; EVENT_WORDS]), None);
     }
 
