@@ -257,9 +257,9 @@ fn a_typo_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let error = training(directory.path()).profiler("smiple").err().unwrap();
     assert!(
-        error
-            .to_string()
-            .contains("\"simple\", \"advanced\", \"tensor\", \"pytorch\", \"nvtx\", \"none\""),
+        error.to_string().contains(
+            "\"simple\", \"advanced\", \"tensor\", \"pytorch\", \"numerics\", \"nvtx\", \"none\""
+        ),
         "{error}"
     );
 }

@@ -11,6 +11,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, Normal, Uniform};
 
+use crate::numerics;
+
 /// Seeds candle's random numbers on `device`, where candle can: on CUDA and Metal.
 ///
 /// **On a CPU candle cannot be seeded** (`Device::set_seed` is an error there), and this does
@@ -62,6 +64,7 @@ pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
     let vars = lock(vars);
     let mut named: Vec<_> = vars.iter().collect();
     named.sort_unstable_by_key(|(name, _)| *name);
+    named.iter().for_each(|(name, var)| numerics::name_parameter(var, name));
     named.into_iter().map(|(_, var)| var.clone()).collect()
 }
 

@@ -85,6 +85,7 @@ mod gradients;
 mod init;
 mod memory;
 mod module;
+mod numerics;
 mod optimizer;
 mod profiled_optimizer;
 mod transfer;

@@ -26,6 +26,11 @@ impl OptimizerMemory {
         Self { vars: vars.to_vec(), state: None }
     }
 
+    /// The variables that the optimizer was made for, where they are known.
+    pub(crate) fn variables(&self) -> &[Var] {
+        &self.vars
+    }
+
     /// Tells a profiler that records memory. *Cost* where there is none: one relaxed load.
     pub(crate) fn label(&self) {
         if !hook::interest().contains(Interest::MEMORY) {

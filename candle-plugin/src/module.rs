@@ -5,7 +5,7 @@ use candle_nn::RNN;
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
 use profiler_core::names::short_type_name;
 
-use crate::framework;
+use crate::{framework, numerics};
 
 profiler_core::layer_wrappers! {
     /// `.profiled(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
@@ -133,10 +133,29 @@ impl<B: Backend> ProfileBuilder for VarBuilderArgs<'_, B> {
     }
 }
 
+impl<M> Profiled<M> {
+    /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
+    /// [`NumericsProfiler`](profiler_core::NumericsProfiler) looks at then.
+    ///
+    /// # Errors
+    ///
+    /// What `forward` returns.
+    #[inline]
+    pub fn measure_output(
+        &self,
+        input: &Tensor,
+        forward: impl FnOnce(&M) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let output = self.measure(forward);
+        numerics::tell_output(self.action, input, &output);
+        output
+    }
+}
+
 impl<M: Module> Module for Profiled<M> {
     #[inline]
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
-        self.measure(|layer| layer.forward(input))
+        self.measure_output(input, |layer| layer.forward(input))
     }
 }
 
@@ -170,7 +189,7 @@ impl<M: RNN> RNN for Profiled<M> {
 impl<M: ModuleT> ModuleT for ProfiledT<M> {
     #[inline]
     fn forward_t(&self, input: &Tensor, train: bool) -> Result<Tensor> {
-        self.0.measure(|layer| layer.forward_t(input, train))
+        self.0.measure_output(input, |layer| layer.forward_t(input, train))
     }
 }
 

@@ -9,7 +9,7 @@ use profiler_train::{self as train, TrainOptimizer};
 
 use crate::gradients::{norm, scale_to_norm};
 use crate::memory::OptimizerMemory;
-use crate::{Error, framework};
+use crate::{Error, framework, numerics};
 
 /// An optimizer of candle, with the gradients that it will step along: what
 /// [`configure_optimizers`](train::TrainModule::configure_optimizers) returns.
@@ -237,6 +237,7 @@ impl<O: Optimizer> TrainOptimizer for CandleOptimizer<O> {
 
     fn backward(&mut self, loss: &Tensor, scale: f64) -> train::Result<()> {
         one_element(loss)?;
+        numerics::tell_loss(loss);
         let gradients =
             if scale == 1.0 { loss.backward()? } else { loss.affine(scale, 0.0)?.backward()? };
         self.keep(gradients)?;
@@ -250,7 +251,9 @@ impl<O: Optimizer> TrainOptimizer for CandleOptimizer<O> {
 
     fn step(&mut self) -> train::Result<()> {
         self.memory.label();
+        let told = numerics::StepTold::begin(&self.vars, &self.gradients);
         self.optimizer.step(&self.gradients)?;
+        told.end();
         Ok(self.wait()?)
     }
 

@@ -8,7 +8,7 @@ use candle_nn::Optimizer;
 use profiler_core::profile;
 
 use crate::memory::OptimizerMemory;
-use crate::{actions, framework};
+use crate::{actions, framework, numerics};
 
 /// `.profiled()` for every optimizer of candle.
 pub trait ProfileOptimizer: Optimizer {
@@ -88,13 +88,16 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
     fn step(&mut self, gradients: &GradStore) -> Result<()> {
         let _scope = profile!(actions::OPTIMIZER_STEP);
         self.memory.label();
+        let told = numerics::StepTold::begin(self.memory.variables(), gradients);
         self.optimizer.step(gradients)?;
+        told.end();
         self.wait()
     }
 
     fn backward_step(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = {
             let _scope = profile!(actions::BACKWARD);
+            numerics::tell_loss(loss);
             let gradients = loss.backward()?;
             self.wait()?;
             gradients
@@ -151,6 +154,7 @@ pub trait ProfiledBackward {
 impl ProfiledBackward for Tensor {
     fn backward_profiled(&self) -> Result<GradStore> {
         let _scope = profile!(actions::BACKWARD);
+        numerics::tell_loss(self);
         self.backward()
     }
 }

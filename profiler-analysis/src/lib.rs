@@ -24,6 +24,7 @@ pub mod diff;
 mod host;
 pub mod kineto;
 mod meaning;
+pub mod numerics;
 pub mod page;
 pub mod perfetto;
 pub mod ranks;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::live::{dump, ps, record, top};
-use crate::{analyze, convert, diff, merge, report, run, sql, tables, wrapper};
+use crate::{analyze, compare_numerics, convert, diff, merge, report, run, sql, tables, wrapper};
 
 /// Profiles training programs that nobody instrumented, prints their reports again, converts
 /// them and analyses traces.
@@ -25,6 +25,7 @@ enum What {
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
     Diff(diff::Arguments),
+    CompareNumerics(compare_numerics::Arguments),
     Merge(merge::Arguments),
     Schema(tables::SchemaArguments),
     Sql(sql::Arguments),
@@ -56,6 +57,7 @@ pub fn main() -> ExitCode {
         }
         What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
         What::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
+        What::CompareNumerics(arguments) => compare_numerics::run(&arguments).map_err(Into::into),
         What::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
         What::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
         What::Ps(arguments) => succeeded(ps::run(&arguments)),

@@ -5,6 +5,7 @@
 
 pub mod analyze;
 pub mod command;
+pub mod compare_numerics;
 pub mod convert;
 pub mod diff;
 mod exit_code;

@@ -57,6 +57,7 @@ pub mod interrupt;
 mod layer_wrappers;
 pub mod lines;
 mod machine;
+pub mod numerics;
 pub mod nvtx;
 mod output_settings;
 mod pass_through;
@@ -82,6 +83,7 @@ pub use active::let_go;
 pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
 pub use interrupt::Interrupt;
+pub use numerics::NumericsProfiler;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 pub use profiler_events::{
@@ -116,6 +118,8 @@ mod guide {
     struct MlprofRun;
     #[doc = include_str!("../../docs/src/nsight-systems.md")]
     struct NsightSystems;
+    #[doc = include_str!("../../docs/src/my-loss-is-nan.md")]
+    struct MyLossIsNan;
     #[doc = include_str!("../../docs/src/reports.md")]
     struct Reports;
     #[doc = include_str!("../../docs/src/findings.md")]

@@ -61,8 +61,8 @@ pub use profile_scope;
 pub use crate::nvtx::EmitNvtx;
 pub use crate::tensor::Schedule;
 pub use crate::{
-    AdvancedProfiler, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt, Several,
-    SimpleProfiler, TensorProfiler, UnknownProfiler, activate,
+    AdvancedProfiler, Interrupt, IntoProfiler, NumericsProfiler, PassThroughProfiler, Profiler,
+    ProfilerExt, Several, SimpleProfiler, TensorProfiler, UnknownProfiler, activate,
 };
 /// ```
 /// use profiler_core::prelude::*;

@@ -108,6 +108,12 @@ pub trait Profiler: Send + Sync {
         false
     }
 
+    /// Why the training should end, if this profiler has seen a reason to. Asked by trainers before an optimizer's step and after it; they
+    /// end the stage with an error. `None` by default.
+    fn reason_to_stop(&self) -> Option<String> {
+        None
+    }
+
     /// A step (a training batch, or a batch of an evaluation) is over and the next one begins.
     /// Called by training loops after every batch, on the thread that runs them. Ignored by default.
     fn step(&self) {}

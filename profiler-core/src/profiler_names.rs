@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use crate::nvtx::{EmitNvtx, NvtxProfiler};
 use crate::several::Several;
-use crate::{AdvancedProfiler, PassThroughProfiler, Profiler, SimpleProfiler, TensorProfiler};
+use crate::{
+    AdvancedProfiler, NumericsProfiler, PassThroughProfiler, Profiler, SimpleProfiler,
+    TensorProfiler,
+};
 
 /// The names that a profiler can be selected by, in any mixture of upper and lower case. `"pytorch"`
 /// is Lightning's name for what is `"tensor"` here. Several are joined by `+`: `"simple+nvtx"`.
-pub const PROFILER_NAMES: [&str; 6] = ["simple", "advanced", "tensor", "pytorch", "nvtx", "none"];
+pub const PROFILER_NAMES: [&str; 7] =
+    ["simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none"];
 
 /// What stands between several names.
 const JOINED_BY: char = '+';
@@ -76,6 +80,7 @@ enum Named {
     Simple,
     Advanced,
     Tensor,
+    Numerics,
     Nvtx,
     None,
 }
@@ -86,6 +91,7 @@ impl Named {
             "simple" => Some(Self::Simple),
             "advanced" => Some(Self::Advanced),
             "tensor" | "pytorch" => Some(Self::Tensor),
+            "numerics" => Some(Self::Numerics),
             "nvtx" => Some(Self::Nvtx),
             "none" => Some(Self::None),
             _ => None,
@@ -97,6 +103,7 @@ impl Named {
             Self::Simple => Arc::new(SimpleProfiler::new()),
             Self::Advanced => Arc::new(AdvancedProfiler::new()),
             Self::Tensor => Arc::new(TensorProfiler::new()),
+            Self::Numerics => Arc::new(NumericsProfiler::new()),
             Self::Nvtx => Arc::new(NvtxProfiler::new()),
             Self::None => Arc::new(PassThroughProfiler::new()),
         }
@@ -176,7 +183,7 @@ mod tests {
         assert_eq!(
             error("smiple"),
             "there is no profiler named \"smiple\": use one of \"simple\", \"advanced\", \
-             \"tensor\", \"pytorch\", \"nvtx\", \"none\", several joined by '+', None, or a \
+             \"tensor\", \"pytorch\", \"numerics\", \"nvtx\", \"none\", several joined by '+', None, or a \
              profiler of your own"
         );
         let among_others = error("nvtx + smiple+simple");

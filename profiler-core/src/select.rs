@@ -35,7 +35,7 @@ use crate::{PassThroughProfiler, Profiler};
 /// ["simple", "tensor"].into_profiler()?;
 /// (SimpleProfiler::new().detailed(), Some("advanced")).into_profiler()?;
 /// let error = "smiple".into_profiler().err().expect("a typo");
-/// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "nvtx", "none""#));
+/// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none""#));
 /// # Ok::<(), profiler_core::UnknownProfiler>(())
 /// ```
 ///

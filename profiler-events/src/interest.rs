@@ -26,6 +26,9 @@ impl Interest {
     /// With [`SHAPES`](Self::SHAPES): what else ops are given: strides, numbers, which overload they are.
     pub const INPUTS: Self = Self(1 << 6);
 
+    /// The numbers in tensors: what modules return, losses, gradients, parameters.
+    pub const NUMERICS: Self = Self(1 << 7);
+
     /// Whatever there is.
     pub const ALL: Self = Self(u8::MAX);
 
@@ -83,6 +86,7 @@ impl fmt::Debug for Interest {
             (Self::MEMORY, "MEMORY"),
             (Self::DEVICE, "DEVICE"),
             (Self::INPUTS, "INPUTS"),
+            (Self::NUMERICS, "NUMERICS"),
         ];
         let wanted: Vec<_> =
             names.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| *name).collect();

@@ -24,6 +24,7 @@ mod kernel;
 pub mod live;
 mod memory;
 pub mod names;
+mod numerics;
 mod observation;
 mod op;
 #[doc(hidden)]
@@ -62,6 +63,7 @@ pub use group_by::GroupBy;
 pub use interest::{Interest, interest_changes, note_interest_change};
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
+pub use numerics::{NumberReader, ObservedTensor, TensorNumbers, TensorRole, strided_offsets};
 pub use observation::Observation;
 pub use op::{Direction, OpStart};
 pub use phase::Phase;

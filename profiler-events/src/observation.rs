@@ -1,7 +1,8 @@
 //! What becomes known besides what starts and stops.
 
 use crate::{
-    CounterSample, DeviceEvent, DriverCall, Interest, MemoryChange, MemoryLabel, PastMemoryChange,
+    CounterSample, DeviceEvent, DriverCall, Interest, MemoryChange, MemoryLabel, ObservedTensor,
+    PastMemoryChange,
 };
 
 /// What a hook has come to know, on its way to a profiler. There may be more kinds in time: a profiler
@@ -24,6 +25,8 @@ pub enum Observation<'told> {
     /// The innermost scope that the calling thread has open is an operation that all ranks take part in, the
     /// so-many-th of the run, counted alike by all of them.
     Collective(u64),
+    /// A tensor is at hand on the calling thread, whose numbers can be looked at.
+    Tensor(&'told ObservedTensor<'told>),
     /// Something that a reader of the report must know, from a hook: what it cannot see, or how it came by
     /// its numbers. The same text is said once per report.
     Note(&'told str),
@@ -37,6 +40,7 @@ impl Observation<'_> {
         match self {
             Self::Memory(_) | Self::PastMemory(_) | Self::MemoryLabel(_) => Interest::MEMORY,
             Self::DeviceCounter(_) => Interest::DEVICE,
+            Self::Tensor(_) => Interest::NUMERICS,
             Self::DeviceEvent(_) | Self::DriverCall(_) | Self::Collective(_) | Self::Note(_) => {
                 Interest::OPS
             }

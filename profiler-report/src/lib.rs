@@ -68,7 +68,10 @@
 //!   `line`, `hits`, `seconds` and `memory` (`null`, or `max_bytes`, `increment_bytes` and
 //!   `occurrences`). A hit is a scope of `overhead`.
 //!
-//! All but Samples and Lines have an array `findings`, if there are any: what costs time that could be
+//! * Numerics: instead of `actions`, `threads` and `open` the fields of [`NumericsReport`]: `steps`, `recorded_steps`,
+//!   `first_not_finite`, `tensors`, each with the fields of [`TensorRow`](numerics::TensorRow), and `troubles`.
+//!
+//! All but Samples, Lines and Numerics have an array `findings`, if there are any: what costs time that could be
 //! saved, each with the fields of [`Finding`](finding::Finding).
 //!
 //! Simple, Advanced and Tensor have an array `step_series` besides where a loop tells of its steps, one
@@ -108,6 +111,7 @@ mod missing;
 pub mod modules;
 mod no_numbers;
 pub mod number;
+pub mod numerics;
 pub mod output;
 pub mod page;
 pub mod prof;
@@ -140,6 +144,7 @@ pub use line_count_restriction::LineCountRestriction;
 pub use lines::LinesReport;
 pub use machine::{Machine, MachineDevice};
 pub use memory::MemoryReport;
+pub use numerics::NumericsReport;
 pub use output::Output;
 pub use profiler_events::Framework;
 pub use samples::SamplesReport;
@@ -168,6 +173,8 @@ pub enum Report {
     Lines(LinesReport),
     /// Of a sampler that runs on its own.
     Samples(SamplesReport),
+    /// Of the numerics profiler.
+    Numerics(NumericsReport),
 }
 
 impl Report {
@@ -180,6 +187,7 @@ impl Report {
             Self::Memory(report) => &report.header,
             Self::Lines(report) => &report.header,
             Self::Samples(report) => &report.header,
+            Self::Numerics(report) => &report.header,
         }
     }
 
@@ -192,6 +200,7 @@ impl Report {
             Self::Memory(_) => "Memory",
             Self::Lines(_) => "Lines",
             Self::Samples(_) => "Samples",
+            Self::Numerics(_) => "Numerics",
         }
     }
 
@@ -201,7 +210,7 @@ impl Report {
             Self::Simple(report) => &report.step_series,
             Self::Advanced(report) => &report.step_series,
             Self::Tensor(report) => &report.step_series,
-            Self::Memory(_) | Self::Lines(_) | Self::Samples(_) => &[],
+            Self::Memory(_) | Self::Lines(_) | Self::Samples(_) | Self::Numerics(_) => &[],
         }
     }
 
@@ -214,6 +223,7 @@ impl Report {
             Self::Memory(report) => &mut report.header,
             Self::Lines(report) => &mut report.header,
             Self::Samples(report) => &mut report.header,
+            Self::Numerics(report) => &mut report.header,
         }
     }
 
@@ -223,7 +233,7 @@ impl Report {
             Self::Simple(report) => &report.open,
             Self::Advanced(report) => &report.open,
             Self::Memory(report) => &report.open,
-            Self::Tensor(_) | Self::Lines(_) | Self::Samples(_) => &[],
+            Self::Tensor(_) | Self::Lines(_) | Self::Samples(_) | Self::Numerics(_) => &[],
         }
     }
 
@@ -235,7 +245,7 @@ impl Report {
             Self::Advanced(report) => &report.findings,
             Self::Tensor(report) => &report.findings,
             Self::Memory(report) => &report.findings,
-            Self::Lines(_) | Self::Samples(_) => &[],
+            Self::Lines(_) | Self::Samples(_) | Self::Numerics(_) => &[],
         }
     }
 
@@ -247,7 +257,7 @@ impl Report {
             Self::Advanced(report) => report.findings = findings,
             Self::Tensor(report) => report.findings = findings,
             Self::Memory(report) => report.findings = findings,
-            Self::Lines(_) | Self::Samples(_) => {}
+            Self::Lines(_) | Self::Samples(_) | Self::Numerics(_) => {}
         }
         self
     }

@@ -18,6 +18,7 @@ pub fn has_numbers(report: &Report) -> bool {
         Report::Memory(report) => !report.actions.is_empty(),
         Report::Lines(report) => report.functions.iter().any(|function| function.calls > 0),
         Report::Samples(report) => report.samples.samples > 0,
+        Report::Numerics(report) => !report.tensors.is_empty(),
     }
 }
 

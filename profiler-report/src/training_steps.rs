@@ -25,6 +25,7 @@ pub(crate) fn training_steps(report: &Report) -> Option<u64> {
             rows.find(|row| is_batch(&row.action, row.sub_stage)).map(|row| row.calls)
         }
         Report::Tensor(report) => Some(report.recorded_steps),
+        Report::Numerics(report) => Some(report.steps),
         Report::Lines(_) | Report::Samples(_) => None,
     };
     steps.filter(|steps| *steps > 0)

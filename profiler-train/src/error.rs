@@ -66,6 +66,14 @@ pub enum TrainError {
         /// Where in the run.
         place: Place,
     },
+    /// The profiler was asked to stop the training when it sees what it saw.
+    #[error("the profiler stopped the training{place}: {reason}")]
+    Stopped {
+        /// What it saw.
+        reason: String,
+        /// Where in the run.
+        place: Place,
+    },
     /// A checkpoint could not be written. Those written before are whole.
     #[error("no checkpoint could be written to {path}: {source}", path = .path.display())]
     Checkpoint {

@@ -38,7 +38,16 @@ impl<M: TrainModule> Run<'_, M> {
         if accumulation.is_last {
             self.lr_scheduler_step(optimizers, LrInterval::Step)?;
         }
+        self.go_on()?;
         self.on_train_batch_end()
+    }
+
+    /// Unless the profiler has seen a reason to stop.
+    fn go_on(&self) -> Result<(), TrainError> {
+        match self.profiler.reason_to_stop() {
+            Some(reason) => Err(TrainError::Stopped { reason, place: self.state.place() }),
+            None => Ok(()),
+        }
     }
 
     fn optimize(
@@ -61,6 +70,7 @@ impl<M: TrainModule> Run<'_, M> {
                 self.module.configure_gradient_clipping(optimizer, max_norm, &mut self.state);
             failed_in("configure_gradient_clipping", &self.state, result)?;
         }
+        self.go_on()?;
         failed_in("optimizer step", &self.state, optimizer.step())?;
         self.state.global_step += 1;
         Ok(loss)

@@ -122,6 +122,7 @@ pub mod floor;
 pub mod kineto;
 mod loader;
 mod module;
+mod numerics;
 pub mod ops;
 mod optimizer;
 mod profiled_optimizer;

@@ -4,6 +4,8 @@ use profiler_core::names::short_type_name;
 use tch::Tensor;
 use tch::nn::{Module, ModuleT, Path, RNN};
 
+use crate::numerics;
+
 profiler_core::layer_wrappers! {
     /// `layer.profiled(path)` for every [`tch::nn::Module`]: each forward is a row
     /// `[module]{type}: {path}` of the active profiler.
@@ -84,10 +86,21 @@ impl ModulePath for Path<'_> {
     }
 }
 
+impl<M> Profiled<M> {
+    /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
+    /// [`NumericsProfiler`](profiler_core::NumericsProfiler) looks at then.
+    #[inline]
+    pub fn measure_output(&self, input: &Tensor, forward: impl FnOnce(&M) -> Tensor) -> Tensor {
+        let output = self.measure(forward);
+        numerics::tell_output(self.action, input, &output);
+        output
+    }
+}
+
 impl<M: Module> Module for Profiled<M> {
     #[inline]
     fn forward(&self, input: &Tensor) -> Tensor {
-        self.measure(|layer| layer.forward(input))
+        self.measure_output(input, |layer| layer.forward(input))
     }
 }
 
@@ -117,7 +130,7 @@ impl<M: RNN> RNN for Profiled<M> {
 impl<M: ModuleT> ModuleT for ProfiledT<M> {
     #[inline]
     fn forward_t(&self, input: &Tensor, train: bool) -> Tensor {
-        self.0.measure(|layer| layer.forward_t(input, train))
+        self.0.measure_output(input, |layer| layer.forward_t(input, train))
     }
 }
 

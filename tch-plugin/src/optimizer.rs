@@ -8,7 +8,7 @@ use tch::nn::{OptimizerConfig, VarStore, Variables};
 use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
 
 use crate::device::synchronize;
-use crate::ops;
+use crate::{numerics, ops};
 
 /// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
 const CLIPPING_EPSILON: f64 = 1e-6;
@@ -158,6 +158,7 @@ impl TrainOptimizer for TchOptimizer {
     }
 
     fn backward(&mut self, loss: &Tensor, scale: f64) -> Result<()> {
+        numerics::tell_loss(loss);
         if scale == 1.0 {
             loss.f_backward()?;
         } else {
@@ -192,7 +193,9 @@ impl TrainOptimizer for TchOptimizer {
             let tensors = variables.trainable_variables.iter().map(|one| &one.tensor);
             ops::StepFollowed::begin(tensors)
         };
+        let told = numerics::StepTold::begin(|| numerics::named(&self.lock()));
         self.optimizer.step()?;
+        told.end();
         drop(followed);
         if self.synchronizes {
             let first = self.lock().trainable_variables.first().map(|first| first.tensor.device());

@@ -8,7 +8,7 @@ use tch::{Device, TchError, Tensor};
 
 use crate::actions::{BACKWARD, CONFIGURE_GRADIENT_CLIPPING, OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD};
 use crate::device::synchronize;
-use crate::ops;
+use crate::{numerics, ops};
 
 /// A [`tch::nn::Optimizer`] whose work is measured by the [active](profiler_core::activate)
 /// profiler. Methods have their usual names and do what they did; whatever is not here is that of
@@ -80,7 +80,12 @@ impl ProfiledOptimizer {
         let is_wanted = profiler_core::hook::interest().contains(Interest::MEMORY);
         let variables = is_wanted.then(|| self.optimizer.trainable_variables());
         let followed = ops::StepFollowed::begin(variables.iter().flatten());
+        let told = numerics::StepTold::begin(|| {
+            let variables = self.optimizer.trainable_variables().into_iter().enumerate();
+            variables.map(|(place, variable)| (numerics::numbered(place), variable)).collect()
+        });
         self.optimizer.step();
+        told.end();
         drop(followed);
         if self.synchronizes
             && let Some(variable) = self.optimizer.trainable_variables().first()
@@ -126,6 +131,7 @@ impl ProfiledOptimizer {
 
     fn backward(&self, loss: &Tensor) {
         let _scope = profile!(BACKWARD);
+        numerics::tell_loss(loss);
         loss.backward();
         self.wait_for(loss.device());
     }
@@ -187,11 +193,13 @@ pub trait ProfiledBackward {
 impl ProfiledBackward for Tensor {
     fn backward_profiled(&self) {
         let _scope = profile!(BACKWARD);
+        numerics::tell_loss(self);
         self.backward();
     }
 
     fn f_backward_profiled(&self) -> Result<(), TchError> {
         let _scope = profile!(BACKWARD);
+        numerics::tell_loss(self);
         self.f_backward()
     }
 }

@@ -14,6 +14,7 @@ mod interruptions;
 mod learning;
 #[cfg(target_os = "linux")]
 mod live;
+mod numerics;
 mod programs;
 mod tensor;
 mod traces_compared;

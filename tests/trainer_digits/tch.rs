@@ -1,6 +1,8 @@
 //! The example `tch-digits` as its users meet it.
 
 mod advanced;
+#[cfg(target_os = "linux")]
+mod capture;
 mod counts;
 mod faults_tch;
 mod faults_tch_waits;
@@ -8,6 +10,7 @@ mod files;
 mod findings;
 mod interruptions;
 mod learning;
+mod numerics;
 mod programs;
 mod tensor;
 mod tensor_tch;
@@ -17,6 +20,10 @@ const PACKAGE: &str = "tch-digits";
 
 /// The program with a loop of its own.
 const LOOP: &str = "tch-hand-written-loop";
+
+/// Whether its framework tells of ops where `mlprof run` has not built the program.
+#[cfg(target_os = "linux")]
+const TELLS_OF_OPS: bool = true;
 
 fn program() -> std::path::PathBuf {
     tests::program::build(PACKAGE, PACKAGE)

@@ -5,6 +5,7 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{AdamW, ParamsAdamW, VarMap};
 use candle_plugin::prelude::*;
+use digits::Plant;
 use profiler_train::Result;
 
 use crate::data::Batch;
@@ -17,6 +18,7 @@ pub struct Learner {
     vars: VarMap,
     net: DigitNet,
     device: Device,
+    plant: Option<Plant>,
 }
 
 impl Learner {
@@ -28,7 +30,13 @@ impl Learner {
     pub fn new(seed: u64, device: &Device) -> candle_core::Result<Self> {
         let vars = VarMap::new();
         let net = DigitNet::new(&seeded_var_builder(&vars, seed, DType::F32, device))?;
-        Ok(Self { vars, net, device: device.clone() })
+        Ok(Self { vars, net, device: device.clone(), plant: None })
+    }
+
+    /// Makes a mistake on purpose.
+    #[must_use]
+    pub fn plant(self, plant: Option<Plant>) -> Self {
+        Self { plant, ..self }
     }
 
     /// The network's variables, which are shared with it.
@@ -50,15 +58,17 @@ impl TrainModule for Learner {
     type Optimizer = CandleOptimizer<AdamW>;
 
     fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>> {
-        let config = ParamsAdamW { lr: LEARNING_RATE, ..ParamsAdamW::default() };
+        let rate = LEARNING_RATE * Plant::of_learning_rate(self.plant);
+        let config = ParamsAdamW { lr: rate, ..ParamsAdamW::default() };
         let optimizer = CandleOptimizer::new(vars_by_name(&self.vars), config)?;
         // A little less after each epoch.
-        let schedule = |epochs: usize| LEARNING_RATE * 0.95f64.powf(epochs as f64);
+        let schedule = move |epochs: usize| rate * 0.95f64.powf(epochs as f64);
         Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
     }
 
-    fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> Result<Tensor> {
-        Ok(self.net.loss(batch)?)
+    fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<Tensor> {
+        let plant = Plant::in_step(self.plant, trainer.global_step() as u64);
+        Ok(self.net.planted_loss(batch, plant)?)
     }
 
     fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {

@@ -3,7 +3,7 @@
 use candle_core::{D, DType, Module, Result, Tensor};
 use candle_nn::{Conv2d, Conv2dConfig, Linear, VarBuilder, conv2d, linear, loss};
 use candle_plugin::prelude::*;
-use digits::{CLASSES, SIDE};
+use digits::{CLASSES, Plant, SIDE};
 
 use crate::data::Batch;
 
@@ -41,7 +41,29 @@ impl DigitNet {
     ///
     /// What candle says.
     pub fn loss(&self, batch: &Batch) -> Result<Tensor> {
-        loss::cross_entropy(&self.forward(&batch.images)?, &batch.classes)
+        self.planted_loss(batch, None)
+    }
+
+    /// The same with a mistake.
+    ///
+    /// # Errors
+    ///
+    /// What candle says.
+    pub fn planted_loss(&self, batch: &Batch, plant: Option<Plant>) -> Result<Tensor> {
+        loss::cross_entropy(&self.scores(&batch.images, plant)?, &batch.classes)
+    }
+
+    /// `[batch, 1, SIDE, SIDE]` to `[batch, CLASSES]`: how much each image looks like each class.
+    fn scores(&self, images: &Tensor, plant: Option<Plant>) -> Result<Tensor> {
+        let edges = self.conv1.forward(images)?.relu()?;
+        let conv2 =
+            |conv: &Conv2d| planted(conv.forward(&edges)?, plant.filter(|it| *it == Plant::Half));
+        let shapes = self.conv2.measure_output(&edges, conv2)?.relu()?;
+        let features = shapes.max_pool2d(2)?.flatten_from(1)?;
+        let hidden = |hidden: &Linear| {
+            planted(hidden.forward(&features)?, plant.filter(|it| *it != Plant::Half))
+        };
+        self.out.forward(&self.hidden.measure_output(&features, hidden)?.relu()?)
     }
 
     /// The mean cross-entropy of a batch, and the share of its digits that the network knows.
@@ -61,9 +83,20 @@ impl DigitNet {
 impl Module for DigitNet {
     /// `[batch, 1, SIDE, SIDE]` to `[batch, CLASSES]`: how much each image looks like each class.
     fn forward(&self, images: &Tensor) -> Result<Tensor> {
-        let edges = self.conv1.forward(images)?.relu()?;
-        let shapes = self.conv2.forward(&edges)?.relu()?;
-        let features = shapes.max_pool2d(2)?.flatten_from(1)?;
-        self.out.forward(&self.hidden.forward(&features)?.relu()?)
+        self.scores(images, None)
+    }
+}
+
+/// What a layer returns that makes this mistake.
+fn planted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
+    match plant {
+        Some(Plant::Nan) => output.relu()?.log(),
+        Some(Plant::Variance) => {
+            let constant = output.zeros_like()?;
+            let variance = constant.sqr()?.mean_keepdim(D::Minus1)?;
+            constant.broadcast_div(&variance.sqrt()?)
+        }
+        Some(Plant::Half) => output.to_dtype(DType::F16)?.to_dtype(DType::F32),
+        Some(Plant::LearningRate) | None => Ok(output),
     }
 }

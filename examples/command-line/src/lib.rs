@@ -17,7 +17,7 @@ use profiler_core::{IntoProfiler, Output, Report, TensorProfiler};
 /// Which profiler, and where its reports go. Flatten it into a program's own options.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ProfilerOptions {
-    /// "simple", "advanced", "tensor", "nvtx", "none", or several joined by +.
+    /// "simple", "advanced", "tensor", "numerics", "nvtx", "none", or several joined by +.
     #[arg(long, default_value = "none", value_name = "NAME")]
     pub profiler: String,
     /// Simple: self time, first call, quantiles and a row per thread.
@@ -68,6 +68,9 @@ pub struct ProfilerOptions {
     /// Let mlprof ps, top and record look in while it runs, as MLPROF_LIVE=1 does.
     #[arg(long)]
     pub live: bool,
+    /// End the training when a number is not finite; with --profiler numerics.
+    #[arg(long)]
+    pub stop_on_nan: bool,
     /// Where report files go, with --filename.
     #[arg(long, value_name = "DIR")]
     pub dirpath: Option<PathBuf>,
@@ -108,6 +111,7 @@ impl ProfilerOptions {
             },
             "advanced" => self.advanced().into_profiler(),
             "tensor" | "pytorch" => self.tensor()?.into_profiler(),
+            "numerics" => self.numerics().into_profiler(),
             other => other.into_profiler(),
         }?;
         Ok(profiler)
@@ -147,6 +151,10 @@ impl ProfilerOptions {
             Some(schedule) => profiler.schedule(schedule),
             None => Ok(profiler),
         }
+    }
+
+    fn numerics(&self) -> NumericsProfiler {
+        NumericsProfiler::new().output_to(self.output()).stop_on_nan(self.stop_on_nan)
     }
 
     fn advanced(&self) -> AdvancedProfiler {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use command_line::ProfilerOptions;
 
+use crate::Plant;
+
 /// What every example on the digits can be told. Flatten it into the program's own options.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
@@ -33,6 +35,9 @@ pub struct TrainerOptions {
     /// Train on CUDA's first device; needs the feature `cuda`.
     #[arg(long)]
     pub cuda: bool,
+    /// Make a mistake in the numbers, for --profiler numerics to find.
+    #[arg(long, value_name = "MISTAKE")]
+    pub plant: Option<Plant>,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use digits::Plant;
 use tch::nn::{self, VarStore};
 use tch::{Device, Tensor};
 use tch_plugin::prelude::*;
@@ -15,6 +16,7 @@ pub const LEARNING_RATE: f64 = 2e-3;
 pub struct Learner {
     pub(crate) variables: VarStore,
     net: DigitNet,
+    plant: Option<Plant>,
 }
 
 impl Learner {
@@ -23,7 +25,13 @@ impl Learner {
         tch::manual_seed(seed as i64);
         let variables = VarStore::new(device);
         let net = DigitNet::new(&variables.root());
-        Self { variables, net }
+        Self { variables, net, plant: None }
+    }
+
+    /// Makes a mistake on purpose.
+    #[must_use]
+    pub fn plant(self, plant: Option<Plant>) -> Self {
+        Self { plant, ..self }
     }
 
     fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> TrainResult<()> {
@@ -40,14 +48,16 @@ impl TrainModule for Learner {
     type Optimizer = TchOptimizer;
 
     fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
-        let optimizer = TchOptimizer::new(nn::Adam::default(), &self.variables, LEARNING_RATE)?;
+        let rate = LEARNING_RATE * Plant::of_learning_rate(self.plant);
+        let optimizer = TchOptimizer::new(nn::Adam::default(), &self.variables, rate)?;
         // A little less after each epoch.
-        let schedule = |epochs: usize| LEARNING_RATE * 0.95f64.powf(epochs as f64);
+        let schedule = move |epochs: usize| rate * 0.95f64.powf(epochs as f64);
         Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
     }
 
-    fn training_step(&mut self, batch: &Batch, _trainer: &mut TrainerState) -> TrainResult<Tensor> {
-        Ok(self.net.loss(batch)?)
+    fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<Tensor> {
+        let plant = Plant::in_step(self.plant, trainer.global_step() as u64);
+        Ok(self.net.planted_loss(batch, plant)?)
     }
 
     fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<()> {

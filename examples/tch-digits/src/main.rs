@@ -38,7 +38,8 @@ fn run(
     let Splits { train, valid, test } = splits(options.seed)?;
     let batches =
         |digits, order| loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?));
-    let mut learner = Learner::new(options.seed, device(trainer_options)?);
+    let mut learner =
+        Learner::new(options.seed, device(trainer_options)?).plant(trainer_options.plant);
     let loaders = Loaders {
         train: &batches(train, Order::Shuffled),
         valid: &batches(valid, Order::Kept),

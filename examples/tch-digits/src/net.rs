@@ -1,9 +1,9 @@
 //! A small convolutional network.
 
-use digits::CLASSES;
+use digits::{CLASSES, Plant};
 use profiler_core::prelude::profile;
 use tch::nn::{self, Conv2D, ConvConfig, Linear, Module, Path};
-use tch::{TchError, Tensor};
+use tch::{Kind, TchError, Tensor};
 use tch_plugin::{ProfileModule, Profiled};
 
 use crate::Batch;
@@ -42,7 +42,16 @@ impl DigitNet {
     ///
     /// What torch says.
     pub fn loss(&self, batch: &Batch) -> Result<Tensor, TchError> {
-        loss(&self.forward(&batch.images), batch)
+        self.planted_loss(batch, None)
+    }
+
+    /// The same with a mistake.
+    ///
+    /// # Errors
+    ///
+    /// What torch says.
+    pub fn planted_loss(&self, batch: &Batch, plant: Option<Plant>) -> Result<Tensor, TchError> {
+        loss(&scores(self, &batch.images, plant), batch)
     }
 
     /// The mean cross-entropy of a batch, and the share of its digits that the network knows.
@@ -62,10 +71,32 @@ impl DigitNet {
 impl Module for DigitNet {
     /// `[batch, 1, 8, 8]` to `[batch, 10]`: how much each image looks like each class.
     fn forward(&self, images: &Tensor) -> Tensor {
-        let edges = self.conv1.forward(images).relu();
-        let shapes = self.conv2.forward(&edges).relu();
-        let features = shapes.max_pool2d_default(2).flat_view();
-        self.out.forward(&self.hidden.forward(&features).relu())
+        scores(self, images, None)
+    }
+}
+
+fn scores(net: &DigitNet, images: &Tensor, plant: Option<Plant>) -> Tensor {
+    let edges = net.conv1.forward(images).relu();
+    let conv2 =
+        |conv: &Conv2D| planted(conv.forward(&edges), plant.filter(|it| *it == Plant::Half));
+    let shapes = net.conv2.measure_output(&edges, conv2).relu();
+    let features = shapes.max_pool2d_default(2).flat_view();
+    let hidden =
+        |hidden: &Linear| planted(hidden.forward(&features), plant.filter(|it| *it != Plant::Half));
+    net.out.forward(&net.hidden.measure_output(&features, hidden).relu())
+}
+
+/// What a layer returns that makes this mistake.
+fn planted(output: Tensor, plant: Option<Plant>) -> Tensor {
+    match plant {
+        Some(Plant::Nan) => output.relu().log(),
+        Some(Plant::Variance) => {
+            let constant = output.zeros_like();
+            let variance = constant.square().mean_dim(-1, true, Kind::Float);
+            &constant / variance.sqrt()
+        }
+        Some(Plant::Half) => output.to_kind(Kind::Half).to_kind(Kind::Float),
+        Some(Plant::LearningRate) | None => output,
     }
 }
 

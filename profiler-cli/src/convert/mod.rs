@@ -263,6 +263,9 @@ fn without_stacks(report: &Report) -> (&'static str, &'static str) {
             "the report of a line profiler",
             "it holds sums per line, not which function called which",
         ),
+        Report::Numerics(_) => {
+            ("the report of a numerics profiler", "it holds the numbers of tensors, and no times")
+        }
         _ => ("this report", "it is of a kind that this version does not know"),
     }
 }

@@ -38,7 +38,7 @@ impl FromStr for Limit {
 
 impl Limit {
     /// How many of so many rows.
-    pub(super) fn of(self, rows: usize) -> usize {
+    pub(crate) fn of(self, rows: usize) -> usize {
         match self.0 {
             LineCountRestriction::Lines(lines) => lines.min(rows),
             LineCountRestriction::Share(share) => (rows as f64 * share + 0.5) as usize,

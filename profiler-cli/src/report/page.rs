@@ -11,7 +11,7 @@ use profiler_report::samples_page::SampleOrder;
 use profiler_report::tensor::{SortKey, TableOptions};
 use profiler_report::{
     AdvancedReport, LinesReport, SimpleReport, TensorReport, detailed, lightning, lines_memory,
-    lines_text, memory, samples_page, tensor_page,
+    lines_text, memory, numerics, samples_page, tensor_page,
 };
 
 use super::findings;
@@ -50,6 +50,10 @@ fn tables(report: &Report, file: &Path, arguments: &Arguments) -> Result<String,
         Report::Memory(report) => {
             refuse_all("the report of memory", arguments)?;
             Ok(memory::paint(report))
+        }
+        Report::Numerics(report) => {
+            refuse_all("the report of a numerics profiler", arguments)?;
+            Ok(numerics::paint(report))
         }
         Report::Samples(report) => {
             let order = match arguments.sort.as_deref().map(str::trim) {

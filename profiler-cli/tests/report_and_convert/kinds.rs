@@ -1,14 +1,16 @@
 //! Reports of samples, memory and lines: given values, whose text and stacks are known.
 
 use profiler_core::Report;
+use profiler_core::hook::TensorRole;
 use profiler_core::report::lines::{FunctionLines, LineMemory, LineStatistics};
 use profiler_core::report::lines_text::LinesOptions;
 use profiler_core::report::memory::{MemoryTree, PathMemory};
+use profiler_core::report::numerics::{RecordedTensor, TensorRow, TensorStatistics, troubles};
 use profiler_core::report::samples::{SampledCode, Samples, StackNode};
 use profiler_core::report::samples_page::SampleOrder;
 use profiler_core::report::{
-    LinesReport, MemoryReport, ReportHeader, SamplesReport, lines_memory, lines_text, memory,
-    number, samples_page,
+    LinesReport, MemoryReport, NumericsReport, ReportHeader, SamplesReport, lines_memory,
+    lines_text, memory, number, samples_page,
 };
 use serde_json::Value;
 
@@ -76,6 +78,57 @@ pub fn memory_report() -> MemoryReport {
         copies: MemoryTree::default(),
         open: Vec::new(),
         findings: Vec::new(),
+    }
+}
+
+/// A layer that made a NaN, and one that is dead.
+pub fn numerics() -> NumericsReport {
+    let numbers = TensorStatistics {
+        count: 64,
+        nans: 1,
+        zeros: 63,
+        minimum: Some(0.0),
+        maximum: Some(0.5),
+        mean: Some(0.25),
+        standard_deviation: Some(0.25),
+        l1_norm: 0.5,
+        l2_norm: 0.5,
+        least_magnitude: Some(0.5),
+        ..TensorStatistics::default()
+    };
+    let tensor = RecordedTensor {
+        step: 20,
+        role: TensorRole::Output,
+        name: "[module]Linear: hidden".to_owned(),
+        call: 0,
+        thread: "main".to_owned(),
+        element_type: "f32".to_owned(),
+        shape: vec![2, 32],
+        statistics: numbers,
+        input: Some(numbers),
+        sample: vec![Some(0.5), None],
+    };
+    let row = TensorRow {
+        role: TensorRole::Output,
+        name: tensor.name.clone(),
+        element_type: tensor.element_type.clone(),
+        shape: tensor.shape.clone(),
+        tensors: 3,
+        first: numbers,
+        last: numbers,
+        all: numbers,
+    };
+    NumericsReport {
+        header: header(),
+        steps: 40,
+        recorded_steps: 4,
+        is_watched: true,
+        first_not_finite: Some(tensor),
+        not_finite: 7,
+        troubles: troubles(std::slice::from_ref(&row)),
+        tensors: vec![row],
+        dropped: 0,
+        files: vec!["fit.numerics.jsonl".to_owned()],
     }
 }
 
@@ -238,4 +291,20 @@ fn lines_far_apart_are_few_lines_of_a_table() {
         let said = "1 lines with numbers are not within the function's text.";
         assert_eq!(printed_text.matches(said).count(), 2, "{printed_text}");
     }
+}
+
+#[test]
+fn the_numbers_of_tensors_are_printed_and_hold_no_stacks() {
+    let folder = Folder::new();
+    let report = numerics();
+    let file = folder.report("numerics.json", &Report::Numerics(report.clone()));
+    let shown = printed(&["report", text(&file)]);
+    assert_eq!(shown, profiler_core::report::numerics::paint(&report));
+    assert!(
+        shown
+            .contains("in step 20 what [module]Linear: hidden returned is not finite: 1 NaN of 64"),
+        "{shown}"
+    );
+    let error = refused(&["convert", text(&file), "--to", "folded"]);
+    assert!(error.contains("it holds the numbers of tensors, and no times"), "{error}");
 }

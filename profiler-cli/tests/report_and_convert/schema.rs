@@ -31,7 +31,7 @@ fn file_of(version: u32) -> PathBuf {
 fn reports_of_every_version_are_read() {
     for version in 1..=SCHEMA_VERSION {
         let file = file_of(version);
-        assert_eq!(kept(version).len(), 6, "{}: all kinds", file.display());
+        assert_eq!(kept(version).len(), 7, "{}: all kinds", file.display());
         let shown = printed(&["report", text(&file)]);
         for part in
             ["run_training_batch", "training_step", "matmul", "model::slow", "model::forward"]
@@ -136,6 +136,7 @@ fn every_kind() -> Vec<Value> {
         Report::Samples(SamplesReport { header: kinds::header(), samples: samples() }),
         Report::Memory(kinds::memory_report()),
         Report::Lines(kinds::lines()),
+        Report::Numerics(kinds::numerics()),
     ];
     let value = |mut report: Report| {
         fill(&mut report);

@@ -14,6 +14,7 @@
 //! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
 //! | it becomes known what a device is made of | [`describe_device`], [`declare_device_memory`] |
 //! | a framework can say what it is, and what it trains on | [`declare_framework`], [`declare_device`] |
+//! | a tensor is at hand whose numbers can be looked at | [`tensor`] |
 //! | it becomes known what memory is for | [`label_memory`] |
 //! | the ranks of a run meet | [`collective`] |
 //! | a reader of the report must know something | [`note`] |
@@ -33,8 +34,9 @@ pub use profiler_events::{
     Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription, DeviceEvent,
     Direction, DriverCall, Framework, InputDetail, InputDetails, InputsBuilder,
     KernelConfiguration, KernelLaunch, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel,
-    Number, Observation, OpStart, PastMemoryChange, RegionSink, ShapeList, TensorShape, Timestamp,
-    TimingMethod, declare_device, declare_device_memory, declare_framework, describe_device,
+    Number, NumberReader, Observation, ObservedTensor, OpStart, PastMemoryChange, RegionSink,
+    ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod, declare_device,
+    declare_device_memory, declare_framework, describe_device, strided_offsets,
 };
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
@@ -76,6 +78,13 @@ pub fn memory(change: &MemoryChange) {
 #[inline]
 pub fn label_memory(label: &MemoryLabel) {
     with_active(Interest::MEMORY, |profiler| profiler.observe(&Observation::MemoryLabel(label)));
+}
+
+/// Tells the active profiler of a tensor whose numbers it may look at, if it wants to know. The tensor is read only if the
+/// profiler does so.
+#[inline]
+pub fn tensor(told: &ObservedTensor<'_>) {
+    with_active(Interest::NUMERICS, |profiler| profiler.observe(&Observation::Tensor(told)));
 }
 
 /// Tells the active profiler what ran on a device, if it wants to know. What was not timed by the

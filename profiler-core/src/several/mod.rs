@@ -309,6 +309,10 @@ impl Profiler for Several {
         self.parts.iter().any(is)
     }
 
+    fn reason_to_stop(&self) -> Option<String> {
+        self.parts.iter().find_map(|part| part.reason_to_stop())
+    }
+
     fn step(&self) {
         self.parts.iter().for_each(|part| part.step());
         self.forget_interests();

@@ -68,7 +68,7 @@ impl Run for Report {
             Report::Tensor(report) => tensor::append(&mut rows, report, is_whole),
             Report::Memory(memory) => memory::append(&mut rows, memory, training_steps(self)),
             Report::Lines(report) => lines::append(&mut rows, report),
-            Report::Samples(_) => {}
+            Report::Samples(_) | Report::Numerics(_) => {}
         }
         rows.drift_all();
         rows

@@ -171,7 +171,9 @@ fn actions(report: &Report) -> Vec<ActionFacts<'_>> {
                 .collect()
         }
         Report::Tensor(report) => of_tensor(&report.key_averages.rows),
-        Report::Memory(_) | Report::Lines(_) | Report::Samples(_) => Vec::new(),
+        Report::Memory(_) | Report::Lines(_) | Report::Samples(_) | Report::Numerics(_) => {
+            Vec::new()
+        }
     }
 }
 

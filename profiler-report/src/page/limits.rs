@@ -151,6 +151,11 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
             pruner.lines(&mut report.functions);
             Report::Lines(report)
         }
+        Report::Numerics(report) => {
+            let mut pruned = report.clone();
+            pruner.truncate(&mut pruned.tensors);
+            Report::Numerics(pruned)
+        }
         Report::Samples(report) => Report::Samples(crate::SamplesReport {
             header: report.header.clone(),
             samples: pruner.samples(&report.samples),

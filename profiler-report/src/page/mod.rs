@@ -19,6 +19,7 @@ mod lines;
 mod memory;
 mod memory_over_time;
 mod nesting;
+mod numerics;
 mod packed;
 mod ranks;
 mod run;
@@ -288,6 +289,7 @@ fn write_report(html: &mut String, report: &Report, pruned: &Report, part: &Part
         }
         Report::Memory(report) => memory::write(html, report, part),
         Report::Samples(report) => samples::write(html, &report.samples, part),
+        Report::Numerics(report) => numerics::write(html, report, part),
     }
     html.push_str("</section>\n");
 }

@@ -1,7 +1,10 @@
 //! What goes wrong: a clear message, the report, nothing lost.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use profiler_core::{Action, NeverStarted, Profiler, Report, Several, SimpleProfiler};
 use profiler_train::{Callback, EpochContext, Result, StopReason, TrainError, TrainerState};
 
 use crate::toy::{Triple, Trouble, Watched, inputs, trainer};
@@ -49,6 +52,48 @@ fn a_loss_that_is_no_number_ends_training() {
     let outcome =
         trainer().stop_on_invalid_loss(false).fit(&mut triple, &inputs(10), None).expect("goes on");
     assert_eq!(outcome.steps, 30);
+}
+
+/// Sees something in the third batch.
+#[derive(Default)]
+struct Alarm(AtomicU64);
+
+impl Profiler for Alarm {
+    fn start(&self, action: Action) {
+        let is_forward = action.name().ends_with("training_step");
+        self.0.fetch_add(u64::from(is_forward), Ordering::Relaxed);
+    }
+
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
+
+    fn reason_to_stop(&self) -> Option<String> {
+        (self.0.load(Ordering::Relaxed) == 3).then(|| "the loss is not finite".to_owned())
+    }
+}
+
+#[test]
+fn a_profiler_that_sees_a_reason_ends_training_before_the_parameters_change() {
+    let both = [Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, Arc::new(Alarm::default())];
+    let profiler = Arc::new(Several::new(both));
+    let mut triple = Triple::default();
+    let mut trainer = trainer().profiler(profiler.clone()).expect("a profiler");
+    let error = trainer.fit(&mut triple, &inputs(10), None).expect_err("it is stopped");
+    let expected =
+        "the profiler stopped the training at batch 2 of epoch 0: the loss is not finite";
+    assert_eq!(error.to_string(), expected);
+    let Some(Report::Simple(report)) = profiler.report() else { panic!("Simple's") };
+    let calls = |name: &str| {
+        report.actions.iter().find(|row| row.action.ends_with(name)).map(|row| row.calls)
+    };
+    assert_eq!(calls("backward"), Some(3));
+    assert_eq!(calls("configure_gradient_clipping"), Some(3));
+    assert_eq!(calls("on_train_batch_end"), Some(2));
+    // As after two batches.
+    let mut short = Triple::default();
+    crate::toy::trainer().max_epochs(1).fit(&mut short, &inputs(2), None).expect("trained");
+    assert_eq!(triple.weight.get(), short.weight.get());
 }
 
 #[test]

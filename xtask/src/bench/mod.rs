@@ -9,8 +9,8 @@ use crate::run::run as run_program;
 use crate::steps::cargo;
 
 /// All that there are: the programs of the package `benches`, the overhead on the digits, what it costs to
-/// record libtorch's ops, what questions to traces cost, and what it costs to be watched.
-pub const PROGRAMS: [&str; 10] = [
+/// record libtorch's ops, what questions to traces cost, what it costs to be watched, and to look at numbers.
+pub const PROGRAMS: [&str; 11] = [
     "scopes",
     "memory",
     "tensor",
@@ -21,12 +21,17 @@ pub const PROGRAMS: [&str; 10] = [
     "tch",
     "analysis",
     "live",
+    "numerics",
 ];
 
 /// Runs one with the arguments that are meant for it.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     if program == "digits" {
         return digits::run(arguments);
+    }
+    if program == "numerics" {
+        let frameworks = ["--only", "candle", "--only", "tch", "--numerics"];
+        return digits::run(&[&frameworks[..], arguments].concat());
     }
     if program == "analysis" {
         return analysis::run(arguments);

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use profiler_core::{PassThroughProfiler, Profiler, SimpleProfiler};
+use profiler_core::{NumericsProfiler, PassThroughProfiler, Profiler, SimpleProfiler};
 
 pub use clock::Clock;
 use profilers::{Counting, EveryOther, Nothing, Silent};
@@ -52,6 +52,9 @@ pub struct OverheadOptions {
     /// How steps are timed; "cpu" is the processor time of all threads, for busy machines.
     #[arg(long, value_enum, default_value_t)]
     pub clock: Clock,
+    /// Measure what it costs to look at the numbers of steps, too.
+    #[arg(long)]
+    pub numerics: bool,
     /// Write the figures as JSON, too.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -99,7 +102,7 @@ impl Subject<'_> {
     pub fn measure(&self, options: &OverheadOptions) -> Result<Results, Box<dyn Error>> {
         let load_before = results::load_average();
         let scopes_per_step = self.scopes_per_step()?;
-        let kinds = self.kinds();
+        let kinds = self.kinds(options.numerics);
         let (mut plain, mut control, mut recorded) = (Vec::new(), Vec::new(), Vec::new());
         let mut shares = vec![Vec::new(); kinds.len()];
         for round in 0..options.rounds as usize {
@@ -137,7 +140,7 @@ impl Subject<'_> {
     }
 
     /// The kinds of whole epochs: first the one that the others are compared with.
-    fn kinds(&self) -> Vec<(&str, Run<'_>)> {
+    fn kinds(&self, numerics: bool) -> Vec<(&str, Run<'_>)> {
         let kind = |epoch: &'_ Epoch<'_>, profiler: Arc<dyn Profiler>| full_steps(epoch, profiler);
         let simple = || Arc::new(Silent(SimpleProfiler::new()));
         let mut kinds: Vec<(&str, Run<'_>)> = vec![
@@ -147,6 +150,11 @@ impl Subject<'_> {
         ];
         for (name, epoch) in self.besides {
             kinds.push((name, Box::new(move || kind(epoch, simple()))));
+        }
+        if numerics {
+            let profiler = |every| Arc::new(Silent(NumericsProfiler::new().every(every)));
+            kinds.push(("numerics, watching", Box::new(move || kind(self.epoch, profiler(0)))));
+            kinds.push(("numerics, each step", Box::new(move || kind(self.epoch, profiler(1)))));
         }
         kinds
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use profiler_core::{Action, Interest, NeverStarted, Profiler, SimpleProfiler};
+use profiler_core::hook::Observation;
+use profiler_core::{Action, Interest, NeverStarted, Profiler};
 
 /// Wants all actions and records none: what remains is the cost of the hooks.
 pub(super) struct Nothing;
@@ -16,10 +17,10 @@ impl Profiler for Nothing {
     fn describe(&self) {}
 }
 
-/// Simple, without its report.
-pub(super) struct Silent(pub(super) SimpleProfiler);
+/// A profiler without its report.
+pub(super) struct Silent<P>(pub(super) P);
 
-impl Profiler for Silent {
+impl<P: Profiler> Profiler for Silent<P> {
     fn start(&self, action: Action) {
         self.0.start(action);
     }
@@ -28,6 +29,18 @@ impl Profiler for Silent {
     }
     fn interest(&self) -> Interest {
         self.0.interest()
+    }
+    fn observe(&self, observation: &Observation<'_>) {
+        self.0.observe(observation);
+    }
+    fn step(&self) {
+        self.0.step();
+    }
+    fn pause(&self) {
+        self.0.pause();
+    }
+    fn resume(&self) {
+        self.0.resume();
     }
     fn describe(&self) {}
 }

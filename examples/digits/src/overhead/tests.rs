@@ -61,7 +61,13 @@ fn what_a_profiler_adds_to_recorded_steps_is_found() {
         Ok(steps.collect())
     };
     let subject = Subject { framework: "toy", step_begins: FETCH, epoch: &epoch, besides: &[] };
-    let options = OverheadOptions { rounds: 6, batch_size: 1, clock: Clock::Wall, json: None };
+    let options = OverheadOptions {
+        rounds: 6,
+        batch_size: 1,
+        clock: Clock::Wall,
+        numerics: false,
+        json: None,
+    };
     let results = subject.measure(&options).expect("nothing can fail");
     assert_eq!(round.get(), 1 + 6 * 5, "one to count, five kinds in each round");
     assert_eq!((results.scopes_per_step, results.steps), (3.0, 6 * 35));
@@ -77,7 +83,13 @@ fn what_a_profiler_adds_to_recorded_steps_is_found() {
 fn an_epoch_too_short_to_compare_is_refused() {
     let epoch = |_| Ok(vec![Duration::from_millis(1); 5]);
     let subject = Subject { framework: "toy", step_begins: FETCH, epoch: &epoch, besides: &[] };
-    let options = OverheadOptions { rounds: 1, batch_size: 1, clock: Clock::Wall, json: None };
+    let options = OverheadOptions {
+        rounds: 1,
+        batch_size: 1,
+        clock: Clock::Wall,
+        numerics: false,
+        json: None,
+    };
     let error = subject.measure(&options).expect_err("refused").to_string();
     assert!(error.contains("5 full steps") && error.contains("smaller batch"), "{error}");
 }

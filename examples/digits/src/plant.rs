@@ -1,0 +1,29 @@
+//! Mistakes in the numbers, to be found.
+
+/// A mistake that is planted into the network on purpose, for `--profiler numerics` to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Plant {
+    /// The layer `hidden` takes a logarithm, of 0 too, from step 20 on
+    Nan,
+    /// The layer `hidden` divides by a variance of 0, from step 20 on
+    Variance,
+    /// A learning rate a hundred thousand times too high
+    LearningRate,
+    /// The layer `conv2` computes with 16 bits
+    Half,
+}
+
+impl Plant {
+    /// From which step on layers make their mistake.
+    const FROM: u64 = 20;
+
+    /// The mistake, once it is time for it.
+    pub fn in_step(plant: Option<Self>, step: u64) -> Option<Self> {
+        plant.filter(|plant| step >= Self::FROM || !matches!(plant, Self::Nan | Self::Variance))
+    }
+
+    /// What the learning rate is multiplied by.
+    pub fn of_learning_rate(plant: Option<Self>) -> f64 {
+        if plant == Some(Self::LearningRate) { 1e5 } else { 1.0 }
+    }
+}

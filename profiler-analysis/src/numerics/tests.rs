@@ -1,0 +1,175 @@
+use profiler_events::NumberReader;
+use profiler_report::numerics::{RECORD_VERSION, StatisticsReader, TensorStatistics};
+
+use super::*;
+
+fn statistics(numbers: &[f32]) -> (TensorStatistics, Vec<Option<f64>>) {
+    let mut reader = StatisticsReader::new(numbers.len() as u64);
+    reader.read_f32(numbers);
+    (reader.statistics(), reader.sample())
+}
+
+fn tensor(
+    step: u64,
+    role: TensorRole,
+    name: &str,
+    input: &[f32],
+    numbers: &[f32],
+) -> RecordedTensor {
+    let (statistics_of, sample) = statistics(numbers);
+    RecordedTensor {
+        step,
+        role,
+        name: name.to_owned(),
+        call: 0,
+        thread: "main".to_owned(),
+        element_type: "f32".to_owned(),
+        shape: vec![numbers.len() as u64],
+        statistics: statistics_of,
+        input: (!input.is_empty()).then(|| statistics(input).0),
+        sample,
+    }
+}
+
+fn record(tensors: Vec<RecordedTensor>) -> NumericsRecord {
+    let header = RecordHeader {
+        numerics_version: RECORD_VERSION,
+        stage: None,
+        rank: 0,
+        program: None,
+        frameworks: Vec::new(),
+        started_at: "2026-01-02T03:04:05Z".parse().expect("a time"),
+    };
+    NumericsRecord { header, tensors, is_cut_off: false }
+}
+
+/// Three layers in two steps, the second of which multiplies by `factor` what it returns in the second step.
+fn run(factor: f32, prefix: &str) -> NumericsRecord {
+    let mut tensors = Vec::new();
+    for step in 0..2 {
+        let by = if step == 1 { factor } else { 1.0 };
+        let named = |name: &str| format!("[module]{prefix}Linear: {name}");
+        let (first, second, third) = ([1.0, -2.0], [3.0 * by, -4.0 * by], [5.0 * by, 6.0]);
+        tensors.push(tensor(step, TensorRole::Output, &named("a"), &[0.5, 1.0], &first));
+        tensors.push(tensor(step, TensorRole::Output, &named("b"), &first, &second));
+        tensors.push(tensor(step, TensorRole::Output, &named("c"), &second, &third));
+        tensors.push(tensor(step, TensorRole::Loss, "loss", &[], &[third[0]]));
+    }
+    record(tensors)
+}
+
+fn compared(before: &NumericsRecord, after: &NumericsRecord) -> NumericsComparison {
+    compare(before, after, &[], &NumericsOptions::default())
+}
+
+#[test]
+fn equal_runs_have_no_difference() {
+    let same = compared(&run(1.0, ""), &run(1.0, "Other"));
+    assert_eq!((same.pairs, same.different, same.steps, same.first.is_none()), (8, 0, 2, true));
+    assert_eq!(same.unlike, Vec::<String>::new());
+    let text = text(&same, 20);
+    assert!(text.starts_with("8 tensors of 2 steps were compared. No difference.\n"), "{text}");
+}
+
+#[test]
+fn the_first_place_whose_input_agrees_is_named() {
+    let found = compared(&run(1.0, ""), &run(1.001, ""));
+    let first = found.first.clone().expect("they differ");
+    assert_eq!((first.step, &*first.name, first.inputs_agree), (1, "[module]Linear: b", true));
+    assert!((first.distance.relative - 1e-3).abs() < 1e-5, "{first:?}");
+    assert!((first.distance.sqnr.expect("decibels") - 60.0).abs() < 0.1, "{first:?}");
+    assert!(first.distance.cosine.expect("a cosine") > 0.999_999);
+    assert_eq!(found.different, 3, "and what is computed from it");
+    let text = text(&found, 20);
+    let beginning = "The first difference: the output of [module]Linear: b in step 1, where the inputs agree: 1.0e-3 apart.\n";
+    assert!(text.starts_with(beginning), "{text}");
+}
+
+#[test]
+fn a_place_more_on_one_side_leaves_the_others_their_partners() {
+    let mut more = run(1.0, "");
+    more.tensors.insert(1, tensor(0, TensorRole::Output, "[module]Dropout: d", &[], &[1.0]));
+    let found = compared(&run(1.0, ""), &more);
+    assert_eq!((found.pairs, found.only_before, found.only_after, found.different), (8, 0, 1, 0));
+    let nothing = compared(&run(1.0, ""), &record(Vec::new()));
+    assert_eq!((nothing.pairs, nothing.steps), (0, 0));
+    assert!(text(&nothing, 20).starts_with("Nothing could be compared"));
+}
+
+#[test]
+fn names_of_the_other_side_are_translated() {
+    let mut other = run(1.0, "");
+    for tensor in &mut other.tensors {
+        tensor.name = tensor.name.replace(": b", ": features.1");
+    }
+    assert_eq!(compared(&run(1.0, ""), &other).pairs, 6);
+    let names = HashMap::from([("features.1".to_owned(), "b".to_owned())]);
+    let options = NumericsOptions { names, tolerance: None };
+    assert_eq!(compare(&run(1.0, ""), &other, &[], &options).pairs, 8);
+}
+
+#[test]
+fn what_varies_between_runs_of_the_reference_is_no_difference() {
+    let (reference, other) = (run(1.0, ""), run(1.001, ""));
+    let again = [run(0.9995, "")];
+    let options = NumericsOptions::default();
+    assert_eq!(compare(&reference, &other, &again, &options).different, 0);
+    let far = compare(&reference, &run(1.01, ""), &again, &options);
+    assert_eq!((far.different, far.knows_noise), (3, true));
+    let loose = NumericsOptions { tolerance: Some(0.01), ..options };
+    assert_eq!(compare(&reference, &other, &[], &loose).different, 0);
+}
+
+#[test]
+fn runs_that_began_differently_are_told_so() {
+    let parameters = |number: f32| {
+        let mut run = run(1.0, "");
+        run.tensors.insert(0, tensor(0, TensorRole::Parameter, "a.weight", &[], &[number, 2.0]));
+        run
+    };
+    let mut other = parameters(1.5);
+    other.tensors[1].input = Some(statistics(&[7.0, 8.0]).0);
+    let found = compared(&parameters(1.0), &other);
+    let [seed, batch] = &found.unlike[..] else { panic!("{:?}", found.unlike) };
+    assert!(seed.starts_with("1 parameters are others in the first step"), "{seed}");
+    assert!(batch.starts_with("what [module]Linear: a is given in step 0 is"), "{batch}");
+    assert!(text(&found, 5).starts_with("Not alike: 1 parameters"), "{}", text(&found, 5));
+}
+
+#[test]
+fn a_nan_on_one_side_is_as_far_as_can_be() {
+    let mut other = run(1.0, "");
+    other.tensors[3] = tensor(0, TensorRole::Loss, "loss", &[], &[f32::NAN]);
+    let found = compared(&run(1.0, ""), &other);
+    assert_eq!(found.first.expect("it differs").distance.relative, f64::INFINITY);
+}
+
+#[test]
+fn distances_of_numbers_are_counted_in_those_between_them() {
+    let next = f32::from_bits(1.0_f32.to_bits() + 3);
+    let (one, other) = ([1.0, 0.0], [next, -0.0]);
+    let place = |numbers: &[f32]| tensor(0, TensorRole::Output, "a", &[], numbers);
+    let distance = Distance::of(&place(&one), &place(&other));
+    assert_eq!(distance.most_ulps, Some(3));
+    assert!(distance.relative < 1e-6 && distance.relative > 0.0);
+    let signs = Distance::of(&place(&[f32::MIN_POSITIVE]), &place(&[-f32::MIN_POSITIVE]));
+    assert_eq!(signs.most_ulps, Some(2 * u64::from(f32::MIN_POSITIVE.to_bits())));
+}
+
+#[test]
+fn records_are_read_up_to_where_they_are_cut_off() {
+    let record = run(1.0, "");
+    let mut text = record.header.to_line().expect("a line");
+    text.extend(record.tensors.iter().map(|tensor| tensor.to_line().expect("a line")));
+    let whole = read(text.as_bytes()).expect("a record");
+    assert_eq!((whole.tensors, whole.is_cut_off), (record.tensors.clone(), false));
+    let cut = read(&text.as_bytes()[..text.len() - 10]).expect("a record");
+    assert_eq!((cut.tensors.len(), cut.is_cut_off), (record.tensors.len() - 1, true));
+    let error = |text: &str| read(text.as_bytes()).expect_err("refused").to_string();
+    assert!(error("").starts_with("it is no record of numbers"), "{}", error(""));
+    assert!(error("{\"traceEvents\":[]}\n").starts_with("it is no record of numbers"));
+    let newer = text.replace("\"numerics_version\":1", "\"numerics_version\":99");
+    assert!(error(&newer).starts_with("it was written by a newer mlprof"), "{}", error(&newer));
+    let broken = text.replacen("\"step\":0", "\"step\":x", 2);
+    assert!(error(&broken).starts_with("line 2 is none of a record"), "{}", error(&broken));
+}

@@ -1,0 +1,129 @@
+//! `mlprof compare-numerics`: where two runs part.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use profiler_analysis::numerics::{
+    NumericsOptions, NumericsRecord, ReadRecordError, compare, read, text,
+};
+use profiler_report::output::say;
+
+use crate::report::Limit;
+
+/// Says where the numbers of two runs part: the first module, loss, gradient or parameter that differs, and how far all are apart.
+///
+/// Each side is a record of the numerics profiler (.numerics.jsonl). Tensors of the same step are put beside each other in the order
+/// in which they were seen, and places by where they are in their model, so that candle's and tch's modules find each other. They differ
+/// where they are further apart than rounding, and with --again than three times what varies between two runs of the reference.
+///
+/// Exit status: 0; 1 if something differs; 2 for what cannot be read.
+#[derive(Debug, Clone, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// The record of the reference
+    #[arg(value_name = "REFERENCE")]
+    pub reference: PathBuf,
+    /// The record of the other run
+    #[arg(value_name = "OTHER")]
+    pub other: PathBuf,
+    /// The record of another run of the reference, by which it is known what varies from run to run; may be given more than once
+    #[arg(long, value_name = "RECORD")]
+    pub again: Vec<PathBuf>,
+    /// A JSON object: what places of the other run are called in the reference, as {"features.0": "conv1"}
+    #[arg(long, value_name = "FILE")]
+    pub names: Option<PathBuf>,
+    /// How far numbers may be apart, as a part of their size; by the type of the elements if it is not said: 1e-4 for f32
+    #[arg(long, value_name = "PART", value_parser = part)]
+    pub tolerance: Option<f64>,
+    /// How many rows the table has: a number such as 10, a share such as 0.1 or 10%, or all
+    #[arg(long, value_name = "N")]
+    pub limit: Option<Limit>,
+    /// Print everything as JSON
+    #[arg(long, conflicts_with = "limit")]
+    pub json: bool,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if part.is_finite() && part >= 0.0 => Ok(part),
+        _ => Err("use a number that is not below 0, such as 1e-3".to_owned()),
+    }
+}
+
+/// Why records cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A record cannot be read.
+    #[error("cannot read {path}: {error}", path = .path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: ReadRecordError,
+    },
+    /// The names cannot be read.
+    #[error("cannot read {path}: {error}", path = .path.display())]
+    Names {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It cannot be printed.
+    #[error(transparent)]
+    Print(#[from] io::Error),
+}
+
+/// Compares the records, prints the result, and says how the command is to end.
+///
+/// # Errors
+///
+/// If a file cannot be read.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let (reference, other) = (record(&arguments.reference)?, record(&arguments.other)?);
+    let again: Vec<_> =
+        arguments.again.iter().map(|path| record(path)).collect::<Result<_, _>>()?;
+    let names = arguments.names.as_deref().map_or_else(|| Ok(HashMap::new()), names)?;
+    let options = NumericsOptions { names, tolerance: arguments.tolerance };
+    let comparison = compare(&reference, &other, &again, &options);
+    if arguments.json {
+        print(&(serde_json::to_string_pretty(&comparison).map_err(io::Error::from)? + "\n"))?;
+    } else {
+        let rows = arguments.limit.map_or(20, |limit| limit.of(comparison.places.len()));
+        print(&text(&comparison, rows))?;
+    }
+    let is_same = comparison.different == 0 && comparison.pairs > 0;
+    Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A reader that wants no more is no error.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+fn record(path: &Path) -> Result<NumericsRecord, Error> {
+    let failed = |error| Error::Read { path: path.to_owned(), error };
+    let file = File::open(path).map_err(|error| failed(error.into()))?;
+    let record = read(BufReader::new(file)).map_err(failed)?;
+    if record.is_cut_off {
+        say(format_args!(
+            "{}: its last line is cut off, as of a run that was killed",
+            path.display()
+        ));
+    }
+    Ok(record)
+}
+
+fn names(path: &Path) -> Result<HashMap<String, String>, Error> {
+    let read =
+        || -> io::Result<_> { Ok(serde_json::from_reader(BufReader::new(File::open(path)?))?) };
+    read().map_err(|error| Error::Names { path: path.to_owned(), error })
+}

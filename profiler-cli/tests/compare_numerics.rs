@@ -1,0 +1,115 @@
+//! `mlprof compare-numerics` as its users call it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use profiler_report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor, TensorStatistics};
+use serde_json::Value;
+use tempfile::tempdir;
+
+fn record(folder: &Path, name: &str, outputs: &[(&str, f64)]) -> PathBuf {
+    let header = RecordHeader {
+        numerics_version: RECORD_VERSION,
+        stage: None,
+        rank: 0,
+        program: Some("test".to_owned()),
+        frameworks: Vec::new(),
+        started_at: "2026-01-02T03:04:05Z".parse().expect("a time"),
+    };
+    let mut text = header.to_line().expect("a line");
+    for (place, number) in outputs {
+        let json = format!(
+            r#"{{"step":0,"role":"output","name":"[module]Linear: {place}","call":0,"thread":"main","type":"f32","shape":[1],
+               "sample":[{number}],"count":1,"nans":0,"infinities":0,"zeros":0,"subnormals":0,"minimum":{number},
+               "maximum":{number},"mean":{number},"standard_deviation":0.0,"l1_norm":{number},"l2_norm":{number},
+               "least_magnitude":{number}}}"#
+        );
+        let tensor = RecordedTensor::from_line(&json).expect("a tensor");
+        assert_eq!(
+            tensor.statistics,
+            TensorStatistics { maximum: Some(*number), ..tensor.statistics }
+        );
+        text += &tensor.to_line().expect("a line");
+    }
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("written");
+    path
+}
+
+fn mlprof<'path>(arguments: impl IntoIterator<Item = &'path Path>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof"));
+    command.arg("compare-numerics").args(arguments).output().expect("it runs")
+}
+
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn equal_records_end_with_0_and_others_with_1() {
+    let folder = tempdir().expect("a folder");
+    let reference = record(folder.path(), "reference", &[("a", 1.0), ("b", 2.0)]);
+    let same = record(folder.path(), "same", &[("a", 1.0), ("b", 2.0)]);
+    let other = record(folder.path(), "other", &[("a", 1.0), ("b", 2.5)]);
+    let (status, out, err) = said(&mlprof([reference.as_path(), &same]));
+    assert_eq!((status, &*err), (Some(0), ""), "{out}");
+    assert!(out.starts_with("2 tensors of 1 steps were compared. No difference.\n"), "{out}");
+    let (status, out, _) = said(&mlprof([reference.as_path(), &other]));
+    assert_eq!(status, Some(1), "{out}");
+    assert!(
+        out.starts_with("The first difference: the output of [module]Linear: b in step 0"),
+        "{out}"
+    );
+    let tolerant = [reference.as_path(), &other, Path::new("--tolerance"), Path::new("0.5")];
+    assert_eq!(said(&mlprof(tolerant)).0, Some(0));
+    let as_json = mlprof([reference.as_path(), &other, Path::new("--json")]);
+    let json: Value = serde_json::from_slice(&as_json.stdout).expect("JSON");
+    assert_eq!((&json["different"], &json["places"][1]["different"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn names_and_further_runs_of_the_reference_are_read() {
+    let folder = tempdir().expect("a folder");
+    let reference = record(folder.path(), "reference", &[("a", 1.0), ("b", 2.0)]);
+    let again = record(folder.path(), "again", &[("a", 1.0), ("b", 2.2)]);
+    let other = record(folder.path(), "other", &[("a", 1.0), ("features.1", 2.4)]);
+    let names = folder.path().join("names.json");
+    std::fs::write(&names, r#"{"features.1": "b"}"#).expect("written");
+    let (status, out, _) = said(&mlprof([reference.as_path(), &other]));
+    assert_eq!(status, Some(0), "{out}");
+    assert!(out.contains("; 2 have no partner"), "{out}");
+    let with_names = [reference.as_path(), &other, Path::new("--names"), &names];
+    assert_eq!(said(&mlprof(with_names)).0, Some(1));
+    let all = with_names.into_iter().chain([Path::new("--again"), &again]);
+    assert_eq!(said(&mlprof(all)).0, Some(0), "within what varies");
+}
+
+#[test]
+fn bad_input_is_named_in_a_sentence() {
+    let folder = tempdir().expect("a folder");
+    let good = record(folder.path(), "good", &[("a", 1.0)]);
+    let missing = folder.path().join("missing");
+    let (status, _, err) = said(&mlprof([good.as_path(), &missing]));
+    assert_eq!(status, Some(2));
+    assert!(err.starts_with(&format!("error: cannot read {}: ", missing.display())), "{err}");
+    let trace = folder.path().join("trace.json");
+    std::fs::write(&trace, r#"{"traceEvents": []}"#).expect("written");
+    let (status, _, err) = said(&mlprof([trace.as_path(), &good]));
+    assert_eq!((status, err.contains("it is no record of numbers")), (Some(2), true), "{err}");
+    let text = std::fs::read_to_string(&good).expect("text");
+    let cut = folder.path().join("cut");
+    std::fs::write(&cut, &text[..text.len() - 20]).expect("written");
+    let (status, out, err) = said(&mlprof([good.as_path(), &cut]));
+    assert_eq!(status, Some(1), "nothing is left to compare: {out}");
+    assert!(err.contains("its last line is cut off, as of a run that was killed"), "{err}");
+    assert!(out.starts_with("Nothing could be compared"), "{out}");
+    let (status, _, err) = said(&mlprof([good.as_path(), &good, Path::new("--tolerance=-1")]));
+    assert_eq!(
+        (status, err.contains("use a number that is not below 0")),
+        (Some(2), true),
+        "{err}"
+    );
+    let (status, _, err) = said(&mlprof([good.as_path(), &good, Path::new("--names"), &trace]));
+    assert_eq!((status, err.starts_with("error: cannot read ")), (Some(2), true), "{err}");
+}

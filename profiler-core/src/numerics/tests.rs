@@ -1,0 +1,224 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::report::numerics::RecordHeader;
+use crate::{TensorProfiler, activate, hook};
+use profiler_events::{NumberReader, TensorNumbers};
+
+/// A tensor of the host's, or of a device.
+struct Numbers {
+    numbers: Vec<f32>,
+    is_there: bool,
+}
+
+impl TensorNumbers for Numbers {
+    fn element_type(&self) -> &'static str {
+        "f32"
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        vec![self.numbers.len() as u64]
+    }
+
+    fn read(&self, reader: &mut dyn NumberReader) -> bool {
+        if self.is_there {
+            reader.read_f32(&self.numbers);
+        }
+        self.is_there
+    }
+}
+
+fn tell(role: TensorRole, name: &str, numbers: &[f32]) {
+    let tensor = Numbers { numbers: numbers.to_vec(), is_there: true };
+    hook::tensor(&ObservedTensor { role, name, tensor: &tensor, input: None });
+}
+
+fn with(profiler: NumericsProfiler, run: impl FnOnce(&NumericsProfiler)) -> NumericsReport {
+    let profiler = Arc::new(profiler);
+    let active = activate(profiler.clone());
+    run(&profiler);
+    drop(active);
+    profiler.snapshot()
+}
+
+#[test]
+fn every_so_many_steps_are_recorded_and_nothing_of_a_pause_or_a_stage_inside() {
+    let report = with(NumericsProfiler::new().every(3), |profiler| {
+        profiler.setup(Stage::Fit, &RunContext::default());
+        profiler.setup(Stage::SanityCheck, &RunContext::default());
+        tell(TensorRole::Output, "sanity", &[1.0]);
+        profiler.step();
+        profiler.teardown(Some(Stage::SanityCheck));
+        for step in 0..7 {
+            tell(TensorRole::Output, "layer", &[step as f32, 2.0]);
+            profiler.step();
+            profiler.pause();
+            tell(TensorRole::Output, "validation", &[f32::NAN]);
+            profiler.step();
+            profiler.resume();
+        }
+        profiler.teardown(Some(Stage::Fit));
+    });
+    assert_eq!((report.steps, report.recorded_steps, report.not_finite), (7, 3, 0));
+    let [row] = &report.tensors[..] else { panic!("{:?}", report.tensors) };
+    assert_eq!((&*row.name, row.tensors, row.all.count), ("layer", 3, 6));
+    assert_eq!((row.first.minimum, row.last.maximum), (Some(0.0), Some(6.0)));
+    assert_eq!((row.all.minimum, row.all.maximum, row.all.mean), (Some(0.0), Some(6.0), Some(2.5)));
+}
+
+#[test]
+fn a_step_that_is_not_recorded_is_watched_and_the_next_one_recorded() {
+    let run = |profiler: NumericsProfiler| {
+        with(profiler, |profiler| {
+            for step in 0..5 {
+                let number = if step == 2 { f32::INFINITY } else { 1.0 };
+                tell(TensorRole::Output, "layer", &[number, 0.0]);
+                tell(TensorRole::Gradient, "weight", &[number]);
+                assert_eq!(profiler.reason_to_stop().is_some(), step >= 2 && profiler.stops);
+                profiler.step();
+            }
+        })
+    };
+    let report = run(NumericsProfiler::new().every(0).stop_on_nan(true));
+    let first = report.first_not_finite.expect("it is seen");
+    assert_eq!((first.step, &*first.name), (2, "layer"));
+    assert_eq!((report.not_finite, report.recorded_steps), (2, 1));
+    let sentence = "in step 2 what layer returned is not finite: 1 infinite of 2 numbers";
+    assert_eq!(first.what_is_not_finite(), sentence);
+    let unwatched = run(NumericsProfiler::new().every(0).watch(false));
+    assert_eq!((unwatched.first_not_finite, unwatched.recorded_steps), (None, 0));
+}
+
+#[test]
+fn updates_are_differences_and_those_that_are_too_large_are_a_trouble() {
+    let report = with(NumericsProfiler::new().every(1), |profiler| {
+        for _ in 0..2 {
+            let matrix = |number: f32| Numbers { numbers: vec![number; 4], is_there: true };
+            struct Matrix(Numbers);
+            impl TensorNumbers for Matrix {
+                fn element_type(&self) -> &'static str {
+                    "f32"
+                }
+                fn shape(&self) -> Vec<u64> {
+                    vec![2, 2]
+                }
+                fn read(&self, reader: &mut dyn NumberReader) -> bool {
+                    self.0.read(reader)
+                }
+            }
+            let tell = |role, tensor: Matrix| {
+                hook::tensor(&ObservedTensor {
+                    role,
+                    name: "weight",
+                    tensor: &tensor,
+                    input: None,
+                });
+            };
+            tell(TensorRole::Parameter, Matrix(matrix(1.0)));
+            tell(TensorRole::Update, Matrix(matrix(1.5)));
+            profiler.step();
+        }
+    });
+    let [parameter, update] = &report.tensors[..] else { panic!("{:?}", report.tensors) };
+    assert_eq!((parameter.role, parameter.last.l2_norm), (TensorRole::Parameter, 2.0));
+    assert_eq!((update.role, update.last.l2_norm), (TensorRole::Update, 1.0));
+    assert_eq!(update.last.mean, Some(0.5));
+    let [trouble] = &report.troubles[..] else { panic!("{:?}", report.troubles) };
+    assert_eq!(trouble.kind, numerics::TroubleKind::LargeUpdate);
+    assert!(trouble.sentence.contains("5.0e-1"), "{}", trouble.sentence);
+}
+
+#[test]
+fn the_record_has_a_header_and_every_step_as_soon_as_it_ends() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let profiler = NumericsProfiler::new().every(1).dirpath(directory.path()).filename("run");
+    let path = directory.path().join("fit-run.numerics.jsonl");
+    let lines = || -> Vec<String> {
+        let text = std::fs::read_to_string(&path).expect("a record");
+        text.lines().map(str::to_owned).collect()
+    };
+    let report = with(profiler, |profiler| {
+        profiler.setup(Stage::Fit, &RunContext::default());
+        tell(TensorRole::Output, "layer", &[1.0, f32::NAN]);
+        tell(TensorRole::Output, "layer", &[2.0]);
+        profiler.step();
+        assert_eq!(lines().len(), 3, "the run goes on");
+        tell(TensorRole::Loss, "loss", &[0.5]);
+        profiler.teardown(Some(Stage::Fit));
+    });
+    assert_eq!(report.files, [path.display().to_string()]);
+    let lines = lines();
+    let header: RecordHeader = RecordHeader::from_line(&lines[0]).expect("a header");
+    assert_eq!((header.numerics_version, header.stage), (1, Some(Stage::Fit)));
+    let rows: Vec<RecordedTensor> =
+        lines[1..].iter().map(|line| RecordedTensor::from_line(line).expect("a tensor")).collect();
+    let place = |row: &RecordedTensor| (row.step, row.role, row.call);
+    let expected =
+        [(0, TensorRole::Output, 0), (0, TensorRole::Output, 1), (1, TensorRole::Loss, 0)];
+    assert_eq!(rows.iter().map(place).collect::<Vec<_>>(), expected);
+    assert_eq!((rows[0].sample.clone(), rows[0].statistics.nans), (vec![Some(1.0), None], 1));
+    assert!(rows[2].shape.is_empty());
+}
+
+#[test]
+fn a_record_that_cannot_be_written_costs_nothing_but_itself() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    let report = with(NumericsProfiler::new().every(1).dirpath(file.join("below")), |profiler| {
+        tell(TensorRole::Output, "layer", &[1.0]);
+        profiler.step();
+    });
+    assert_eq!((report.tensors.len(), report.files.len()), (1, 0));
+    let notes = &report.header.notes;
+    assert!(notes.iter().any(|note| note.contains("could not be written")), "{notes:?}");
+}
+
+#[test]
+fn what_is_on_a_device_is_counted_and_said() {
+    let report = with(NumericsProfiler::new(), |profiler| {
+        let tensor = Numbers { numbers: vec![f32::NAN], is_there: false };
+        let told =
+            ObservedTensor { role: TensorRole::Loss, name: "loss", tensor: &tensor, input: None };
+        hook::tensor(&told);
+        profiler.step();
+        hook::tensor(&told);
+    });
+    assert_eq!(report.first_not_finite, None);
+    assert!(
+        report.header.notes[0].starts_with("2 tensors were not read"),
+        "{:?}",
+        report.header.notes
+    );
+    let nothing = with(NumericsProfiler::new(), |profiler| profiler.step());
+    assert!(
+        nothing.header.notes[0].starts_with("no tensor was seen"),
+        "{:?}",
+        nothing.header.notes
+    );
+}
+
+#[test]
+fn nobody_else_is_told_of_tensors() {
+    let profiler = Arc::new(TensorProfiler::new());
+    let active = activate(profiler);
+    struct Unreadable;
+    impl TensorNumbers for Unreadable {
+        fn element_type(&self) -> &'static str {
+            panic!("nobody asks")
+        }
+        fn shape(&self) -> Vec<u64> {
+            panic!("nobody asks")
+        }
+        fn read(&self, _reader: &mut dyn NumberReader) -> bool {
+            panic!("nobody reads")
+        }
+    }
+    hook::tensor(&ObservedTensor {
+        role: TensorRole::Loss,
+        name: "loss",
+        tensor: &Unreadable,
+        input: None,
+    });
+    drop(active);
+}

@@ -1,0 +1,116 @@
+//! The report as text.
+
+use std::fmt::Write;
+
+use super::{NumericsReport, TensorRow};
+use crate::label;
+use crate::lightning::{append_remarks, title};
+use crate::number::{duration, grouped};
+use crate::table::Table;
+
+/// Rows of the table that are shown; JSON has them all.
+const ROWS_SHOWN: usize = 60;
+
+/// The report: the first number that is not finite, a row for each tensor, and what else is wrong.
+pub fn paint(report: &NumericsReport) -> String {
+    let mut text = format!("{}\n\n", title(&report.header));
+    let _ = writeln!(
+        text,
+        "Recorded    {} of {} steps, in {}",
+        grouped(report.recorded_steps),
+        grouped(report.steps),
+        duration(report.header.wall_seconds),
+    );
+    let _ = writeln!(text, "Not finite  {}", not_finite(report));
+    if !report.tensors.is_empty() {
+        text.push('\n');
+        paint_tensors(&mut text, &report.tensors);
+    }
+    if !report.troubles.is_empty() {
+        text.push_str("\nTroubles\n");
+        for trouble in &report.troubles {
+            let _ = writeln!(text, "  {}", label::one_line(&trouble.sentence));
+        }
+    }
+    for file in &report.files {
+        let _ = writeln!(text, "\nRecord: {file}");
+    }
+    if !report.header.notes.is_empty() {
+        text.push('\n');
+        append_remarks(&mut text, &[], &report.header.notes);
+    }
+    text
+}
+
+fn not_finite(report: &NumericsReport) -> String {
+    match &report.first_not_finite {
+        Some(first) => {
+            let more = match report.not_finite {
+                0 | 1 => String::new(),
+                more => format!(" It was the first of {} tensors.", grouped(more)),
+            };
+            format!("{}.{more}", label::one_line(&first.what_is_not_finite()))
+        }
+        None if report.is_watched => "nothing, in any step".to_owned(),
+        None => "nothing, in the recorded steps".to_owned(),
+    }
+}
+
+fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
+    let mut table = Table::new([
+        "Tensors", "Min", "Max", "Mean", "Std", "L2 norm", "Zeros", "NaN, inf", "Type", "Role",
+        "Shape", "Tensor",
+    ]);
+    for row in tensors.iter().take(ROWS_SHOWN) {
+        let all = &row.all;
+        table.row([
+            grouped(row.tensors),
+            number(all.minimum),
+            number(all.maximum),
+            number(all.mean),
+            number(all.standard_deviation),
+            number(Some(row.last.l2_norm)),
+            share(all.zeros, all.count),
+            grouped(all.nans + all.infinities),
+            row.element_type.clone(),
+            row.role.to_string(),
+            shape(&row.shape),
+            label::shown(&row.name),
+        ]);
+    }
+    text.push_str(&table.paint());
+    text.push_str(
+        "Of all recorded tensors of a row; the L2 norm and the shape are those of the last one.\n",
+    );
+    if tensors.len() > ROWS_SHOWN {
+        let more = grouped((tensors.len() - ROWS_SHOWN) as u64);
+        let _ = writeln!(text, "{more} more are in the JSON.");
+    }
+}
+
+/// Four digits, or nothing where there is no number.
+pub(crate) fn number(number: Option<f64>) -> String {
+    number.map_or_else(
+        || "-".to_owned(),
+        |number| match number.abs() {
+            0.0 => "0".to_owned(),
+            size if (1e-3..1e5).contains(&size) => {
+                let digits = 3 - size.log10().floor() as i32;
+                format!("{number:.*}", digits.clamp(0, 6) as usize)
+            }
+            _ => format!("{number:.3e}"),
+        },
+    )
+}
+
+fn share(part: u64, whole: u64) -> String {
+    match (part, whole) {
+        (0, _) | (_, 0) => "0".to_owned(),
+        _ => format!("{:.1} %", part as f64 / whole as f64 * 100.0),
+    }
+}
+
+fn shape(shape: &[u64]) -> String {
+    let sides: Vec<_> = shape.iter().map(u64::to_string).collect();
+    format!("[{}]", sides.join(", "))
+}

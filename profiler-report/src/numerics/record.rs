@@ -1,0 +1,129 @@
+//! The record of a run's numbers: JSON, one value per line, written while the run goes on.
+//!
+//! The first line is a [`RecordHeader`], each other one a [`RecordedTensor`], in the order in which tensors were seen. A run that
+//! is killed leaves all steps that had ended.
+
+use profiler_events::{Framework, Stage, TensorRole};
+use serde::{Deserialize, Serialize};
+use serde_json::Result;
+
+use super::{TensorStatistics, shown_number};
+
+/// The version of the record's layout. Raised when a field changes its meaning or goes away; new fields do not raise it.
+pub const RECORD_VERSION: u32 = 1;
+
+/// What a record begins with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordHeader {
+    /// [`RECORD_VERSION`].
+    pub numerics_version: u32,
+    /// The stage, if a trainer said one.
+    pub stage: Option<Stage>,
+    /// The number of this process among all of the run.
+    pub rank: u32,
+    /// The file name of the program, where it is known.
+    pub program: Option<String>,
+    /// What it trains with, where hooks have said so.
+    #[serde(default)]
+    pub frameworks: Vec<Framework>,
+    /// When the stage began (UTC, RFC 3339).
+    pub started_at: chrono::DateTime<chrono::Utc>,
+}
+
+/// A tensor in a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedTensor {
+    /// The number of the step, counted from 0 in its stage.
+    pub step: u64,
+    /// What it is for.
+    pub role: TensorRole,
+    /// The module that has returned it, or the parameter.
+    pub name: String,
+    /// Which one of this name and role it is in its step, counted from 0.
+    pub call: u64,
+    /// The thread that told of it.
+    pub thread: String,
+    /// The type of its elements, such as `f32`.
+    #[serde(rename = "type")]
+    pub element_type: String,
+    /// Its shape; empty for a single number.
+    pub shape: Vec<u64>,
+    /// What is said of its numbers.
+    #[serde(flatten)]
+    pub statistics: TensorStatistics,
+    /// What is said of the numbers that it was computed from, where that is known: a module's input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<TensorStatistics>,
+    /// Some of its numbers, evenly spread: `null` for what is not finite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sample: Vec<Option<f64>>,
+}
+
+impl RecordHeader {
+    /// As a line of a record, with its end.
+    ///
+    /// # Errors
+    ///
+    /// None that a header of ours can cause; the error is the serializer's.
+    pub fn to_line(&self) -> Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    ///
+    /// When it is not JSON, or lacks a field.
+    pub fn from_line(line: &str) -> Result<Self> {
+        serde_json::from_str(line)
+    }
+}
+
+impl RecordedTensor {
+    /// What is not finite in it, and whether it was so before, in a sentence; for one that has NaN or infinite numbers.
+    pub fn what_is_not_finite(&self) -> String {
+        let statistics = &self.statistics;
+        let place = match self.role {
+            TensorRole::Loss => "the loss".to_owned(),
+            TensorRole::Output => format!("what {} returned", self.name),
+            TensorRole::Update => format!("the parameter {} after the optimizer's step", self.name),
+            role => format!("the {role} of {}", self.name),
+        };
+        let counts = [(statistics.nans, "NaN"), (statistics.infinities, "infinite")];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+        let input = match &self.input {
+            None => String::new(),
+            Some(input) if input.is_finite() => format!(
+                ". Its input was finite, from {} to {}",
+                shown_number(input.minimum),
+                shown_number(input.maximum)
+            ),
+            Some(_) => ". Its input was not finite before: look at what computes that".to_owned(),
+        };
+        format!(
+            "in step {} {place} is not finite: {} of {} numbers{input}",
+            self.step,
+            counts.join(" and "),
+            statistics.count,
+        )
+    }
+
+    /// As a line of a record, with its end.
+    ///
+    /// # Errors
+    ///
+    /// None that a tensor of ours can cause; the error is the serializer's.
+    pub fn to_line(&self) -> Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    ///
+    /// When it is not JSON, or lacks a field.
+    pub fn from_line(line: &str) -> Result<Self> {
+        serde_json::from_str(line)
+    }
+}

@@ -1,0 +1,170 @@
+use profiler_events::NumberReader;
+
+use super::*;
+
+pub(crate) fn statistics(numbers: &[f32]) -> TensorStatistics {
+    let mut reader = StatisticsReader::new(numbers.len() as u64);
+    reader.read_f32(numbers);
+    reader.statistics()
+}
+
+fn row(role: TensorRole, name: &str, tensors: &[&[f32]]) -> TensorRow {
+    let all: Vec<_> = tensors.iter().map(|numbers| statistics(numbers)).collect();
+    let together = all[1..].iter().fold(all[0], |sum, next| sum.merged(next));
+    TensorRow {
+        role,
+        name: name.to_owned(),
+        element_type: "f32".to_owned(),
+        shape: vec![2, tensors[0].len() as u64 / 2],
+        tensors: all.len() as u64,
+        first: all[0],
+        last: all[all.len() - 1],
+        all: together,
+    }
+}
+
+#[test]
+fn statistics_are_those_of_the_numbers_however_they_are_split() {
+    let mut numbers: Vec<f32> = (0..1003).map(|number| (number as f32 * 0.37).sin()).collect();
+    numbers[7] = f32::NAN;
+    numbers[500] = f32::INFINITY;
+    numbers[501] = f32::NEG_INFINITY;
+    numbers[900] = 0.0;
+    numbers[1002] = 1e-40;
+    let whole = statistics(&numbers);
+    let finite: Vec<f64> =
+        numbers.iter().filter(|it| it.is_finite()).map(|it| f64::from(*it)).collect();
+    let mean = finite.iter().sum::<f64>() / finite.len() as f64;
+    let deviation = finite.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / finite.len() as f64;
+    assert_eq!((whole.count, whole.nans, whole.infinities), (1003, 1, 2));
+    // The sine of 0 is one, too.
+    assert_eq!((whole.zeros, whole.subnormals), (2, 1));
+    assert_eq!(whole.least_magnitude, Some(f64::from(1e-40_f32)));
+    let close = |one: f64, other: f64| assert!((one - other).abs() < 1e-9, "{one}, {other}");
+    close(whole.mean.expect("numbers"), mean);
+    close(whole.standard_deviation.expect("numbers"), deviation.sqrt());
+    close(whole.l1_norm, finite.iter().map(|it| it.abs()).sum());
+    close(whole.l2_norm, finite.iter().map(|it| it * it).sum::<f64>().sqrt());
+    close(whole.root_mean_square(), whole.l2_norm / (finite.len() as f64).sqrt());
+    let (first, second) = numbers.split_at(333);
+    let merged = statistics(first).merged(&statistics(second));
+    assert_eq!((merged.zeros, merged.nans, merged.infinities), (2, 1, 2));
+    assert_eq!((merged.minimum, merged.maximum), (whole.minimum, whole.maximum));
+    close(merged.mean.expect("numbers"), mean);
+    close(merged.standard_deviation.expect("numbers"), deviation.sqrt());
+    let mut each = StatisticsReader::new(1003);
+    each.read_each(&mut numbers.iter().map(|it| f64::from(*it)), f32::MIN_POSITIVE.into());
+    assert_eq!(each.statistics().subnormals, 1);
+    close(each.statistics().l2_norm, whole.l2_norm);
+}
+
+#[test]
+fn nothing_and_nothing_finite_have_no_extremes() {
+    for numbers in [&[][..], &[f32::NAN; 20]] {
+        let statistics = statistics(numbers);
+        assert_eq!((statistics.minimum, statistics.mean, statistics.finite()), (None, None, 0));
+        assert_eq!((statistics.dynamic_range(), statistics.root_mean_square()), (None, 0.0));
+        let one = super::tests::statistics(&[1.0]);
+        assert_eq!(
+            (one.merged(&statistics).maximum, one.merged(&statistics).mean),
+            (Some(1.0), Some(1.0))
+        );
+    }
+    assert_eq!(statistics(&[0.25, -4.0, 0.0]).dynamic_range(), Some(4.0));
+}
+
+#[test]
+fn a_sample_is_spread_over_all_pieces() {
+    let mut reader = StatisticsReader::new(320);
+    for piece in (0..320).map(|number| number as f32).collect::<Vec<_>>().chunks(7) {
+        reader.read_f32(piece);
+    }
+    let expected: Vec<_> = (0..32).map(|number| Some(f64::from(number * 10))).collect();
+    assert_eq!(reader.sample(), expected);
+    let mut few = StatisticsReader::new(3);
+    few.read_f64(&[1.0, f64::NAN, 3.0]);
+    assert_eq!(few.sample(), [Some(1.0), None, Some(3.0)]);
+}
+
+#[test]
+fn troubles_are_found_and_healthy_tensors_have_none() {
+    let healthy = [
+        row(TensorRole::Output, "layer", &[&[0.5; 32], &[-0.5; 32]]),
+        row(TensorRole::Gradient, "a", &[&[1e-3; 4], &[2e-3; 4]]),
+        row(TensorRole::Gradient, "b", &[&[1e-2; 4], &[2e-2; 4]]),
+        row(TensorRole::Parameter, "a", &[&[1.0; 4], &[1.0; 4]]),
+        row(TensorRole::Update, "a", &[&[1e-3; 4], &[1e-3; 4]]),
+    ];
+    assert_eq!(troubles(&healthy), []);
+    let mut half = row(TensorRole::Output, "narrow", &[&[40_000.0, 1.0], &[1.0, 2.0]]);
+    half.element_type = "f16".to_owned();
+    let bad = [
+        (
+            row(TensorRole::Gradient, "grown", &[&[1.0; 4], &[1e3; 4]]),
+            TroubleKind::ExplodingGradient,
+        ),
+        (
+            row(TensorRole::Gradient, "gone", &[&[0.0; 4], &[0.0; 4]]),
+            TroubleKind::VanishingGradient,
+        ),
+        (row(TensorRole::Output, "dead", &[&[0.0; 32], &[0.0; 32]]), TroubleKind::DeadActivation),
+        (row(TensorRole::Update, "a", &[&[1e-9; 4], &[1e-9; 4]]), TroubleKind::SmallUpdate),
+        (half, TroubleKind::LostPrecision),
+    ];
+    for (row, kind) in bad {
+        let rows = [&healthy[..4], std::slice::from_ref(&row)].concat();
+        let found = troubles(&rows);
+        let [trouble] = &found[..] else { panic!("{kind:?}: {found:?}") };
+        assert_eq!((trouble.kind, &trouble.name), (kind, &row.name));
+    }
+    // What one step was like is how training begins.
+    assert_eq!(troubles(&[row(TensorRole::Output, "dead", &[&[0.0; 32]])]), []);
+}
+
+#[test]
+fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
+    let tensor = RecordedTensor {
+        step: 12,
+        role: TensorRole::Output,
+        name: "[module]Linear: head\u{202e}".to_owned(),
+        call: 0,
+        thread: "main".to_owned(),
+        element_type: "f32".to_owned(),
+        shape: vec![2],
+        statistics: statistics(&[f32::NAN, 1.0]),
+        input: Some(statistics(&[-1.0, 2.0])),
+        sample: Vec::new(),
+    };
+    let mut report = NumericsReport {
+        header: crate::findings::samples::header(2.0),
+        steps: 20,
+        recorded_steps: 2,
+        is_watched: true,
+        first_not_finite: Some(tensor),
+        not_finite: 7,
+        tensors: vec![row(TensorRole::Output, "dead", &[&[0.0; 32], &[0.0; 32]])],
+        troubles: Vec::new(),
+        dropped: 0,
+        files: vec!["fit.numerics.jsonl".to_owned()],
+    };
+    report.troubles = troubles(&report.tensors);
+    let text = paint(&report);
+    let first = "Not finite  in step 12 what [module]Linear: head\\u{202e} returned is not finite: 1 NaN of 2 numbers. Its \
+                 input was finite, from -1.000 to 2.000. It was the first of 7 tensors.\n";
+    assert!(text.contains(first), "{text}");
+    assert!(
+        text.contains("100.0 % of what dead returns is 0: no gradient comes through it\n"),
+        "{text}"
+    );
+    assert!(text.contains("\nRecord: fit.numerics.jsonl\n"), "{text}");
+    report.first_not_finite = None;
+    assert!(paint(&report).contains("Not finite  nothing, in any step\n"), "{}", paint(&report));
+    let report = crate::Report::Numerics(report);
+    let json = report.to_json().expect("JSON");
+    assert_eq!(crate::Report::from_json(&json).expect("read back"), report);
+    let page = crate::page::html(&[report]);
+    assert!(
+        page.contains("Nothing was NaN or infinite.") && page.contains("no gradient comes"),
+        "{page}"
+    );
+}
