@@ -9,6 +9,22 @@ static EPOCHS: AtomicU64 = AtomicU64::new(0);
 /// How many steps the epoch has; 0 if that is not known.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
+/// The bits of the loss that was read last.
+static LOSS: AtomicU64 = AtomicU64::new(NO_LOSS);
+/// Those of a NaN that no computation makes: nobody has said a loss.
+const NO_LOSS: u64 = 0x7ff8_6d6c_7072_6f66;
+
+/// The loss that the trainer has read just now, which may be NaN. Of the process, as epochs are. *Cost*: a store.
+pub fn loss_is(loss: f64) {
+    LOSS.store(loss.to_bits(), Ordering::Relaxed);
+}
+
+/// The loss that was read last, while an epoch runs.
+pub fn loss() -> Option<f64> {
+    let bits = LOSS.load(Ordering::Relaxed);
+    (bits != NO_LOSS && epoch().0.is_some()).then(|| f64::from_bits(bits))
+}
+
 /// An epoch begins, counted from 0, of so many, and with so many steps, if that is known. Of the process: where two
 /// trainings run at once, that of the one that said it last. *Cost*: three stores.
 pub fn epoch_begins(epoch: u64, of: Option<u64>, steps: Option<u64>) {
@@ -20,6 +36,7 @@ pub fn epoch_begins(epoch: u64, of: Option<u64>, steps: Option<u64>) {
 /// No epoch runs any more.
 pub fn epochs_end() {
     EPOCH.store(0, Ordering::Relaxed);
+    LOSS.store(NO_LOSS, Ordering::Relaxed);
 }
 
 /// The epoch that runs, counted from 0, and how many there will be, as far as that is known.
@@ -43,10 +60,16 @@ mod tests {
         assert_eq!(epoch(), (None, None));
         epoch_begins(0, Some(3), Some(20));
         assert_eq!((epoch(), steps_of_epoch()), ((Some(0), Some(3)), Some(20)));
+        assert_eq!(loss(), None);
+        loss_is(0.5);
+        assert_eq!(loss(), Some(0.5));
+        loss_is(f64::NAN);
+        assert!(loss().is_some_and(f64::is_nan), "that is one, too");
         epoch_begins(1, None, None);
         assert_eq!((epoch(), steps_of_epoch()), ((Some(1), None), None));
         epoch_begins(2, None, Some(20));
         epochs_end();
+        assert_eq!(loss(), None);
         assert_eq!((epoch(), steps_of_epoch()), ((None, None), None));
     }
 }

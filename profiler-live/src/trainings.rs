@@ -143,9 +143,15 @@ impl Training {
         &mut self.stages[last]
     }
 
-    fn state(&self, now: Instant, epoch: (Option<u64>, Option<u64>)) -> TrainingState {
+    fn state(
+        &self,
+        now: Instant,
+        epoch: (Option<u64>, Option<u64>),
+        loss: Option<f64>,
+    ) -> TrainingState {
         let top = self.top();
-        let epoch = if top.stage == Some(Stage::Fit) { epoch } else { (None, None) };
+        let is_fit = top.stage == Some(Stage::Fit);
+        let epoch = if is_fit { epoch } else { (None, None) };
         let (epoch_step, epoch_steps) = top.epochs.steps(top.steps, epoch.0);
         TrainingState {
             stage: top.stage,
@@ -160,6 +166,7 @@ impl Training {
             epoch_step,
             epoch_steps,
             waiting_for_data: top.waiting_for_data(),
+            loss: loss.filter(|_| is_fit),
         }
     }
 }
@@ -259,8 +266,10 @@ impl Trainings {
     }
 
     pub(crate) fn states(&self, now: Instant) -> Vec<TrainingState> {
-        let epoch = if self.all.len() == 1 { progress::epoch() } else { (None, None) };
-        self.all.iter().map(|training| training.state(now, epoch)).collect()
+        let is_only = self.all.len() == 1;
+        let epoch = if is_only { progress::epoch() } else { (None, None) };
+        let loss = progress::loss().filter(|_| is_only);
+        self.all.iter().map(|training| training.state(now, epoch, loss)).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use super::error::TrainError;
 use super::module::{LossOf, TrainModule};
 use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::run::{Run, failed_in};
-use profiler_core::ProfilerExt;
+use profiler_core::{ProfilerExt, progress};
 
 /// Where a batch stands among those whose gradients are accumulated.
 #[derive(Clone, Copy)]
@@ -119,6 +119,7 @@ impl<M: TrainModule> Run<'_, M> {
         let _scope = self.profiler.profile(self.actions.read_loss);
         let loss = failed_in("reading the loss", &self.state, optimizer.loss_value(loss))?;
         self.state.loss = Some(loss);
+        progress::loss_is(loss);
         if self.settings.stop_on_invalid_loss && !loss.is_finite() {
             return Err(TrainError::InvalidLoss { loss, place: self.state.place() });
         }

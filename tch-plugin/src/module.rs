@@ -118,12 +118,16 @@ impl<M: RNN> RNN for Profiled<M> {
 
     #[inline]
     fn seq(&self, input: &Tensor) -> (Tensor, M::State) {
-        self.measure(|layer| layer.seq(input))
+        let (output, state) = self.measure(|layer| layer.seq(input));
+        numerics::tell_output(self.action, input, &output);
+        (output, state)
     }
 
     #[inline]
     fn seq_init(&self, input: &Tensor, state: &M::State) -> (Tensor, M::State) {
-        self.measure(|layer| layer.seq_init(input, state))
+        let (output, state) = self.measure(|layer| layer.seq_init(input, state));
+        numerics::tell_output(self.action, input, &output);
+        (output, state)
     }
 }
 

@@ -62,6 +62,7 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
     let training = &process["trainings"][0];
     assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &40.into()));
     assert!(succeed(runtime, &["ps"]).contains(&number));
+    assert!(training["loss"].as_f64().is_some_and(|loss| loss < 3.0), "{training}");
 
     let folder = directory.join("traces");
     let output = folder.to_str().expect("text");
@@ -105,6 +106,18 @@ fn a_training_is_looked_into_and_learns_the_same() {
         assert_eq!(left, 0, "the socket is gone");
         assert_eq!(succeed(runtime.path(), &["ps", "--json"]), "[]\n");
     }
+}
+
+#[test]
+fn the_environment_forbids_what_a_program_asks_for() {
+    let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
+    let run = prepared(directory.path(), "none").args(["--live"]).env("MLPROF_LIVE", "0");
+    let mut running = run.env("XDG_RUNTIME_DIR", runtime.path()).start();
+    running.wait_until_it_says("epoch 1/");
+    assert_eq!(succeed(runtime.path(), &["ps", "--json"]), "[]\n");
+    assert!(!runtime.path().join("mlprof").exists());
+    running.interrupt();
+    running.finish();
 }
 
 #[test]

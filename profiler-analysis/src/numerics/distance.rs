@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Distance {
     /// The most that one of their statistics, or their samples, are apart, as a part of their size: 0 for what is the same,
-    /// infinite where one has NaN and the other has not.
+    /// infinite, in JSON `null`, where one has NaN and the other has not.
     pub relative: f64,
     /// Of the samples: the norm of their difference, as a part of the first's.
     pub relative_l2: Option<f64>,

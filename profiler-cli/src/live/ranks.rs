@@ -159,6 +159,7 @@ mod tests {
             epoch_step: None,
             epoch_steps: None,
             waiting_for_data: None,
+            loss: None,
         };
         ProcessState {
             version: 1,

@@ -94,6 +94,9 @@ fn of_training(training: &TrainingState) -> String {
     if let (Some(median), Some(slow)) = (training.quantile(0.5), training.quantile(0.99)) {
         text += &format!(", p50 {:.3} ms, p99 {:.3} ms", median * 1e3, slow * 1e3);
     }
+    if let Some(loss) = training.loss {
+        text += &format!(", loss {}", number(loss));
+    }
     if let Some(share) = training.waiting_for_data {
         text += &format!(", {:.0}% waiting for data", share * 1e2);
     }
@@ -104,6 +107,16 @@ fn of_training(training: &TrainingState) -> String {
         text += ", validating";
     }
     text
+}
+
+/// Four digits of it, also of `NaN` and `inf`.
+pub(super) fn number(number: f64) -> String {
+    match number.abs() {
+        size if size == 0.0 || (1e-3..1e4).contains(&size) || !size.is_finite() => {
+            format!("{number:.4}")
+        }
+        _ => format!("{number:.3e}"),
+    }
 }
 
 /// As clocks show it: `0:07`, `12:34`, `3:05:09`.
@@ -137,6 +150,7 @@ mod tests {
             epoch_step: Some(3),
             epoch_steps: Some(400),
             waiting_for_data: Some(0.123),
+            loss: Some(0.125),
         };
         let trains = ProcessState {
             version: VERSION,
@@ -179,7 +193,7 @@ mod tests {
     fn a_line_says_what_a_process_does() {
         let [idle, trains] = &states()[..] else { panic!("two") };
         assert_eq!(line(idle), "no stage runs");
-        let expected = "fit, epoch 3/10, step 1203, 33.3 steps/s, p50 30.000 ms, p99 40.000 ms, 12% waiting for data, 2:39 left, \
+        let expected = "fit, epoch 3/10, step 1203, 33.3 steps/s, p50 30.000 ms, p99 40.000 ms, loss 0.1250, 12% waiting for data, 2:39 left, \
             validating; 300 MiB; recording";
         assert_eq!(line(trains), expected);
     }

@@ -110,6 +110,37 @@ pub struct TrainingState {
     /// [follows actions](super::Request::Follow), over the steps since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for_data: Option<f64>,
+    /// The loss that the trainer read last, if it says so. In JSON one that is not finite is a text: `"NaN"`, `"inf"`, `"-inf"`.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "any_number")]
+    pub loss: Option<f64>,
+}
+
+/// Numbers that JSON has, and as texts those that it has not.
+mod any_number {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(number: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        let written = number.map(|number| match number.is_finite() {
+            true => Written::Number(number),
+            false => Written::Text(number.to_string()),
+        });
+        written.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        Ok(match Option::deserialize(from)? {
+            Some(Written::Number(number)) => Some(number),
+            Some(Written::Text(text)) => text.parse().ok(),
+            None => None,
+        })
+    }
 }
 
 impl TrainingState {
@@ -202,6 +233,7 @@ mod tests {
             epoch_step: None,
             epoch_steps: None,
             waiting_for_data: None,
+            loss: None,
         }
     }
 
@@ -212,6 +244,26 @@ mod tests {
         assert_eq!((state.quantile(0.5), state.quantile(0.99)), (Some(0.2), Some(0.4)));
         let none = training(&[]);
         assert_eq!((none.steps_per_second(), none.quantile(0.5)), (None, None));
+    }
+
+    #[test]
+    fn a_loss_that_is_no_number_is_said() {
+        let mut state = training(&[]);
+        let round = |state: &TrainingState| -> (String, TrainingState) {
+            let json = serde_json::to_string(state).expect("JSON");
+            let read = serde_json::from_str(&json).expect("a state");
+            (json, read)
+        };
+        assert!(!round(&state).0.contains("loss"), "nobody has said one");
+        for (loss, text) in [(0.5, ":0.5}"), (f64::NEG_INFINITY, ":\"-inf\"}")] {
+            state.loss = Some(loss);
+            let (json, read) = round(&state);
+            assert!(json.ends_with(text), "{json}");
+            assert_eq!(read, state);
+        }
+        state.loss = Some(f64::NAN);
+        let (json, read) = round(&state);
+        assert!(json.ends_with(":\"NaN\"}") && read.loss.is_some_and(f64::is_nan), "{json}");
     }
 
     #[test]

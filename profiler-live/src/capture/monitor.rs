@@ -131,6 +131,7 @@ mod tests {
             epoch_step: None,
             epoch_steps: None,
             waiting_for_data: None,
+            loss: None,
             steps,
             seconds: steps as f64,
             is_paused: false,

@@ -57,6 +57,7 @@ fn trainings(states: &[TrainingState], labels: impl Fn(u32, &str) -> Labels) -> 
     let mut paused = gauge("mlprof_stage_paused", "Whether a validation interrupts its steps now.");
     let mut epoch = gauge("mlprof_epoch", "The epoch that runs, counted from 0.");
     let mut epochs = gauge("mlprof_epochs", "How many epochs there will be.");
+    let mut loss = gauge("mlprof_loss", "The loss that the trainer read last.");
     for state in states {
         let stage = state.stage.map_or_else(|| "none".to_owned(), |stage| stage.to_string());
         let add = |family: &mut Family, value: Option<f64>| {
@@ -68,8 +69,9 @@ fn trainings(states: &[TrainingState], labels: impl Fn(u32, &str) -> Labels) -> 
         add(&mut paused, Some(f64::from(u8::from(state.is_paused))));
         add(&mut epoch, state.epoch.map(|epoch| epoch as f64));
         add(&mut epochs, state.epochs.map(|epochs| epochs as f64));
+        add(&mut loss, state.loss);
     }
-    vec![running, paused, epoch, epochs]
+    vec![running, paused, epoch, epochs, loss]
 }
 
 fn actions(mut all: Vec<ActionDurations>, labels: &Labels) -> [Family; 4] {
@@ -158,15 +160,17 @@ mod tests {
             epoch_step: None,
             epoch_steps: None,
             waiting_for_data: None,
+            loss: None,
             steps: 0,
             seconds: 1.0,
             is_paused: false,
             last_steps: Vec::new(),
         };
         let one = state.clone();
-        state.seconds = 5.0;
+        (state.seconds, state.loss) = (5.0, Some(f64::NAN));
         let families = trainings(&[one, state], |_, stage| vec![("stage", stage.to_owned())]);
         assert_eq!(value(&families[0]), 5.0);
         assert!(families[2].metrics.is_empty(), "nobody has said an epoch");
+        assert!(value(&families[4]).is_nan(), "a loss can be");
     }
 }

@@ -1,12 +1,18 @@
 //! The socket itself: when it is there, who is heard, and what the process's end and forks make of it.
 
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
 
 use profiler_events::Stage;
 use profiler_events::live::{LONGEST_REQUEST, Request, socket_of};
 
 use crate::asking::{Connection, Program, steps, wait_until};
+use crate::program::SCENE;
 
 pub fn nothing_listens_unasked() {
     for live in ["", "0"] {
@@ -52,6 +58,47 @@ pub fn so_many_may_ask_at_once() {
     assert_eq!(error, "16 others ask this process at this moment");
     drop(all);
     wait_until(|| program.connect().is_heard());
+}
+
+/// Also where the permissions of folder and socket would let somebody else in.
+pub fn another_user_is_refused() {
+    let program = Program::start("none");
+    // SAFETY: it only reads, and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("  skipped: only root can be somebody else");
+    }
+    let socket = program.socket();
+    let open = |path: &Path| {
+        fs::set_permissions(path, Permissions::from_mode(0o777)).expect("it is ours");
+    };
+    socket.ancestors().take_while(|path| path.starts_with(program.folder.path())).for_each(open);
+    let mut stranger = Command::new(std::env::current_exe().expect("this program"));
+    stranger.env(SCENE, "stranger").env("MLPROF_LIVE", "0").env("MLPROF_TEST_TO", &socket);
+    let mut ask_as = |user: &str| {
+        let output = stranger.env("MLPROF_TEST_USER", user).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let refused = ask_as("65534");
+    assert!(refused.contains("this process belongs to another user"), "{refused}");
+    assert!(!refused.contains("trainings"), "{refused}");
+    let answered = ask_as("0");
+    assert!(answered.contains("trainings"), "{answered}");
+    assert_eq!(program.state().trainings.len(), 1);
+}
+
+/// Asks a process, as another user.
+pub fn play_stranger() {
+    let value = |name: &str| std::env::var(name).expect("it is set");
+    let user: u32 = value("MLPROF_TEST_USER").parse().expect("a number");
+    // SAFETY: a plain call; the process has one thread.
+    assert_eq!(unsafe { libc::setuid(user) }, 0);
+    let mut stream = UnixStream::connect(value("MLPROF_TEST_TO")).expect("it may connect");
+    // It may be closed before.
+    let _ = stream.write_all(b"{\"version\": 1, \"request\": \"state\"}\n");
+    let mut answer = String::new();
+    let _ = BufReader::new(stream).read_line(&mut answer);
+    print!("{answer}");
 }
 
 pub fn a_signal_ends_it_as_ever() {

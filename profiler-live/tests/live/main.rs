@@ -59,6 +59,7 @@ fn main() {
         ("nothing_listens_unasked", doors::nothing_listens_unasked),
         ("bad_requests_are_answered", doors::bad_requests_are_answered),
         ("so_many_may_ask_at_once", doors::so_many_may_ask_at_once),
+        ("another_user_is_refused", doors::another_user_is_refused),
         ("a_signal_ends_it_as_ever", doors::a_signal_ends_it_as_ever),
         ("a_forked_child_has_a_socket_of_its_own", doors::a_forked_child_has_a_socket_of_its_own),
         (

@@ -36,6 +36,9 @@ pub fn play() {
     if scene == "impostor" {
         return crate::dynolog::play_impostor();
     }
+    if scene == "stranger" {
+        return crate::doors::play_stranger();
+    }
     let hook = hook::register(Arc::new(Hook));
     match scene.as_str() {
         "fork" => fork(),

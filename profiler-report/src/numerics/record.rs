@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Result;
 
 use super::{TensorStatistics, shown_number};
+use crate::label;
 
 /// The version of the record's layout. Raised when a field changes its meaning or goes away; new fields do not raise it.
 pub const RECORD_VERSION: u32 = 1;
@@ -83,11 +84,12 @@ impl RecordedTensor {
     /// What is not finite in it, and whether it was so before, in a sentence; for one that has NaN or infinite numbers.
     pub fn what_is_not_finite(&self) -> String {
         let statistics = &self.statistics;
+        let name = label::shown(&self.name);
         let place = match self.role {
             TensorRole::Loss => "the loss".to_owned(),
-            TensorRole::Output => format!("what {} returned", self.name),
-            TensorRole::Update => format!("the parameter {} after the optimizer's step", self.name),
-            role => format!("the {role} of {}", self.name),
+            TensorRole::Output => format!("what {name} returned"),
+            TensorRole::Update => format!("the parameter {name} after the optimizer's step"),
+            role => format!("the {role} of {name}"),
         };
         let counts = [(statistics.nans, "NaN"), (statistics.infinities, "infinite")];
         let counts = counts.iter().filter(|(count, _)| *count > 0);

@@ -4,6 +4,7 @@ use profiler_events::TensorRole;
 use serde::{Deserialize, Serialize};
 
 use super::{TensorRow, TensorStatistics};
+use crate::label;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -70,14 +71,14 @@ fn of_gradient(row: &TensorRow, usual: f64) -> Option<Trouble> {
         let sentence = format!(
             "the gradient of {} has grown from {first:.1e} to {last:.1e} (root mean square): lower the learning rate, or clip \
              gradients",
-            row.name
+            label::shown(&row.name)
         );
         return Some(trouble(TroubleKind::ExplodingGradient, row, sentence));
     }
     if row.last.l2_norm == 0.0 || row.all.root_mean_square() < 1e-4 * usual && last < 1e-7 {
         let sentence = format!(
             "the gradient of {} is {last:.1e} (root mean square), where that of others is {usual:.1e}: it hardly learns",
-            row.name
+            label::shown(&row.name)
         );
         return Some(trouble(TroubleKind::VanishingGradient, row, sentence));
     }
@@ -96,8 +97,8 @@ fn of_output(row: &TensorRow) -> Option<Trouble> {
         return None;
     }
     let what = match zeros >= 0.99 {
-        true => format!("{:.1} % of what {} returns is 0", zeros * 100.0, row.name),
-        false => format!("all that {} returns is the same number", row.name),
+        true => format!("{:.1} % of what {} returns is 0", zeros * 100.0, label::shown(&row.name)),
+        false => format!("all that {} returns is the same number", label::shown(&row.name)),
     };
     let sentence = format!("{what}: no gradient comes through it");
     Some(trouble(TroubleKind::DeadActivation, row, sentence))
@@ -131,8 +132,10 @@ fn of_update(row: &TensorRow, rows: &[TensorRow]) -> Option<Trouble> {
         }
         _ => return None,
     };
-    let sentence =
-        format!("the {which} recorded step changed {} by {ratio:.1e} of it: {what}", row.name);
+    let sentence = format!(
+        "the {which} recorded step changed {} by {ratio:.1e} of it: {what}",
+        label::shown(&row.name)
+    );
     Some(trouble(kind, row, sentence))
 }
 
@@ -152,6 +155,7 @@ fn of_precision(row: &TensorRow) -> Option<Trouble> {
         }
         _ => return None,
     };
-    let sentence = format!("of the 16-bit numbers of {} ({}) {what}", row.name, row.role);
+    let sentence =
+        format!("of the 16-bit numbers of {} ({}) {what}", label::shown(&row.name), row.role);
     Some(trouble(TroubleKind::LostPrecision, row, sentence))
 }

@@ -13,20 +13,18 @@ use crate::numerics::{TensorRow, shown_number};
 /// What is not finite, what else is wrong, and a row for each place.
 pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
     part.heading(html, "numerics", "Numbers");
-    let steps = format!(
-        "{} of {} steps were recorded. ",
-        grouped(report.recorded_steps),
-        grouped(report.steps)
-    );
-    let found = match &report.first_not_finite {
-        Some(first) => text::sentence(&first.what_is_not_finite()),
-        None => "Nothing was NaN or infinite.".to_owned(),
+    let (recorded, steps) = (grouped(report.recorded_steps), grouped(report.steps));
+    let _ = writeln!(html, "<p>{recorded} of {steps} steps were recorded.</p>");
+    let _ = match &report.first_not_finite {
+        Some(first) => {
+            writeln!(html, "<p class=note>{}</p>", text::advice(&first.what_is_not_finite()))
+        }
+        None => writeln!(html, "<p>Nothing was NaN or infinite.</p>"),
     };
-    let _ = writeln!(html, "<p>{steps}{found}</p>");
     if !report.troubles.is_empty() {
         html.push_str("<ul>\n");
         for trouble in &report.troubles {
-            let _ = writeln!(html, "<li>{}</li>", text::sentence(&trouble.sentence));
+            let _ = writeln!(html, "<li class=note>{}</li>", text::advice(&trouble.sentence));
         }
         html.push_str("</ul>\n");
     }

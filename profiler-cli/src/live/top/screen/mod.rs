@@ -7,7 +7,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Clear, Paragraph, Sparkline};
 
-use super::super::table::{clock, epoch, stage};
+use super::super::table::{clock, epoch, number, stage};
 use super::view::{Body, View, Watched, rows};
 
 mod others;
@@ -112,6 +112,9 @@ fn of_training(training: &TrainingState) -> String {
     }
     if let Some(seconds) = training.seconds_left() {
         text += &format!("  {} left", clock(seconds));
+    }
+    if let Some(loss) = training.loss {
+        text += &format!("  loss {}", number(loss));
     }
     if let Some(share) = training.waiting_for_data {
         text += &format!("  waiting for data {:.0}%", share * 1e2);

@@ -34,6 +34,7 @@ fn state(process: u32) -> ProcessState {
         epoch_step: Some(3),
         epoch_steps: Some(400),
         waiting_for_data: Some(0.25),
+        loss: Some(0.125),
     };
     let actions = vec![
         action("train_dataloader_next", None, 4, 0.025),
@@ -74,7 +75,10 @@ fn view() -> View {
 fn everything_is_on_a_screen_of_80_by_24() {
     let lines = drawn(&view(), 80, 24);
     assert_eq!(lines[0], "digits (4711)");
-    assert_eq!(lines[1], "fit  epoch 3/10  step 3/400  2:39 left  waiting for data 25%");
+    assert_eq!(
+        lines[1],
+        "fit  epoch 3/10  step 3/400  2:39 left  loss 0.1250  waiting for data 25%"
+    );
     assert_eq!(lines[2], "memory 300 MiB, at most 400 MiB  threads 1");
     assert_eq!(lines[3], "steps  40.0/s  p50 20.000 ms  p99 40.000 ms");
     // Four steps, the third the longest, over two lines.
