@@ -13,10 +13,18 @@ fn mlprof(program: &Path, on_path: &Path, arguments: &[&str]) -> Output {
     command.output().expect("the command was built")
 }
 
+/// Copies a program by another process: where this one writes it, a process that another test starts meanwhile has it open for
+/// writing, too, and then the system runs no such program.
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").args([from, to]).status().expect("cp runs");
+    assert!(status.success(), "{}", to.display());
+}
+
 /// Says where it is and what it was given, and ends with 7.
 fn write_program(folder: &Path) {
-    let file = folder.join("mlprof-sql");
-    fs::write(&file, "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\"\nexit 7\n").expect("a file");
+    let (text, file) = (folder.join("text"), folder.join("mlprof-sql"));
+    fs::write(&text, "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\"\nexit 7\n").expect("a file");
+    copy(&text, &file);
     fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("it is ours");
 }
 
@@ -29,7 +37,7 @@ fn what_is_asked_goes_to_the_program_that_answers() {
     }
     // By itself, so that nothing lies beside it.
     let program = own.join("mlprof");
-    fs::copy(env!("CARGO_BIN_EXE_mlprof"), &program).expect("a copy");
+    copy(Path::new(env!("CARGO_BIN_EXE_mlprof")), &program);
     let arguments = ["sql", "traces", "select 1", "--format", "csv", "--help"];
     let missing = mlprof(&program, &other, &arguments);
     assert_eq!(missing.status.code(), Some(2));
