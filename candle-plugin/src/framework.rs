@@ -1,7 +1,11 @@
 //! What candle says of itself, for reports.
 
 use candle_core::{Device, DeviceLocation, utils};
-use profiler_core::hook::{Framework, declare_device, declare_framework};
+use profiler_core::hook::{
+    Framework, declare_device, declare_evaluated_outputs, declare_framework,
+};
+
+use crate::evaluation;
 
 const NAME: &str = "candle";
 
@@ -12,6 +16,7 @@ const VERSION: &str = "0.11";
 /// said many times.
 pub(crate) fn declare() {
     declare_framework(read);
+    declare_evaluated_outputs(NAME, &evaluation::OUTPUTS);
     profiler_core::hook::announce_without_ops(NAME);
 }
 
@@ -46,7 +51,7 @@ fn read() -> Framework {
         library: None,
         features: features.map(|(_, feature)| feature.to_owned()).collect(),
         threads: Some(utils::get_num_threads() as u64),
-        devices: Vec::new(),
+        ..Framework::default()
     }
 }
 

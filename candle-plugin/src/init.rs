@@ -68,6 +68,34 @@ pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
     named.into_iter().map(|(_, var)| var.clone()).collect()
 }
 
+/// A `VarBuilder` for a second network of the same variables, to evaluate with: candle keeps nothing of what it computes.
+///
+/// candle remembers whatever is computed from variables for a backward pass, in a validation as well, and keeps all that it
+/// was computed from. The tensors of this builder are those of `vars` without being variables. They have their memory,
+/// so what is learned later is in them, too. Make the network once, when `vars` has all variables:
+///
+/// ```
+/// use candle_core::{DType, Device, Module, Tensor};
+/// use candle_nn::{VarMap, linear};
+/// use candle_plugin::{detached_var_builder, seeded_var_builder};
+///
+/// let vars = VarMap::new();
+/// let learning = linear(3, 2, seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu).pp("head"))?;
+/// let evaluated = linear(3, 2, detached_var_builder(&vars, DType::F32, &Device::Cpu).pp("head"))?;
+///
+/// let x = Tensor::ones((1, 3), DType::F32, &Device::Cpu)?;
+/// assert_eq!(learning.forward(&x)?.to_vec2::<f32>()?, evaluated.forward(&x)?.to_vec2::<f32>()?);
+/// assert!(learning.forward(&x)?.track_op() && !evaluated.forward(&x)?.track_op());
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+///
+/// A variable that `vars` does not have yet is an error when a layer asks for it.
+pub fn detached_var_builder(vars: &VarMap, dtype: DType, device: &Device) -> VarBuilder<'static> {
+    let detached = |(name, var): (&String, &Var)| (name.clone(), var.as_detached_tensor());
+    let tensors = lock(vars).iter().map(detached).collect();
+    VarBuilder::from_tensors(tensors, dtype, device)
+}
+
 fn lock(vars: &VarMap) -> MutexGuard<'_, HashMap<String, Var>> {
     vars.data().lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -218,5 +246,21 @@ mod tests {
         // a.bias, a.weight, b.bias, b.weight
         assert_eq!(shapes, [vec![2], vec![2, 4], vec![3], vec![3, 4]]);
         assert!(vars_by_name(&vars).iter().all(|var| var.dtype() == DType::F64));
+    }
+
+    #[test]
+    fn a_detached_network_has_what_is_learned_and_keeps_nothing() {
+        let vars = VarMap::new();
+        let build = |vb: VarBuilder<'static>| candle_nn::linear(2, 1, vb.pp("head"));
+        build(seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu)).expect("made");
+        let evaluated = build(detached_var_builder(&vars, DType::F32, &Device::Cpu));
+        let evaluated = evaluated.expect("all variables are there");
+        let weight = Tensor::new(&[[3f32, 4.]], &Device::Cpu).expect("made");
+        let head = lock(&vars)["head.weight"].clone();
+        head.set(&weight).expect("learned");
+        assert_eq!(evaluated.weight().to_vec2::<f32>().expect("read"), [[3., 4.]]);
+        assert!(!evaluated.weight().track_op() && head.track_op());
+        let vb = detached_var_builder(&vars, DType::F32, &Device::Cpu);
+        assert!(candle_nn::linear(2, 1, vb.pp("tail")).is_err(), "there are no such variables");
     }
 }

@@ -80,6 +80,7 @@
 
 pub mod actions;
 mod error;
+mod evaluation;
 mod framework;
 mod gradients;
 mod init;
@@ -91,7 +92,7 @@ mod profiled_optimizer;
 mod transfer;
 
 pub use error::Error;
-pub use init::{seed_device, seeded_var_builder, vars_by_name};
+pub use init::{detached_var_builder, seed_device, seeded_var_builder, vars_by_name};
 pub use module::{
     ModulePath, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT,
 };
@@ -125,7 +126,7 @@ pub mod prelude {
     pub use crate::{
         CandleOptimizer, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileOptimizer,
         ProfileRnn, Profiled, ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice,
-        seed_device, seeded_var_builder, vars_by_name,
+        detached_var_builder, seed_device, seeded_var_builder, vars_by_name,
     };
     pub use profiler_core::prelude::*;
     #[cfg(feature = "cuda")]

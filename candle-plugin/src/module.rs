@@ -5,7 +5,7 @@ use candle_nn::RNN;
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
 use profiler_core::names::short_type_name;
 
-use crate::{framework, numerics};
+use crate::{evaluation, framework, numerics};
 
 profiler_core::layer_wrappers! {
     /// `.profiled(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
@@ -148,6 +148,7 @@ impl<M> Profiled<M> {
     ) -> Result<Tensor> {
         let output = self.measure(forward);
         numerics::tell_output(self.action, input, &output);
+        evaluation::count(&output);
         output
     }
 }

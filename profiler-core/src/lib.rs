@@ -86,6 +86,8 @@ pub use interrupt::Interrupt;
 pub use numerics::NumericsProfiler;
 pub use pass_through::PassThroughProfiler;
 pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
+#[doc(hidden)]
+pub use profiler_events::evaluation::Evaluation;
 pub use profiler_events::{
     Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, Unbound, action, names,
     startup,

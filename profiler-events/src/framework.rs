@@ -4,6 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::evaluation::{EvaluatedOutputs, EvaluatedOutputsCounter};
 use crate::forking::apart_from_forks;
 
 /// A framework that a program trains with, as far as its hooks know it.
@@ -27,6 +28,10 @@ pub struct Framework {
     /// What it was seen to train on: `cpu`, `cuda:0`.
     #[serde(default)]
     pub devices: Vec<String>,
+    /// What its modules have returned in evaluations of this process, and how much of it was remembered for a
+    /// backward pass; `None` where hooks cannot know, or nothing was evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluated: Option<EvaluatedOutputs>,
 }
 
 impl Framework {
@@ -46,6 +51,10 @@ struct Declared {
 
 static DECLARED: RwLock<Vec<Declared>> = RwLock::new(Vec::new());
 static DEVICES: RwLock<Vec<(&'static str, String)>> = RwLock::new(Vec::new());
+static EVALUATED: RwLock<Vec<Evaluated>> = RwLock::new(Vec::new());
+
+/// Where a framework's hooks count what modules return in evaluations.
+type Evaluated = (&'static str, &'static EvaluatedOutputsCounter);
 
 /// For hooks: reports say what `read` answers. It is asked now, and again whenever a profiler becomes the
 /// active one, on the thread that makes it so. A framework that was declared before is not asked here.
@@ -81,6 +90,19 @@ pub fn declare_device(framework: &'static str, device: &str) {
     });
 }
 
+/// For hooks: what modules of the framework of that name return in evaluations is counted there.
+pub fn declare_evaluated_outputs(
+    framework: &'static str,
+    counter: &'static EvaluatedOutputsCounter,
+) {
+    apart_from_forks(|| {
+        let mut evaluated = EVALUATED.write().unwrap_or_else(PoisonError::into_inner);
+        if !evaluated.iter().any(|known| std::ptr::eq(known.1, counter)) {
+            evaluated.push((framework, counter));
+        }
+    });
+}
+
 /// Asks all frameworks again: how many threads they use may have changed.
 pub fn ask_frameworks() {
     // Asked without a lock: a framework may do what it likes.
@@ -103,6 +125,12 @@ pub fn frameworks() -> Vec<Framework> {
         for (name, device) in devices.iter() {
             if let Some(framework) = known.iter_mut().find(|known| known.name == *name) {
                 framework.devices.push(device.clone());
+            }
+        }
+        let evaluated = EVALUATED.read().unwrap_or_else(PoisonError::into_inner);
+        for (name, counter) in evaluated.iter() {
+            if let Some(framework) = known.iter_mut().find(|known| known.name == *name) {
+                framework.evaluated = counter.counted();
             }
         }
     });
@@ -140,10 +168,15 @@ mod tests {
             declare_device("of this test", "cpu");
         }
         declare_device("of no test", "cuda:0");
+        static COUNTER: EvaluatedOutputsCounter = EvaluatedOutputsCounter::new();
+        declare_evaluated_outputs("of this test", &COUNTER);
+        assert!(own().all(|known| known.evaluated.is_none()), "nothing was evaluated");
+        COUNTER.count(true);
         let known: Vec<_> = own().collect();
         let [framework] = &known[..] else { panic!("one: {known:?}") };
         assert_eq!(framework.threads, Some(4));
         assert_eq!(framework.devices, ["cpu"]);
         assert!(framework.has("mkl") && !framework.has("cuda"));
+        assert_eq!(framework.evaluated, Some(EvaluatedOutputs { outputs: 1, remembered: 1 }));
     }
 }

@@ -16,6 +16,8 @@ pub mod environment;
 #[doc(hidden)]
 pub mod errno;
 #[doc(hidden)]
+pub mod evaluation;
+#[doc(hidden)]
 pub mod forking;
 mod framework;
 mod group_by;
@@ -58,6 +60,7 @@ pub use context::Context;
 pub use counter::{CounterSample, DeviceCounter};
 pub use description::{DeviceDescription, declare_device_memory, describe_device};
 pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, TimingMethod};
+pub use evaluation::EvaluatedOutputs;
 pub use framework::{Framework, declare_device, declare_framework};
 pub use group_by::GroupBy;
 pub use interest::{Interest, interest_changes, note_interest_change};
@@ -82,7 +85,7 @@ pub use context::{ContextTable, OpenActions};
 #[doc(hidden)]
 pub use description::{descriptions, device_memory, platform};
 #[doc(hidden)]
-pub use framework::{ask_frameworks, frameworks};
+pub use framework::{ask_frameworks, declare_evaluated_outputs, frameworks};
 #[doc(hidden)]
 pub use shapes::ShapeCache;
 #[doc(hidden)]

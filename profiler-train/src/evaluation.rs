@@ -8,7 +8,7 @@ use super::module::TrainModule;
 use super::outcome::{EvaluationOutcome, StopReason};
 use super::run::{Run, failed_in};
 use profiler_core::output::say;
-use profiler_core::{ProfilerExt, Stage};
+use profiler_core::{Evaluation, ProfilerExt, Stage};
 
 /// Calls the hook of the stage that is running: the validation hook, unless it is a test or a
 /// prediction.
@@ -97,6 +97,7 @@ impl<M: TrainModule> Run<'_, M> {
         hook!(self, on_validation_batch_start, on_test_batch_start, on_predict_batch_start)?;
         {
             let _scope = self.profiler.profile(self.actions.loader(self.state.stage).step);
+            let _evaluation = Evaluation::begin();
             let (name, result) = match self.state.stage {
                 Stage::Test => ("test_step", self.module.test_step(&batch, &mut self.state)),
                 Stage::Predict => {

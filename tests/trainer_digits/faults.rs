@@ -131,6 +131,35 @@ fn found_where_others_have_cores(report: &Value, rule: &str) -> Option<f64> {
     found.map(|finding| finding.cost.seconds)
 }
 
+/// What is saved depends on threads and on who else has the machine's cores; what is kept is counted.
+#[test]
+fn an_evaluation_that_keeps_what_only_training_needs_is_found_until_it_no_longer_does() {
+    let test = |faults: &[&str]| {
+        let directory = tempdir().expect("a folder");
+        let arguments = ["--profiler", "simple", "--json", "fit.json", "--epochs", "3"];
+        let run = Run::of(&build(PACKAGE, "candle-faults"), directory.path()).args(arguments);
+        // Much of the time is validation, so that the rest does not hide it.
+        let all = [&["validation"], faults].concat().join(",");
+        run.args(["--limit-batches", "20", "--faults", &all]).succeed();
+        reports(&directory.path().join("fit.json")).remove(0)
+    };
+    let outputs = |report: &serde_json::Value, which: &str| {
+        report["frameworks"][0]["evaluated"][which].as_u64().expect("a number")
+    };
+    let (faulty, mended) = (test(&["gradients"]), test(&[]));
+    assert!(of_rule(&mended, "gradients-in-evaluation").is_empty(), "{mended:#}");
+    let [finding] = of_rule(&faulty, "gradients-in-evaluation")[..] else { panic!("{faulty:#}") };
+    assert_eq!(
+        (&finding["confidence"], &finding["cost"]["is_estimated"]),
+        (&"hint".into(), &true.into())
+    );
+    assert_eq!(outputs(&faulty, "remembered"), outputs(&faulty, "outputs"));
+    assert_eq!(
+        (outputs(&mended, "remembered"), outputs(&mended, "outputs")),
+        (0, outputs(&faulty, "outputs"))
+    );
+}
+
 #[test]
 fn without_a_fault_nothing_is_found() {
     let directory = tempdir().expect("a folder");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
-use candle_nn::{AdamW, ParamsAdamW, VarMap};
+use candle_nn::{AdamW, ParamsAdamW, VarBuilder, VarMap};
 use candle_plugin::prelude::*;
 use digits::Plant;
 use profiler_train::Result;
@@ -17,6 +17,8 @@ const LEARNING_RATE: f64 = 2e-3;
 pub struct Learner {
     vars: VarMap,
     net: DigitNet,
+    /// The same variables, of which candle remembers nothing that is computed.
+    evaluated: DigitNet,
     device: Device,
     plant: Option<Plant>,
 }
@@ -30,7 +32,19 @@ impl Learner {
     pub fn new(seed: u64, device: &Device) -> candle_core::Result<Self> {
         let vars = VarMap::new();
         let net = DigitNet::new(&seeded_var_builder(&vars, seed, DType::F32, device))?;
-        Ok(Self { vars, net, device: device.clone(), plant: None })
+        let evaluated = DigitNet::new(&detached_var_builder(&vars, DType::F32, device))?;
+        Ok(Self { vars, net, evaluated, device: device.clone(), plant: None })
+    }
+
+    /// Evaluates with the network that learns, of which candle remembers all that is computed.
+    ///
+    /// # Errors
+    ///
+    /// What candle says.
+    pub fn evaluating_with_gradients(mut self) -> candle_core::Result<Self> {
+        let variables = VarBuilder::from_varmap(&self.vars, DType::F32, &self.device);
+        self.evaluated = DigitNet::new(&variables)?;
+        Ok(self)
     }
 
     /// Makes a mistake on purpose.
@@ -45,7 +59,7 @@ impl Learner {
     }
 
     fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> Result<()> {
-        let (loss, accuracy) = self.net.judge(batch)?;
+        let (loss, accuracy) = self.evaluated.judge(batch)?;
         let weight = batch.size()? as f64;
         trainer.log_weighted(names[0], loss, weight);
         trainer.log_weighted(names[1], accuracy, weight);

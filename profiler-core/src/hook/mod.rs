@@ -30,9 +30,13 @@ mod without_ops;
 pub use crate::source::set_region_delivery;
 pub use crate::source::{Source, SourceHandle};
 pub use op::OpScope;
+#[doc(hidden)]
+pub use profiler_events::declare_evaluated_outputs;
+#[doc(hidden)]
+pub use profiler_events::evaluation::EvaluatedOutputsCounter;
 pub use profiler_events::{
     Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription, DeviceEvent,
-    Direction, DriverCall, Framework, InputDetail, InputDetails, InputsBuilder,
+    Direction, DriverCall, EvaluatedOutputs, Framework, InputDetail, InputDetails, InputsBuilder,
     KernelConfiguration, KernelLaunch, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel,
     Number, NumberReader, Observation, ObservedTensor, OpStart, PastMemoryChange, RegionSink,
     ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod, declare_device,

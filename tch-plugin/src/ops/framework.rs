@@ -43,7 +43,7 @@ fn read() -> Framework {
         library: ffi::version().map(|version| format!("libtorch {version}")),
         features: features.map(|(_, feature)| feature.to_owned()).collect(),
         threads: u64::try_from(tch::get_num_threads()).ok(),
-        devices: Vec::new(),
+        ..Framework::default()
     }
 }
 

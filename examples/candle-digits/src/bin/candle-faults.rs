@@ -40,6 +40,8 @@ enum Fault {
     Validation,
     /// The small variables are logged as text after each batch, by the thread that trains.
     Logger,
+    /// The network that learns is evaluated, so that all that a backward pass would need is kept.
+    Gradients,
 }
 
 fn main() -> ExitCode {
@@ -71,6 +73,9 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
         })
     };
     let mut learner = Learner::new(options.seed, &Device::Cpu)?;
+    if common.has(Fault::Gradients) {
+        learner = learner.evaluating_with_gradients()?;
+    }
     let mut trainer =
         Trainer::new().profiler(profiler.clone())?.max_epochs(options.epochs).seed(options.seed);
     if common.has(Fault::Validation) {
