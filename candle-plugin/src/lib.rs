@@ -110,7 +110,8 @@ pub use profiler_core::{profile, profile_collective, profile_dynamic};
 #[cfg(feature = "cuda")]
 pub use profiler_cuda as cuda;
 /// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
-/// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`.
+/// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`; with `metrics` Prometheus': `MLPROF_METRICS_PORT=9464`, or `live::metrics`;
+/// with `otlp` OpenTelemetry's: `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318`.
 pub use profiler_live as live;
 /// The training loop.
 pub use profiler_train as train;

@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use profiler_events::CounterSample;
 use profiler_events::environment::{Environment, Switch};
 use profiler_events::forking::Mutex;
 use profiler_report::output::say;
@@ -55,6 +56,23 @@ pub fn listen() {
     if let Err(error) = listening {
         say(format_args!("mlprof: nobody can look in while it runs: {error}"));
     }
+}
+
+/// What says what devices show at this moment.
+type Devices = fn() -> Vec<CounterSample>;
+
+static DEVICES: OnceLock<Devices> = OnceLock::new();
+
+/// Has [`devices_now`] call `devices`. To be called once, by the crate that can.
+pub fn can_tell_of_devices(devices: Devices) {
+    // Whoever came first can do it as well.
+    let _ = DEVICES.set(devices);
+}
+
+/// What devices show at this moment, each of their counters once; nothing where nobody knows. *Cost*: some milliseconds for
+/// each device, and none for other threads.
+pub fn devices_now() -> Vec<CounterSample> {
+    DEVICES.get().map(|devices| devices()).unwrap_or_default()
 }
 
 /// A profiler that was chosen, and the watcher besides.

@@ -18,6 +18,8 @@ impl Source for Counters {
 
 /// Has CUPTI collect, and counters be asked for, whenever a profiler wants to know what devices do.
 extern "C" fn register() {
+    counters::remember();
+    profiler_core::watcher::can_tell_of_devices(counters::now);
     hook::register(Arc::new(Counters)).forever();
     hook::register(Arc::new(cupti::Activity::new())).forever();
 }

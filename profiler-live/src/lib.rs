@@ -13,6 +13,7 @@
 //!   as PyTorch's libkineto does.
 //! * `metrics`, with the feature of that name, is Prometheus' door: a port of this machine, where it is asked for what the
 //!   watcher counts.
+//! * `otlp`, with the feature of that name, pushes the same to a collector of OpenTelemetry's that the environment names.
 //!
 //! *Cost*: some nanoseconds per action and a lock that nobody else holds per step, while it listens; else nothing.
 //! While it records: what the Tensor profiler costs. The trace is written by a thread of ours.
@@ -33,18 +34,23 @@
 
 #[cfg(all(unix, feature = "capture"))]
 mod capture;
-#[cfg(all(unix, feature = "metrics"))]
+#[cfg(all(unix, any(feature = "metrics", feature = "otlp")))]
 mod durations;
 #[cfg(target_os = "linux")]
 mod dynolog;
 #[cfg(unix)]
 mod epochs;
+#[cfg(all(unix, any(feature = "metrics", feature = "otlp")))]
+mod families;
 #[cfg(unix)]
 mod launch;
 #[cfg(all(unix, feature = "metrics"))]
 mod metrics;
+mod otlp;
 #[cfg(unix)]
 mod process_memory;
+#[cfg(all(unix, any(feature = "metrics", feature = "otlp")))]
+mod random;
 #[cfg(unix)]
 mod recording;
 mod registration;

@@ -14,7 +14,7 @@ use crate::epochs::Epochs;
 const LAST_STEPS: usize = 128;
 
 /// How long steps took, by stage and rank.
-#[cfg(feature = "metrics")]
+#[cfg(any(feature = "metrics", feature = "otlp"))]
 pub(crate) type StepDurations =
     std::collections::BTreeMap<(String, u32), crate::durations::Durations>;
 
@@ -22,7 +22,7 @@ pub(crate) type StepDurations =
 #[derive(Default)]
 pub(crate) struct Trainings {
     /// Of all that ever ran.
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub(crate) step_durations: StepDurations,
     all: Vec<Training>,
     /// The number of the stage that began last.
@@ -228,13 +228,13 @@ impl Trainings {
         }
         let training = self.of(thread)?;
         training.top_mut().step(now)?;
-        #[cfg(feature = "metrics")]
+        #[cfg(any(feature = "metrics", feature = "otlp"))]
         self.count(thread);
         self.of(thread).map(|training| &*training)
     }
 
     /// Counts the step that is just over.
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
     fn count(&mut self, thread: ThreadId) {
         let Some(top) = self.of(thread).map(|training| training.top()) else { return };
         let stage = top.stage.map_or_else(|| "none".to_owned(), |stage| stage.to_string());

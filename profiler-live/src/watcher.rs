@@ -25,8 +25,8 @@ pub(crate) struct Watcher {
     at_stage: fn(),
     /// Who is told of what happens while something is recorded.
     told: ArcSwapOption<TensorProfiler>,
-    /// What counts actions for Prometheus, from when it first asks.
-    #[cfg(feature = "metrics")]
+    /// What counts actions for metrics, from when they are first asked for.
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
     scraped: std::sync::OnceLock<profiler_core::SimpleProfiler>,
     /// What counts actions while somebody follows them.
     followed: ArcSwapOption<Tallies>,
@@ -73,7 +73,7 @@ impl Watcher {
         Self {
             at_stage,
             told: ArcSwapOption::empty(),
-            #[cfg(feature = "metrics")]
+            #[cfg(any(feature = "metrics", feature = "otlp"))]
             scraped: std::sync::OnceLock::new(),
             followed: ArcSwapOption::empty(),
             control: Mutex::default(),
@@ -131,20 +131,20 @@ impl Watcher {
     }
 
     /// Has actions counted from here on.
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub(crate) fn count_actions(&self) {
         self.scraped.get_or_init(profiler_core::SimpleProfiler::aside);
         hook::interest_changed();
     }
 
     /// How long calls of actions took, if they are counted.
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub(crate) fn durations(&self) -> Vec<profiler_core::simple::ActionDurations> {
         self.scraped.get().map(|scraped| scraped.durations()).unwrap_or_default()
     }
 
     /// How long steps took in this process, by stage and rank.
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub(crate) fn step_durations(&self) -> crate::trainings::StepDurations {
         self.control().trainings.step_durations.clone()
     }
@@ -322,7 +322,7 @@ impl Watcher {
 
 impl Profiler for Watcher {
     fn start(&self, action: Action) {
-        #[cfg(feature = "metrics")]
+        #[cfg(any(feature = "metrics", feature = "otlp"))]
         if let Some(scraped) = self.scraped.get() {
             scraped.start(action);
         }
@@ -334,7 +334,7 @@ impl Profiler for Watcher {
 
     /// Never fails: what was started before the recording began is not known to it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
-        #[cfg(feature = "metrics")]
+        #[cfg(any(feature = "metrics", feature = "otlp"))]
         if let Some(scraped) = self.scraped.get() {
             // It may have been started before it was counted.
             let _ = scraped.stop(action);
@@ -348,7 +348,7 @@ impl Profiler for Watcher {
 
     fn is_open(&self, action: Action) -> bool {
         let is_counted = self.followed().is_some_and(|tallies| tallies.is_open(action));
-        #[cfg(feature = "metrics")]
+        #[cfg(any(feature = "metrics", feature = "otlp"))]
         let is_counted = is_counted || self.scraped.get().is_some_and(|it| it.is_open(action));
         is_counted || self.told.load().as_ref().is_some_and(|guest| guest.is_open(action))
     }
@@ -371,7 +371,7 @@ impl Profiler for Watcher {
 
     fn interest(&self) -> Interest {
         let of_guest = self.told.load().as_ref().map_or(Interest::NONE, |guest| guest.interest());
-        #[cfg(feature = "metrics")]
+        #[cfg(any(feature = "metrics", feature = "otlp"))]
         let of_guest = match self.scraped.get() {
             Some(scraped) => of_guest | scraped.interest(),
             None => of_guest,

@@ -1,7 +1,7 @@
 //! What the machine and the program are called.
 
 /// The machine's name; empty if it does not say.
-pub(crate) fn host_name() -> String {
+pub fn host_name() -> String {
     #[cfg(unix)]
     {
         let mut name = [0_u8; 256];

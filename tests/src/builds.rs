@@ -29,6 +29,8 @@ pub const CANDLE: Together = Together {
     features: &[
         "candle-plugin/capture",
         "candle-plugin/cuda",
+        "candle-plugin/metrics",
+        "candle-plugin/otlp",
         "candle-plugin/tracing",
         "candle-text/spans",
     ],

@@ -73,6 +73,14 @@ pub fn run_with_columns(script: &str, arguments: &[&Path]) -> String {
     run_with(python, script, arguments)
 }
 
+/// The interpreter of an environment that has OpenTelemetry's messages (`opentelemetry.proto`).
+pub fn with_opentelemetry() -> PathBuf {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    let requirements = ["--no-deps", "opentelemetry-proto==1.45.2", "protobuf==7.36.2"];
+    let probe = "from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2";
+    PYTHON.get_or_init(|| environment_with("opentelemetry", probe, &requirements)).clone()
+}
+
 fn run_with(python: &Path, script: &str, arguments: &[&Path]) -> String {
     let mut command = Command::new(python);
     command.arg("-c").arg(script).args(arguments).stdin(Stdio::null());

@@ -14,6 +14,8 @@ mod interruptions;
 mod learning;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod metrics;
 mod numerics;
 mod programs;
 mod tensor;

@@ -30,7 +30,7 @@ fn mlprof(runtime: &Path, arguments: &[&str]) -> Output {
     output.expect("the command runs")
 }
 
-fn succeed(runtime: &Path, arguments: &[&str]) -> String {
+pub fn succeed(runtime: &Path, arguments: &[&str]) -> String {
     let output = mlprof(runtime, arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "mlprof {arguments:?}: {errors}");

@@ -12,11 +12,14 @@ mod settings;
 mod thread;
 mod visible;
 
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use settings::InvalidRate;
 
 use profiler_core::Interest;
+use profiler_core::hook::CounterSample;
 use profiler_events::forking::apart_from_forks;
 use profiler_events::uncounted;
 use settings::Settings;
@@ -36,7 +39,9 @@ use settings::Settings;
 /// `MLPROF_DEVICE_COUNTERS=10`. What the program says goes before the environment.
 ///
 /// *When*: while the active profiler wants [`Interest::DEVICE`], so in the recorded steps of a
-/// schedule and its warm-up, in which NVML is loaded. The first sample is taken when that begins.
+/// schedule and its warm-up, in which NVML is loaded. The first sample is taken when that begins. Who asks for metrics
+/// while the program runs is told what devices show at that moment, also where nothing is sampled, unless
+/// counters were [stopped](Self::stop) or `MLPROF_DEVICE_COUNTERS=0`.
 ///
 /// *How fast*: NVML itself counts utilization over spans of 1/6 s to 1 s, depending on the device, and
 /// has new values some 6 to 60 times a second; faster samples see the same ones again. An action that
@@ -93,7 +98,7 @@ impl DeviceCounters {
         Ok(())
     }
 
-    /// Samples no more, whatever the environment says.
+    /// Samples no more, whatever the environment says; metrics are without them, too.
     pub fn stop() {
         say(None);
     }
@@ -106,11 +111,27 @@ struct State {
     /// Whether the program or the environment was heard.
     is_known: bool,
     wish: Option<Wish>,
+    /// Whether it was said that there shall be none.
+    is_off: bool,
+    /// Those who want to know what devices show now.
+    asked: Vec<Sender<Vec<CounterSample>>>,
     /// The process that has a thread that samples, and that thread.
     thread: Option<(u32, std::thread::Thread)>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { is_known: false, wish: None, thread: None });
+static STATE: Mutex<State> = Mutex::new(State {
+    is_known: false,
+    wish: None,
+    is_off: false,
+    asked: Vec::new(),
+    thread: None,
+});
+
+/// So many may wait for an answer: more do where a device never answers.
+const MOST_ASKED: usize = 8;
+
+/// How long somebody waits who wants to know what devices show now.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl State {
     /// Held for moments only, and never while a process forks.
@@ -123,6 +144,7 @@ impl State {
     fn wish(&mut self) -> Option<&Wish> {
         if !std::mem::replace(&mut self.is_known, true) {
             self.wish = Settings::from_environment();
+            self.is_off = Settings::are_off_in_environment();
         }
         self.wish.as_ref()
     }
@@ -144,11 +166,37 @@ impl State {
 
 fn say(wish: Option<Wish>) {
     State::with(|state| {
-        (state.is_known, state.wish) = (true, wish);
+        (state.is_known, state.is_off, state.wish) = (true, wish.is_none(), wish);
         thread::begin_turn();
         let is_needed = state.wish.is_some() && thread::is_wanted();
         state.wake(is_needed);
     });
+}
+
+/// Reads the environment, where it may be looked at.
+pub(super) fn remember() {
+    State::with(|state| {
+        state.wish();
+    });
+}
+
+/// What devices show at this moment, for who asks now and then; nothing where there are none, none are wanted, or they do not
+/// answer within a second, as may be when NVML is loaded. *Cost*: for the thread that asks, what NVML takes.
+pub(super) fn now() -> Vec<CounterSample> {
+    let (sender, answer) = channel();
+    let is_asked = State::with(|state| {
+        let is_asked = state.wish().is_some() || !state.is_off;
+        let is_asked = is_asked && state.asked.len() < MOST_ASKED;
+        if is_asked {
+            state.asked.push(sender);
+            state.wake(true);
+        }
+        is_asked
+    });
+    if !is_asked {
+        return Vec::new();
+    }
+    answer.recv_timeout(PATIENCE).unwrap_or_default()
 }
 
 /// What the active profiler wants has changed. *Cost*: a lock that nobody holds for long; a thread

@@ -40,6 +40,12 @@ impl Settings {
         Self::parse(&std::env::var_os(VARIABLE)?.to_string_lossy())
     }
 
+    /// Whether the environment says that none are wanted, and not only nothing.
+    pub(super) fn are_off_in_environment() -> bool {
+        let text = std::env::var_os(VARIABLE).unwrap_or_default();
+        matches!(text.to_string_lossy().trim(), "0" | "off")
+    }
+
     fn parse(text: &str) -> Option<Result<Self, String>> {
         let text = text.trim();
         if matches!(text, "" | "0" | "off") {

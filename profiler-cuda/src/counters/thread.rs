@@ -1,6 +1,7 @@
 //! The thread that asks devices.
 
 use std::io;
+use std::mem;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -35,10 +36,14 @@ pub(super) fn start() -> io::Result<Thread> {
     Ok(own_thread::spawn("mlprof-device-counters", run)?.thread().clone())
 }
 
+/// What NVML shows this process; `None` before it was asked.
+type Asked = Option<Result<Board, NoCounters>>;
+
 fn run() {
     let mut board = None;
     loop {
         let turn = TURN.load(Ordering::Acquire);
+        answer(&mut board);
         let wish = State::with(|state| state.wish().cloned());
         match wish.filter(|_| is_wanted()) {
             Some(wish) => take_turn(turn, wish, &mut board),
@@ -54,22 +59,26 @@ fn run() {
 }
 
 /// Samples, until a new turn begins or nothing is wanted any more.
-fn take_turn(turn: u64, wish: Wish, board: &mut Option<Result<Board, NoCounters>>) {
+fn take_turn(turn: u64, wish: Wish, board: &mut Asked) {
     let goes_on = || is_wanted() && TURN.load(Ordering::Acquire) == turn;
     let settings = match wish {
         Ok(settings) => settings,
-        Err(why) => return say_until(&why, goes_on),
+        Err(why) => return say_until(&why, board, goes_on),
     };
-    let board = match board.get_or_insert_with(load) {
-        Ok(board) => board,
-        Err(why) => return say_until(&why.to_string(), goes_on),
+    let why = match board.get_or_insert_with(load) {
+        Ok(board) => {
+            note_on_devices(board, &settings).iter().for_each(|note| say(note));
+            None
+        }
+        Err(why) => Some(why.to_string()),
     };
-    if let Some(note) = note_on_devices(board, &settings) {
-        say(&note);
+    if let Some(why) = why {
+        return say_until(&why, board, goes_on);
     }
     let mut pace = Pace { next: Instant::now(), interval: settings.interval() };
     let mut samples = Vec::new();
     while goes_on() {
+        answer(board);
         match pace.wait(Instant::now()) {
             Some(rest) => std::thread::park_timeout(rest),
             None => round(board, &settings, &mut samples),
@@ -77,8 +86,29 @@ fn take_turn(turn: u64, wish: Wish, board: &mut Option<Result<Board, NoCounters>
     }
 }
 
+/// Tells those who have asked what devices show now; where there are none, or no more, they hear nothing.
+fn answer(board: &mut Asked) {
+    let (asked, wish) = State::with(|state| (mem::take(&mut state.asked), state.wish().cloned()));
+    if asked.is_empty() {
+        return;
+    }
+    let settings = wish.and_then(Result::ok).unwrap_or(Settings::DEFAULT);
+    let Ok(board) = board.get_or_insert_with(load) else { return };
+    let mut samples = Vec::new();
+    let devices = board.devices.iter_mut();
+    for device in devices.filter(|device| settings.includes(device.number())) {
+        let Some(result) = process_exit::before(|| device.sample(&mut samples)) else { return };
+        if let Err(lost) = result {
+            say(&lost.to_string());
+        }
+    }
+    // Whoever has not waited for so long is gone.
+    asked.iter().for_each(|asked| drop(asked.send(samples.clone())));
+}
+
 /// Asks all devices once, and tells the profiler what they say.
-fn round(board: &mut Board, settings: &Settings, samples: &mut Vec<CounterSample>) {
+fn round(board: &mut Asked, settings: &Settings, samples: &mut Vec<CounterSample>) {
+    let Some(Ok(board)) = board else { return };
     let devices = board.devices.iter_mut();
     for device in devices.filter(|device| settings.includes(device.number())) {
         let Some(result) = process_exit::before(|| device.sample(samples)) else { return };
@@ -91,6 +121,7 @@ fn round(board: &mut Board, settings: &Settings, samples: &mut Vec<CounterSample
     }
 }
 
+/// NVML's board, or why there is none.
 fn load() -> Result<Board, NoCounters> {
     let process = std::process::id();
     let loaded_by = LOADED_BY.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed);
@@ -120,9 +151,10 @@ fn say(note: &str) {
     apart_from_forks(|| hook::note(note));
 }
 
-fn say_until(note: &str, goes_on: impl Fn() -> bool) {
+fn say_until(note: &str, board: &mut Asked, goes_on: impl Fn() -> bool) {
     say(note);
     while goes_on() {
+        answer(board);
         std::thread::park();
     }
 }

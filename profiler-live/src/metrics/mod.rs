@@ -1,12 +1,9 @@
 //! Prometheus' door: metrics of the training at a port of this machine, `GET /metrics`.
 //!
 //! Counts and durations are of the whole process: they never go back. Steps are counted by the watcher, actions by a Simple
-//! profiler that is put beside whatever measures, from the moment that the door is open. Losses are not known here: no
-//! trainer tells them to profilers.
+//! profiler that is put beside whatever measures, from the moment that the door is open. The loss is the one that the trainer
+//! has read last, where it says so.
 
-mod families;
-mod family;
-mod process;
 mod protobuf;
 mod request;
 mod server;
@@ -28,6 +25,7 @@ use profiler_events::live::{check, folder};
 use profiler_events::uncounted;
 
 use crate::Error;
+use crate::families;
 use crate::shared::{self, door_is_open};
 use token::{Token, Wish};
 
@@ -59,6 +57,7 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
             return Ok(address);
         }
         profiler_events::forking::watch();
+        families::remember();
         let of_port = |error| Error::Port { port, error };
         let (token, file) = token()?;
         door_is_open(|| ());

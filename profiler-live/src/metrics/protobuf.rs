@@ -5,8 +5,8 @@
 
 use prost::Message;
 
-use super::family::{self, Kind, Value};
 use crate::durations::{Durations, SCHEMA, ZERO_THRESHOLD};
+use crate::families::family::{self, Kind, Value};
 
 pub(super) const CONTENT_TYPE: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";

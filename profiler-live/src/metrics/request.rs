@@ -164,6 +164,22 @@ mod tests {
 
     proptest::proptest! {
         #[test]
+        fn nothing_but_the_token_lets_in(
+            place in 0_usize..100,
+            removed in 0_usize..20,
+            put in proptest::collection::vec(proptest::num::u8::ANY, 0..20),
+        ) {
+            let mut bytes = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n".to_vec();
+            let place = place.min(bytes.len());
+            let end = (place + removed).min(bytes.len());
+            bytes.splice(place..end, put);
+            if let Some(Ok(_)) = read(&bytes, &Token::of("secret")) {
+                let head = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+                proptest::prop_assert!(head.contains("bearer secret") && head.contains("localhost"));
+            }
+        }
+
+        #[test]
         fn no_request_is_too_strange(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let answer = read(&bytes, &Token::of("secret"));
             proptest::prop_assert!(!matches!(answer, Some(Ok(_))));

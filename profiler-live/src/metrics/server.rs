@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use profiler_events::own_thread;
 
-use super::families::families;
 use super::request::{self, BUSY, Form, Refusal};
 use super::token::Token;
 use super::{protobuf, text};
+use crate::families::families_and_devices;
 use crate::watcher::Watcher;
 
 /// So many may ask at once.
@@ -67,8 +67,12 @@ fn answer(stream: &TcpStream, token: &Token, watcher: &Watcher) -> io::Result<()
     let until = Instant::now() + PATIENCE;
     let asked = read(stream, token, until)?;
     let answer = match asked {
-        Ok(Form::Text) => found(text::CONTENT_TYPE, text::write(&families(watcher)).as_bytes()),
-        Ok(Form::Protobuf) => found(protobuf::CONTENT_TYPE, &protobuf::write(&families(watcher))),
+        Ok(Form::Text) => {
+            found(text::CONTENT_TYPE, text::write(&families_and_devices(watcher)).as_bytes())
+        }
+        Ok(Form::Protobuf) => {
+            found(protobuf::CONTENT_TYPE, &protobuf::write(&families_and_devices(watcher)))
+        }
         Err(refusal) => refused(refusal),
     };
     write(stream, &answer, until)
@@ -123,4 +127,47 @@ fn response(status: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
         body.len()
     );
     [head.as_bytes(), body].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let client = TcpStream::connect(address).expect("it listens");
+        (listener.accept().expect("somebody asks").0, client)
+    }
+
+    fn is_late(error: &io::Error) -> bool {
+        matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+    }
+
+    #[test]
+    fn who_does_not_read_is_dropped() {
+        let (stream, client) = connected();
+        // More than the system keeps for somebody.
+        let answer = vec![0; 64 << 20];
+        let until = Instant::now() + Duration::from_millis(100);
+        let error = write(&stream, &answer, until).expect_err("nobody reads");
+        assert!(is_late(&error), "{error:?}");
+        drop(client);
+    }
+
+    #[test]
+    fn who_asks_too_slowly_is_dropped() {
+        let (stream, mut client) = connected();
+        let until = Instant::now() + Duration::from_millis(200);
+        let asking = std::thread::spawn(move || {
+            // A byte now and then, of a head that has no end.
+            while client.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let error = read(&stream, &Token::of("secret"), until).expect_err("no whole request");
+        assert!(is_late(&error), "{error:?}");
+        drop(stream);
+        asking.join().expect("it ends");
+    }
 }

@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use super::family::{Family, Kind, Metric, Value};
 use crate::durations::Durations;
+use crate::families::family::{Family, Kind, Metric, Value};
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 

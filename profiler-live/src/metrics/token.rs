@@ -1,10 +1,11 @@
 //! What whoever asks must know: a random text in a file that only its user can read.
 
 use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::random::random;
 
 /// What a token may have, in bytes.
 const LONGEST: usize = 1024;
@@ -44,8 +45,6 @@ impl Token {
 
     /// A random one, in a new file that only its user can read.
     pub(super) fn write(path: &Path) -> io::Result<Self> {
-        // The system's own random numbers are behind it.
-        let random = || RandomState::new().build_hasher().finish();
         let text = format!("{:016x}{:016x}", random(), random());
         // What is there has been left by a process that had the same number.
         match std::fs::remove_file(path) {

@@ -68,7 +68,7 @@ impl Program {
     }
 
     /// The next line that it says on standard error; what comes after it is read at its end.
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub fn error_line(&mut self) -> String {
         // Byte by byte: nothing of what follows is taken.
         let stderr = self.child.stderr.as_mut().expect("piped");

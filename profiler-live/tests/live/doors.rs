@@ -154,3 +154,19 @@ pub fn ports_without_their_doors_are_said() {
         assert_eq!(errors.lines().count(), 1, "{errors}");
     }
 }
+
+/// In a build without it.
+#[cfg(not(feature = "otlp"))]
+pub fn a_push_without_its_feature_is_said() {
+    let more = |name, value: &str| std::collections::HashMap::from([(name, value.into())]);
+    let here = more("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
+    let (status, _, errors) = Program::start_in("none", "", &here).end();
+    assert!(status.success());
+    let expected = "mlprof: no metrics are pushed to http://localhost:4318/v1/metrics, as OTEL_EXPORTER_OTLP_ENDPOINT asks: \
+                    the program was built without that; turn on the feature `otlp` of its mlprof plugin \
+                    (OTEL_METRICS_EXPORTER=none says that none are wanted)\n";
+    assert_eq!(errors, expected);
+    let mut unwanted = here;
+    unwanted.extend(more("OTEL_METRICS_EXPORTER", "none"));
+    assert_eq!(Program::start_in("none", "", &unwanted).end().2, "");
+}

@@ -5,6 +5,8 @@
 mod asking;
 #[cfg(all(target_os = "linux", feature = "capture"))]
 mod capture;
+#[cfg(all(target_os = "linux", feature = "otlp"))]
+mod collector;
 #[cfg(target_os = "linux")]
 mod daemon;
 #[cfg(target_os = "linux")]
@@ -15,10 +17,25 @@ mod dynolog;
 mod following;
 #[cfg(target_os = "linux")]
 mod program;
+#[cfg(all(target_os = "linux", feature = "otlp"))]
+mod pushing;
 #[cfg(target_os = "linux")]
 mod recordings;
 #[cfg(all(target_os = "linux", feature = "metrics"))]
 mod scraping;
+
+/// With its name.
+#[cfg(target_os = "linux")]
+type Check = (&'static str, fn());
+
+#[cfg(all(target_os = "linux", feature = "capture"))]
+const OF_CAPTURE: &[Check] = &capture::CHECKS;
+#[cfg(all(target_os = "linux", not(feature = "capture")))]
+const OF_CAPTURE: &[Check] = &[];
+#[cfg(all(target_os = "linux", feature = "otlp"))]
+const OF_OTLP: &[Check] = pushing::CHECKS;
+#[cfg(all(target_os = "linux", not(feature = "otlp")))]
+const OF_OTLP: &[Check] = &[];
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -33,7 +50,7 @@ fn main() {
         return program::play();
     }
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let checks: &[(&str, fn())] = &[
+    let checks: &[Check] = &[
         (
             "steps_are_recorded_beside_no_profiler",
             recordings::steps_are_recorded_beside_no_profiler,
@@ -93,13 +110,20 @@ fn main() {
             scraping::whoever_may_not_ask_for_metrics_is_refused,
         ),
         #[cfg(feature = "metrics")]
+        (
+            "a_thousand_who_ask_for_nothing_do_not_disturb",
+            scraping::a_thousand_who_ask_for_nothing_do_not_disturb,
+        ),
+        #[cfg(feature = "metrics")]
+        ("a_forked_child_has_no_metrics", scraping::a_forked_child_has_no_metrics),
+        #[cfg(feature = "metrics")]
         ("a_token_can_be_ones_own_or_none", scraping::a_token_can_be_ones_own_or_none),
         #[cfg(feature = "metrics")]
         ("prometheus_reads_what_the_report_says", scraping::prometheus_reads_what_the_report_says),
+        #[cfg(not(feature = "otlp"))]
+        ("a_push_without_its_feature_is_said", doors::a_push_without_its_feature_is_said),
     ];
-    #[cfg(feature = "capture")]
-    let checks = checks.iter().chain(&capture::CHECKS);
-    for (name, check) in checks {
+    for (name, check) in checks.iter().chain(OF_CAPTURE).chain(OF_OTLP) {
         if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
             println!("{name}");
             check();

@@ -1,5 +1,6 @@
 //! Prometheus' door: who is answered, and by what.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,14 +15,14 @@ use serde_json::Value;
 use crate::asking::{Program, wait_until};
 
 /// A program whose metrics are at a port that is free.
-struct Scraped {
-    program: Program,
+pub struct Scraped {
+    pub program: Program,
     address: String,
     said: String,
 }
 
 impl Scraped {
-    fn start(scene: &str, more: &[(&'static str, &str)]) -> Self {
+    pub fn start(scene: &str, more: &[(&'static str, &str)]) -> Self {
         let mut environment = HashMap::from([("MLPROF_METRICS_PORT", PathBuf::from("0"))]);
         environment.extend(more.iter().map(|(name, value)| (*name, PathBuf::from(value))));
         let mut program = Program::start_in(scene, "1", &environment);
@@ -44,7 +45,7 @@ impl Scraped {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    fn scrape(&self) -> String {
+    pub fn scrape(&self) -> String {
         let token = std::fs::read_to_string(self.token_file()).expect("a token");
         let answer = self.ask(&format!(
             "GET /metrics HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
@@ -58,7 +59,7 @@ impl Scraped {
 }
 
 /// What a series shows.
-fn value(text: &str, series: &str) -> f64 {
+pub fn value(text: &str, series: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {series} in {text}")).parse().expect("a number")
 }
@@ -97,8 +98,30 @@ pub fn whoever_may_not_ask_for_metrics_is_refused() {
     let answer = scraped.ask("GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
     assert!(scraped.ask("\x16\x03\x01\r\n\r\n").starts_with("HTTP/1.1 400 "));
-    // Those who ask for nothing take what places there are, but not for ever.
-    let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(&scraped.address)).collect();
+    assert!(scraped.program.end().0.success());
+}
+
+/// They take what places there are, but not for ever, and the training goes on meanwhile.
+pub fn a_thousand_who_ask_for_nothing_do_not_disturb() {
+    let mut scraped = Scraped::start("simple", &[]);
+    allow_open_files(2000);
+    let connect = |_| TcpStream::connect(&scraped.address).expect("it listens");
+    let left = RefCell::new((0..1000).map(connect).collect::<Vec<_>>());
+    scraped.program.steps(10);
+    // Eight wait for a request; the others were told at once to come later, whether they have read it or not.
+    let is_refused = |stream: &mut TcpStream| {
+        stream.set_read_timeout(Some(Duration::from_millis(1))).expect("set");
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer.starts_with("HTTP/1.1 503 ")
+    };
+    let refused = RefCell::new(0);
+    wait_until(|| {
+        let before = left.borrow().len();
+        left.borrow_mut().retain_mut(|stream| !is_refused(stream));
+        *refused.borrow_mut() += before - left.borrow().len();
+        *refused.borrow() >= 900
+    });
     let began = Instant::now();
     wait_until(|| {
         std::thread::sleep(Duration::from_millis(100));
@@ -109,11 +132,57 @@ pub fn whoever_may_not_ask_for_metrics_is_refused() {
         answer.starts_with("HTTP/1.1 401 ")
     });
     println!(
-        "    answered after {:.1} s beside a hundred who ask nothing",
+        "    answered after {:.1} s beside a thousand who ask nothing",
         began.elapsed().as_secs_f64()
     );
-    drop(idle);
+    scraped.program.steps(10);
+    drop(left);
+    let (status, said, errors) = scraped.program.end();
+    assert!(status.success() && said.contains("calls: 20\n"), "{said}");
+    assert_eq!(errors, "");
+}
+
+/// Of this program, where the system lets it.
+fn allow_open_files(count: libc::rlim_t) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for the answer; what is set is what was allowed.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_cur.max(count.min(limit.rlim_max));
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+    }
+}
+
+/// It neither keeps the port nor removes the token.
+pub fn a_forked_child_has_no_metrics() {
+    let scraped = Scraped::start("fork", &[]);
+    let (program, token) = (&scraped.program, scraped.token_file());
+    let file = program.folder.path().join("child");
+    wait_until(|| std::fs::read_to_string(&file).is_ok_and(|text| !text.is_empty()));
+    let child = std::fs::read_to_string(&file).expect("text");
+    let port: u16 = scraped.address.rsplit_once(':').expect("a port").1.parse().expect("a number");
+    let socket = socket_of_port(port);
+    let has = |process: &str| {
+        let files = std::fs::read_dir(format!("/proc/{process}/fd")).expect("it lives").flatten();
+        let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.into_iter().any(|target| target == Path::new(&socket))
+    };
+    assert!(has(&program.child.id().to_string()) && !has(&child), "{socket}");
+    std::fs::remove_file(&file).expect("removed");
+    // Its parent waits for it, and then for the end of its input.
+    wait_until(|| !Path::new(&format!("/proc/{child}")).exists());
+    assert!(token.exists(), "a child removes nothing of its parent's");
+    assert!(scraped.scrape().contains("process_resident_memory_bytes "));
     assert!(scraped.program.end().0.success());
+}
+
+/// What the system calls the socket that listens at a port of this machine.
+fn socket_of_port(port: u16) -> String {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+    let listens = format!("0100007F:{port:04X} 00000000:0000 0A");
+    let line = table.lines().find(|line| line.contains(&listens)).expect("it listens");
+    let inode = line.split_whitespace().nth(9).expect("its number");
+    format!("socket:[{inode}]")
 }
 
 pub fn a_token_can_be_ones_own_or_none() {
@@ -196,7 +265,7 @@ impl Drop for Prometheus {
 }
 
 /// Calls that take about as many milliseconds as their number.
-fn train(program: &mut Program, calls: u64) {
+pub fn train(program: &mut Program, calls: u64) {
     for number in 1..=calls {
         let go = program.folder.path().join(format!("go{number}"));
         program.tell(&format!("in {}", go.display()));

@@ -29,6 +29,8 @@ pub const ALL: &[Scene] = &[
     Scene { name: "by the program", environment: &[], play: recordings::by_the_program },
     Scene { name: "steps of a schedule", environment: &[], play: recordings::steps_of_a_schedule },
     Scene { name: "not asked for", environment: &[], play: recordings::not_asked_for },
+    Scene { name: "asked now and then", environment: &[], play: recordings::asked_now_and_then },
+    Scene { name: "off", environment: &[("MLPROF_DEVICE_COUNTERS", "0")], play: recordings::off },
     Scene {
         name: "what a device lacks",
         environment: &[RATE, ("FAKE_NVML_LACKS", "power clocks"), ("FAKE_NVML_DEVICES", "1")],
@@ -111,6 +113,11 @@ pub const ALL: &[Scene] = &[
         name: "ends while it samples",
         environment: &[("MLPROF_DEVICE_COUNTERS", "1000"), ("FAKE_NVML_SLOW", "20000")],
         play: processes::ends_while_it_samples,
+    },
+    Scene {
+        name: "asked, and never answers",
+        environment: &[("FAKE_NVML_ANSWERS", "never")],
+        play: processes::asked_and_never_answers,
     },
     Scene {
         name: "a device that never answers",

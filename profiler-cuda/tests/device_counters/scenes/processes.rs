@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use profiler_core::tensor::Schedule;
+use profiler_core::watcher::devices_now;
 use profiler_core::{Profiler, ProfilerExt, RunContext, Session, Stage, TensorProfiler, profile};
 
 use super::{counted, has_thread, record, until};
@@ -67,5 +68,13 @@ pub(super) fn a_device_that_never_answers() {
         profiler.step();
     }
     drop(session);
+    assert_eq!(counted("fake_utilization_calls"), 1, "it is being asked yet");
+}
+
+/// Whoever asks hears nothing, each time after a moment, and not for ever; nor does the end of the process wait.
+pub(super) fn asked_and_never_answers() {
+    assert!(devices_now().is_empty());
+    until("it is being asked", || counted("fake_utilization_calls") > 0);
+    assert!(devices_now().is_empty());
     assert_eq!(counted("fake_utilization_calls"), 1, "it is being asked yet");
 }

@@ -1,5 +1,6 @@
 //! What is sampled, and when.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -7,8 +8,9 @@ use profiler_core::hook::DeviceCounter;
 use profiler_core::report::tensor::DeviceCounterStatistics;
 use profiler_core::tensor::Schedule;
 use profiler_core::trace::kineto;
+use profiler_core::watcher::devices_now;
 use profiler_core::{
-    Profiler, RunContext, Session, SimpleProfiler, Stage, TensorProfiler, profile,
+    Interest, Profiler, RunContext, Session, SimpleProfiler, Stage, TensorProfiler, profile,
 };
 use profiler_cuda::{DeviceCounters, InvalidRate};
 use serde_json::Value;
@@ -157,4 +159,48 @@ pub(super) fn not_asked_for() {
 fn mean_and_max(device: &DeviceCounterStatistics, counter: DeviceCounter) -> Option<(f64, f64)> {
     let found = device.recording.iter().find(|found| found.counter == counter)?;
     Some((found.mean, found.max))
+}
+
+/// Nothing is sampled, and no hook turned on: only that moment's values are asked for.
+pub(super) fn asked_now_and_then() {
+    let profiler = Arc::new(SimpleProfiler::new());
+    let session = Session::begin(profiler, Stage::Fit, &RunContext::default());
+    assert!(!has_thread(), "nobody has asked");
+    let samples = RefCell::new(Vec::new());
+    // The first answer may come too late: NVML is loaded for it.
+    let are_known = || {
+        *samples.borrow_mut() = devices_now();
+        !samples.borrow().is_empty()
+    };
+    until("devices are known", are_known);
+    let samples = samples.borrow().clone();
+    let value = |device, counter| {
+        let mut all = samples.iter().filter(|it| (it.device, it.counter) == (device, counter));
+        let sample = all.next().expect("a value");
+        assert!(all.next().is_none(), "once: {samples:?}");
+        sample.value
+    };
+    // By their places on the bus.
+    for (device, index) in [(0, 2.0), (1, 1.0), (2, 0.0)] {
+        assert_eq!(value(device, DeviceCounter::GpuUtilization), 50.0 + index);
+        assert_eq!(value(device, DeviceCounter::MemoryUsed), (index + 1.0) * f64::from(1 << 30));
+    }
+    assert!(!profiler_core::hook::interest().contains(Interest::DEVICE));
+    let asked = counted("fake_utilization_calls");
+    work(50);
+    assert_eq!(counted("fake_utilization_calls"), asked, "and nobody is asked meanwhile");
+    DeviceCounters::stop();
+    assert!(devices_now().is_empty(), "not where the program says so");
+    DeviceCounters::new().devices([1]).start().expect("a rate");
+    until("one is known", || {
+        let samples = devices_now();
+        assert!(samples.iter().all(|sample| sample.device == 1), "{samples:?}");
+        samples.len() == DeviceCounter::ALL.len()
+    });
+    drop(session);
+}
+
+/// As the environment says.
+pub(super) fn off() {
+    assert!(devices_now().is_empty() && !has_thread());
 }

@@ -1,24 +1,44 @@
-//! What is known of a training, as metrics.
+//! What is known of a training, as metrics: one model, which Prometheus' door and OpenTelemetry's push write down, each in
+//! its own form.
+
+mod devices;
+pub(crate) mod family;
+mod process;
+
+use std::sync::OnceLock;
 
 use profiler_core::RunContext;
 use profiler_core::simple::ActionDurations;
+use profiler_core::watcher::devices_now;
 use profiler_events::live::TrainingState;
 use profiler_events::names::OWN_TRAIN_DATALOADER_NEXT;
 use profiler_trace::internals::program_name;
 
-use super::family::{Family, Kind, Value};
-use super::process;
 use crate::durations::Durations;
 use crate::watcher::Watcher;
+use family::{Family, Kind, Value};
 
 /// So many actions have a histogram: those that took longest. Each has 28 series of text.
 const MOST_ACTIONS: usize = 100;
 
 type Labels = Vec<(&'static str, String)>;
 
-pub(super) fn families(watcher: &Watcher) -> Vec<Family> {
-    let program = program_name().unwrap_or_default();
-    let own_rank = RunContext::from_environment().rank;
+/// The program, and the rank of this process, as they were when a door was opened: threads of ours do not look at the
+/// environment.
+static OWN: OnceLock<(String, u32)> = OnceLock::new();
+
+/// To be called where the environment may be looked at.
+pub(crate) fn remember() {
+    own();
+}
+
+fn own() -> &'static (String, u32) {
+    OWN.get_or_init(|| (program_name().unwrap_or_default(), RunContext::from_environment().rank))
+}
+
+/// All that is known of the process now. *Cost*: as for a report of the Simple profiler; some files of the system are read.
+pub(crate) fn families(watcher: &Watcher) -> Vec<Family> {
+    let (program, own_rank) = own();
     let of_rank = |rank: u32| vec![("program", program.clone()), ("rank", rank.to_string())];
     let of_stage = |rank: u32, stage: &str| {
         let mut labels = of_rank(rank);
@@ -30,9 +50,18 @@ pub(super) fn families(watcher: &Watcher) -> Vec<Family> {
     all.extend(trainings(&states, of_stage));
     let recording =
         Family::new("mlprof_recording", Kind::Gauge, "Whether a trace is recorded on demand now.");
-    all.push(recording.number(of_rank(own_rank), f64::from(u8::from(is_recording))));
-    all.extend(actions(watcher.durations(), &of_rank(own_rank)));
+    all.push(recording.number(of_rank(*own_rank), f64::from(u8::from(is_recording))));
+    all.extend(actions(watcher.durations(), &of_rank(*own_rank)));
     all.extend(process::families());
+    all
+}
+
+/// The same, and what devices show. *Cost*: a second at most, in which devices are asked.
+pub(crate) fn families_and_devices(watcher: &Watcher) -> Vec<Family> {
+    let (program, rank) = own();
+    let labels = vec![("program", program.clone()), ("rank", rank.to_string())];
+    let mut all = families(watcher);
+    all.extend(devices::families(&devices_now(), &labels));
     all
 }
 

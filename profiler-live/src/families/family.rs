@@ -4,15 +4,15 @@ use crate::durations::Durations;
 
 /// Metrics of one name.
 #[derive(Debug, Clone)]
-pub(super) struct Family {
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    pub(super) kind: Kind,
-    pub(super) metrics: Vec<Metric>,
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) metrics: Vec<Metric>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
     Histogram,
@@ -20,24 +20,24 @@ pub(super) enum Kind {
 
 /// Its labels, and what it shows.
 #[derive(Debug, Clone)]
-pub(super) struct Metric {
-    pub(super) labels: Vec<(&'static str, String)>,
-    pub(super) value: Value,
+pub(crate) struct Metric {
+    pub(crate) labels: Vec<(&'static str, String)>,
+    pub(crate) value: Value,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Number(f64),
     Durations(Box<Durations>),
 }
 
 impl Family {
-    pub(super) fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
         Self { name, help, kind, metrics: Vec::new() }
     }
 
     /// With this one, too: of those that have the same labels it is the sum, or the largest if they are gauges.
-    pub(super) fn add(&mut self, labels: Vec<(&'static str, String)>, value: Value) {
+    pub(crate) fn add(&mut self, labels: Vec<(&'static str, String)>, value: Value) {
         let Some(known) = self.metrics.iter_mut().find(|metric| metric.labels == labels) else {
             self.metrics.push(Metric { labels, value });
             return;
@@ -52,7 +52,7 @@ impl Family {
         }
     }
 
-    pub(super) fn number(mut self, labels: Vec<(&'static str, String)>, value: f64) -> Self {
+    pub(crate) fn number(mut self, labels: Vec<(&'static str, String)>, value: f64) -> Self {
         self.add(labels, Value::Number(value));
         self
     }

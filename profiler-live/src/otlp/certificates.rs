@@ -1,0 +1,59 @@
+//! Whom to trust where metrics are pushed by https, and as whom.
+
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+
+/// By the files that the environment names, each in PEM's form: without them the collector's certificate must be signed by
+/// one of those that Mozilla trusts, and this process has none. `file`: what is in a file, if a variable with this name at
+/// its end names one.
+///
+/// # Errors
+///
+/// If a file cannot be read, or has not what it should.
+pub(super) fn read(
+    file: impl Fn(&str) -> Result<Option<Vec<u8>>, String>,
+) -> Result<TlsConfig, String> {
+    let mut config = TlsConfig::builder();
+    if let Some(authority) = file("CERTIFICATE")? {
+        config = config.root_certs(RootCerts::new_with_certs(&certificates(&authority)?));
+    }
+    match (file("CLIENT_CERTIFICATE")?, file("CLIENT_KEY")?) {
+        (Some(certificate), Some(key)) => {
+            let key = PrivateKey::from_pem(&key);
+            let key = key.map_err(|error| format!("a client's key cannot be read: {error}"))?;
+            let own = ClientCert::new_with_certs(&certificates(&certificate)?, key);
+            config = config.client_cert(Some(own));
+        }
+        (None, None) => {}
+        _ => return Err("of a client's certificate and its key one is missing".to_owned()),
+    }
+    Ok(config.build())
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
+    let mut all = Vec::new();
+    for item in parse_pem(pem) {
+        match item {
+            Ok(PemItem::Certificate(certificate)) => all.push(certificate),
+            Ok(_) => {}
+            Err(error) => return Err(format!("certificates cannot be read: {error}")),
+        }
+    }
+    if all.is_empty() { Err("a file of certificates has none".to_owned()) } else { Ok(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_certificate_is_said() {
+        let of = |name: &'static str, text: &'static str| {
+            read(move |asked| Ok((asked == name).then(|| text.as_bytes().to_vec())))
+        };
+        assert!(of("NONE", "").is_ok());
+        let error = of("CERTIFICATE", "text").expect_err("no certificate");
+        assert_eq!(error, "a file of certificates has none");
+        let error = of("CLIENT_KEY", "text").expect_err("half of it");
+        assert_eq!(error, "of a client's certificate and its key one is missing");
+    }
+}
