@@ -361,7 +361,9 @@ fn a_forked_child_pushes_nothing() {
     std::fs::remove_file(&file).expect("removed");
     let parent = program.child.id();
     assert_ne!(child, parent.to_string());
-    assert!(program.end().0.success());
+    let (status, _, errors) = program.end();
+    assert!(status.success());
+    assert_eq!(errors, "", "nor does its end wait for a push");
     let [pushed] = &collector.pushed()[..] else { panic!("once: {:#?}", collector.pushed()) };
     assert_eq!(pushed.resource("process.pid"), Value::IntValue(parent.into()));
 }
