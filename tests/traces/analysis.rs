@@ -180,3 +180,94 @@ fn compare(ours: &Value, hta: &Value, tolerance: f64) {
         );
     }
 }
+
+/// Of the critical path of the only step: kernels and how long they took.
+const PATH: &str = r#"
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from hta.trace_analysis import TraceAnalysis
+
+analysis = TraceAnalysis(trace_dir=sys.argv[1])
+graph, found = analysis.critical_path_analysis(rank=0, annotation="ProfilerStep", instance_id=0)
+assert found
+edges = graph.get_critical_path_breakdown()
+kernels = edges[(edges["type"] == "critical_path_operator") & (edges["stream"] >= 0)]
+print(json.dumps({row["s_name"]: int(row["duration"]) for _, row in kernels.iterrows()}))"#;
+
+/// Two streams, of which one waits for an event of the other, and a thread that waits for an event and not for all that
+/// its stream does: PyTorch writes such traces with `enable_cuda_sync_events`. Times are in microseconds.
+fn trace_with_events() -> String {
+    let slice = |category: &str, name: &str, tid: i64, (ts, dur): (u32, u32), args: &str| {
+        let pid = if matches!(category, "kernel" | "cuda_sync") { 0 } else { 9 };
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+        )
+    };
+    // In an op of its own, which is longer than the call by one at each end.
+    let call = |name: &str, (ts, dur): (u32, u32), correlation: u32| {
+        let args = format!(r#""External id":{correlation},"correlation":{correlation},"cbid":211"#);
+        let op = slice("cpu_op", "aten::op", 9, (ts - 1, dur + 2), "");
+        format!("{op},\n{}", slice("cuda_runtime", name, 9, (ts, dur), &args))
+    };
+    let kernel = |name: &str, stream: i64, place: (u32, u32), correlation: u32| {
+        let args =
+            format!(r#""device":0,"context":1,"stream":{stream},"correlation":{correlation}"#);
+        slice("kernel", name, stream, place, &args)
+    };
+    // `event`: the stream that it was recorded on, and by which call.
+    let wait = |name: &str, stream: i64, place: (u32, u32), correlation: u32, event: (i64, i64)| {
+        let (on, by) = event;
+        let args = format!(
+            r#""cuda_sync_kind":"{name}","wait_on_stream":{on},"wait_on_cuda_event_record_corr_id":{by},"wait_on_cuda_event_id":1,"stream":{stream},"correlation":{correlation},"device":0,"context":1"#
+        );
+        slice("cuda_sync", name, stream, place, &args)
+    };
+    let events = [
+        slice("user_annotation", "ProfilerStep#1", 9, (100, 1000), ""),
+        call("cudaLaunchKernel", (110, 5), 1),
+        kernel("first", 7, (116, 100), 1),
+        call("cudaLaunchKernel", (118, 4), 2),
+        kernel("beside it", 8, (123, 40), 2),
+        call("cudaEventRecord", (124, 2), 3),
+        call("cudaStreamWaitEvent", (128, 2), 4),
+        wait("Stream Wait Event", 8, (129, 1), 4, (7, 3)),
+        call("cudaLaunchKernel", (132, 4), 5),
+        kernel("after the event", 8, (218, 100), 5),
+        call("cudaLaunchKernel", (138, 4), 6),
+        kernel("nobody waits", 7, (217, 30), 6),
+        call("cudaDeviceSynchronize", (150, 172), 7),
+        wait("Context Sync", -1, (151, 170), 7, (-1, -1)),
+        call("cudaLaunchKernel", (330, 5), 8),
+        kernel("waited for", 7, (340, 60), 8),
+        call("cudaEventRecord", (337, 1), 9),
+        call("cudaLaunchKernel", (341, 4), 10),
+        kernel("later", 7, (400, 30), 10),
+        call("cudaEventSynchronize", (348, 90), 11),
+        wait("Event Sync", -1, (349, 88), 11, (7, 9)),
+        slice("cpu_op", "aten::item", 9, (440, 300), ""),
+        r#"{"ph":"M","name":"process_labels","pid":0,"tid":0,"ts":0,"args":{"labels":"GPU 0"}}"#
+            .to_owned(),
+    ];
+    format!(
+        "{{\"schemaVersion\":1,\n\"distributedInfo\":{{\"rank\": 0}},\n\"deviceProperties\":[{{\"id\":0,\"name\":\"A\"}}],\n\
+         \"traceEvents\":[\n{}\n],\"traceName\":\"x\"}}\n",
+        events.join(",\n")
+    )
+}
+
+#[test]
+fn critical_paths_go_through_the_same_kernels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("rank0.json"), trace_with_events()).expect("a file");
+    let hta = crate::readers::answer(&python::run_with_trace_readers(PATH, &[folder.path()]));
+    let ours = analyzed(folder.path());
+    let parts = ours["critical_paths"][0]["parts"].as_array().expect("parts").iter();
+    let kernels = parts.filter(|part| part["kind"] == "compute").map(|part| {
+        let name = part["name"].as_str().expect("kernels have names").to_owned();
+        (name, Value::from(part["duration_ns"].as_i64().expect("a time") / 1000))
+    });
+    assert_eq!(Value::Object(kernels.collect()), hta);
+    let expected = serde_json::json!({"first": 100, "after the event": 100, "waited for": 60});
+    assert_eq!(hta, expected);
+    assert_eq!(ours["critical_paths"][0]["length_ns"], 1_000_000);
+}

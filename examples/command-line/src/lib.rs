@@ -50,6 +50,9 @@ pub struct ProfilerOptions {
     /// Tensor: record allocations, and write what memory was used for over time.
     #[arg(long)]
     pub profile_memory: bool,
+    /// Tensor: record allocations, and write them for pytorch.org/memory_viz.
+    #[arg(long)]
+    pub memory_snapshot: bool,
     /// Tensor: record numbers, strides and overloads of ops for the trace, too (tch).
     #[arg(long)]
     pub record_inputs: bool,
@@ -142,6 +145,7 @@ impl ProfilerOptions {
             .group_by_input_shapes(self.input_shapes)
             .profile_memory(self.profile_memory)
             .memory_timeline(self.profile_memory)
+            .memory_snapshot(self.memory_snapshot)
             .record_inputs(self.record_inputs)
             .with_flops(self.with_flops)
             .with_stack(self.with_stack)

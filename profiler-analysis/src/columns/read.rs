@@ -5,7 +5,7 @@ use super::file::{self, Rows};
 use super::info::{info, natural, small};
 use super::paths::TraceFiles;
 use super::schema::{ARGS, COUNTERS, FLOWS, PROCESSES, SLICES, TRACKS, Table};
-use super::write::{flow_text, kind_text};
+use super::write::{EVENT_STREAM, RECORDED_BY, flow_text, kind_text};
 use crate::trace::{
     Category, Counter, Details, Flow, FlowKind, Name, PlaceId, RawSlice, Trace, TraceBuilder,
     TrackKind,
@@ -133,9 +133,9 @@ impl Reader<'_> {
                 let Some((_, of)) = all.last_mut() else { continue };
                 match key(row, &mut Key::of) {
                     Key::Sequence => of.sequence = natural(number(row).unwrap_or(0)),
-                    Key::Stream => {
-                        of.stream = number(row).and_then(|stream| i32::try_from(stream).ok());
-                    }
+                    Key::Stream => of.stream = number(row).and_then(stream),
+                    Key::EventStream => of.event.stream = number(row).and_then(stream),
+                    Key::RecordedBy => of.event.recorded_by = small(number(row).unwrap_or(0)),
                     Key::Collective => of.collective = number(row).map(natural),
                     Key::CalledFrom => {
                         of.called_from = text(row, &mut |text: &str| names.intern(text));
@@ -252,6 +252,10 @@ fn add(of: &mut Details, more: &Details) {
         of.called_from = more.called_from;
     }
     of.stream = more.stream.or(of.stream);
+    of.event.stream = more.event.stream.or(of.event.stream);
+    if more.event.recorded_by != 0 {
+        of.event.recorded_by = more.event.recorded_by;
+    }
     of.collective = more.collective.or(of.collective);
 }
 
@@ -279,6 +283,8 @@ impl Args {
 enum Key {
     Sequence,
     Stream,
+    EventStream,
+    RecordedBy,
     Collective,
     CalledFrom,
     Other,
@@ -289,11 +295,17 @@ impl Key {
         match text {
             "Sequence number" => Self::Sequence,
             "stream" => Self::Stream,
+            EVENT_STREAM => Self::EventStream,
+            RECORDED_BY => Self::RecordedBy,
             "Seq" => Self::Collective,
             "Called from" => Self::CalledFrom,
             _ => Self::Other,
         }
     }
+}
+
+fn stream(number: i64) -> Option<i32> {
+    i32::try_from(number).ok()
 }
 
 /// What something without a number is known by.
@@ -317,7 +329,7 @@ fn flow_of(text: &str) -> FlowKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Names;
+    use crate::trace::{EventWait, Names};
 
     #[test]
     fn what_is_known_of_a_slice_stays_whatever_part_comes_first() {
@@ -327,6 +339,7 @@ mod tests {
             sequence: 3,
             called_from,
             stream: Some(7),
+            event: EventWait { stream: Some(20), recorded_by: 9 },
             collective: Some(0),
             ..Details::default()
         };

@@ -19,7 +19,7 @@ use crate::host::steps;
 use crate::meaning::Meanings;
 use crate::ranks::stages;
 use crate::rollups::Rollups;
-use crate::trace::{Details, FlowKind, Name, Slice, Trace, TrackKind};
+use crate::trace::{Details, EventWait, FlowKind, Name, Slice, Trace, TrackKind};
 
 /// Writes all tables of a trace below `folder`; those of other ranks and cycles stay. The files have their names
 /// when all of them are whole; `slices` comes last.
@@ -41,6 +41,10 @@ pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
     writer.slices()?;
     writer.finish()
 }
+
+/// What PyTorch calls what is known of an event that is waited for.
+pub(super) const EVENT_STREAM: &str = "wait_on_stream";
+pub(super) const RECORDED_BY: &str = "wait_on_cuda_event_record_corr_id";
 
 struct Writer<'a> {
     trace: &'a Trace,
@@ -167,6 +171,12 @@ impl<'a> Writer<'a> {
             }
             if let Some(stream) = details.stream {
                 rows.push((number, "stream", Some(stream.into()), None));
+            }
+            if let Some(stream) = details.event.stream {
+                rows.push((number, EVENT_STREAM, Some(stream.into()), None));
+            }
+            if details.event.recorded_by != 0 {
+                rows.push((number, RECORDED_BY, Some(details.event.recorded_by.into()), None));
             }
             if let Some(collective) = details.collective {
                 rows.push((number, "Seq", Some(signed(collective)), None));
@@ -368,6 +378,7 @@ impl<'a> Writer<'a> {
 fn has_args(details: &Details) -> bool {
     details.sequence != 0
         || details.stream.is_some()
+        || details.event != EventWait::default()
         || details.collective.is_some()
         || details.called_from != Name::EMPTY
 }

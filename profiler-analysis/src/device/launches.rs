@@ -69,9 +69,7 @@ pub(super) fn graphs(
         for place in of.device.iter() {
             let slice = &trace.slices[*place as usize];
             if slice.category.is_device_work() {
-                let process = trace.tracks[slice.track as usize].process;
-                let device = trace.processes[process as usize].number.unwrap_or(-1);
-                let (kernels, time) = by_device.entry(device).or_default();
+                let (kernels, time) = by_device.entry(trace.device_of(slice)).or_default();
                 (*kernels, *time) = (*kernels + 1, *time + slice.duration);
             }
         }

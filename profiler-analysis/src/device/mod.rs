@@ -1,6 +1,8 @@
 //! What devices did.
 
 mod copies;
+pub(crate) mod event_waits;
+pub(crate) mod launch_order;
 mod launches;
 mod queues;
 mod sequences;

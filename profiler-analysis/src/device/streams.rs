@@ -6,7 +6,7 @@ use crate::trace::Trace;
 
 /// Gaps below this are what a device needs between kernels: HolisticTraceAnalysis's threshold, in
 /// nanoseconds.
-const BETWEEN: i64 = 30_000;
+pub(super) const BETWEEN: i64 = 30_000;
 
 /// From its first to its last work.
 pub(super) fn of(trace: &Trace, work: &DeviceWork, stream: &Stream) -> StreamIdle {

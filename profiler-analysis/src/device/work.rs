@@ -82,6 +82,12 @@ impl DeviceWork {
         Some(&self.devices[*device].streams[*stream])
     }
 
+    /// The numbers of its device and its stream.
+    pub(crate) fn stream_number(&self, trace: &Trace, place: u32) -> Option<(i64, i64)> {
+        let device = trace.device_of(&trace.slices[place as usize]);
+        Some((device, self.stream(trace, place)?.number))
+    }
+
     /// What began before it on the same stream.
     pub(crate) fn previous(&self, trace: &Trace, place: u32) -> Option<u32> {
         let (_, position) = self.of.get(&place)?;
@@ -98,6 +104,19 @@ impl DeviceWork {
     ) -> Option<u32> {
         let streams = self.devices.iter().flat_map(|device| &device.streams);
         let streams = streams.filter(|it| stream.is_none_or(|number| it.number == number));
+        let last = streams.filter_map(|stream| stream.last_ended(trace, (from, to)));
+        last.max_by_key(|place| trace.slices[*place as usize].end())
+    }
+
+    /// What ended last, after `from` and not after `to`, on this device but on another stream.
+    pub(crate) fn last_ended_on_another(
+        &self,
+        trace: &Trace,
+        (device, stream): (i64, i64),
+        (from, to): (i64, i64),
+    ) -> Option<u32> {
+        let devices = self.devices.iter().filter(|it| it.number == device);
+        let streams = devices.flat_map(|it| &it.streams).filter(|it| it.number != stream);
         let last = streams.filter_map(|stream| stream.last_ended(trace, (from, to)));
         last.max_by_key(|place| trace.slices[*place as usize].end())
     }

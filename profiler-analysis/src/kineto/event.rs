@@ -45,6 +45,11 @@ pub(super) struct SliceArguments<'a> {
     pub(super) flops: Integer,
     #[serde(default)]
     pub(super) stream: Integer,
+    /// Of waits for an event.
+    #[serde(default)]
+    pub(super) wait_on_stream: Integer,
+    #[serde(default, rename = "wait_on_cuda_event_record_corr_id")]
+    pub(super) recorded_by: Integer,
     #[serde(borrow, default, rename = "Input Dims", alias = "Input dims")]
     pub(super) shapes: Option<&'a RawValue>,
     /// Where ranks meet.
@@ -117,6 +122,11 @@ pub(super) struct NameArguments<'a> {
 pub(super) struct Integer(pub(super) Option<i64>);
 
 impl Integer {
+    /// The number of a stream; -1, also without its sign, stands for none.
+    pub(super) fn stream(self) -> Option<i32> {
+        self.0.and_then(|stream| i32::try_from(stream).ok())
+    }
+
     pub(super) fn natural(self) -> u64 {
         self.0.and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
     }

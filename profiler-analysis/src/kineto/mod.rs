@@ -15,13 +15,14 @@ use std::io::Read;
 
 use serde_json::value::RawValue;
 
-use self::event::{Event, MemoryArguments, NameArguments, SliceArguments};
+use self::event::{Event, Integer, MemoryArguments, NameArguments, SliceArguments};
 pub use self::merge::Merge;
 use self::stream::parse;
 use self::time::nanoseconds;
 use self::walk::{Visit, walk};
 use crate::trace::{
-    Category, Counter, Details, FlowEnd, FlowKind, MemoryChange, RawSlice, Trace, TraceBuilder,
+    Category, Counter, Details, EventWait, FlowEnd, FlowKind, MemoryChange, RawSlice, Trace,
+    TraceBuilder,
 };
 
 /// Why a text is no trace.
@@ -117,6 +118,12 @@ fn arguments<'a, T: serde::Deserialize<'a> + Default>(event: &Event<'a>) -> T {
     event.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default()
 }
 
+/// 0 if there is none.
+fn correlation(number: Integer) -> u32 {
+    // -1 stands there without its sign, too.
+    u32::try_from(number.natural()).ok().filter(|number| *number != u32::MAX).unwrap_or(0)
+}
+
 fn slice(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
     let (start, duration) = (time(event.ts)?, time(event.dur).unwrap_or(0));
     let category = Category::of(&event.cat);
@@ -133,13 +140,17 @@ fn slice(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
         collective: more.collective.and(more.collective_number.0).and_then(|of| of.try_into().ok()),
         // That of other events is their track.
         stream: match category {
-            Category::CudaSync => more.stream.0.and_then(|stream| i32::try_from(stream).ok()),
+            Category::CudaSync => more.stream.stream(),
             _ => None,
+        },
+        event: EventWait {
+            stream: more.wait_on_stream.stream().filter(|stream| *stream >= 0),
+            recorded_by: correlation(more.recorded_by),
         },
         launch: launch.map(|launch| names.intern(&launch)).unwrap_or_default(),
     };
     let name = names.intern(&event.name);
-    let correlation = u32::try_from(more.correlation.natural()).unwrap_or(0);
+    let correlation = correlation(more.correlation);
     let track = builder.track(&event.pid.0, &event.tid.0);
     builder.slice(RawSlice { track, name, category, start, duration, correlation, details });
     Some(())

@@ -127,6 +127,9 @@ fn begin<W: Write>(trace: &Trace, slice: &Slice, sequence: &mut Sequence<'_, W>)
     number("flops", natural(details.flops));
     number("Seq", details.collective.and_then(|number| i64::try_from(number).ok()));
     number("stream", details.stream.map(i64::from));
+    number("wait_on_stream", details.event.stream.map(i64::from));
+    let recorded_by = natural(details.event.recorded_by.into());
+    number("wait_on_cuda_event_record_corr_id", recorded_by);
     for (key, name) in [("Input Dims", details.shapes), ("Called from", details.called_from)] {
         if name == Name::EMPTY {
             continue;

@@ -1,6 +1,6 @@
 //! A trace in memory: who did what from when to when, on which thread or stream.
 //!
-//! *Memory*: 48 bytes for each slice, 64 more for one that has shapes, bytes or numbers of its own, 56 for each
+//! *Memory*: 48 bytes for each slice, 72 more for one that has shapes, bytes or numbers of its own, 56 for each
 //! allocation; texts are kept once.
 
 mod builder;
@@ -179,11 +179,22 @@ pub struct Details {
     pub called_from: Name,
     /// Its number among the collectives of the run, if it is one: all ranks count alike.
     pub collective: Option<u64>,
-    /// The stream that was waited for, if it is known.
+    /// The stream that was waited for, if it is known; of a stream that waits for an event, which it is itself.
     pub stream: Option<i32>,
+    /// The event that was waited for.
+    pub event: EventWait,
     /// How a kernel was launched: `regs:32 static_shared:0 dynamic_shared:0 grid:108,1,1 block:256,1,1
     /// occ_pct:50`, as XProf has it, where the trace was [read for it](crate::kineto::read_for_xprof).
     pub launch: Name,
+}
+
+/// An event of a device's library, which a thread or a stream waits for, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventWait {
+    /// The stream that it was recorded on.
+    pub stream: Option<i32>,
+    /// The [`Slice::correlation`] of the call that recorded it; 0 if it is not known.
+    pub recorded_by: u32,
 }
 
 impl Default for Name {
@@ -271,6 +282,12 @@ impl Trace {
             (TrackKind::Stream, Some(device)) => format!("{own} of GPU {device}"),
             _ => own.to_owned(),
         }
+    }
+
+    /// The number of the device that a slice stands on; -1 if it has none.
+    pub(crate) fn device_of(&self, slice: &Slice) -> i64 {
+        let process = self.tracks[slice.track as usize].process;
+        self.processes[process as usize].number.unwrap_or(-1)
     }
 
     /// What each number ties together: places of the calls, and of what devices did.

@@ -22,11 +22,13 @@ use crate::made::{MAIN, OTHER, action, arrow, op, slice, trace, with};
 fn everything() -> Trace {
     let mut events = crate::devices::events();
     let args = r#"{"Input Dims":[[2,3],[]],"Sequence number":17,"Called from":"outer;inner"}"#;
+    let waits = r#"{"stream":7,"wait_on_stream":20,"wait_on_cuda_event_record_corr_id":3}"#;
     events.extend([
         with(MAIN, "cpu_op", "aten::mm", (1.0, 8.0), args),
         op("crosses", 5.0, 20.0),
         action("[module]Linear: a", 0.5, 9.0),
         slice(OTHER, "cpu_op", "MmBackward0", 95.0, 40.0),
+        with((0, 7), "cuda_sync", "Stream Wait Event", (85.0, 1.0), waits),
         arrow(1, (MAIN, 1.0), (OTHER, 95.0)),
         r#"{"ph":"C","name":"memory","pid":0,"ts":3,"args":{"value":5.25}}"#.to_owned(),
         r#"{"ph":"X","cat":"Trace","name":"span","pid":"Spans","tid":"all","ts":0,"dur":9}"#
@@ -69,7 +71,8 @@ fn texts(trace: &Trace) -> Vec<String> {
     let text = |slice: &profiler_analysis::trace::Slice| {
         let details = trace.details(slice).map(|it| {
             let text = |name| trace.names.text(name).to_owned();
-            (it.sequence, text(it.shapes), it.bytes, it.flops, text(it.called_from), it.stream)
+            let of_device = (it.stream, it.event.stream, it.event.recorded_by);
+            (it.sequence, text(it.shapes), it.bytes, it.flops, text(it.called_from), of_device)
         });
         let (name, track) = (trace.name(slice), trace.track_name(slice.track as usize));
         let times = (slice.start, slice.duration, slice.self_duration, slice.depth);
@@ -91,6 +94,7 @@ fn what_is_written_is_read_back() {
     assert_eq!(texts(&after), texts(&before));
     assert_eq!(after.flows, before.flows);
     assert!(!after.flows.is_empty());
+    assert!(texts(&after).iter().any(|text| text.contains("(Some(7), Some(20), 3)")), "the event");
     assert_eq!(after.info, before.info);
     let counters = |trace: &Trace| {
         let of = trace.counters.iter();

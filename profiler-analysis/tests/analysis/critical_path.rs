@@ -68,6 +68,140 @@ fn a_stream_that_is_waited_for_is_not_any_other() {
     assert_eq!(segments(path(&analysis)), expected);
 }
 
+/// A call that launches cannot return before there is a place in the queue.
+#[test]
+fn a_launch_that_waits_for_a_place_in_the_queue_leads_to_the_device() {
+    let events = |before: u32| {
+        let mut events = vec![action("ProfilerStep#1", 0.0, 2010.0)];
+        for number in 0..before {
+            let at = f64::from(number);
+            events.push(call("cudaLaunchKernel", at, 0.5, number + 1));
+            events.push(work("kernel", "gemm", 5.0 + at * 1000.0, 1000.0, number + 1));
+        }
+        events.push(call("cudaLaunchKernel", 1010.0, 997.0, before + 1));
+        let last = 5.0 + f64::from(before) * 1000.0;
+        events.push(work("kernel", "gemm", last, 1000.0, before + 1));
+        events
+    };
+    let nothing = PathKind::Host(Activity::Nothing);
+    let runtime = PathKind::Host(Activity::Runtime);
+    let full = analysis(&events(1010));
+    let through_the_device = [
+        (runtime, "cudaLaunchKernel", 0),
+        (PathKind::LaunchDelay, "gemm", 4),
+        (PathKind::Compute, "gemm", 2000),
+        (PathKind::ReturnFromWaiting, "cudaLaunchKernel", 2),
+        (nothing, "-", 3),
+    ];
+    assert_eq!(segments(path(&full)), through_the_device);
+    // Where there is room it takes long for another reason.
+    let analysis = analysis(&events(900));
+    let last = segments(path(&analysis)).into_iter().rev().nth(1);
+    assert_eq!(last, Some((runtime, "cudaLaunchKernel", 997)));
+}
+
+/// What is launched on a stream waits for an event of another one.
+fn two_streams() -> [String; 14] {
+    let waits =
+        r#"{"correlation":4,"stream":8,"wait_on_stream":7,"wait_on_cuda_event_record_corr_id":3}"#;
+    let of_other = |name: &str, (ts, dur): (f64, f64), correlation: u32| {
+        with((0, 8), "kernel", name, (ts, dur), &format!(r#"{{"correlation":{correlation}}}"#))
+    };
+    [
+        action("ProfilerStep#1", 0.0, 100.0),
+        call("cudaLaunchKernel", 0.0, 5.0, 1),
+        call("cudaLaunchKernel", 5.0, 3.0, 2),
+        call("cudaEventRecord", 8.0, 1.0, 3),
+        call("cudaStreamWaitEvent", 9.0, 1.0, 4),
+        call("cudaLaunchKernel", 10.0, 5.0, 5),
+        call("cudaLaunchKernel", 15.0, 5.0, 6),
+        call("cudaDeviceSynchronize", 20.0, 75.0, 0),
+        work("kernel", "first", 8.0, 30.0, 1),
+        work("kernel", "copied", 40.0, 10.0, 2),
+        // Launched after the event: nobody waited for it.
+        work("kernel", "later", 50.0, 8.0, 6),
+        of_other("before", (2.0, 4.0), 0),
+        with((0, 8), "cuda_sync", "Stream Wait Event", (9.5, 0.5), waits),
+        of_other("waiting", (52.0, 40.0), 5),
+    ]
+}
+
+/// Its path, where the stream waited for the other one.
+const OVER_BOTH: [(PathKind, &str, i64); 9] = [
+    (PathKind::Host(Activity::Runtime), "cudaLaunchKernel", 5),
+    (PathKind::LaunchDelay, "first", 3),
+    (PathKind::Compute, "first", 30),
+    (PathKind::BetweenKernels, "copied", 2),
+    (PathKind::Compute, "copied", 10),
+    (PathKind::BetweenKernels, "waiting", 2),
+    (PathKind::Compute, "waiting", 40),
+    (PathKind::ReturnFromWaiting, "cudaDeviceSynchronize", 3),
+    (PathKind::Host(Activity::Nothing), "-", 5),
+];
+
+fn waited_for_its_launch(events: &[String]) -> bool {
+    let analysis = analysis(events);
+    let segments = segments(path(&analysis));
+    segments.iter().any(|(kind, name, _)| (*kind, *name) == (PathKind::LaunchDelay, "waiting"))
+}
+
+#[test]
+fn it_goes_over_to_the_stream_that_a_stream_waited_for() {
+    let events = two_streams();
+    assert_eq!(segments(path(&analysis(&events))), OVER_BOTH);
+    // An event that was over when the kernel was launched kept nobody waiting.
+    let late = events
+        .map(|event| event.replace(r#""ts":10.000,"dur":5.000"#, r#""ts":50.500,"dur":1.250"#));
+    assert!(waited_for_its_launch(&late));
+}
+
+/// Of most traces only the calls are known that tell streams to wait.
+#[test]
+fn a_stream_that_was_told_to_wait_begins_when_what_it_waited_for_has_ended() {
+    let mut events = two_streams().to_vec();
+    events.retain(|event| !event.contains("cuda_sync"));
+    assert_eq!(segments(path(&analysis(&events))), OVER_BOTH);
+    let later = events.clone().into_iter();
+    let later = later
+        .map(|event| event.replace(r#""ts":52.000,"dur":40.000"#, r#""ts":90.000,"dur":2.000"#));
+    assert!(waited_for_its_launch(&later.collect::<Vec<_>>()), "it began long after");
+    events.retain(|event| !event.contains("cudaStreamWaitEvent"));
+    assert!(waited_for_its_launch(&events), "nobody told it to wait");
+}
+
+/// What was launched after an event is not waited for with it, though it ends before the call returns.
+#[test]
+fn an_event_that_is_waited_for_is_not_all_that_a_stream_does() {
+    let waits = |record: u32| {
+        let args = format!(
+            r#"{{"correlation":4,"stream":-1,"wait_on_stream":7,"wait_on_cuda_event_record_corr_id":{record}}}"#
+        );
+        with((0, u32::MAX), "cuda_sync", "Event Sync", (20.0, 40.0), &args)
+    };
+    let events = |record: u32| {
+        [
+            action("ProfilerStep#1", 0.0, 100.0),
+            call("cudaLaunchKernel", 0.0, 5.0, 1),
+            call("cudaEventRecord", 5.0, 1.0, 2),
+            call("cudaLaunchKernel", 6.0, 4.0, 3),
+            call("cudaEventSynchronize", 20.0, 40.0, 4),
+            work("kernel", "waited for", 10.0, 40.0, 1),
+            work("kernel", "after it", 50.0, 5.0, 3),
+            slice((0, 8), "kernel", "of another stream", 20.0, 38.0),
+            waits(record),
+        ]
+    };
+    let names = |record: u32| -> Vec<String> {
+        let analysis = analysis(&events(record));
+        let segments = segments(path(&analysis)).into_iter();
+        let kernels = segments.filter(|(kind, ..)| *kind == PathKind::Compute);
+        kernels.map(|(_, name, _)| name.to_owned()).collect()
+    };
+    assert_eq!(names(2), ["waited for"]);
+    // Recorded before the trace: all that is known is the stream.
+    assert_eq!(names(u32::MAX), ["waited for", "after it"]);
+}
+
 #[test]
 fn it_goes_through_backward_ops_of_another_thread() {
     let events = [

@@ -278,8 +278,17 @@ for device, trace in enumerate(snapshot["device_traces"]):
             alive[device][event["addr"]] = event["size"]
         elif event["action"] == "free_completed":
             alive[device].pop(event["addr"], None)
+        elif event["action"] == "snapshot":
+            # Of a viewer's categories one must be this, or it shows nothing.
+            assert event is trace[-1] and event["category"] == "unknown", event
         else:
             assert event["action"] == "free_requested", event
+    # In the viewer's history each allocation is in a segment, whenever it was freed.
+    for event in trace[:-1]:
+        assert any(segment["device"] == device
+                   and segment["address"] <= event["addr"]
+                   and event["addr"] + event["size"] <= segment["address"] + segment["total_size"]
+                   for segment in snapshot["segments"]), event
 for segment in snapshot["segments"]:
     blocks = segment["blocks"]
     assert sum(block["size"] for block in blocks) == segment["total_size"], segment
@@ -345,12 +354,16 @@ fn a_snapshot_is_one_of_torchs_allocator() {
         ["alloc", 5000, 200, "gradient", []],
         ["free_requested", 77, 64, "unknown", []],
         ["free_completed", 77, 64, "unknown", []],
+        ["snapshot", 0, 0, "unknown", []],
     ]);
     assert_eq!(traces[1], expected);
-    assert_eq!(traces[2].as_array().map(Vec::len), Some(1500));
+    assert_eq!(traces[2].as_array().map(Vec::len), Some(1501));
     let segments = told["segments"].as_array().expect("segments");
     assert_eq!(segments.len(), 1500 + 2);
-    assert!(segments.contains(&serde_json::json!([1, 4096, [100, 804, 200]])), "{segments:?}");
+    assert!(
+        segments.contains(&serde_json::json!([1, 77, [4019, 100, 804, 200, 100]])),
+        "{segments:?}"
+    );
     assert!(segments.contains(&serde_json::json!([1, FAR, [70_000]])), "{segments:?}");
 }
 

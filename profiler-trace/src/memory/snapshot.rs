@@ -3,15 +3,15 @@
 //!
 //! As torch does with what its profiler records, each accelerator is a device and the host's memory one more
 //! after them; what memory was for is the `category` of an allocation, and what was open around it its
-//! `frames`. Where an allocator got its memory from is not known, so a segment is what is alive at the end
-//! and lies together.
+//! `frames`. Where an allocator got its memory from is not known, so a segment is what was used at some time
+//! and lies together: the viewer's history of states asks for the segment of each allocation, freed or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::categories::{Before, allocations, apply_labels};
-use super::changes::{Around, Change, Recorded};
+use super::changes::{Around, Recorded};
 use super::pickle::{self, Value};
 use crate::cycle::Cycle;
 use profiler_events::{Action, MemoryCategory, MemoryDevice};
@@ -52,9 +52,9 @@ fn snapshot(cycle: &Cycle) -> Value {
     let mut segments = Vec::new();
     for device in recorded.devices() {
         let place = number(device).map_or(count, usize::from);
-        let (trace, alive) = device_trace(cycle, &recorded, device);
-        traces[place] = Value::List(trace);
-        segments.extend(segments_of(place, alive));
+        let device = device_trace(cycle, &recorded, device);
+        traces[place] = Value::List(device.trace);
+        segments.extend(segments_of(place, device.used, device.alive));
     }
     Value::Dictionary(vec![
         ("segments", Value::List(segments)),
@@ -71,18 +71,25 @@ fn number(device: MemoryDevice) -> Option<u16> {
     }
 }
 
-/// What happened in one memory, and what is alive at the end, by address.
-fn device_trace(
-    cycle: &Cycle,
-    recorded: &Recorded,
-    device: MemoryDevice,
-) -> (Vec<Value>, BTreeMap<u64, Alive>) {
+/// One memory.
+struct DeviceTrace {
+    /// What happened in it.
+    trace: Vec<Value>,
+    /// All that was alive at some time: beginnings and ends.
+    used: Vec<(u64, u64)>,
+    /// What is alive at the end, by address.
+    alive: BTreeMap<u64, Alive>,
+}
+
+fn device_trace(cycle: &Cycle, recorded: &Recorded, device: MemoryDevice) -> DeviceTrace {
     let mut allocations = allocations(recorded, device);
     let before: Before = apply_labels(cycle, device, recorded, &mut allocations);
     let known = before.into_iter().map(|(address, (bytes, category))| {
         (address, Alive { bytes, category, frames: Value::List(Vec::new()) })
     });
     let mut alive: BTreeMap<u64, Alive> = known.collect();
+    let span = |address: u64, bytes: u64| (address, address.saturating_add(bytes));
+    let mut used: Vec<_> = alive.iter().map(|(address, it)| span(*address, it.bytes)).collect();
     let mut made = allocations.iter().peekable();
     let mut trace = Vec::new();
     for (place, change) in recorded.changes.iter().enumerate() {
@@ -90,7 +97,8 @@ fn device_trace(
         if change.change.device != device || change.change.bytes == 0 || address == 0 {
             continue;
         }
-        let time = unix_microseconds(cycle, change);
+        let time = unix_microseconds(cycle, change.time);
+        used.push(span(address, change.change.bytes.unsigned_abs()));
         // An allocation where one is alive: its free was not told.
         let ended = alive.remove(&address);
         let is_free = change.change.bytes < 0;
@@ -114,12 +122,22 @@ fn device_trace(
             alive.insert(address, new);
         }
     }
-    (trace, alive)
+    trace.extend(end_of_trace(cycle, recorded, &trace));
+    DeviceTrace { trace, used, alive }
+}
+
+/// What torch's allocator notes where it is asked for a snapshot. Its viewer takes `unknown` for the category of
+/// what has none, such as all that is older than the recording, and shows nothing at all if no entry has it.
+fn end_of_trace(cycle: &Cycle, recorded: &Recorded, trace: &[Value]) -> Option<Value> {
+    let last = recorded.changes.last().filter(|_| !trace.is_empty())?;
+    let nothing =
+        Alive { bytes: 0, category: MemoryCategory::Unknown, frames: Value::List(Vec::new()) };
+    Some(entry("snapshot", 0, &nothing, unix_microseconds(cycle, last.time)))
 }
 
 /// When something happened, since 1970.
-fn unix_microseconds(cycle: &Cycle, change: &Change) -> i64 {
-    cycle.wall_time(cycle.started).timestamp_micros() + change.time.div_euclid(1000)
+fn unix_microseconds(cycle: &Cycle, time: i64) -> i64 {
+    cycle.wall_time(cycle.started).timestamp_micros() + time.div_euclid(1000)
 }
 
 fn entry(action: &str, address: u64, memory: &Alive, time: i64) -> Value {
@@ -163,47 +181,53 @@ fn frames(around: Around) -> Value {
     Value::List(around.op.into_iter().chain(around.inside).map(frame).collect())
 }
 
-/// Blocks that are not further apart than this are one segment: further ones would be all of a process's
-/// addresses.
+/// What is not further apart than this is one segment: what is would be all of a process's addresses.
 const GAP: u64 = 2 << 20;
 
-fn segments_of(device: usize, alive: BTreeMap<u64, Alive>) -> Vec<Value> {
-    let mut segments = Vec::new();
-    let mut blocks: Vec<(u64, Alive)> = Vec::new();
-    for (address, memory) in alive {
-        let end = blocks.last().map(|(address, memory)| address.saturating_add(memory.bytes));
-        if end.is_some_and(|end| address.saturating_sub(end) > GAP) {
-            segments.push(segment(device, std::mem::take(&mut blocks)));
-        }
-        // What lies inside of what is alive is known from before, and was freed unseen.
-        if end.is_none_or(|end| end <= address) || blocks.is_empty() {
-            blocks.push((address, memory));
+/// `used`: beginnings and ends of all that was alive at some time.
+fn segments_of(
+    device: usize,
+    mut used: Vec<(u64, u64)>,
+    alive: BTreeMap<u64, Alive>,
+) -> Vec<Value> {
+    used.sort_unstable();
+    let mut spans: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in used {
+        match spans.last_mut() {
+            Some((_, last)) if start.saturating_sub(*last) <= GAP => *last = (*last).max(end),
+            _ => spans.push((start, end)),
         }
     }
-    if !blocks.is_empty() {
-        segments.push(segment(device, blocks));
-    }
-    segments
+    let mut alive = alive.into_iter().peekable();
+    let segments = spans.into_iter().map(|span| {
+        let blocks = std::iter::from_fn(|| alive.next_if(|(address, _)| *address < span.1));
+        segment(device, span, blocks.collect())
+    });
+    segments.collect()
 }
 
-fn segment(device: usize, blocks: Vec<(u64, Alive)>) -> Value {
-    let start = blocks.first().map_or(0, |(address, _)| *address);
-    let active: u64 = blocks.iter().map(|(_, memory)| memory.bytes).sum();
-    let mut end = start;
-    let mut listed = Vec::new();
+fn segment(device: usize, (start, end): (u64, u64), blocks: Vec<(u64, Alive)>) -> Value {
+    let (mut done, mut active, mut listed) = (start, 0, Vec::new());
+    let unused = |from, to| block(from, to - from, "inactive", Value::List(Vec::new()), None);
     for (address, memory) in blocks {
-        if end < address {
-            listed.push(block(end, address - end, "inactive", Value::List(Vec::new()), None));
+        // What lies inside of what is alive is known from before, and was freed unseen.
+        if address < done {
+            continue;
         }
-        end = address.saturating_add(memory.bytes);
+        if done < address {
+            listed.push(unused(done, address));
+        }
+        (done, active) = (address.saturating_add(memory.bytes), active + memory.bytes);
         let category = Some(name_of(memory.category));
         listed.push(block(address, memory.bytes, "active_allocated", memory.frames, category));
     }
-    let total = end - start;
+    if done < end {
+        listed.push(unused(done, end));
+    }
     Value::Dictionary(vec![
         ("device", (device as u64).into()),
         ("address", start.into()),
-        ("total_size", total.into()),
+        ("total_size", (end - start).into()),
         ("allocated_size", active.into()),
         ("active_size", active.into()),
         ("requested_size", active.into()),
