@@ -49,6 +49,8 @@ mod process_memory;
 mod recording;
 mod registration;
 #[cfg(unix)]
+mod samples;
+#[cfg(unix)]
 mod service;
 #[cfg(unix)]
 mod shared;
@@ -117,4 +119,10 @@ pub fn start() -> Result<(), Error> {
     return service::start();
     #[cfg(not(unix))]
     return Err(Error::NotUnix);
+}
+
+/// Has the process listen no more. Whoever asks at this moment is still answered.
+fn stop() {
+    #[cfg(unix)]
+    service::stop();
 }
