@@ -19,6 +19,7 @@ impl Source for Counters {
 /// Has CUPTI collect, and counters be asked for, whenever a profiler wants to know what devices do.
 extern "C" fn register() {
     hook::register(Arc::new(Counters)).forever();
+    profiler_events::counters_now::asks(counters::watching_changed);
     hook::register(Arc::new(cupti::Activity::new())).forever();
 }
 

@@ -8,6 +8,7 @@ pub mod clock;
 mod clock_reading;
 mod context;
 mod counter;
+pub mod counters_now;
 mod description;
 mod device;
 #[doc(hidden)]

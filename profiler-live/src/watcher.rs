@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use profiler_core::output::RenderedReport;
+use profiler_core::spliced::why_no_steps;
 use profiler_core::{
     Action, ActionKind, Interest, NeverStarted, Observation, Profiler, RunContext, Stage,
     TensorProfiler, hook,
 };
+use profiler_events::counters_now::{self, Watching};
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::live::{Activity, RecordRequest, TrainingState};
 use profiler_events::{OpStart, RegionSink, uncounted};
@@ -44,8 +46,8 @@ struct Control {
     followers: usize,
 }
 
-/// While it lives actions are counted.
-pub(crate) struct Following(Arc<Watcher>, Arc<Tallies>);
+/// While it lives actions are counted, and devices asked what they show.
+pub(crate) struct Following(Arc<Watcher>, Arc<Tallies>, Watching);
 
 impl Following {
     /// What threads have done lately.
@@ -98,7 +100,7 @@ impl Watcher {
             };
             control.followers += 1;
             hook::interest_changed();
-            Following(self.clone(), tallies)
+            Following(self.clone(), tallies, counters_now::watch())
         })
     }
 
@@ -195,8 +197,10 @@ impl Watcher {
             else {
                 return;
             };
+            // No step is waited for where there will be none.
+            let patience = if why_no_steps().is_some() { Duration::ZERO } else { time };
             match &recording.guest {
-                None if recording.from.elapsed() >= time => {
+                None if recording.from.elapsed() >= patience => {
                     let guest = recording.guest_for_time(Instant::now());
                     self.begin(recording, guest, None);
                 }

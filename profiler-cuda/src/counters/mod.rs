@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use settings::InvalidRate;
 
 use profiler_core::Interest;
+use profiler_events::counters_now;
 use profiler_events::forking::apart_from_forks;
 use profiler_events::uncounted;
 use settings::Settings;
@@ -49,6 +50,9 @@ use settings::Settings;
 ///
 /// *Cost*: none for the threads of the program; a thread of its own spends what NVML takes, some tens
 /// of microseconds to a few milliseconds per device and sample.
+///
+/// *Who else is told*: as long as somebody looks in by `mlprof top`, devices are asked twice a second, whether or not this was
+/// started, unless it was [stopped](Self::stop); nothing of that is in a report.
 ///
 /// *Failure*: without NVML, or a driver that answers, the report says so once and training goes on.
 /// NVML cannot be used on both sides of a fork: a process that is forked after it was loaded has no
@@ -93,7 +97,7 @@ impl DeviceCounters {
         Ok(())
     }
 
-    /// Samples no more, whatever the environment says.
+    /// Samples no more, whatever the environment says, and for nobody.
     pub fn stop() {
         say(None);
     }
@@ -106,11 +110,14 @@ struct State {
     /// Whether the program or the environment was heard.
     is_known: bool,
     wish: Option<Wish>,
+    /// The program wants no samples, whoever does.
+    is_forbidden: bool,
     /// The process that has a thread that samples, and that thread.
     thread: Option<(u32, std::thread::Thread)>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { is_known: false, wish: None, thread: None });
+static STATE: Mutex<State> =
+    Mutex::new(State { is_known: false, wish: None, is_forbidden: false, thread: None });
 
 impl State {
     /// Held for moments only, and never while a process forks.
@@ -118,6 +125,11 @@ impl State {
         let lock =
             || -> MutexGuard<'_, Self> { STATE.lock().unwrap_or_else(PoisonError::into_inner) };
         uncounted(|| apart_from_forks(|| work(&mut lock())))
+    }
+
+    /// Whether somebody looks in from outside, and may.
+    fn is_watched(&self) -> bool {
+        counters_now::are_watched() && !self.is_forbidden
     }
 
     fn wish(&mut self) -> Option<&Wish> {
@@ -144,10 +156,24 @@ impl State {
 
 fn say(wish: Option<Wish>) {
     State::with(|state| {
+        state.is_forbidden = wish.is_none();
         (state.is_known, state.wish) = (true, wish);
         thread::begin_turn();
-        let is_needed = state.wish.is_some() && thread::is_wanted();
+        let is_needed = state.wish.is_some() && thread::is_wanted() || state.is_watched();
         state.wake(is_needed);
+    });
+}
+
+/// Somebody begins to look in from outside, or nobody does any more. *Cost*: as below.
+pub(super) fn watching_changed() {
+    State::with(|state| {
+        // Where they are sampled for a profiler, at its rate, they are shown besides.
+        let is_sampling = state.wish().is_some() && thread::is_wanted();
+        if !is_sampling {
+            thread::begin_turn();
+            let is_needed = state.is_watched();
+            state.wake(is_needed);
+        }
     });
 }
 

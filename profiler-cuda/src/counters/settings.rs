@@ -21,6 +21,9 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) const DEFAULT: Self = Self { hertz: 10.0, devices: None };
 
+    /// For who looks in from outside.
+    pub(super) const WATCHED: Self = Self { hertz: 2.0, devices: None };
+
     pub(super) fn check(&self) -> Result<(), InvalidRate> {
         let is_rate = (0.01..=1000.0).contains(&self.hertz);
         is_rate.then_some(()).ok_or(InvalidRate(self.hertz))

@@ -11,6 +11,7 @@ use super::{State, Wish};
 use crate::process_exit;
 use profiler_core::Interest;
 use profiler_core::hook::{self, CounterSample};
+use profiler_events::counters_now;
 use profiler_events::forking::apart_from_forks;
 use profiler_events::own_thread;
 
@@ -42,6 +43,7 @@ fn run() {
         let wish = State::with(|state| state.wish().cloned());
         match wish.filter(|_| is_wanted()) {
             Some(wish) => take_turn(turn, wish, &mut board),
+            None if State::with(|state| state.is_watched()) => be_watched(turn, &mut board),
             None => {
                 // Nobody knows how long: a profiler that is over must not live on for us.
                 profiler_core::let_go();
@@ -72,13 +74,35 @@ fn take_turn(turn: u64, wish: Wish, board: &mut Option<Result<Board, NoCounters>
     while goes_on() {
         match pace.wait(Instant::now()) {
             Some(rest) => std::thread::park_timeout(rest),
-            None => round(board, &settings, &mut samples),
+            None => round(board, &settings, &mut samples, say),
         }
     }
 }
 
-/// Asks all devices once, and tells the profiler what they say.
-fn round(board: &mut Board, settings: &Settings, samples: &mut Vec<CounterSample>) {
+/// Samples for who looks in from outside, until a new turn begins. What is in the way is not said: no report wants counters.
+fn be_watched(turn: u64, board: &mut Option<Result<Board, NoCounters>>) {
+    // A profiler that is over must not live on for us.
+    profiler_core::let_go();
+    let goes_on = || TURN.load(Ordering::Acquire) == turn;
+    let settings = Settings::WATCHED;
+    let mut pace = Pace { next: Instant::now(), interval: settings.interval() };
+    let mut samples = Vec::new();
+    while goes_on() {
+        match (board.get_or_insert_with(load), pace.wait(Instant::now())) {
+            (Err(_), _) => std::thread::park(),
+            (Ok(_), Some(rest)) => std::thread::park_timeout(rest),
+            (Ok(board), None) => round(board, &settings, &mut samples, |_| {}),
+        }
+    }
+}
+
+/// Asks all devices once, and tells the profiler what they say; `say` that one is lost.
+fn round(
+    board: &mut Board,
+    settings: &Settings,
+    samples: &mut Vec<CounterSample>,
+    say: impl Fn(&str),
+) {
     let devices = board.devices.iter_mut();
     for device in devices.filter(|device| settings.includes(device.number())) {
         let Some(result) = process_exit::before(|| device.sample(samples)) else { return };
@@ -87,6 +111,7 @@ fn round(board: &mut Board, settings: &Settings, samples: &mut Vec<CounterSample
         }
         for sample in samples.drain(..) {
             apart_from_forks(|| hook::counter(&sample));
+            apart_from_forks(|| counters_now::show(&sample));
         }
     }
 }

@@ -15,7 +15,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::live::{ActionState, Activity, ThreadState};
+use profiler_events::live::{ActionState, Activity, CounterState, ThreadState};
+use profiler_events::{DeviceCounter, counters_now};
 
 pub(crate) use self::durations::Durations;
 use self::places::{Places, Told};
@@ -166,8 +167,14 @@ impl Tallies {
             actions: told.iter().map(|it| action(it, &sums, last, &marks.stage)).collect(),
             left_out,
             threads: lock(&self.threads).iter().map(|thread| thread_state(thread)).collect(),
+            counters: counters_now::shown().into_iter().map(counter_state).collect(),
         }
     }
+}
+
+fn counter_state((device, counter, value): (u32, DeviceCounter, f64)) -> CounterState {
+    let (name, unit) = (counter.name().to_owned(), counter.unit().to_owned());
+    CounterState { device, counter: name, value, unit }
 }
 
 fn add(to: &mut Vec<Durations>, from: &[Durations]) {

@@ -3,6 +3,7 @@
 mod failures;
 mod processes;
 mod recordings;
+mod watched;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +30,13 @@ pub const ALL: &[Scene] = &[
     Scene { name: "by the program", environment: &[], play: recordings::by_the_program },
     Scene { name: "steps of a schedule", environment: &[], play: recordings::steps_of_a_schedule },
     Scene { name: "not asked for", environment: &[], play: recordings::not_asked_for },
+    Scene { name: "looked at from outside", environment: &[], play: watched::by_somebody },
+    Scene {
+        name: "looked at without a driver",
+        environment: &[("FAKE_NVML_INIT", "9")],
+        play: watched::without_a_driver,
+    },
+    Scene { name: "looked at and forbidden", environment: &[], play: watched::forbidden },
     Scene {
         name: "what a device lacks",
         environment: &[RATE, ("FAKE_NVML_LACKS", "power clocks"), ("FAKE_NVML_DEVICES", "1")],
