@@ -79,6 +79,11 @@ fn a_program_with_a_plugin_listens_once() {
     let [process] = &all.as_array().expect("a list")[..] else { panic!("one process: {all}") };
     let training = &process["trainings"][0];
     assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &20.into()));
+    // By one thread: the library's own copy, which was there before, has let go.
+    let threads = format!("/proc/{}/task", process["process"]);
+    let threads = std::fs::read_dir(threads).expect("it runs").flatten();
+    let names = threads.filter_map(|it| std::fs::read_to_string(it.path().join("comm")).ok());
+    assert_eq!(names.filter(|name| name == "mlprof-live\n").count(), 1);
     running.interrupt();
     let finished = running.finish();
     assert!(!finished.stderr.contains("nobody can look in"), "{finished:?}");

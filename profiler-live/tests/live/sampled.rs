@@ -53,7 +53,7 @@ pub fn stacks_come_beside_the_trace() {
         assert_eq!((samples.asked_hz, samples.notes.len()), (500.0, 0), "{samples:?}");
         let main = samples.threads.iter().find(|it| it.thread == "main").expect("it was sampled");
         assert!(main.working_ticks + main.waiting_ticks > 0, "{main:?}");
-        assert!(has_function(&samples, "program::train_in"), "{samples:?}");
+        assert!(has_function(&samples, "train_in"), "{samples:?}");
         assert!(samples.threads.iter().all(|it| !it.thread.starts_with("mlprof")));
         assert!(!has_sampler(&program), "it is taken away again");
     }
@@ -105,7 +105,7 @@ pub fn it_is_said_where_every_thread_is() {
     let [main] = &dump.stacks[..] else { panic!("one thread besides mlprof's: {:?}", dump.stacks) };
     assert_eq!((main.thread.as_str(), main.number), ("main", program.child.id()));
     let place = |name: &str| main.frames.iter().position(|it| it.function.contains(name));
-    let (inner, outer) = (place("program::train_in"), place("main"));
+    let (inner, outer) = (place("train_in"), place("main"));
     assert!(inner.is_some() && inner < outer, "the innermost first: {main:?}");
     assert!(!has_sampler(&program));
     std::fs::write(&go, "").expect("written");
