@@ -30,10 +30,19 @@ pub struct Arguments {
 /// If the process cannot be asked, or it cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let process = arguments.process;
-    let dump = match Client::connect(process)?.ask(Request::Dump { stacks: arguments.stacks })? {
-        Answer::Dump(dump) => dump,
-        other => return Err(Error::unexpected(process, other)),
-    };
+    let mut dump =
+        match Client::connect(process)?.ask(Request::Dump { stacks: arguments.stacks })? {
+            Answer::Dump(dump) => dump,
+            other => return Err(Error::unexpected(process, other)),
+        };
+    // One that can say them has said why there are none.
+    if arguments.stacks
+        && dump.stacks.is_empty()
+        && !dump.notes.iter().any(|it| it.contains("stacks"))
+    {
+        let note = "there are no stacks: the program is built with a version of mlprof that cannot yet say them";
+        dump.notes.push(note.to_owned());
+    }
     let text = if arguments.json {
         let json = serde_json::to_string_pretty(&dump).map_err(|error| Error::Write {
             path: "standard output".into(),
