@@ -59,7 +59,7 @@ pub trait IntoProfiler {
 /// besides what `mlprof run` has given this process, and who watches from outside.
 fn measured(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let chosen = with_run(environment::over(own));
-    with_watcher(&chosen).map_or(chosen, |(both, _)| both)
+    with_watcher(&chosen).unwrap_or(chosen)
 }
 
 impl<P: Profiler + 'static> IntoProfiler for P {

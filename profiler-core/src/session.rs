@@ -151,10 +151,10 @@ impl Session {
 
     /// Has whoever watches from outside hear of this stage, if that is not so already.
     fn is_watched(&mut self) {
-        let Some((profiler, watcher)) = with_watcher(&self.profiler) else { return };
+        let Some(profiler) = with_watcher(&self.profiler) else { return };
         // What is active is told together with it since it began to watch.
         self.running.get_or_insert_with(RunningLoop::begin);
-        watcher.setup(self.stage, &self.run);
+        watcher::stage_began(self.stage, &self.run);
         self.report.set_profiler(profiler.clone());
         self.profiler = profiler;
     }

@@ -12,7 +12,7 @@ use profiler_report::output::say;
 
 use crate::active::{activate_beside, hands_on};
 use crate::several::Several;
-use crate::{Activated, Profiler};
+use crate::{Activated, Profiler, RunContext, Stage};
 
 static WATCHER: OnceLock<Arc<dyn Profiler>> = OnceLock::new();
 /// Kept for the rest of the process.
@@ -78,13 +78,18 @@ pub(crate) fn step() {
     }
 }
 
-/// A profiler that was chosen and the watcher besides, and the watcher alone; `None` where nobody watches, or the profiler
-/// hands on to the watcher already.
-pub(crate) fn with_watcher(
-    profiler: &Arc<dyn Profiler>,
-) -> Option<(Arc<dyn Profiler>, &'static Arc<dyn Profiler>)> {
+/// A profiler that was chosen, and the watcher besides; `None` where nobody watches, or the profiler hands on to the watcher
+/// already.
+pub(crate) fn with_watcher(profiler: &Arc<dyn Profiler>) -> Option<Arc<dyn Profiler>> {
     let watcher = WATCHER.get().filter(|watcher| !hands_on(profiler, watcher))?;
-    Some((Several::beside(profiler.clone(), watcher.clone()), watcher))
+    Some(Several::beside(profiler.clone(), watcher.clone()))
+}
+
+/// Tells the watcher, if there is one, of a stage that began before it watched.
+pub(crate) fn stage_began(stage: Stage, run: &RunContext) {
+    if let Some(watcher) = WATCHER.get() {
+        watcher.setup(stage, run);
+    }
 }
 
 /// The profilers that measure trainings now, one for each training that runs at once; without those beside them.
