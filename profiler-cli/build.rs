@@ -80,7 +80,8 @@ fn write_package(package: &Path, folder: &Path) -> PathBuf {
     let mut manifest = format!(
         "[package]\nname = \"profiler-runtime\"\nversion = {version:?}\nedition = \"2024\"\n\n\
          [lib]\nname = \"mlprof_runtime\"\ncrate-type = [\"cdylib\"]\npath = {source:?}\n\n\
-         [dependencies]\nprofiler-core = \"={version}\"\n\n[workspace]\n\n[patch.crates-io]\n"
+         [dependencies]\nprofiler-core = \"={version}\"\nprofiler-live = \"={version}\"\n\n[workspace]\n\n\
+         [patch.crates-io]\n"
     );
     let beside = fs::read_dir(package.join("..")).into_iter().flatten().flatten();
     for entry in beside {

@@ -13,11 +13,15 @@ pub fn are_not_the_programs() {
     IS_APART.store(true, Ordering::Relaxed);
 }
 
+/// Whether that was said: this copy of the crate is in the library of `mlprof run`.
+pub fn is_apart() -> bool {
+    IS_APART.load(Ordering::Relaxed)
+}
+
 /// Those of this crate, which the program's other dependencies have, too, unless it says otherwise for
 /// one of them.
 pub(crate) fn of_program() -> Option<BuildSettings> {
-    let is_apart = IS_APART.load(Ordering::Relaxed);
-    (!is_apart).then(|| BuildSettings {
+    (!is_apart()).then(|| BuildSettings {
         debug_assertions: cfg!(debug_assertions),
         opt_level: env!("MLPROF_OPT_LEVEL").to_owned(),
         target_features: target_features(),

@@ -59,7 +59,7 @@ macro_rules! profile_scope {
 pub use profile_scope;
 
 pub use crate::nvtx::EmitNvtx;
-pub use crate::tensor::Schedule;
+pub use crate::tensor::{Schedule, TraceFormat};
 pub use crate::{
     AdvancedProfiler, Interrupt, IntoProfiler, NumericsProfiler, PassThroughProfiler, Profiler,
     ProfilerExt, Several, SimpleProfiler, TensorProfiler, UnknownProfiler, activate,

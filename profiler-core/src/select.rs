@@ -58,7 +58,8 @@ pub trait IntoProfiler {
 /// What measures where the program has chosen `own`: what the environment says in its place, and
 /// besides what `mlprof run` has given this process, and who watches from outside.
 fn measured(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    with_watcher(with_run(environment::over(own)))
+    let chosen = with_run(environment::over(own));
+    with_watcher(&chosen).unwrap_or(chosen)
 }
 
 impl<P: Profiler + 'static> IntoProfiler for P {

@@ -13,7 +13,7 @@ use profiler_report::output::say;
 
 use crate::active::{activate_beside, hands_on};
 use crate::several::Several;
-use crate::{Activated, Profiler};
+use crate::{Activated, Profiler, RunContext, Stage};
 
 static WATCHER: OnceLock<Arc<dyn Profiler>> = OnceLock::new();
 /// Kept for the rest of the process.
@@ -30,30 +30,36 @@ pub fn watch_all(watcher: Arc<dyn Profiler>) -> bool {
     true
 }
 
-/// What makes the process listen, or says why it cannot.
-type Listen = fn() -> Result<(), String>;
-
-static LISTEN: OnceLock<Listen> = OnceLock::new();
-
-/// Has `.live(true)` of trainers call `listen`, which makes the process listen to who watches from outside. To be called
-/// once, by the crate that can.
-pub fn can_listen(listen: Listen) {
-    // Whoever came first can do it as well.
-    let _ = LISTEN.set(listen);
+/// What makes the process listen, or says why it cannot, and what has it listen no more.
+#[derive(Debug, Clone, Copy)]
+pub struct Listening {
+    /// Begins, unless it has begun.
+    pub begin: fn() -> Result<(), String>,
+    /// Ends.
+    pub end: fn(),
 }
 
-/// Has the process listen, as a trainer's `.live(true)` asks, unless `MLPROF_LIVE=0` says that it shall not. What is in the
-/// way is said on standard error, and is no reason not to train.
+static LISTENING: OnceLock<Listening> = OnceLock::new();
+
+/// Has `.live(true)` of trainers and sessions, and `mlprof run --live`, begin this. To be called once, by the crate that
+/// can, before any other function that runs before `main`.
+pub fn can_listen(listening: Listening) {
+    // Whoever came first can do it as well.
+    let _ = LISTENING.set(listening);
+}
+
+/// Has the process listen, as `.live(true)` of a trainer or a session asks, unless `MLPROF_LIVE=0` says that it shall not.
+/// What is in the way is said on standard error, and is no reason not to train.
 pub fn listen() {
     if Environment::get().live == Some(Switch::Off) {
         return;
     }
     let none = "the program has none of mlprof's plugins, and not profiler-live";
-    let listening = match LISTEN.get() {
-        Some(listen) => listen(),
+    let begun = match LISTENING.get() {
+        Some(listening) => (listening.begin)(),
         None => Err(none.to_owned()),
     };
-    if let Err(error) = listening {
+    if let Err(error) = begun {
         say(format_args!("mlprof: nobody can look in while it runs: {error}"));
     }
 }
@@ -75,13 +81,32 @@ pub fn devices_now() -> Vec<CounterSample> {
     DEVICES.get().map(|devices| devices()).unwrap_or_default()
 }
 
-/// A profiler that was chosen, and the watcher besides.
-pub(crate) fn with_watcher(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    match WATCHER.get() {
-        Some(watcher) if !hands_on(&profiler, watcher) => {
-            Several::beside(profiler, watcher.clone())
-        }
-        _ => profiler,
+/// Another copy of this crate listens instead, before anything has run.
+pub(crate) fn stop_listening() {
+    let Some(listening) = LISTENING.get() else { return };
+    (listening.end)();
+    let activated = ACTIVATED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    drop(activated);
+}
+
+/// A training step is over that no loop tells of: spliced code does.
+pub(crate) fn step() {
+    if let Some(watcher) = WATCHER.get() {
+        watcher.step();
+    }
+}
+
+/// A profiler that was chosen, and the watcher besides; `None` where nobody watches, or the profiler hands on to the watcher
+/// already.
+pub(crate) fn with_watcher(profiler: &Arc<dyn Profiler>) -> Option<Arc<dyn Profiler>> {
+    let watcher = WATCHER.get().filter(|watcher| !hands_on(profiler, watcher))?;
+    Some(Several::beside(profiler.clone(), watcher.clone()))
+}
+
+/// Tells the watcher, if there is one, of a stage that began before it watched.
+pub(crate) fn stage_began(stage: Stage, run: &RunContext) {
+    if let Some(watcher) = WATCHER.get() {
+        watcher.setup(stage, run);
     }
 }
 

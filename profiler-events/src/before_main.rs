@@ -13,6 +13,9 @@
 /// they depend on each other, but nothing says in which order the functions of one of them are called.
 /// Rust's standard library can be used for files, threads, locks and memory.
 ///
+/// With `first` the function is called before those without it that are part of the same program or library: it prepares
+/// something for them. On Linux; elsewhere among them.
+///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
 ///
@@ -33,15 +36,24 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! before_main {
+    (unsafe first $function:path) => {
+        // Numbers up to 100 are the system's own: what those prepare is there.
+        $crate::before_main!(unsafe $function, ".init_array.00101");
+    };
     (unsafe $function:path) => {
+        $crate::before_main!(unsafe $function, ".init_array");
+    };
+    (unsafe $function:path, $linux_section:tt) => {
         // SAFETY: all three sections are lists of addresses of functions of the C calling convention,
         // which are called one after the other before `main`; this adds one. Linux's passes it arguments
         // that it does not take, as C allows and the platform's convention makes harmless. What the
         // function does is what the caller promises.
-        #[used]
-        #[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
-        #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
-        #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
-        static BEFORE_MAIN: extern "C" fn() = $function;
+        const _: () = {
+            #[used]
+            #[cfg_attr(target_os = "linux", unsafe(link_section = $linux_section))]
+            #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
+            #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
+            static BEFORE_MAIN: extern "C" fn() = $function;
+        };
     };
 }

@@ -14,6 +14,19 @@ static LOSS: AtomicU64 = AtomicU64::new(NO_LOSS);
 /// Those of a NaN that no computation makes: nobody has said a loss.
 const NO_LOSS: u64 = 0x7ff8_6d6c_7072_6f66;
 
+/// How many samples training steps have worked on.
+static SAMPLES: AtomicU64 = AtomicU64::new(0);
+
+/// The training step that runs works on so many samples, which a trainer says before the step ends. *Cost*: an addition.
+pub fn samples_processed(samples: u64) {
+    SAMPLES.fetch_add(samples, Ordering::Relaxed);
+}
+
+/// How many samples all training steps of the process have worked on, as far as trainers say it.
+pub fn samples() -> u64 {
+    SAMPLES.load(Ordering::Relaxed)
+}
+
 /// The loss that the trainer has read just now, which may be NaN. Of the process, as epochs are. *Cost*: a store.
 pub fn loss_is(loss: f64) {
     LOSS.store(loss.to_bits(), Ordering::Relaxed);
@@ -54,6 +67,14 @@ pub fn steps_of_epoch() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_add_up() {
+        let before = samples();
+        samples_processed(32);
+        samples_processed(7);
+        assert_eq!(samples() - before, 39);
+    }
 
     #[test]
     fn an_epoch_is_known_while_it_runs() {

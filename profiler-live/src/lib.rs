@@ -7,7 +7,7 @@
 //! * `watcher` is a profiler beside whatever measures, or beside none. It hears of stages and steps, and wants nothing
 //!   else until somebody has something recorded: then it hands on to a Tensor profiler of its own, and afterwards all
 //!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way;
-//!   `tallies` is what it counts of actions as long as somebody follows them.
+//!   `tallies` is what it counts of actions as long as somebody follows them, and `samples` where threads are, when asked.
 //! * `service` is the socket, and who answers there. A door only translates: what can be asked, the watcher does.
 //! * `dynolog` is another door: with `KINETO_USE_DAEMON` in the environment, what a daemon of that name asks for is recorded,
 //!   as PyTorch's libkineto does.
@@ -54,6 +54,8 @@ mod random;
 #[cfg(unix)]
 mod recording;
 mod registration;
+#[cfg(unix)]
+mod samples;
 #[cfg(unix)]
 mod service;
 #[cfg(unix)]
@@ -123,4 +125,10 @@ pub fn start() -> Result<(), Error> {
     return service::start();
     #[cfg(not(unix))]
     return Err(Error::NotUnix);
+}
+
+/// Has the process listen no more. Whoever asks at this moment is still answered.
+fn stop() {
+    #[cfg(unix)]
+    service::stop();
 }

@@ -1,12 +1,22 @@
 //! How a process comes to listen without a line in the program.
 
-use profiler_core::RunContext;
 use profiler_core::output::say;
+use profiler_core::watcher::{Listening, can_listen};
+use profiler_core::{RunContext, build_settings};
 use profiler_events::environment::{Environment, Port, Switch};
+
+/// Before anything asks for it.
+extern "C" fn register() {
+    let begin = || crate::start().map_err(|error| error.to_string());
+    can_listen(Listening { begin, end: crate::stop });
+}
 
 /// Has the process listen if the environment says so.
 extern "C" fn listen_if_asked() {
-    profiler_core::watcher::can_listen(|| crate::start().map_err(|error| error.to_string()));
+    // In the library of `mlprof run`: who listens is what the run says, for the program may have a copy of its own.
+    if build_settings::is_apart() {
+        return;
+    }
     let environment = Environment::get();
     for problem in environment.problems.iter().filter(|it| it.starts_with("MLPROF_LIVE=")) {
         say(format_args!("mlprof: {problem}; nobody can look in while it runs"));
@@ -89,6 +99,9 @@ impl Door {
         }
     }
 }
+
+// SAFETY: it stores two addresses.
+profiler_events::before_main!(unsafe first register);
 
 // SAFETY: it reads the environment, takes locks, makes a socket and starts a thread, which neither the standard library nor
 // an allocator needs `main` for; that thread does not look at the environment.

@@ -50,6 +50,8 @@ pub(crate) struct Running {
     /// What the running step took before a pause.
     before: Duration,
     last_steps: VecDeque<Step>,
+    /// How many samples the process had worked on when the running step began.
+    samples_before: u64,
     /// For how long the running step has waited for data; `None` while nobody looks.
     waited: Option<Duration>,
     epochs: Epochs,
@@ -60,6 +62,8 @@ struct Step {
     took: Duration,
     /// Of that, waiting for data, where somebody looked.
     waited: Option<Duration>,
+    /// So many samples were worked on meanwhile.
+    samples: u64,
 }
 
 impl OfStage for Running {
@@ -80,6 +84,7 @@ impl Running {
             since: now,
             before: Duration::ZERO,
             last_steps: VecDeque::with_capacity(LAST_STEPS),
+            samples_before: progress::samples(),
             waited: None,
             epochs: Epochs::default(),
         }
@@ -99,7 +104,9 @@ impl Running {
             self.last_steps.pop_front();
         }
         let took = std::mem::take(&mut self.before) + (now - self.since);
-        self.last_steps.push_back(Step { took, waited: self.waited.take() });
+        let samples_now = progress::samples();
+        let samples = samples_now - std::mem::replace(&mut self.samples_before, samples_now);
+        self.last_steps.push_back(Step { took, waited: self.waited.take(), samples });
         self.epochs.step(self.steps, progress::epoch().0);
         self.since = now;
         self.steps += 1;
@@ -127,6 +134,13 @@ impl Running {
         (!took.is_zero()).then(|| (waited.as_secs_f64() / took.as_secs_f64()).min(1.0))
     }
 
+    /// How many samples the last steps worked on, per second.
+    fn samples_per_second(&self) -> Option<f64> {
+        let samples: u64 = self.last_steps.iter().map(|step| step.samples).sum();
+        let took: Duration = self.last_steps.iter().map(|step| step.took).sum();
+        (samples > 0 && !took.is_zero()).then(|| samples as f64 / took.as_secs_f64())
+    }
+
     pub(crate) fn is_paused(&self) -> bool {
         self.pauses > 0
     }
@@ -148,6 +162,7 @@ impl Training {
         now: Instant,
         epoch: (Option<u64>, Option<u64>),
         loss: Option<f64>,
+        is_only: bool,
     ) -> TrainingState {
         let top = self.top();
         let is_fit = top.stage == Some(Stage::Fit);
@@ -165,6 +180,8 @@ impl Training {
             last_steps: top.last_steps.iter().map(|step| step.took.as_secs_f64()).collect(),
             epoch_step,
             epoch_steps,
+            // Of several trainings nobody knows whose samples they are.
+            samples_per_second: top.samples_per_second().filter(|_| is_only),
             waiting_for_data: top.waiting_for_data(),
             loss: loss.filter(|_| is_fit),
         }
@@ -269,7 +286,7 @@ impl Trainings {
         let is_only = self.all.len() == 1;
         let epoch = if is_only { progress::epoch() } else { (None, None) };
         let loss = progress::loss().filter(|_| is_only);
-        self.all.iter().map(|training| training.state(now, epoch, loss)).collect()
+        self.all.iter().map(|training| training.state(now, epoch, loss, is_only)).collect()
     }
 }
 
@@ -315,6 +332,23 @@ mod tests {
             "whoever steps where there is one training steps for it"
         );
         assert_eq!(all.states(now)[0].steps, 2);
+    }
+
+    #[test]
+    fn samples_are_those_of_the_last_steps() {
+        let (mut all, thread) = (Trainings::default(), std::thread::current().id());
+        let start = Instant::now();
+        all.begin(thread, Stage::Fit, &RunContext::default(), start);
+        let of = |all: &Trainings| all.states(start)[0].samples_per_second;
+        assert_eq!(of(&all), None);
+        for step in 1..=4 {
+            progress::samples_processed(32);
+            all.step(thread, start + Duration::from_secs(2 * step));
+        }
+        assert_eq!(of(&all), Some(16.0));
+        let there = std::thread::spawn(|| std::thread::current().id()).join().expect("a thread");
+        all.begin(there, Stage::Fit, &RunContext::default(), start);
+        assert_eq!(of(&all), None, "two trainings say so at once");
     }
 
     #[test]

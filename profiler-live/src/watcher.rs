@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use profiler_core::output::RenderedReport;
+use profiler_core::spliced::why_no_steps;
 use profiler_core::{
     Action, ActionKind, Interest, NeverStarted, Observation, Profiler, RunContext, Stage,
     TensorProfiler, hook,
@@ -44,7 +45,7 @@ struct Control {
     followers: usize,
 }
 
-/// While it lives actions are counted.
+/// While it lives actions are counted, and devices asked what they show.
 pub(crate) struct Following(Arc<Watcher>, Arc<Tallies>);
 
 impl Following {
@@ -195,8 +196,10 @@ impl Watcher {
             else {
                 return;
             };
+            // No step is waited for where there will be none.
+            let patience = if why_no_steps().is_some() { Duration::ZERO } else { time };
             match &recording.guest {
-                None if recording.from.elapsed() >= time => {
+                None if recording.from.elapsed() >= patience => {
                     let guest = recording.guest_for_time(Instant::now());
                     self.begin(recording, guest, None);
                 }

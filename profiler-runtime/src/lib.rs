@@ -217,11 +217,23 @@ pub extern "C" fn mlprof_copied(bytes: usize) {
     }
 }
 
-extern "C" fn at_load() {
+/// Nobody listens by this library's copy of profiler-live but where the run asks it to: the program may have one of its own.
+#[cfg(target_os = "linux")]
+use profiler_live as _;
+
+/// Before anything else of this library looks at it.
+extern "C" fn at_first() {
     // This library is built as `mlprof` says, whatever the program is.
     profiler_core::build_settings::are_not_the_programs();
+}
+
+extern "C" fn at_load() {
     mlprof_register(sink());
 }
+
+// SAFETY: it only stores a number.
+#[cfg(target_os = "linux")]
+profiler_core::before_main!(unsafe first at_first);
 
 // SAFETY: it only stores an address.
 #[cfg(target_os = "linux")]

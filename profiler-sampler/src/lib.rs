@@ -79,7 +79,10 @@ mod linux;
 #[path = "not_available.rs"]
 mod linux;
 
+use std::time::Duration;
+
 use profiler_events::clock::{self, Rate};
+use profiler_events::live::ThreadStack;
 use profiler_events::{RunContext, Stage};
 use profiler_report::internals::tell_missing;
 use profiler_report::samples::Samples;
@@ -87,6 +90,12 @@ use profiler_report::{Output, SamplesReport};
 
 /// The most samples per second and thread that may be asked for.
 pub const HIGHEST_RATE: u32 = 20_000;
+
+/// How often threads are looked at to see where they are now: each once within a few milliseconds.
+const RATE_FOR_STACKS: u32 = 200;
+
+/// How long is waited for threads that cannot be interrupted.
+const PATIENCE_FOR_STACKS: Duration = Duration::from_millis(500);
 
 /// How a [`Sampler`] samples. A number alone is a rate in hertz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,11 +173,36 @@ impl Sampler {
     /// See [`SamplerError`]. The program runs on as if nothing had been asked.
     pub fn start(settings: impl Into<SamplerSettings>) -> Result<Self, SamplerError> {
         let settings = settings.into();
+        Self::can_start(settings)?;
+        let started = clock::ticks();
+        Ok(Self { engine: linux::Engine::start(settings)?, started })
+    }
+
+    /// Whether [`start`](Self::start) would begin now, as far as can be said without beginning.
+    ///
+    /// # Errors
+    ///
+    /// As there, but for [`SamplerError::System`].
+    pub fn can_start(settings: impl Into<SamplerSettings>) -> Result<(), SamplerError> {
+        let settings = settings.into();
         if !(1..=HIGHEST_RATE).contains(&settings.hz) {
             return Err(SamplerError::Rate { hz: settings.hz });
         }
-        let started = clock::ticks();
-        Ok(Self { engine: linux::Engine::start(settings)?, started })
+        linux::Engine::can_start()
+    }
+
+    /// Where every thread of the process is now, but for mlprof's own; in the order of the system's numbers of them. A sampler
+    /// runs for that long, and no longer.
+    ///
+    /// *Cost*: as [`start`](Self::start); each thread is interrupted at least once, and the calling thread reads debug
+    /// information. Half a second where a thread cannot be interrupted.
+    ///
+    /// # Errors
+    ///
+    /// See [`SamplerError`].
+    pub fn stacks() -> Result<Vec<ThreadStack>, SamplerError> {
+        let sampler = Self::start(RATE_FOR_STACKS)?;
+        Ok(sampler.engine.stacks(PATIENCE_FOR_STACKS))
     }
 
     /// What was found so far; sampling goes on.
@@ -176,18 +210,27 @@ impl Sampler {
     /// *Cost*: reads debug information: up to some seconds for programs with hundreds of megabytes
     /// of it.
     pub fn report(&self) -> SamplesReport {
-        let samples = noted(self.engine.samples(None));
-        let started_at = Rate::now().wall_time(self.started);
-        SamplesReport::new(samples, started_at, &RunContext::from_environment())
+        self.report_of(&RunContext::from_environment())
     }
 
-    /// Ends sampling. *Cost*: as [`report`](Self::report).
+    fn report_of(&self, run: &RunContext) -> SamplesReport {
+        let samples = noted(self.engine.samples(None));
+        let started_at = Rate::now().wall_time(self.started);
+        SamplesReport::new(samples, started_at, run)
+    }
+
+    /// Ends sampling. If there are no samples, standard error says why. *Cost*: as [`report`](Self::report).
     pub fn stop(self) -> SamplesReport {
-        self.engine.stop();
-        let report = self.report();
+        let report = self.end(&RunContext::from_environment());
         let missing: Vec<_> = report.samples.missing().into_iter().collect();
         tell_missing(&Output::new(), &missing);
         report
+    }
+
+    /// Ends sampling, for a report of this run; what is to be said of it is in the report alone.
+    pub fn end(self, run: &RunContext) -> SamplesReport {
+        self.engine.stop();
+        self.report_of(run)
     }
 
     /// What belongs to the sessions of one recorder.

@@ -1,19 +1,34 @@
 //! Where nothing can be sampled: on other systems, and without the feature.
 
+use std::time::Duration;
+
 use super::{ReportedSessions, SamplerError, SamplerSettings};
+use profiler_events::live::ThreadStack;
 use profiler_report::samples::Samples;
 
 pub(super) struct Engine(std::convert::Infallible);
 
+fn why_not() -> SamplerError {
+    match cfg!(feature = "sampling") {
+        true => SamplerError::Unsupported,
+        false => SamplerError::NotBuilt,
+    }
+}
+
 impl Engine {
     pub(super) fn start(_settings: SamplerSettings) -> Result<Self, SamplerError> {
-        Err(match cfg!(feature = "sampling") {
-            true => SamplerError::Unsupported,
-            false => SamplerError::NotBuilt,
-        })
+        Err(why_not())
+    }
+
+    pub(super) fn can_start() -> Result<(), SamplerError> {
+        Err(why_not())
     }
 
     pub(super) fn samples(&self, _of: Option<&ReportedSessions>) -> Samples {
+        match self.0 {}
+    }
+
+    pub(super) fn stacks(&self, _patience: Duration) -> Vec<ThreadStack> {
         match self.0 {}
     }
 

@@ -136,6 +136,9 @@ impl<M: TrainModule> Run<'_, M> {
             self.state.batch_index = Some(index);
             let batch = self.batch_to_device(batch)?;
             self.training_batch(optimizers, &batch, index, is_last)?;
+            if let Some(samples) = self.module.batch_size(&batch) {
+                progress::samples_processed(samples as u64);
+            }
             drop(batch);
             self.state.batch_index = None;
             index += 1;

@@ -89,6 +89,13 @@ pub trait TrainModule {
         Ok(())
     }
 
+    /// How many samples a training batch has, which is what `mlprof top` shows samples per second of; `None`, the default, if
+    /// that is not known. A tensor's first dimension, as a rule.
+    fn batch_size(&self, batch: &Self::Batch) -> Option<usize> {
+        let _ = batch;
+        None
+    }
+
     /// Callbacks of the module's own, called after those of the trainer.
     fn configure_callbacks(&mut self) -> Vec<Box<dyn Callback>> {
         Vec::new()

@@ -5,6 +5,7 @@ mod advanced;
 mod files;
 mod findings;
 mod interruptions;
+mod live;
 mod programs;
 mod selection;
 mod simple;

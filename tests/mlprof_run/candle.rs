@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 
 use profiler_core::Stage;
 use profiler_core::hook::TensorShape;
 use profiler_core::report::page;
+use serde_json::Value;
 use tempfile::tempdir;
-use tests::python;
+use tests::{program, python};
 
-use crate::{calls_per_step, file, report, rows, run};
+use crate::{calls_per_step, file, prepared, report, rows, run};
 
 /// Of batches of 32.
 #[test]
@@ -58,6 +60,33 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let outside = report(results.path(), "candle-digits-");
     assert_eq!((outside.header.stage, test.header.stage), (None, Some(Stage::Test)));
     check_page(results.path(), &finished.stderr);
+}
+
+/// The library of `mlprof run` lets the program's own copy listen, which knows stages and epochs.
+#[test]
+fn a_program_with_a_plugin_listens_once() {
+    let (results, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
+    let cargo = ["--profile", "quick", "-p", "candle-digits"];
+    let options = ["--ops", "candle", "--live"];
+    let run = prepared(&options, &cargo, &["--epochs", "20"], results.path());
+    let mut running = run.env("XDG_RUNTIME_DIR", runtime.path()).start();
+    running.wait_until_it_says("epoch 2/");
+    let mlprof = program::build("profiler-cli", "mlprof");
+    let mut listed = Command::new(mlprof);
+    listed.args(["ps", "--json"]).env("XDG_RUNTIME_DIR", runtime.path());
+    let listed = listed.output().expect("it runs");
+    let all: Value = serde_json::from_slice(&listed.stdout).expect("states");
+    let [process] = &all.as_array().expect("a list")[..] else { panic!("one process: {all}") };
+    let training = &process["trainings"][0];
+    assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &20.into()));
+    // By one thread: the library's own copy, which was there before, has let go.
+    let threads = format!("/proc/{}/task", process["process"]);
+    let threads = std::fs::read_dir(threads).expect("it runs").flatten();
+    let names = threads.filter_map(|it| std::fs::read_to_string(it.path().join("comm")).ok());
+    assert_eq!(names.filter(|name| name == "mlprof-live\n").count(), 1);
+    running.interrupt();
+    let finished = running.finish();
+    assert!(!finished.stderr.contains("nobody can look in"), "{finished:?}");
 }
 
 /// One page has all stages, and those who read it need no network.

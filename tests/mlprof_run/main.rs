@@ -21,6 +21,11 @@ fn workspace() -> PathBuf {
 /// Runs an example under `mlprof run`. `cargo` are the options of `cargo run`, the profile among them;
 /// `arguments` those of the program. Results go to `results`.
 fn run(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Finished {
+    prepared(options, cargo, arguments, results).succeed()
+}
+
+/// The same, built and not yet run.
+fn prepared(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Run {
     let mlprof = program::build("profiler-cli", "mlprof");
     let common = ["run".as_ref(), "--output".as_ref(), results.as_os_str()];
     let options: Vec<_> =
@@ -48,7 +53,6 @@ fn run(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> 
         .args(cargo)
         .arg_list(arguments)
         .env("CARGO_TARGET_DIR", target_directory())
-        .succeed()
 }
 
 /// The one file in `results` that begins and ends so.

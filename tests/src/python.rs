@@ -52,14 +52,42 @@ pub fn run_with_trace_readers(script: &str, arguments: &[&Path]) -> String {
     run_with(python, script, arguments)
 }
 
+/// XProf, and TensorBoard with XProf's plugin; without what they need for buckets of Google's, and JAX.
+const XPROF: [&str; 24] = [
+    "--no-deps",
+    "xprof==2.24.2",
+    "tensorboard==2.21.0",
+    "absl-py==2.5.1",
+    "cheroot==11.1.2",
+    "etils==1.15.0",
+    "fsspec==2026.9.0",
+    "grpcio==1.85.3",
+    "gviz-api==1.10.0",
+    "importlib_resources==7.1.0",
+    "jaraco.functools==4.6.0",
+    "Markdown==3.11.3",
+    "MarkupSafe==3.0.4",
+    "more-itertools==11.2.1",
+    "numpy==2.2.6",
+    "packaging==26.3",
+    "pillow==13.0.0",
+    "protobuf==7.36.2",
+    // The last with `pkg_resources`, which TensorBoard asks.
+    "setuptools==80.9.0",
+    "six==1.17.0",
+    "tensorboard-data-server==0.7.2",
+    "typing_extensions==4.16.0",
+    "Werkzeug==3.1.9",
+    "zipp==4.1.2",
+];
+
 /// Runs a script that may also import `xprof`'s converters, which are behind the pages of XProf and of
-/// TensorBoard's Profile tab.
+/// TensorBoard's Profile tab, and start TensorBoard, which has that tab.
 pub fn run_with_xprof(script: &str, arguments: &[&Path]) -> String {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    let requirements =
-        ["--no-deps", "xprof==2.24.2", "gviz-api==1.10.0", "protobuf==7.36.2", "six==1.17.0"];
-    let probe = "from xprof.convert import raw_to_tool_data";
-    let python = PYTHON.get_or_init(|| environment_with("xprof", probe, &requirements));
+    let probe =
+        "from xprof.convert import raw_to_tool_data; import tensorboard.main, xprof.profile_plugin";
+    let python = PYTHON.get_or_init(|| environment_with("xprof", probe, &XPROF));
     run_with(python, script, arguments)
 }
 

@@ -60,6 +60,60 @@ known = lambda name: re.sub(r"[^A-Za-z0-9_./>-]", "_", name.replace("::", "."))
 print(json.dumps(collections.Counter(known(e["name"]) for e in inside)))
 "##;
 
+/// What TensorBoard's page asks its server for when its button is pressed, and afterwards: what that says, the runs that there are,
+/// the steps that the overview shows of the new one.
+const BUTTON: &str = r##"
+import gzip, json, re, subprocess, sys, threading, urllib.parse, urllib.request
+
+address, folder = "127.0.0.1:" + sys.argv[1], sys.argv[2]
+command = [sys.executable, "-m", "tensorboard.main", "--logdir", folder, "--host", "127.0.0.1", "--port", "0"]
+board = subprocess.Popen(command + ["--load_fast", "false"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+try:
+    said = (re.search(r"http://[^ /]+", line) for line in iter(board.stderr.readline, ""))
+    url = next(found.group(0) for found in said if found)
+    threading.Thread(target=board.stderr.read, daemon=True).start()
+
+    def get(path, **query):
+        asked = f"{url}/data/plugin/profile/{path}?{urllib.parse.urlencode(query)}"
+        body = urllib.request.urlopen(asked, timeout=120).read()
+        return json.loads(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
+
+    captured = get("capture_profile", service_addr=address, duration=300)
+    [run] = get("runs")
+    [host] = get("hosts", run=run, tag="overview_page")
+    overview = get("data", run=run, tag="overview_page", host=host["hostname"])
+    steps = [row["c"][0]["v"] for row in overview[1]["rows"]]
+    print(json.dumps({"captured": captured, "host": host["hostname"], "steps": steps}))
+finally:
+    board.kill()
+"##;
+
+#[test]
+fn tensorboards_button_captures_a_training_that_runs() {
+    let directory = tempdir().expect("a folder");
+    let run = Run::of(&crate::program(), directory.path()).args(["--epochs", "100000"]);
+    let mut running = run.env("MLPROF_CAPTURE_PORT", "0").start();
+    let port = running.rest_of_line(AT);
+    running.wait_until_it_says("epoch 2/");
+    let logs = directory.path().join("logs");
+    std::fs::create_dir(&logs).expect("made");
+    let printed = python::run_with_xprof(BUTTON, &[Path::new(&port), &logs]);
+    running.interrupt();
+    running.finish();
+    let found: Value = serde_json::from_str(&printed).expect("JSON");
+    let said = found["captured"]["result"].as_str().expect("text");
+    assert!(said.starts_with("Capture profile successfully"), "{found}");
+    assert_eq!(found["host"], format!("127.0.0.1_{}", port.trim()));
+    let steps: Vec<String> = serde_json::from_value(found["steps"].clone()).expect("names");
+    let number = |step: &String| -> u64 {
+        let number = step.strip_prefix("ProfilerStep ").and_then(|number| number.parse().ok());
+        number.unwrap_or_else(|| panic!("{step}"))
+    };
+    let numbers: Vec<u64> = steps.iter().map(number).collect();
+    assert!(!numbers.is_empty(), "{found}");
+    assert!(numbers.windows(2).all(|two| two[0] + 1 == two[1]), "one after the other: {numbers:?}");
+}
+
 fn capture(running: &mut Running, directory: &Path) -> Value {
     let port = running.rest_of_line(AT);
     running.wait_until_it_says("epoch 2/");

@@ -63,6 +63,11 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
     assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &40.into()));
     assert!(succeed(runtime, &["ps"]).contains(&number));
     assert!(training["loss"].as_f64().is_some_and(|loss| loss < 3.0), "{training}");
+    let steps: Vec<f64> = serde_json::from_value(training["last_steps"].clone()).expect("times");
+    let samples = training["samples_per_second"].as_f64().expect("batches have a size");
+    // Batches of 32, but for the last one of an epoch.
+    let batch = samples * steps.iter().sum::<f64>() / steps.len() as f64;
+    assert!((24.0..=32.001).contains(&batch), "{batch}: {training}");
 
     let folder = directory.join("traces");
     let output = folder.to_str().expect("text");

@@ -127,6 +127,7 @@ impl<M: LearnerModel> Worker<M> {
             self.learner.grad_sharded();
         }
         for epoch in starting_epoch..=self.run.num_epochs {
+            self.run.say_epoch(epoch);
             if self.valid.is_some() {
                 self.run.start_train_split(epoch, self.totals);
             }

@@ -17,7 +17,7 @@ use burn::train::{
 };
 use profiler_core::{Profiler, ProfilerExt, bound};
 
-use super::run::{Events, FitRun, Totals};
+use super::run::{Events, FitRun, Samples, Totals};
 use crate::actions::FitActions;
 
 type Input<M> = <M as TrainStep>::Input;
@@ -74,6 +74,7 @@ fn train_epoch<M: LearnerModel>(
     let workers = Workers::<M>::start(devices, &profiler, actions);
     let mut gradients = Gradients::new(optim, devices);
     let mut iteration = 0;
+    let mut samples = Samples::default();
     loop {
         // A device begins as soon as it has its batch, while the next one's is fetched. The batch of
         // all begins when all have theirs.
@@ -105,6 +106,7 @@ fn train_epoch<M: LearnerModel>(
         };
         for item in items {
             iteration += 1;
+            samples.are(sent.progress.items_processed);
             let lr = Some(learner.lr_current());
             let item = TrainingItem::new(item, sent.progress.clone(), Some(iteration), lr);
             run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));

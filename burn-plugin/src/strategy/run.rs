@@ -9,7 +9,7 @@ use burn::train::{
     Interrupter, Learner, LearnerEvent, LearnerModel, LearningCheckpointer,
     SupervisedTrainingEventProcessor, TrainStep, TrainingComponents, TrainingItem, ValidLoader,
 };
-use profiler_core::{Action, Profiler, ProfilerExt};
+use profiler_core::{Action, Profiler, ProfilerExt, progress};
 
 use crate::actions::FitActions;
 use crate::session::Pause;
@@ -74,6 +74,18 @@ pub(super) struct FitRun<M: LearnerModel> {
     pub(super) event_store: Arc<EventStoreClient>,
     pub(super) grad_accumulation: Option<usize>,
     pub(super) num_epochs: usize,
+}
+
+/// How many items of an epoch its loader has given, for whoever looks in from outside.
+#[derive(Default)]
+pub(super) struct Samples(usize);
+
+impl Samples {
+    /// So many with those of the step that runs.
+    pub(super) fn are(&mut self, given: usize) {
+        progress::samples_processed(given.saturating_sub(self.0) as u64);
+        self.0 = self.0.max(given);
+    }
 }
 
 /// How many items one epoch has.
@@ -160,6 +172,7 @@ impl<M: LearnerModel> FitRun<M> {
     ) {
         let profiler = self.profiler.clone();
         for epoch in starting_epoch..=self.num_epochs {
+            self.say_epoch(epoch);
             self.start_train_split(epoch, totals);
             {
                 let _scope = profiler.profile(self.actions.run_training_epoch);
@@ -174,6 +187,18 @@ impl<M: LearnerModel> FitRun<M> {
             if self.end_epoch(learner, epoch) {
                 break;
             }
+        }
+    }
+
+    /// Says to whoever looks in from outside which epoch begins, counted from 1. With several workers the main one says it.
+    pub(super) fn say_epoch(&self, epoch: usize) {
+        if self.events.is_main() {
+            // How many steps it will have burn does not know: loaders tell items.
+            progress::epoch_begins(
+                epoch.saturating_sub(1) as u64,
+                Some(self.num_epochs as u64),
+                None,
+            );
         }
     }
 
@@ -280,6 +305,9 @@ impl<M: LearnerModel> FitRun<M> {
 
     /// Frees what the loop held, measured, and gives the processor back.
     pub(super) fn finish<T>(self, held: T) -> Events<M> {
+        if self.events.is_main() {
+            progress::epochs_end();
+        }
         let _scope = self.profiler.profile(self.actions.teardown);
         drop(self.checkpointer);
         drop(held);

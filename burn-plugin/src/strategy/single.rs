@@ -8,7 +8,7 @@ use burn::train::{
 };
 use profiler_core::{Profiler, ProfilerExt};
 
-use super::run::{Events, FitRun, Totals};
+use super::run::{Events, FitRun, Samples, Totals};
 
 pub(super) fn fit<M: LearnerModel>(
     mut run: FitRun<M>,
@@ -49,6 +49,7 @@ pub(super) fn train_epoch<M: LearnerModel>(
     let actions = run.actions;
     let mut accumulation = Accumulation::new(run.grad_accumulation);
     let mut iteration = 0;
+    let mut samples = Samples::default();
     let mut batches = {
         let _scope = profiler.profile(actions.train_dataloader);
         loader.iter()
@@ -57,6 +58,7 @@ pub(super) fn train_epoch<M: LearnerModel>(
         iteration += peers;
         log::info!("Iteration {iteration}");
         let mut progress = batches.progress();
+        samples.are(progress.items_processed);
         progress.items_processed *= peers;
         progress.items_total *= peers;
 

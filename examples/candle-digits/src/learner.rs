@@ -85,6 +85,10 @@ impl TrainModule for Learner {
         Ok(self.net.planted_loss(batch, plant)?)
     }
 
+    fn batch_size(&self, batch: &Batch) -> Option<usize> {
+        batch.size().ok()
+    }
+
     fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<()> {
         self.log(batch, trainer, ["val_loss", "val_accuracy"])
     }

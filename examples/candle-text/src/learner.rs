@@ -148,6 +148,10 @@ impl TrainModule for Learner {
         Ok(())
     }
 
+    fn batch_size(&self, passages: &Passages) -> Option<usize> {
+        passages.characters.dim(0).ok()
+    }
+
     fn validation_step(&mut self, passages: &Passages, trainer: &mut TrainerState) -> Result<()> {
         let loss = self.loss(passages)?.to_scalar::<f32>()?;
         trainer.log_weighted("val_loss", loss.into(), passages.characters.dim(0)? as f64);

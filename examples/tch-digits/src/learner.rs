@@ -60,6 +60,10 @@ impl TrainModule for Learner {
         Ok(self.net.planted_loss(batch, plant)?)
     }
 
+    fn batch_size(&self, batch: &Batch) -> Option<usize> {
+        Some(batch.classes.numel())
+    }
+
     fn validation_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<()> {
         self.log(batch, trainer, ["val_loss", "val_accuracy"])
     }

@@ -1,19 +1,23 @@
 //! `mlprof dump`: what the threads of a training are in right now.
 
-use profiler_events::live::{Answer, Dump, Request};
+use profiler_events::live::{Answer, Dump, Request, StackFrame};
 
 use super::client::Client;
 use super::{Error, print};
 
 /// Says what every thread of a training is in right now: its open actions, outermost first, and for how long.
 ///
-/// They are known where a Simple or an Advanced profiler measures.
+/// They are known where a Simple or an Advanced profiler measures. With --stacks also the functions that every thread is in,
+/// whatever they are written in and whoever measures (Linux): each thread is interrupted for it once or twice.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
     /// The number of its process: mlprof ps lists them
     #[arg(value_name = "PID")]
     pub process: u32,
+    /// Say which functions every thread is in, the innermost first
+    #[arg(long)]
+    pub stacks: bool,
     /// Print it as JSON
     #[arg(long)]
     pub json: bool,
@@ -26,10 +30,19 @@ pub struct Arguments {
 /// If the process cannot be asked, or it cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let process = arguments.process;
-    let dump = match Client::connect(process)?.ask(Request::Dump)? {
-        Answer::Dump(dump) => dump,
-        other => return Err(Error::unexpected(process, other)),
-    };
+    let mut dump =
+        match Client::connect(process)?.ask(Request::Dump { stacks: arguments.stacks })? {
+            Answer::Dump(dump) => dump,
+            other => return Err(Error::unexpected(process, other)),
+        };
+    // One that can say them has said why there are none.
+    if arguments.stacks
+        && dump.stacks.is_empty()
+        && !dump.notes.iter().any(|it| it.contains("stacks"))
+    {
+        let note = "there are no stacks: the program is built with a version of mlprof that cannot yet say them";
+        dump.notes.push(note.to_owned());
+    }
     let text = if arguments.json {
         let json = serde_json::to_string_pretty(&dump).map_err(|error| Error::Write {
             path: "standard output".into(),
@@ -54,13 +67,31 @@ fn text(dump: &Dump) -> String {
     if dump.threads.is_empty() && dump.notes.is_empty() {
         text += "nothing is open\n";
     }
+    for stack in &dump.stacks {
+        text += &format!("{} (thread {}) is in\n", stack.thread, stack.number);
+        stack.frames.iter().for_each(|frame| text += &format!("  {}\n", frame_line(frame)));
+        if stack.frames.is_empty() {
+            text += "  what is not known: it could not be interrupted\n";
+        }
+    }
     dump.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     text
 }
 
+/// `my_model::forward (src/net.rs:12)`; the library, where no source is known.
+fn frame_line(frame: &StackFrame) -> String {
+    let StackFrame { function, library, file, line } = frame;
+    match (file, line) {
+        (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
+        (Some(place), None) => format!("{function} ({place})"),
+        (None, _) if library.is_empty() => function.clone(),
+        (None, _) => format!("{function} ({library})"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use profiler_events::live::{OpenAction, OpenThread};
+    use profiler_events::live::{OpenAction, OpenThread, ThreadStack};
 
     use super::*;
 
@@ -71,14 +102,43 @@ mod tests {
             thread: "main".into(),
             open: vec![open("run_training_epoch", 2.5), open("training_step", 0.001)],
         };
-        let dump = Dump { threads: vec![thread], notes: Vec::new() };
+        let dump = Dump { threads: vec![thread], stacks: Vec::new(), notes: Vec::new() };
         let expected = "\
 main
   run_training_epoch (for 2.500000 s)
     training_step (for 0.001000 s)
 ";
         assert_eq!(text(&dump), expected);
-        let nothing = Dump { threads: Vec::new(), notes: Vec::new() };
+        let nothing = Dump { threads: Vec::new(), stacks: Vec::new(), notes: Vec::new() };
         assert_eq!(text(&nothing), "nothing is open\n");
+    }
+
+    #[test]
+    fn stacks_begin_with_what_is_executed() {
+        let frame = |function: &str, library: &str, at: Option<(&str, u32)>| StackFrame {
+            function: function.into(),
+            library: library.into(),
+            file: at.map(|(file, _)| file.into()),
+            line: at.map(|(_, line)| line),
+        };
+        let stack =
+            |thread: &str, number, frames| ThreadStack { thread: thread.into(), number, frames };
+        let main = vec![
+            frame("read", "libc.so.6", None),
+            frame("data::load", "digits", Some(("src/data.rs", 12))),
+            frame("(callers not known)", "", None),
+        ];
+        let stacks = vec![stack("main", 4711, main), stack("loader", 4712, Vec::new())];
+        let dump = Dump { threads: Vec::new(), stacks, notes: vec!["no profiler".into()] };
+        let expected = "\
+main (thread 4711) is in
+  read (libc.so.6)
+  data::load (src/data.rs:12)
+  (callers not known)
+loader (thread 4712) is in
+  what is not known: it could not be interrupted
+note: no profiler
+";
+        assert_eq!(text(&dump), expected);
     }
 }

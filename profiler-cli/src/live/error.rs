@@ -28,7 +28,7 @@ pub enum Error {
     /// It runs, but nobody can ask it.
     #[error(
         "process {process} does not listen: a program that has one of mlprof's plugins does if it is started with \
-         MLPROF_LIVE=1 in its environment"
+         MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
     )]
     NotListening {
         /// Which one.
@@ -37,7 +37,7 @@ pub enum Error {
     /// There is nothing to choose from.
     #[error(
         "no training of this user listens: a program that has one of mlprof's plugins does if it is started with \
-         MLPROF_LIVE=1 in its environment"
+         MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
     )]
     NoneListens,
     /// There is more than one.

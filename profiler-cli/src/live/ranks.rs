@@ -158,6 +158,7 @@ mod tests {
             last_steps: vec![0.01 * f64::from(rank + 1)],
             epoch_step: None,
             epoch_steps: None,
+            samples_per_second: None,
             waiting_for_data: None,
             loss: None,
         };

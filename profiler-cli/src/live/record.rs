@@ -26,7 +26,10 @@ const STEPS: u64 = 5;
 /// Of a training in several processes all that are on this machine are recorded, at the same steps: a file for each, with its
 /// rank. Who cannot be is said, and the others are recorded.
 ///
-/// The path of the trace is printed. mlprof analyze, mlprof report's tools, Perfetto and TensorBoard read it.
+/// With --sample all threads are looked at so many times a second meanwhile, whatever they are written in; what was found is
+/// written beside the trace (.samples.json), for mlprof report and mlprof convert.
+///
+/// The paths are printed. mlprof analyze, mlprof report's tools, Perfetto and TensorBoard read the trace.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -48,6 +51,9 @@ pub struct Arguments {
     /// Record allocations and frees
     #[arg(long)]
     pub memory: bool,
+    /// Look so many times a second at what each thread is doing (Linux)
+    #[arg(long, value_name = "HZ")]
+    pub sample: Option<u32>,
     /// Record this process only, and none that trains together with it
     #[arg(long)]
     pub only: bool,
@@ -69,9 +75,9 @@ impl Arguments {
     /// Five steps of a process alone, into the current folder.
     pub(super) fn of_steps(process: u32) -> Self {
         let (steps, seconds) = (None, None);
-        let (ops, shapes, memory) = (false, false, false);
+        let (ops, shapes, memory, sample) = (false, false, false, None);
         let output = PathBuf::from(".");
-        Self { process, steps, seconds, ops, shapes, memory, only: true, output }
+        Self { process, steps, seconds, ops, shapes, memory, sample, only: true, output }
     }
 
     fn request(&self) -> RecordRequest {
@@ -81,6 +87,7 @@ impl Arguments {
             ops: self.ops || self.shapes,
             shapes: self.shapes,
             memory: self.memory,
+            sample: self.sample,
             ..RecordRequest::default()
         }
     }
@@ -94,17 +101,17 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let group = if arguments.only { None } else { ranks::group_of(arguments.process)? };
     let Some(group) = group else {
-        let (path, recorded) = record(arguments)?;
+        let (files, recorded) = record(arguments)?;
         say(format_args!("mlprof: {}", told(&recorded)));
-        return print(&format!("{}\n", path.display())).map(drop);
+        return print(&files.lines()).map(drop);
     };
     group.notes.iter().for_each(|note| say(format_args!("note: {note}")));
     let (mut paths, mut errors) = (String::new(), Vec::new());
     for (rank, process, result) in record_all(group, arguments) {
         match result {
-            Ok((path, recorded)) => {
+            Ok((files, recorded)) => {
                 say(format_args!("mlprof: rank {rank}: {}", told(&recorded)));
-                paths += &format!("{}\n", path.display());
+                paths += &files.lines();
             }
             Err(error) => {
                 say(format_args!(
@@ -120,8 +127,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     print(&paths).map(drop)
 }
 
-/// Where a trace is, and what is in it.
-type Outcome = Result<(PathBuf, Recorded), Error>;
+/// What was written.
+pub(super) struct Files {
+    pub(super) trace: PathBuf,
+    samples: Option<PathBuf>,
+}
+
+impl Files {
+    fn lines(&self) -> String {
+        let paths = [Some(&self.trace), self.samples.as_ref()].into_iter().flatten();
+        paths.map(|path| format!("{}\n", path.display())).collect()
+    }
+}
+
+/// Where that is, and what is in it.
+type Outcome = Result<(Files, Recorded), Error>;
 
 /// What became of each rank, in their order: its number, its process, the result.
 fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, u32, Outcome)> {
@@ -130,9 +150,9 @@ fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, u32, Outcome)> {
         let ask = |member: Member| {
             let Member { rank, process, client, .. } = member;
             let stem = format!("{process}-rank{rank}");
-            let path = path(&stem, now, arguments);
+            let files = Names { stem, now, folder: &arguments.output };
             let wishes = request.clone();
-            (rank, process, scope.spawn(move || record_to(&path, client, wishes)))
+            (rank, process, scope.spawn(move || record_to(&files, client, wishes)))
         };
         let asked: Vec<_> = group.members.into_iter().map(ask).collect();
         let wait = |(rank, process, thread): (_, _, ScopedJoinHandle<'_, _>)| {
@@ -145,25 +165,32 @@ fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, u32, Outcome)> {
 /// Has one process recorded and writes the trace: where, and what is in it.
 pub(super) fn record(arguments: &Arguments) -> Outcome {
     let client = Client::connect(arguments.process)?;
-    let path = path(&arguments.process.to_string(), nanoseconds(), arguments);
-    record_to(&path, client, arguments.request())
+    let stem = arguments.process.to_string();
+    let names = Names { stem, now: nanoseconds(), folder: &arguments.output };
+    record_to(&names, client, arguments.request())
 }
 
-fn record_to(path: &Path, mut client: Client, wishes: RecordRequest) -> Outcome {
+fn record_to(names: &Names<'_>, mut client: Client, wishes: RecordRequest) -> Outcome {
     // The next step may be far off.
     client.wait_for_ever()?;
+    let is_sampled = wishes.sample.is_some();
     let mut answer = client.ask(Request::Record(wishes))?;
     if matches!(answer, Answer::Recording) {
         answer = client.answer()?;
     }
-    let recorded = match answer {
+    let mut recorded = match answer {
         Answer::Recorded(recorded) => recorded,
         other => return Err(Error::unexpected(client.process(), other)),
     };
     let trace = client.bytes(recorded.bytes)?;
-    write_file(path, |file| file.write_all(&trace))
-        .map_err(|error| Error::Write { path: path.to_owned(), error })?;
-    Ok((path.to_owned(), recorded))
+    let samples = recorded.sample_bytes.map(|count| client.bytes(count)).transpose()?;
+    if is_sampled && samples.is_none() {
+        let note = "there are no samples: the program is built with a version of mlprof that cannot yet take them";
+        recorded.notes.push(note.to_owned());
+    }
+    let trace = names.write("pt.trace.json.gz", &trace)?;
+    let samples = samples.map(|samples| names.write("samples.json", &samples)).transpose()?;
+    Ok((Files { trace, samples }, recorded))
 }
 
 /// Since 1970: names of recordings differ by it, and ranks of one have the same.
@@ -171,8 +198,23 @@ fn nanoseconds() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-fn path(stem: &str, now: u128, arguments: &Arguments) -> PathBuf {
-    arguments.output.join(safe_file_name(stem, &format!("{now}.pt.trace.json.gz")))
+/// What the files of one recording are called.
+struct Names<'arguments> {
+    stem: String,
+    now: u128,
+    folder: &'arguments Path,
+}
+
+impl Names<'_> {
+    /// Writes one of them: where.
+    fn write(&self, ending: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
+        let ending = format!("{}.{ending}", self.now);
+        let path = self.folder.join(safe_file_name(&self.stem, &ending));
+        match write_file(&path, |file| file.write_all(bytes)) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(Error::Write { path, error }),
+        }
+    }
 }
 
 /// What is in it, in a line, and what its reader must know.
@@ -203,12 +245,14 @@ mod tests {
             ops: false,
             shapes: true,
             memory: false,
+            sample: Some(99),
             only: false,
             output: PathBuf::new(),
         };
         let request = arguments.request();
         assert_eq!((request.steps, request.milliseconds), (Some(STEPS), None));
         assert!(request.ops && request.shapes && !request.memory);
+        assert_eq!(request.sample, Some(99));
         let timed = Arguments { seconds: Some(0.5), ..arguments }.request();
         assert_eq!((timed.steps, timed.milliseconds), (None, Some(500)));
         assert_eq!(timed.check(), Ok(()));

@@ -1,5 +1,7 @@
 //! What processes do, in columns and in one line.
 
+use std::collections::BTreeMap;
+
 use profiler_events::live::{ProcessState, TrainingState};
 
 /// The head of the table, and whether its columns hold numbers.
@@ -76,10 +78,29 @@ pub(super) fn line(state: &ProcessState) -> String {
     if let Some(memory) = state.memory {
         parts.push(format!("{:.0} MiB", memory.resident_bytes as f64 / f64::from(1 << 20)));
     }
+    parts.extend(devices(state));
     if state.is_recording {
         parts.push("recording".to_owned());
     }
     parts.join("; ")
+}
+
+/// How busy each device is, its memory and what it draws, as far as that is known: `GPU 0 87% 3072 MiB 300 W`.
+pub(super) fn devices(state: &ProcessState) -> Vec<String> {
+    let mut devices: BTreeMap<u32, String> = BTreeMap::new();
+    for shown in state.activity.iter().flat_map(|activity| &activity.counters) {
+        let value = shown.value;
+        let text = match shown.counter.as_str() {
+            "utilization" => format!("{value:.0}%"),
+            "memory used" => format!("{:.0} MiB", value / f64::from(1 << 20)),
+            "power" => format!("{value:.0} W"),
+            // In JSON.
+            _ => continue,
+        };
+        let device = devices.entry(shown.device).or_insert_with(|| format!("GPU {}", shown.device));
+        *device += &format!(" {text}");
+    }
+    devices.into_values().collect()
 }
 
 fn of_training(training: &TrainingState) -> String {
@@ -90,6 +111,9 @@ fn of_training(training: &TrainingState) -> String {
     text += &format!(", step {}", training.steps);
     if let Some(rate) = training.steps_per_second() {
         text += &format!(", {rate:.1} steps/s");
+    }
+    if let Some(rate) = training.samples_per_second {
+        text += &format!(", {rate:.0} samples/s");
     }
     if let (Some(median), Some(slow)) = (training.quantile(0.5), training.quantile(0.99)) {
         text += &format!(", p50 {:.3} ms, p99 {:.3} ms", median * 1e3, slow * 1e3);
@@ -132,7 +156,7 @@ pub(super) fn clock(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use profiler_events::Stage;
-    use profiler_events::live::{MemoryState, VERSION};
+    use profiler_events::live::{Activity, CounterState, MemoryState, VERSION};
 
     use super::*;
 
@@ -149,6 +173,7 @@ mod tests {
             last_steps: vec![0.02, 0.03, 0.04],
             epoch_step: Some(3),
             epoch_steps: Some(400),
+            samples_per_second: Some(1066.4),
             waiting_for_data: Some(0.123),
             loss: Some(0.125),
         };
@@ -185,6 +210,29 @@ mod tests {
     }
 
     #[test]
+    fn devices_are_shown_in_their_order() {
+        let counter = |device, counter: &str, value, unit: &str| CounterState {
+            device,
+            counter: counter.into(),
+            value,
+            unit: unit.into(),
+        };
+        let counters = vec![
+            counter(1, "utilization", 3.0, "%"),
+            counter(0, "utilization", 87.4, "%"),
+            counter(0, "temperature", 60.0, "°C"),
+            counter(0, "memory used", f64::from(3 << 20), "bytes"),
+            counter(0, "power", 299.9, "W"),
+        ];
+        let activity = Some(Activity { counters, ..Activity::default() });
+        let mut state = states().remove(1);
+        assert_eq!(devices(&state), [""; 0], "nobody follows");
+        state.activity = activity;
+        assert_eq!(devices(&state), ["GPU 0 87% 3 MiB 300 W", "GPU 1 3%"]);
+        assert!(line(&state).ends_with("; 300 MiB; GPU 0 87% 3 MiB 300 W; GPU 1 3%; recording"));
+    }
+
+    #[test]
     fn times_are_shown_as_clocks_do() {
         assert_eq!([6.6, 754.0, 11_109.0].map(clock), ["0:07", "12:34", "3:05:09"]);
     }
@@ -193,7 +241,7 @@ mod tests {
     fn a_line_says_what_a_process_does() {
         let [idle, trains] = &states()[..] else { panic!("two") };
         assert_eq!(line(idle), "no stage runs");
-        let expected = "fit, epoch 3/10, step 1203, 33.3 steps/s, p50 30.000 ms, p99 40.000 ms, loss 0.1250, 12% waiting for data, 2:39 left, \
+        let expected = "fit, epoch 3/10, step 1203, 33.3 steps/s, 1066 samples/s, p50 30.000 ms, p99 40.000 ms, loss 0.1250, 12% waiting for data, 2:39 left, \
             validating; 300 MiB; recording";
         assert_eq!(line(trains), expected);
     }

@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use profiler_events::environment::{Environment, Switch};
 use profiler_events::run::{
     AdvancedSettings, LinesSettings, RunSettings, SamplesSettings, TensorSettings,
 };
 use profiler_events::{GroupBy, Schedule};
 
 use super::Error;
-use crate::splice::{Selection, SelectionBuilder};
+use crate::splice::{RuleFile, Selection, SelectionBuilder};
 
 /// Builds a program with hooks in the chosen functions and runs it. Nothing of the program is changed:
 /// neither its sources, nor Cargo.toml, nor Cargo.lock; its build output goes to a folder of its own.
@@ -22,6 +23,7 @@ Examples:
   mlprof run --lines 'my_model::net::Net::forward' -- cargo run --release
   mlprof run --memory 'my_model::data::load' -- cargo test --release
   mlprof run --sample 1000 -- cargo run --release
+  mlprof run --live -- cargo run --release
 
 A pattern is the path of a function, `my_model::net::Net::forward`, with `*` for anything within a
 name and `**` for any number of modules; `my_model::*` are all functions of a crate.")]
@@ -43,6 +45,10 @@ pub struct Arguments {
     /// Look so many times a second at what each thread is doing, whatever it is written in.
     #[arg(long, value_name = "HZ")]
     pub sample: Option<u32>,
+    /// Have the program listen to mlprof ps, top, record, report and dump while it runs, as with MLPROF_LIVE=1 in the
+    /// environment.
+    #[arg(long)]
+    pub live: bool,
     /// Leave these functions out.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub except: Vec<String>,
@@ -108,6 +114,9 @@ pub struct Arguments {
 impl Arguments {
     /// What is to have hooks.
     pub(super) fn selection(&self) -> Result<Selection, Error> {
+        if self.live && Environment::get().live == Some(Switch::Off) {
+            return Err(Error::Forbidden);
+        }
         let mut builder = SelectionBuilder::default().functions(&self.functions)?;
         for ops in &self.ops {
             builder = builder.ops(ops)?;
@@ -115,8 +124,13 @@ impl Arguments {
         // Their calls, too, so that the report of memory can tell them apart.
         builder = builder.lines(&self.lines)?.memory(&self.memory)?.functions(&self.memory)?;
         let selection = builder.except(&self.except)?.build();
-        let is_nothing = selection.is_empty() && self.sample.is_none();
+        let is_nothing = selection.is_empty() && self.sample.is_none() && !self.listens();
         if is_nothing { Err(Error::Nothing) } else { Ok(selection) }
+    }
+
+    /// Whether processes of the program are to listen.
+    fn listens(&self) -> bool {
+        self.live || Environment::get().live == Some(Switch::On)
     }
 
     /// What is measured in the processes of the program.
@@ -167,6 +181,8 @@ impl Arguments {
             frameworks: frameworks.collect(),
             tensor,
             advanced,
+            live: self.listens(),
+            has_steps: selection.rule_files().iter().any(RuleFile::has_steps),
             environment: super::changed_variables(),
         })
     }

@@ -35,10 +35,13 @@ use crate::splice::SelectError;
 pub enum Error {
     /// Nothing to measure was named.
     #[error(
-        "nothing to measure: name ops (--ops candle) or functions (--functions 'my_model::*'); see \
-         `mlprof run --help`"
+        "nothing to measure: name ops (--ops candle) or functions (--functions 'my_model::*'), or have it listen \
+         (--live); see `mlprof run --help`"
     )]
     Nothing,
+    /// What was asked for is forbidden.
+    #[error("--live: MLPROF_LIVE=0 in the environment forbids it")]
+    Forbidden,
     /// The system is not Linux.
     #[error(
         "`mlprof run` works on Linux only so far; `mlprof report` and `mlprof convert` work everywhere"

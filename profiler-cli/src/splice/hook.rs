@@ -71,9 +71,9 @@ impl Hook {
         line: &str,
         arguments: &[String],
     ) -> Result<String, String> {
-        let bit = self.kind.bit();
-        let bit = match &made.only {
-            None => bit.to_string(),
+        let bits = self.kind.bits();
+        let bits = match &made.only {
+            None => bits.to_string(),
             Some(_) if matches!(self.inputs, Inputs::Told(_)) => {
                 return Err("a macro makes it, and the rule tells its inputs".to_owned());
             }
@@ -81,7 +81,7 @@ impl Hook {
                 let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
                 let names = names.join(", ");
                 let is_chosen = format!("crate::__mlprof::is_one_of({made}, &[{names}])");
-                format!("const {{ if {is_chosen} {{ {bit} }} else {{ 0 }} }}")
+                format!("const {{ if {is_chosen} {{ {bits} }} else {{ 0 }} }}")
             }
         };
         let (wrapper, inputs) = match &self.inputs {
@@ -90,7 +90,7 @@ impl Hook {
             Inputs::Told(inputs) => ("Value", told(inputs, arguments)?),
         };
         let (open, code) = if wrapper.is_empty() {
-            (format!("open(&SITE, {bit})"), self.kind.code())
+            (format!("open(&SITE, {bits})"), self.kind.code())
         } else {
             let tell = |input: &String| {
                 format!("(&&&&crate::__mlprof::{wrapper}(&{input})).tell({WORDS}); ")
@@ -98,8 +98,8 @@ impl Hook {
             let all: String = inputs.iter().map(tell).collect();
             let tell = format!("|{WORDS}| {{ {TRAITS} {all}let _ = {WORDS}; }}");
             match &self.named_by {
-                None => (format!("open_with(&SITE, {bit}, {tell})"), self.kind.code()),
-                Some(name) => (format!("open_named(&SITE, {bit}, || {name}, {tell})"), NAMED_OP),
+                None => (format!("open_with(&SITE, {bits}, {tell})"), self.kind.code()),
+                Some(name) => (format!("open_named(&SITE, {bits}, || {name}, {tell})"), NAMED_OP),
             }
         };
         let site = site(code, &made.name, line);
@@ -120,7 +120,7 @@ impl Hook {
         let before = format!(
             " crate::__mlprof::poll({{ static SITES: [crate::__mlprof::Site; 2] = [{first}, {later}]; \
              &SITES }}, {}, async move {{{hint}",
-            kind.bit()
+            kind.bits()
         );
         (before, " }).await ")
     }

@@ -100,12 +100,14 @@ impl HookKind {
         }
     }
 
-    /// The bit of `MLPROF_WANTED` that it waits for.
-    pub(crate) const fn bit(self) -> u32 {
+    /// The bits of `MLPROF_WANTED` that it waits for, any of them.
+    pub(crate) const fn bits(self) -> u32 {
         match self {
             Self::Function | Self::Lines | Self::Memory => 2,
             Self::Op | Self::Backward => 4,
-            Self::Action | Self::Step => 1,
+            Self::Action => 1,
+            // Where nobody wants actions somebody may count steps: between those of a schedule, and who looks in.
+            Self::Step => 1 | 1 << 10,
         }
     }
 

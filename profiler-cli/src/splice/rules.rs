@@ -27,6 +27,14 @@ pub struct RuleFile {
     pub crates: Vec<CrateRules>,
 }
 
+impl RuleFile {
+    /// Whether they choose functions whose end is the end of a training step.
+    pub fn has_steps(&self) -> bool {
+        let mut rules = self.crates.iter().flat_map(|of_crate| &of_crate.rules);
+        rules.any(|rule| rule.kind == HookKind::Step)
+    }
+}
+
 /// The rules about one crate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

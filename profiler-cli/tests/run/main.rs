@@ -6,6 +6,7 @@ mod corners;
 mod endings;
 mod functions;
 mod interrupted;
+mod live;
 mod measures;
 mod mistakes;
 mod nothing;

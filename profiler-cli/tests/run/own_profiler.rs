@@ -6,9 +6,10 @@ use super::shop::{Finished, MLPROF, Shop, arguments};
 
 #[test]
 fn the_run_measures_beside_whatever_is_activated() {
-    let shop = Shop::with_core("own_profiler");
-    let mut command =
-        shop.command(MLPROF, &arguments("--functions own_profiler::net::*", "cargo run --release"));
+    let (shop, runtime) = (Shop::with_core("own_profiler"), tempfile::tempdir().expect("a folder"));
+    let words = arguments("--live --functions own_profiler::net::*", "cargo run --release");
+    let mut command = shop.command(MLPROF, &words);
+    command.env("XDG_RUNTIME_DIR", runtime.path());
     // Kept from run to run: the dependencies are not few.
     command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("own_profiler"));
     let run: Finished = command.output().expect("it runs").into();
@@ -25,5 +26,10 @@ fn the_run_measures_beside_whatever_is_activated() {
     let (one_training, other_training) = (2 * 1_000_000, 2 * 2_000_000);
     let calls = 1 + 20 + 100 + 1_000 + 10_000 + 100_000 + one_training + other_training + 7;
     assert_eq!(shop.calls().get("own_profiler::net::forward"), Some(&calls), "{run:?}");
+    // The program's own copy measures, and has nobody who could listen; the runtime's has left no socket.
+    let why = "nobody can look in while it runs: the program has none of mlprof's plugins";
+    assert_eq!(run.stderr.matches(why).count(), 1, "{run:?}");
+    let folder = runtime.path().join("mlprof");
+    assert_eq!(std::fs::read_dir(folder).map_or(0, |sockets| sockets.count()), 0);
     assert!(!run.stdout.contains("in no report: more than one profiler"), "{run:?}");
 }

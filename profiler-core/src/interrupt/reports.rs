@@ -37,6 +37,13 @@ impl PendingReport {
         }
     }
 
+    /// Has `profiler` asked for the report, if it is not delivered yet.
+    pub(crate) fn set_profiler(&self, profiler: Arc<dyn Profiler>) {
+        if let Some(report) = lock(&self.report).as_mut() {
+            report.profiler = profiler;
+        }
+    }
+
     /// From here on a signal that ends the process delivers it first.
     pub(crate) fn enlist(self: &Arc<Self>) {
         apart_from_forks(|| lock(&PENDING).push(self.clone()));

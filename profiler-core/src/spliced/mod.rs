@@ -23,6 +23,7 @@
 #[cfg(target_os = "linux")]
 mod crash;
 mod lines_and_samples;
+mod listening;
 mod results;
 mod run;
 mod signals;
@@ -34,8 +35,9 @@ mod wanted_word;
 mod registration;
 
 pub use crate::report::internals::has_numbers;
-pub use run::profiler_of_run;
+pub use listening::why_no_steps;
 pub(crate) use run::with_run;
+pub use run::{lines_and_samples_so_far, profiler_of_run};
 
 pub use crate::hook::has_ops_of;
 pub use profiler_events::run::{

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::lines_and_samples::LinesAndSamples;
+use super::listening;
 use super::results::{claim_name, output_of};
 use super::signals;
 use super::wanted_word::{want, wanted};
@@ -18,7 +19,8 @@ use crate::report::internals::{ClaimedName, has_numbers, reason_for_nothing};
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{
-    Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, allocation, hook, output,
+    Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, allocation, hook,
+    output, watcher,
 };
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::run::process_record;
@@ -83,6 +85,7 @@ pub(super) fn start() {
     let profiler = Several::of(parts.clone());
     settings.frameworks.iter().for_each(|framework| hook::declare_ops_of(framework));
     want(wanted::STEPS, settings.tensor.is_some());
+    listening::begin(&settings);
     want(wanted::ALLOCATIONS, settings.measures_memory());
     allocation::listen();
     let activated = profiler.clone().map(activate_beside);
@@ -229,18 +232,36 @@ pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     }
 }
 
+/// What `mlprof run` has had measured so far beside its profiler: lines and samples. *Cost*: for samples debug information
+/// is read, which may take seconds.
+pub fn lines_and_samples_so_far() -> Vec<Report> {
+    // Until it is let go of the end of the process waits: it must not find somebody else to have it.
+    let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let run = lock();
+    let run_here = run.as_ref().filter(|run| run.process == std::process::id());
+    let measured = run_here.map(|run| run.lines_and_samples.clone());
+    drop(run);
+    let reports = |measured: Arc<LinesAndSamples>| {
+        measured.reports_so_far(true).into_iter().map(|(_, report)| report).collect()
+    };
+    measured.map(reports).unwrap_or_default()
+}
+
 /// A training step has ended, where no training loop of ours says so itself: on any thread, for the
 /// steps of a schedule are the process's.
 pub(super) fn step() {
-    if !crate::active::RunningLoop::is_any()
-        && let Some(profiler) = profiler_of_run()
-    {
+    if crate::active::RunningLoop::is_any() {
+        return;
+    }
+    if let Some(profiler) = profiler_of_run() {
         profiler.step();
     }
+    watcher::step();
 }
 
 /// Another copy of this crate measures instead: nothing was recorded yet.
 pub(super) fn abandon() {
+    watcher::stop_listening();
     signals::leave();
     process_record::leave();
     drop(lock().take());

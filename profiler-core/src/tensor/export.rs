@@ -1,13 +1,21 @@
 //! What is done with a finished cycle.
 
+#[cfg(feature = "trace-formats")]
+use std::io::BufWriter;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "trace-formats")]
+use super::as_read;
 use super::export_settings::{ExportSettings, unix_nanoseconds};
-use super::{Cycle, TensorProfiler};
+use super::{Cycle, TensorProfiler, TraceFormat};
+#[cfg(feature = "trace-formats")]
+use crate::output::write_file;
 use crate::report::internals::Missing;
 use crate::report::number::grouped;
+#[cfg(feature = "trace-formats")]
+use profiler_analysis::{Trace, kineto, perfetto, xplane};
 use profiler_trace::flame::{self, FlameGraph, FlameMetric};
 
 impl TensorProfiler {
@@ -22,13 +30,13 @@ impl TensorProfiler {
             export.complain("on_trace_ready panicked: what it had not written is lost");
         }
         if writes_trace {
-            export.file("pt.trace.json.gz", |path| cycle.export_chrome_trace(path));
+            settings.formats.each().for_each(|format| export.trace(format));
         }
         if export.path("json").is_none() {
             if writes_trace {
                 self.note("no trace was written: it needs a directory, set dirpath");
             }
-            let ExportSettings { flame, parquet, memory_timeline, memory_snapshot } = settings;
+            let ExportSettings { flame, parquet, memory_timeline, memory_snapshot, .. } = settings;
             if flame || parquet || memory_timeline || memory_snapshot {
                 export.complain(
                     "flame graphs, tables, memory timelines and snapshots need a directory: set dirpath",
@@ -107,6 +115,63 @@ impl Export<'_> {
         crate::report::internals::tell_missing(&self.profiler.output, &[missing]);
     }
 
+    fn trace(&self, format: TraceFormat) {
+        let ending = format.ending();
+        match format {
+            TraceFormat::Json => self.file(ending, |path| self.cycle.export_chrome_trace(path)),
+            // Without the feature nobody can ask for the others.
+            #[cfg(not(feature = "trace-formats"))]
+            TraceFormat::Pftrace | TraceFormat::Xplane => {}
+            #[cfg(feature = "trace-formats")]
+            TraceFormat::Pftrace => self.made_of_trace(ending, kineto::read, |trace, out| {
+                let written = perfetto::write(trace, out)?;
+                if written.flows_left_out > 0 {
+                    let (left_out, all) =
+                        (written.flows_left_out, written.flows + written.flows_left_out);
+                    self.profiler.note(&format!(
+                        "{left_out} of {all} arrows are not in the .pftrace: they lead back in time, as Perfetto's cannot"
+                    ));
+                }
+                Ok(())
+            }),
+            #[cfg(feature = "trace-formats")]
+            TraceFormat::Xplane => self.made_of_trace(ending, kineto::read_for_xprof, |trace, out| {
+                xplane::write(trace, out)
+            }),
+        }
+    }
+
+    /// Writes what is made of the trace as it is read so.
+    #[cfg(feature = "trace-formats")]
+    fn made_of_trace(
+        &self,
+        ending: &str,
+        read: as_read::ReadTrace,
+        write: impl FnOnce(&Trace, &mut dyn Write) -> io::Result<()>,
+    ) {
+        if self.path(ending).is_none() {
+            return;
+        }
+        let trace = match catch_unwind(AssertUnwindSafe(|| as_read::trace(self.cycle, read))) {
+            Ok(Ok(None)) => {
+                let note =
+                    format!("there is no .{ending}: nothing was recorded that could be in it");
+                return self.complain(&note);
+            }
+            Ok(Ok(Some(trace))) => Ok(trace),
+            Ok(Err(error)) => Err(error),
+            Err(_) => return self.complain(&format!("making the .{ending} panicked")),
+        };
+        self.file(ending, |path| {
+            let trace = trace?;
+            write_file(path, |file| {
+                let mut buffered = BufWriter::new(file);
+                write(&trace, &mut buffered)?;
+                buffered.flush()
+            })
+        });
+    }
+
     #[cfg(feature = "parquet")]
     fn tables(&self) {
         use crate::RunContext;
@@ -120,12 +185,13 @@ impl Export<'_> {
             let folders = self.profiler.tables.lock();
             folders.unwrap_or_else(PoisonError::into_inner).of(&first, self.cycle.number)
         };
-        let trace = match catch_unwind(AssertUnwindSafe(|| super::tables::trace(self.cycle))) {
-            Ok(Ok(None)) => return self.tell(Missing::Tables),
-            Ok(Ok(Some(trace))) => Ok(trace),
-            Ok(Err(error)) => Err(error),
-            Err(_) => return self.complain("making the tables panicked"),
-        };
+        let trace =
+            match catch_unwind(AssertUnwindSafe(|| as_read::trace(self.cycle, kineto::read))) {
+                Ok(Ok(None)) => return self.tell(Missing::Tables),
+                Ok(Ok(Some(trace))) => Ok(trace),
+                Ok(Err(error)) => Err(error),
+                Err(_) => return self.complain("making the tables panicked"),
+            };
         self.written(folder, |folder| super::tables::write(self.cycle, &trace?, folder, is_new));
     }
 

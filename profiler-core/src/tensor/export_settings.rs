@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::trace_formats::TraceFormats;
 use super::{Cycle, TensorProfiler};
 use crate::trace;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ExportSettings {
+    pub(super) formats: TraceFormats,
     pub(super) flame: bool,
     pub(super) parquet: bool,
     pub(super) memory_timeline: bool,

@@ -8,6 +8,8 @@
 //! * A recording that is over becomes a [`Cycle`], which is read, never written. Its events go into
 //!   the stage's `Profile`, from which tables are made, and to `export`, which writes the trace.
 
+#[cfg(feature = "trace-formats")]
+mod as_read;
 mod control;
 mod export;
 mod export_settings;
@@ -20,6 +22,7 @@ mod steps;
 mod summary;
 #[cfg(feature = "parquet")]
 mod tables;
+mod trace_formats;
 mod trace_settings;
 mod writer;
 
@@ -47,6 +50,7 @@ pub use profiler_trace::{
 use recording::{Memory, Recording};
 pub use settings::DeviceTiming;
 use settings::Settings;
+pub use trace_formats::{TraceFormat, TraceFormatNotBuilt};
 use trace_settings::Switches;
 
 /// Not a recording's number: nothing was started yet.

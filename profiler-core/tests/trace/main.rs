@@ -6,6 +6,8 @@ mod counters;
 mod devices;
 mod files;
 mod flame;
+#[cfg(feature = "trace-formats")]
+mod formats;
 mod links;
 mod memory;
 mod names;

@@ -20,6 +20,22 @@ pub struct Activity {
     /// Threads that have called anything and live.
     #[serde(default)]
     pub threads: Vec<ThreadState>,
+    /// What devices show now, where something asks them: a CUDA build, and NVIDIA's driver.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<CounterState>,
+}
+
+/// What a device shows of one of its counters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CounterState {
+    /// Which device, counted from 0.
+    pub device: u32,
+    /// [Which counter](crate::DeviceCounter::name): `utilization`, `memory used`, `power`, …
+    pub counter: String,
+    /// What it showed last.
+    pub value: f64,
+    /// What that is counted in: `%`, `bytes`, `W`, `°C` or `MHz`.
+    pub unit: String,
 }
 
 /// An action, at one place inside of others. What goes on from step to step, such as an epoch, stands beside what is inside

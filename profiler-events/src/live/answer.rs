@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Activity, MemoryState};
+use super::{Activity, MemoryState, ThreadStack};
 use crate::Stage;
 
 /// A line of an answer.
@@ -106,6 +106,9 @@ pub struct TrainingState {
     /// How many steps an epoch has: as the trainer says, or as many as the last one had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_steps: Option<u64>,
+    /// How many samples per second the last steps worked on, if the trainer says how large batches are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_per_second: Option<f64>,
     /// The share of the last steps that waited for data; known while somebody
     /// [follows actions](super::Request::Follow), over the steps since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,6 +176,9 @@ impl TrainingState {
 pub struct Recorded {
     /// How many bytes follow this line: a trace in Kineto's format, compressed by gzip.
     pub bytes: u64,
+    /// How many bytes follow those: the report of samples as JSON, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_bytes: Option<u64>,
     /// How many whole steps are in it.
     pub steps: u64,
     /// The number of the first one, as the program counts them; none if there is none.
@@ -193,6 +199,9 @@ pub struct Recorded {
 pub struct Dump {
     /// Those that have something open.
     pub threads: Vec<OpenThread>,
+    /// All of them, but for mlprof's own, and the functions that each is in; where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<ThreadStack>,
     /// What is missing, and why.
     pub notes: Vec<String>,
 }
@@ -232,6 +241,7 @@ mod tests {
             last_steps: last_steps.to_vec(),
             epoch_step: None,
             epoch_steps: None,
+            samples_per_second: None,
             waiting_for_data: None,
             loss: None,
         }

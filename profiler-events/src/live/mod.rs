@@ -12,14 +12,16 @@ mod connection;
 #[cfg(unix)]
 mod folder;
 mod request;
+mod stacks;
 
-pub use activity::{ActionState, Activity, MemoryState, ThreadState};
+pub use activity::{ActionState, Activity, CounterState, MemoryState, ThreadState};
 pub use answer::{Answer, Dump, OpenAction, OpenThread, ProcessState, Recorded, TrainingState};
 #[cfg(unix)]
 pub use connection::{peer_user, read_line, write_line};
 #[cfg(unix)]
 pub use folder::{FolderError, check, folder, own_user, process_of, socket_of};
 pub use request::{LATEST_START, LONGEST_RECORDING, MOST_STEPS, Question, RecordRequest, Request};
+pub use stacks::{StackFrame, ThreadStack};
 
 /// The version of the protocol, which every request says. Raised when a field changes its meaning or goes away; a
 /// new one does not raise it.

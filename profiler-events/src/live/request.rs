@@ -51,7 +51,11 @@ pub enum Request {
     /// A few steps, or a while, of what runs.
     Record(RecordRequest),
     /// What every thread is in.
-    Dump,
+    Dump {
+        /// Also where each is in all code, for which it is interrupted: [`Dump::stacks`](super::Dump::stacks).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stacks: bool,
+    },
 }
 
 /// What is to be recorded: either so many steps or so long.
@@ -72,6 +76,10 @@ pub struct RecordRequest {
     /// Allocations and frees.
     #[serde(default)]
     pub memory: bool,
+    /// So many times a second every thread is looked at, from the warm-up on: its stacks come beside the trace. On Linux, and
+    /// where the program is built with the feature `sampling`, as all plugins are by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<u32>,
     /// With steps: the number of the first one that is recorded; the next one that can be, if that one is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_step: Option<u64>,
@@ -153,6 +161,9 @@ mod tests {
         let state = r#"{"version":1,"request":"state"}"#;
         assert_eq!(of(state), Question::new(Request::State));
         assert_eq!(serde_json::to_string(&of(state)).expect("plain"), state);
+        let dump = r#"{"version":1,"request":"dump"}"#;
+        assert_eq!(of(dump), Question::new(Request::Dump { stacks: false }));
+        assert_eq!(serde_json::to_string(&of(dump)).expect("plain"), dump);
         let record = r#"{"version":1,"request":"record","steps":5,"ops":true}"#;
         let wishes = RecordRequest { steps: Some(5), ops: true, ..RecordRequest::default() };
         assert_eq!(of(record), Question::new(Request::Record(wishes)));

@@ -35,6 +35,13 @@ pub struct RunSettings {
     pub allocations: bool,
     /// Samples of stacks.
     pub samples: Option<SamplesSettings>,
+    /// Whether processes listen to `mlprof ps` and its like. Not written where it is off, so that programs understand it that
+    /// have a library from before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
+    /// Whether the hooks tell when a training step ends. As above.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_steps: bool,
     /// Variables of the environment as they were before `mlprof run` set them for the build; `None`
     /// for one that was not there. The process gets them back.
     pub environment: BTreeMap<String, Option<OsString>>,
@@ -175,9 +182,12 @@ mod tests {
         assert_eq!(RunSettings::read(&path).expect("read"), settings);
         // Programs with a library from before do not know these.
         let text = std::fs::read_to_string(&path).expect("written");
-        assert!(!text.contains("with_flops") && !text.contains("with_stack"), "{text}");
+        for newer in ["with_flops", "with_stack", "live", "has_steps"] {
+            assert!(!text.contains(newer), "{newer}: {text}");
+        }
         let tensor = TensorSettings { with_flops: true, with_stack: true, ..Default::default() };
-        let settings = RunSettings { tensor: Some(tensor), ..Default::default() };
+        let settings =
+            RunSettings { tensor: Some(tensor), live: true, has_steps: true, ..Default::default() };
         settings.write(&path).expect("written");
         assert_eq!(RunSettings::read(&path).expect("read"), settings);
         std::fs::write(&path, r#"{"tensor": {"shcedule": 1}}"#).expect("written");

@@ -130,6 +130,7 @@ mod tests {
             epochs: Some(10),
             epoch_step: None,
             epoch_steps: None,
+            samples_per_second: None,
             waiting_for_data: None,
             loss: None,
             steps,

@@ -156,6 +156,7 @@ impl Order {
             start_milliseconds: self.start.filter(|_| !is_of_steps),
             ops: self.ops,
             shapes: self.shapes,
+            sample: None,
             memory: self.memory,
         }
     }

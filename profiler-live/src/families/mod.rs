@@ -188,6 +188,7 @@ mod tests {
             epochs: None,
             epoch_step: None,
             epoch_steps: None,
+            samples_per_second: None,
             waiting_for_data: None,
             loss: None,
             steps: 0,

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use profiler_core::spliced::profiler_of_run;
+use profiler_core::spliced::{lines_and_samples_so_far, profiler_of_run};
 use profiler_core::watcher::measuring;
 use profiler_core::{Profiler, Report};
 use profiler_events::live::{Answer, Dump, OpenAction, OpenThread, ProcessState, VERSION};
 use profiler_trace::internals::program_name;
 
-use crate::launch;
 use crate::process_memory::process_memory;
 use crate::watcher::Watcher;
+use crate::{launch, samples};
 
 pub(crate) fn state(watcher: &Watcher) -> ProcessState {
     let (trainings, is_recording) = watcher.states();
@@ -49,14 +49,15 @@ fn reports() -> Vec<Report> {
 }
 
 pub(super) fn report() -> Answer {
-    let values: Result<Vec<_>, _> = reports().iter().map(serde_json::to_value).collect();
+    let all = reports().into_iter().chain(lines_and_samples_so_far());
+    let values: Result<Vec<_>, _> = all.map(|report| serde_json::to_value(&report)).collect();
     match values {
         Ok(reports) => Answer::Report { reports },
         Err(error) => Answer::Error { message: format!("the report cannot be written: {error}") },
     }
 }
 
-pub(super) fn dump() -> Dump {
+pub(super) fn dump(with_stacks: bool) -> Dump {
     let reports = reports();
     let mut threads: Vec<OpenThread> = Vec::new();
     // The first that knows of open actions: others would say the same again.
@@ -77,5 +78,13 @@ pub(super) fn dump() -> Dump {
         let note = "what is open is known where a Simple or an Advanced profiler measures, and here none does";
         notes.push(note.to_owned());
     }
-    Dump { threads, notes }
+    let stacks = match with_stacks.then(samples::stacks) {
+        Some(Ok(stacks)) => stacks,
+        Some(Err(why)) => {
+            notes.push(format!("there are no stacks: {why}"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    Dump { threads, stacks, notes }
 }

@@ -89,14 +89,15 @@ fn answer(watcher: &Arc<Watcher>, stream: &UnixStream, request: Request) -> io::
             Err(io::ErrorKind::BrokenPipe.into())
         }
         Request::Report => write_line(stream, &answers::report()),
-        Request::Dump => write_line(stream, &Answer::Dump(answers::dump())),
+        Request::Dump { stacks } => write_line(stream, &Answer::Dump(answers::dump(stacks))),
         Request::Record(wishes) => {
             let _under_way = recorded::UnderWay::begin();
             match recorded::record(watcher, stream, wishes)? {
-                Ok((recorded, trace)) => {
-                    write_line(stream, &Answer::Recorded(recorded))?;
+                Ok(delivery) => {
+                    write_line(stream, &Answer::Recorded(delivery.recorded))?;
                     let mut stream = stream;
-                    stream.write_all(&trace)
+                    stream.write_all(&delivery.trace)?;
+                    stream.write_all(delivery.samples.unwrap_or_default().as_bytes())
                 }
                 Err(message) => write_line(stream, &Answer::Error { message }),
             }

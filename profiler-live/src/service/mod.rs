@@ -35,6 +35,11 @@ pub(crate) fn start() -> Result<(), Error> {
     })
 }
 
+/// Has it listen no more: another copy of this crate does so, at the same place.
+pub(crate) fn stop() {
+    uncounted(socket::close);
+}
+
 /// A forked child has neither its parent's thread nor its socket: it gets its own when a stage begins in it.
 fn listen_after_fork() {
     if !socket::is_of_this_process()

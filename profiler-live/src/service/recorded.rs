@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use profiler_core::ActionKind;
+use profiler_core::spliced::why_no_steps;
 use profiler_core::tensor::Cycle;
-use profiler_events::live::{Answer, RecordRequest, Recorded, write_line};
+use profiler_core::{ActionKind, RunContext};
+use profiler_events::live::{Answer, RecordRequest, Recorded, TrainingState, write_line};
 use profiler_trace::kineto;
 
 use super::peer::has_gone;
 use crate::recording::News;
-use crate::shared;
 use crate::watcher::Watcher;
+use crate::{samples, shared};
 
 /// How often is looked whether the other side is still there, and at the clock.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -60,8 +61,16 @@ pub(crate) fn deliver_at_exit() {
     }
 }
 
-/// A trace, or why there is none.
-type Outcome = Result<(Recorded, Vec<u8>), String>;
+/// What is handed over.
+pub(super) struct Delivery {
+    pub(super) recorded: Recorded,
+    pub(super) trace: Vec<u8>,
+    /// The report of samples, if they were asked for.
+    pub(super) samples: Option<String>,
+}
+
+/// That, or why there is none.
+type Outcome = Result<Delivery, String>;
 
 /// Takes the wish back if whoever asked is not there any more, or the answer cannot be made.
 struct Asked<'watcher>(&'watcher Watcher, u64);
@@ -78,7 +87,7 @@ pub(super) fn record(
     stream: &UnixStream,
     wishes: RecordRequest,
 ) -> io::Result<Outcome> {
-    if let Err(message) = wishes.check() {
+    if let Err(message) = wishes.check().and_then(|()| can_be_had(&wishes)) {
         return Ok(Err(message));
     }
     let (sender, news) = channel();
@@ -91,10 +100,16 @@ pub(super) fn record(
             )));
         }
     };
-    let mut cycle = None;
+    let (mut cycle, mut sampler) = (None, None);
     let notes = loop {
         match news.recv_timeout(LOOK) {
-            Ok(News::Began) => write_line(stream, &Answer::Recording)?,
+            Ok(News::Began) => match samples::begin(&wishes) {
+                Ok(begun) => {
+                    sampler = begun;
+                    write_line(stream, &Answer::Recording)?;
+                }
+                Err(message) => return Ok(Err(message)),
+            },
             Ok(News::Cycle(recorded)) => cycle = Some(recorded),
             Ok(News::Over(notes, _profiler)) => break notes,
             Err(RecvTimeoutError::Disconnected) => break Vec::new(),
@@ -104,15 +119,46 @@ pub(super) fn record(
             Err(RecvTimeoutError::Timeout) => watcher.look_at_clock(asked.1),
         }
     };
+    let samples = sampler.map(|sampler| samples::end(sampler, &run_of(watcher))).transpose();
+    let samples = match samples {
+        Ok(samples) => samples,
+        Err(message) => return Ok(Err(message)),
+    };
     let Some(cycle) = cycle else {
         let why = if notes.is_empty() { "nothing happened".to_owned() } else { notes.join("; ") };
         return Ok(Err(format!("there is nothing to show: {why}")));
     };
-    Ok(written(&cycle, &wishes, notes))
+    Ok(written(&cycle, &wishes, notes, samples))
+}
+
+/// Which of the processes that train together this one is.
+fn run_of(watcher: &Watcher) -> RunContext {
+    let training = watcher.states().0.into_iter().next();
+    let run = |it: TrainingState| RunContext {
+        rank: it.rank,
+        world_size: it.world_size,
+        ..RunContext::default()
+    };
+    training.map(run).unwrap_or_default()
+}
+
+/// Whether there can ever be what was asked for.
+fn can_be_had(wishes: &RecordRequest) -> Result<(), String> {
+    match why_no_steps() {
+        Some(why) if wishes.steps.is_some() => {
+            Err(format!("no steps can be recorded, but a time (--seconds): {why}"))
+        }
+        _ => samples::check(wishes),
+    }
 }
 
 /// The trace of a cycle.
-fn written(cycle: &Cycle, wishes: &RecordRequest, mut notes: Vec<String>) -> Outcome {
+fn written(
+    cycle: &Cycle,
+    wishes: &RecordRequest,
+    mut notes: Vec<String>,
+    samples: Option<String>,
+) -> Outcome {
     let steps = cycle.steps.end - cycle.steps.start;
     let ops = complete_notes(cycle, wishes, &mut notes);
     let trace =
@@ -120,6 +166,7 @@ fn written(cycle: &Cycle, wishes: &RecordRequest, mut notes: Vec<String>) -> Out
     let dropped = cycle.dropped;
     let recorded = Recorded {
         bytes: trace.len() as u64,
+        sample_bytes: samples.as_ref().map(|samples| samples.len() as u64),
         steps,
         first_step: (steps > 0).then_some(cycle.steps.start),
         events: cycle.event_count() as u64,
@@ -127,7 +174,7 @@ fn written(cycle: &Cycle, wishes: &RecordRequest, mut notes: Vec<String>) -> Out
         dropped: dropped.events + dropped.memory + dropped.device,
         notes,
     };
-    Ok((recorded, trace))
+    Ok(Delivery { recorded, trace, samples })
 }
 
 /// Adds what a cycle lacks of what was asked for: how many ops it has.

@@ -51,8 +51,9 @@ pub(super) fn listen(path: &Path) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     let number = listener.as_raw_fd();
-    own_thread::spawn("mlprof-live", move || serve(&listener))?;
     LISTENER.store(number, Ordering::SeqCst);
+    own_thread::spawn("mlprof-live", move || serve(&listener))
+        .inspect_err(|_| LISTENER.store(-1, Ordering::SeqCst))?;
     if PATH.swap(text.into_raw(), Ordering::SeqCst).is_null() {
         // SAFETY: the functions do only what may be done there, and are there as long as the library is. They fail
         // only without memory: then the socket stays, which `mlprof ps` removes.
@@ -65,12 +66,31 @@ pub(super) fn listen(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-extern "C" fn exiting() {
+/// Ends what [`listen`] began: the socket is gone, and the thread ends.
+pub(super) fn close() {
+    if !is_of_this_process() {
+        return;
+    }
+    PROCESS.store(0, Ordering::SeqCst);
+    remove();
+    let listener = LISTENER.swap(-1, Ordering::SeqCst);
+    // SAFETY: the thread that waits there has it open, and closes it when this has woken it.
+    unsafe { libc::shutdown(listener, libc::SHUT_RDWR) };
+}
+
+/// Removes the file of the socket.
+fn remove() {
     let path = PATH.load(Ordering::SeqCst);
-    if is_of_this_process() && !path.is_null() {
-        recorded::deliver_at_exit();
+    if !path.is_null() {
         // SAFETY: a text of C's that is never freed.
         unsafe { libc::unlink(path) };
+    }
+}
+
+extern "C" fn exiting() {
+    if is_of_this_process() {
+        recorded::deliver_at_exit();
+        remove();
     }
 }
 
@@ -92,6 +112,8 @@ fn serve(listener: &UnixListener) {
     loop {
         match listener.accept() {
             Ok((stream, _)) => welcome(stream),
+            // Somebody has had it listen no more.
+            Err(_) if LISTENER.load(Ordering::SeqCst) != listener.as_raw_fd() => return,
             // There may be no more files to be opened: that passes.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }

@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use profiler_core::watcher;
+use profiler_events::CounterSample;
 use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::live::{ActionState, Activity, ThreadState};
+use profiler_events::live::{ActionState, Activity, CounterState, ThreadState};
 
 pub(crate) use self::durations::Durations;
 use self::places::{Places, Told};
@@ -156,6 +158,8 @@ impl Tallies {
 
     /// What threads have done lately, and are in now.
     pub(crate) fn activity(&self) -> Activity {
+        // Before anything is locked: devices take a while.
+        let counters = watcher::devices_now().iter().map(counter_state).collect();
         let marks = lock(&self.marks);
         let (sums, left_out) = self.sums();
         let told = lock(&self.places).told();
@@ -166,8 +170,14 @@ impl Tallies {
             actions: told.iter().map(|it| action(it, &sums, last, &marks.stage)).collect(),
             left_out,
             threads: lock(&self.threads).iter().map(|thread| thread_state(thread)).collect(),
+            counters,
         }
     }
+}
+
+fn counter_state(sample: &CounterSample) -> CounterState {
+    let (name, unit) = (sample.counter.name().to_owned(), sample.counter.unit().to_owned());
+    CounterState { device: sample.device, counter: name, value: sample.value, unit }
 }
 
 fn add(to: &mut Vec<Durations>, from: &[Durations]) {

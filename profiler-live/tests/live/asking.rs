@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use flate2::read::GzDecoder;
 use profiler_analysis::Trace;
 use profiler_analysis::kineto;
+use profiler_core::Report;
 use profiler_events::live::{
     Answer, LONGEST_ANSWER, ProcessState, Question, RecordRequest, Recorded, Request, read_line,
     socket_of, write_line,
@@ -158,6 +159,11 @@ impl Connection {
         Some(serde_json::from_slice(&line).expect("an answer"))
     }
 
+    /// Reads until nobody is at the other end, who may have been in the middle of an answer.
+    pub fn read_to_its_end(&mut self) {
+        while let Ok(Some(_)) = read_line(&mut self.0, LONGEST_ANSWER) {}
+    }
+
     /// Whether it is answered, and not closed at once, perhaps before it could ask.
     pub fn is_heard(&mut self) -> bool {
         let is_asked = write_line(self.0.get_ref(), &Question::new(Request::State)).is_ok();
@@ -195,6 +201,15 @@ impl Connection {
         let mut bytes = vec![0; recorded.bytes as usize];
         self.0.read_exact(&mut bytes).expect("as many bytes as it says");
         (recorded, kineto::read(GzDecoder::new(&bytes[..])).expect("a trace"))
+    }
+}
+
+impl Connection {
+    /// The report of samples that follows what was recorded.
+    pub fn samples(&mut self, recorded: &Recorded) -> Report {
+        let mut bytes = vec![0; recorded.sample_bytes.expect("they were asked for") as usize];
+        self.0.read_exact(&mut bytes).expect("as many bytes as it says");
+        Report::from_json(&String::from_utf8(bytes).expect("text")).expect("a report")
     }
 }
 

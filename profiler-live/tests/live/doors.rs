@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +12,7 @@ use std::process::Command;
 use profiler_events::Stage;
 use profiler_events::live::{LONGEST_REQUEST, Request, socket_of};
 
-use crate::asking::{Connection, Program, steps, wait_until};
+use crate::asking::{Connection, Program, slices, steps, wait_until};
 use crate::program::SCENE;
 
 pub fn nothing_listens_unasked() {
@@ -27,6 +28,30 @@ pub fn nothing_listens_unasked() {
     assert!(status.success());
     let said = "mlprof: MLPROF_LIVE=perhaps: it is neither 1 (on) nor 0 (off); nobody can look in while it runs\n";
     assert_eq!(errors.matches(said).count(), 1, "{errors}");
+}
+
+/// Its own stage is the first that is seen, with its steps, beside the profiler that measures it.
+pub fn a_session_listens_where_it_asks_to() {
+    let mut program = Program::start_with("session", "");
+    program.steps(4);
+    let state = program.state();
+    assert_eq!(state.profilers, ["simple"]);
+    let [training] = &state.trainings[..] else { panic!("one training: {state:?}") };
+    assert_eq!((training.stage, training.steps), (Some(Stage::Fit), 4));
+    let mut connection = program.connect();
+    connection.ask(Request::Record(steps(2)));
+    program.wait_until(|state| state.is_recording);
+    program.steps(5);
+    let (recorded, trace) = connection.recorded();
+    assert_eq!((recorded.steps, slices(&trace, "training_step")), (2, 2));
+    program.tell("end");
+    let (status, said, errors) = program.end();
+    assert!(status.success() && said.contains("reported: true"), "{said}");
+    assert_eq!(errors, "");
+    // What the environment forbids is not done.
+    let program = Program::start_with("session", "0");
+    assert!(!program.folder.path().join("mlprof").exists());
+    assert_eq!(program.end().2, "");
 }
 
 pub fn bad_requests_are_answered() {
@@ -58,6 +83,61 @@ pub fn so_many_may_ask_at_once() {
     assert_eq!(error, "16 others ask this process at this moment");
     drop(all);
     wait_until(|| program.connect().is_heard());
+}
+
+/// As many open files as the system lets this process have, and those that it starts.
+fn raise_limit_of_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is good during the calls.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+    }
+}
+
+/// Whether something has been answered that can be read.
+fn has_been_answered(stream: &UnixStream) -> bool {
+    let mut byte = 0_u8;
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: the byte is there, and the descriptor is open.
+    unsafe { libc::recv(stream.as_raw_fd(), (&raw mut byte).cast(), 1, flags) > 0 }
+}
+
+pub fn a_thousand_connections_do_not_hold_it_up() {
+    raise_limit_of_files();
+    let mut program = Program::start("none");
+    let all: Vec<UnixStream> = (0..1000)
+        .map(|_| UnixStream::connect(program.socket()).expect("it takes all of them"))
+        .collect();
+    program.steps(100);
+    // Sixteen may ask, and are waited for for ten seconds; the others have been told so.
+    wait_until(|| all.iter().filter(|stream| has_been_answered(stream)).count() > 900);
+    let threads = fs::read_dir(format!("/proc/{}/task", program.child.id())).expect("threads");
+    assert!(threads.count() < 16 + 10, "no thread for each of them");
+    drop(all);
+    wait_until(|| program.connect().is_heard());
+    assert_eq!(program.state().trainings[0].steps, 100);
+    assert!(program.end().0.success());
+}
+
+/// While one follows and another one records.
+pub fn a_process_that_is_killed_is_gone_for_its_watchers() {
+    let mut program = Program::start("none");
+    let mut following = program.connect();
+    following.ask(Request::Follow { interval_milliseconds: 50, actions: true });
+    assert!(following.answer().is_some());
+    let mut recording = program.connect();
+    recording.ask(Request::Record(steps(100)));
+    program.wait_until(|state| state.is_recording);
+    program.steps(3);
+    program.child.kill().expect("it is there");
+    following.read_to_its_end();
+    recording.read_to_its_end();
+    // Nobody was left to remove it.
+    let socket = program.socket();
+    assert_eq!(program.end().0.signal(), Some(libc::SIGKILL));
+    assert!(UnixStream::connect(socket).is_err(), "nobody listens there any more");
 }
 
 /// Also where the permissions of folder and socket would let somebody else in.

@@ -21,6 +21,8 @@ mod program;
 mod pushing;
 #[cfg(target_os = "linux")]
 mod recordings;
+#[cfg(target_os = "linux")]
+mod sampled;
 #[cfg(all(target_os = "linux", feature = "metrics"))]
 mod scraping;
 
@@ -73,9 +75,24 @@ fn main() {
             following::actions_are_counted_while_somebody_follows,
         ),
         ("nothing_is_wanted_afterwards", following::nothing_is_wanted_afterwards),
+        ("stacks_come_beside_the_trace", sampled::stacks_come_beside_the_trace),
+        (
+            "whoever_asks_is_told_why_nothing_is_sampled",
+            sampled::whoever_asks_is_told_why_nothing_is_sampled,
+        ),
+        ("it_is_said_where_every_thread_is", sampled::it_is_said_where_every_thread_is),
         ("nothing_listens_unasked", doors::nothing_listens_unasked),
+        ("a_session_listens_where_it_asks_to", doors::a_session_listens_where_it_asks_to),
         ("bad_requests_are_answered", doors::bad_requests_are_answered),
         ("so_many_may_ask_at_once", doors::so_many_may_ask_at_once),
+        (
+            "a_thousand_connections_do_not_hold_it_up",
+            doors::a_thousand_connections_do_not_hold_it_up,
+        ),
+        (
+            "a_process_that_is_killed_is_gone_for_its_watchers",
+            doors::a_process_that_is_killed_is_gone_for_its_watchers,
+        ),
         ("another_user_is_refused", doors::another_user_is_refused),
         ("a_signal_ends_it_as_ever", doors::a_signal_ends_it_as_ever),
         ("a_forked_child_has_a_socket_of_its_own", doors::a_forked_child_has_a_socket_of_its_own),

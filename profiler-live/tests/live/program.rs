@@ -43,6 +43,19 @@ pub fn play() {
     match scene.as_str() {
         "fork" => fork(),
         "libtorch" => libtorch(),
+        "sampled" => {
+            // Where it cannot be, that is what is looked at.
+            let sampler = profiler_core::sampler::Sampler::start(10);
+            train("none");
+            drop(sampler);
+        }
+        "session" => {
+            let profiler = Arc::new(SimpleProfiler::new());
+            let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+            train_in(session.live(true));
+            let stage = profiler.snapshot().header.stage;
+            println!("reported: {}", stage == Some(Stage::Fit));
+        }
         "simple" => {
             let profiler = Arc::new(SimpleProfiler::new());
             train(profiler.clone());
@@ -72,10 +85,13 @@ pub fn play() {
     drop(hook);
 }
 
-/// Does what each line of standard input says, and answers `done`.
 fn train(profiler: impl profiler_core::IntoProfiler) {
-    let run = RunContext::default();
-    let session = Session::begin(profiler, Stage::Fit, &run);
+    train_in(Session::begin(profiler, Stage::Fit, &RunContext::default()));
+}
+
+/// Does what each line of standard input says, and answers `done`.
+#[inline(never)]
+fn train_in(session: Session) {
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("text");

@@ -10,6 +10,7 @@ use super::retired_worlds::{self, RetiredWorlds};
 use super::sampled_threads::{Member, Tally};
 use super::samples_so_far::{Found, Totals};
 use super::slot::Slots;
+use super::stacks::LastPlaces;
 use super::threads::{name_of, threads};
 use super::timer::{self, Signal};
 use crate::{SamplerError, SamplerSettings};
@@ -286,6 +287,23 @@ impl Collector {
             tally.stalled += member.tally.stalled;
         }
         tallies.into_iter().collect()
+    }
+
+    /// Whether every thread that is known has been sampled.
+    pub(super) fn has_seen_all(&mut self) -> bool {
+        self.drain();
+        self.members.values().all(|member| member.place.is_some())
+    }
+
+    /// Where each thread was when it was sampled last.
+    pub(super) fn last_places(&mut self) -> LastPlaces {
+        self.drain();
+        let place = |member: &Member| (member.thread, member.name.clone(), member.place);
+        LastPlaces {
+            threads: self.members.values().map(place).collect(),
+            tree: self.totals.tree.clone(),
+            libraries: self.libraries.clone(),
+        }
     }
 
     /// Ends all timers and gives the signal back. What was found stays.

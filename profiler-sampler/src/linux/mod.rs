@@ -9,6 +9,7 @@ mod ring;
 mod sampled_threads;
 mod samples_so_far;
 mod slot;
+mod stacks;
 mod summarize;
 mod symbols;
 mod threads;
@@ -18,17 +19,21 @@ mod tree;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::collector::Collector;
 use super::{ReportedSessions, SamplerError, SamplerSettings};
 use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::live::ThreadStack;
 use profiler_events::open_scopes;
 use profiler_events::own_thread;
 use profiler_report::samples::Samples;
 
 /// How often threads are looked for and samples taken.
 const ROUND: Duration = Duration::from_millis(10);
+
+/// How often it is looked whether all threads have been sampled.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// The process that a sampler runs in; 0: none.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
@@ -70,6 +75,13 @@ impl Shared {
 }
 
 impl Engine {
+    pub(super) fn can_start() -> Result<(), SamplerError> {
+        match RUNNING.load(Ordering::Relaxed) == std::process::id() {
+            true => Err(SamplerError::Running),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn start(settings: SamplerSettings) -> Result<Self, SamplerError> {
         profiler_events::forking::watch();
         let process = std::process::id();
@@ -117,6 +129,20 @@ impl Engine {
         let signal = collector.signal();
         drop(collector);
         blocking(signal, || summarize::summarize(found, of))
+    }
+
+    /// Waits until every thread has been sampled, but no longer than so, ends sampling, and says where each was last.
+    pub(super) fn stacks(&self, patience: Duration) -> Vec<ThreadStack> {
+        if self.is_forked() {
+            return Vec::new();
+        }
+        let began = Instant::now();
+        while !self.shared.collector().has_seen_all() && began.elapsed() < patience {
+            std::thread::sleep(LOOK);
+        }
+        let last = self.shared.collector().last_places();
+        self.stop();
+        stacks::stacks(last)
     }
 
     pub(super) fn enter_session(&self, current: u64, alive: &[u64]) {

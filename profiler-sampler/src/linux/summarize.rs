@@ -14,7 +14,7 @@ use profiler_report::samples::{
 };
 
 /// Stands for callers that are not known.
-const CUT: &str = "(callers not known)";
+pub(super) const CUT: &str = "(callers not known)";
 
 pub(super) fn summarize(found: Found, of: Option<&ReportedSessions>) -> Samples {
     let totals = &found.totals;

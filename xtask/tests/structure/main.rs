@@ -125,7 +125,7 @@ const EDGES: [(&str, &[&str]); 15] = [
     (
         "profiler-core",
         &[
-            // For tables, if asked for: feature `parquet`.
+            // For tables and other formats of traces, if asked for: features `parquet` and `trace-formats`.
             "profiler-analysis",
             "profiler-events",
             "profiler-macros",
@@ -141,7 +141,7 @@ const EDGES: [(&str, &[&str]); 15] = [
         // Of traces for XProf, if asked for: feature `capture`.
         &["profiler-analysis", "profiler-core", "profiler-events", "profiler-trace"],
     ),
-    ("profiler-runtime", &["profiler-core"]),
+    ("profiler-runtime", &["profiler-core", "profiler-live"]),
     ("profiler-analysis", &["profiler-events", "profiler-report"]),
     ("profiler-cli", &["profiler-analysis", "profiler-events", "profiler-report"]),
     ("burn-plugin", &["profiler-core", "profiler-cuda", "profiler-live"]),

@@ -204,7 +204,7 @@ impl Shown {
         self.view.message = "recording 5 steps".to_owned();
         std::thread::spawn(move || {
             let message = match record::record(&record::Arguments::of_steps(process)) {
-                Ok((path, _)) => format!("written: {}", path.display()),
+                Ok((files, _)) => format!("written: {}", files.trace.display()),
                 Err(error) => error.to_string(),
             };
             let _ = news.send(News::Message(message));

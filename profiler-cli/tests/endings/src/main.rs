@@ -112,6 +112,14 @@ fn main() {
             println!("waiting");
             std::thread::sleep(Duration::from_secs(60));
         }
+        "on" => {
+            println!("waiting");
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_secs(60) {
+                black_box(work());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
         "never" => never_called(),
         _ => {}
     }

@@ -7,7 +7,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Clear, Paragraph, Sparkline};
 
-use super::super::table::{clock, epoch, number, stage};
+use super::super::table::{clock, devices, epoch, number, stage};
 use super::view::{Body, View, Watched, rows};
 
 mod others;
@@ -94,11 +94,12 @@ fn summary(watched: &Watched) -> String {
         )
     });
     let threads = state.activity.as_ref().map(|it| it.threads.len());
-    let threads = threads.map_or_else(String::new, |count| format!("  threads {count}"));
+    let mut more = threads.map_or_else(String::new, |count| format!("  threads {count}"));
+    devices(state).iter().for_each(|device| more += &format!("  {device}"));
     let Some(training) = state.trainings.first() else {
-        return format!("{first}\nno stage runs\n{memory}{threads}");
+        return format!("{first}\nno stage runs\n{memory}{more}");
     };
-    format!("{first}\n{}\n{memory}{threads}", of_training(training))
+    format!("{first}\n{}\n{memory}{more}", of_training(training))
 }
 
 fn of_training(training: &TrainingState) -> String {
@@ -132,6 +133,9 @@ fn draw_steps(state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
     let mut text = "steps".to_owned();
     if let Some(rate) = training.steps_per_second() {
         text += &format!("  {rate:.1}/s");
+    }
+    if let Some(rate) = training.samples_per_second {
+        text += &format!("  {rate:.0} samples/s");
     }
     if let (Some(median), Some(slow)) = (training.quantile(0.5), training.quantile(0.99)) {
         text += &format!("  p50 {:.3} ms  p99 {:.3} ms", median * 1e3, slow * 1e3);

@@ -1,4 +1,6 @@
-use profiler_events::live::{ActionState, Activity, MemoryState, ThreadState, VERSION};
+use profiler_events::live::{
+    ActionState, Activity, CounterState, MemoryState, ThreadState, VERSION,
+};
 use profiler_events::{ActionKind, Stage};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -33,6 +35,7 @@ fn state(process: u32) -> ProcessState {
         last_steps: vec![0.02, 0.03, 0.04, 0.01],
         epoch_step: Some(3),
         epoch_steps: Some(400),
+        samples_per_second: Some(1280.0),
         waiting_for_data: Some(0.25),
         loss: Some(0.125),
     };
@@ -43,6 +46,12 @@ fn state(process: u32) -> ProcessState {
         action("[module]Linear: head", Some(1), 4, 0.04),
     ];
     let thread = ThreadState { thread: "main".into(), open: 0, action: None, seconds: None };
+    let counters = vec![CounterState {
+        device: 0,
+        counter: "utilization".into(),
+        value: 87.0,
+        unit: "%".into(),
+    }];
     ProcessState {
         version: VERSION,
         process,
@@ -51,7 +60,13 @@ fn state(process: u32) -> ProcessState {
         is_recording: false,
         trainings: vec![training],
         memory: Some(MemoryState { resident_bytes: 300 << 20, peak_bytes: 400 << 20 }),
-        activity: Some(Activity { steps: 4, actions, left_out: 7, threads: vec![thread] }),
+        activity: Some(Activity {
+            steps: 4,
+            actions,
+            left_out: 7,
+            threads: vec![thread],
+            counters,
+        }),
         parent: None,
         launch: None,
     }
@@ -79,8 +94,8 @@ fn everything_is_on_a_screen_of_80_by_24() {
         lines[1],
         "fit  epoch 3/10  step 3/400  2:39 left  loss 0.1250  waiting for data 25%"
     );
-    assert_eq!(lines[2], "memory 300 MiB, at most 400 MiB  threads 1");
-    assert_eq!(lines[3], "steps  40.0/s  p50 20.000 ms  p99 40.000 ms");
+    assert_eq!(lines[2], "memory 300 MiB, at most 400 MiB  threads 1  GPU 0 87%");
+    assert_eq!(lines[3], "steps  40.0/s  1280 samples/s  p50 20.000 ms  p99 40.000 ms");
     // Four steps, the third the longest, over two lines.
     assert_eq!(lines[5].chars().take(4).filter(|it| *it == '█').count(), 3, "{lines:?}");
     let name = |line: &String| line.split("  ").find(|it| !it.is_empty()).unwrap_or("").to_owned();
