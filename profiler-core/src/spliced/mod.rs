@@ -24,6 +24,7 @@
 mod crash;
 mod lines_and_samples;
 mod results;
+mod returned;
 mod run;
 mod signals;
 mod sink;
@@ -39,9 +40,10 @@ pub(crate) use run::with_run;
 
 pub use crate::hook::has_ops_of;
 pub use profiler_events::run::{
-    AdvancedSettings, LinesSettings, ProcessRecord, ProgramRecord, RUN_VARIABLE, RunSettings,
-    SamplesSettings, SettingsError, TensorSettings,
+    AdvancedSettings, LinesSettings, NumericsSettings, ProcessRecord, ProgramRecord, RUN_VARIABLE,
+    RunSettings, SamplesSettings, SettingsError, TensorSettings,
 };
+pub use returned::SplicedTensor;
 pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink};
 pub use site::{Site, SiteKind};
 pub use wanted_word::wanted;

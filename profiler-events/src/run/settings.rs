@@ -27,6 +27,10 @@ pub struct RunSettings {
     pub frameworks: Vec<String>,
     /// The Tensor profiler.
     pub tensor: Option<TensorSettings>,
+    /// The numerics profiler, with outputs of ops. Not written where it is off, so that programs understand it that have a
+    /// library from before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numerics: Option<NumericsSettings>,
     /// The Advanced profiler.
     pub advanced: Option<AdvancedSettings>,
     /// Lines of functions.
@@ -98,6 +102,20 @@ pub struct AdvancedSettings {
     pub line_count: Option<usize>,
     /// Whether `.prof` files are written.
     pub dump_stats: bool,
+}
+
+/// Of the numerics profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NumericsSettings {
+    /// Of every so many steps one is recorded.
+    pub every: u64,
+}
+
+impl Default for NumericsSettings {
+    fn default() -> Self {
+        Self { every: 10 }
+    }
 }
 
 /// Why a process runs without being measured.
@@ -176,6 +194,7 @@ mod tests {
         // Programs with a library from before do not know these.
         let text = std::fs::read_to_string(&path).expect("written");
         assert!(!text.contains("with_flops") && !text.contains("with_stack"), "{text}");
+        assert!(!text.contains("numerics"), "{text}");
         let tensor = TensorSettings { with_flops: true, with_stack: true, ..Default::default() };
         let settings = RunSettings { tensor: Some(tensor), ..Default::default() };
         settings.write(&path).expect("written");
