@@ -127,7 +127,7 @@ impl NumericsProfiler {
     /// What is not looked at: what an op returns of its inputs as it is (views), tensors that an op leaves empty on purpose, whole
     /// numbers, and lists that are changed in place. An op that others are part of is told after them.
     ///
-    /// *Cost*: each number that an op returns is read; in recorded steps also those that it is given.
+    /// *Cost*: each number that an op returns is read; those that it is given only where what it returns is not finite.
     #[must_use]
     pub fn ops(mut self, looks: bool) -> Self {
         self.looks_at_ops = looks;
@@ -217,7 +217,9 @@ impl NumericsProfiler {
             TensorRole::Update | TensorRole::Parameter => told.tensor.read(&mut copy),
             _ => told.tensor.read(&mut reader),
         };
-        let input = told.input.and_then(|input| {
+        // All inputs of all ops would be more than all outputs.
+        let looks_at_input = !told.role.is_of_op() || !reader.statistics().is_finite();
+        let input = told.input.filter(|_| looks_at_input).and_then(|input| {
             let mut reader = StatisticsReader::of_shape(&input.shape());
             input.read(&mut reader).then(|| reader.statistics())
         });

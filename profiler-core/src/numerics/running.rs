@@ -241,7 +241,7 @@ impl Running {
             recorded_steps: self.recorded_steps,
             is_watched,
             first_not_finite: self.first_not_finite.clone(),
-            first_op_not_finite: self.first_op_not_finite.clone(),
+            first_op_not_finite: self.first_op_not_finite.clone().map(Box::new),
             not_finite: self.not_finite,
             troubles: troubles(&self.rows),
             tensors: self.rows.clone(),

@@ -30,7 +30,7 @@ pub struct NumericsReport {
     pub first_not_finite: Option<RecordedTensor>,
     /// If that is none of an op: the first op, in the step after it, that made what is not finite of what was.
     #[serde(default)]
-    pub first_op_not_finite: Option<RecordedTensor>,
+    pub first_op_not_finite: Option<Box<RecordedTensor>>,
     /// How many tensors were not finite; of those of ops only such whose inputs were.
     pub not_finite: u64,
     /// One row for each place, in the order in which they were first seen.

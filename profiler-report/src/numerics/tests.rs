@@ -163,7 +163,7 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
     op.role = TensorRole::OpOutput;
     op.name = op_in_module("aten::log", "[module]Linear: head");
     op.location = None;
-    report.first_op_not_finite = Some(op);
+    report.first_op_not_finite = Some(Box::new(op));
     let text = paint(&report);
     let first_op = "First op    in step 12 what aten::log in [module]Linear: head returned is not finite: 1 NaN of 2 numbers. ";
     assert!(text.contains(first_op), "{text}");

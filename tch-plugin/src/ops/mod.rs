@@ -51,8 +51,8 @@
 //! # Numbers
 //!
 //! A profiler that wants them ([`NumericsProfiler::ops`](profiler_core::NumericsProfiler::ops)) is told what each op returns, if
-//! that has fractions. libtorch is asked to hand outputs over only then. An op that others are part of (`aten::linear`) is told after
-//! them (`aten::addmm`). Not told are views and other inputs that are handed on, and tensors that an op leaves empty
+//! that has fractions. libtorch is asked to hand outputs over only then. An op that others are part of is told after
+//! them. Not told are those that only call another one (`aten::linear`, `aten::conv2d`, `aten::to` and such), views and other inputs that are handed on, and tensors that an op leaves empty
 //! (`aten::empty_like`). What an op changes in place is copied before, if it is no larger than 64 MiB: else it is not known what it
 //! was. Lists that are changed in place (`aten::_foreach_add_`) are not told, since libtorch returns nothing of them.
 //!
