@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicU32;
 use profiler_core::allocation::AllocationProfiler;
 use profiler_core::hook::{DType, InputsBuilder};
 use profiler_core::report::tensor::KeyAverage;
+use profiler_core::spliced::wanted::OUTPUTS;
 use profiler_core::spliced::{SINK_VERSION, Sink, sink};
 use profiler_core::tensor::Phase;
 use profiler_core::{
-    AdvancedProfiler, Interest, Profiler, Report, RunContext, Session, SimpleProfiler, Stage,
-    TensorProfiler, activate, bound, profile,
+    AdvancedProfiler, Interest, NumericsProfiler, Profiler, Report, RunContext, Session,
+    SimpleProfiler, Stage, TensorProfiler, activate, bound, profile,
 };
 
 /// As it stands in spliced crates.
@@ -57,6 +58,87 @@ fn call(site: &'static Site, words: Option<&[i64]>, inside: impl FnOnce()) -> bo
         unsafe { close(site, opened) };
     }
     opened != 0
+}
+
+/// As it stands in spliced crates.
+#[repr(C)]
+struct Numbers {
+    storage: *const u8,
+    address: *const u8,
+    dtype: i64,
+    sizes: *const i64,
+    strides: *const i64,
+    dimensions: usize,
+}
+
+type Take = unsafe extern "C-unwind" fn(*mut u8, *const Numbers);
+
+#[repr(C)]
+struct Told {
+    object: *const u8,
+    read: unsafe extern "C-unwind" fn(*const u8, Take, *mut u8),
+}
+
+/// Numbers from a place in a vector on.
+type Part = (Vec<f32>, usize);
+
+unsafe extern "C-unwind" fn read(object: *const u8, take: Take, data: *mut u8) {
+    // SAFETY: `told` gives a part that lives during the call.
+    let (all, start) = unsafe { &*object.cast::<Part>() };
+    let (size, stride) = ((all.len() - start) as i64, 1);
+    let numbers = Numbers {
+        storage: all.as_ptr().cast(),
+        address: all[*start..].as_ptr().cast(),
+        dtype: DType::Float32 as i64,
+        sizes: &raw const size,
+        strides: &raw const stride,
+        dimensions: 1,
+    };
+    // SAFETY: what the interface says.
+    unsafe { take(data, &raw const numbers) }
+}
+
+/// Says what an op that is open returns, and what it was given.
+fn returned(site: &'static Site, outputs: &[&Part], inputs: &[&Part]) {
+    let told = |parts: &[&Part]| -> Vec<Told> {
+        let object = |part: &&Part| std::ptr::from_ref(*part).cast();
+        parts.iter().map(|part| Told { object: object(part), read }).collect()
+    };
+    let (outputs, inputs) = (told(outputs), told(inputs));
+    let site = std::ptr::from_ref(site).cast();
+    let (output_count, input_count) = (outputs.len(), inputs.len());
+    // SAFETY: all of it lives during the call.
+    unsafe {
+        let (outputs, inputs) = (outputs.as_ptr().cast(), inputs.as_ptr().cast());
+        (sink().returned)(site, outputs, output_count, inputs, input_count);
+    }
+}
+
+fn what_ops_return_is_looked_at(wanted: &dyn Fn() -> u32) {
+    const OP: u32 = 1;
+    const BACKWARD: u32 = 2;
+    let (op, backward) = (site(OP, "test::log"), site(BACKWARD, "test::backward"));
+    let numerics = Arc::new(NumericsProfiler::new().every(1).ops(true));
+    let active = activate(numerics.clone());
+    assert_eq!(wanted() & OUTPUTS, OUTPUTS);
+    let (given, log) = ((vec![0.0, 1.0], 0), (vec![f32::NEG_INFINITY, 0.0], 0));
+    call(op, None, || returned(op, &[&log], &[&given]));
+    call(backward, None, || {
+        call(op, None, || returned(op, &[&given], &[&log]));
+    });
+    // A view of what it was given, and what is made of no tensor.
+    let whole = (vec![f32::NAN; 3], 0);
+    call(op, None, || returned(op, &[&whole], &[&whole]));
+    call(op, None, || returned(op, &[&whole], &[]));
+    numerics.step();
+    drop(active);
+    let report = numerics.snapshot();
+    let first = report.first_not_finite.as_ref().expect("a logarithm of 0");
+    assert_eq!((first.role.name(), &*first.name), ("op_output", "test::log"));
+    assert_eq!((first.statistics.infinities, report.not_finite), (1, 1));
+    assert_eq!(first.input.expect("is known").minimum, Some(0.0));
+    let rows: Vec<_> = report.tensors.iter().map(|row| (row.role.name(), row.tensors)).collect();
+    assert_eq!(rows, [("op_output", 1), ("backward_op_output", 1)]);
 }
 
 /// `.profiled()` on an optimizer in whose `step` there is a hook.
@@ -289,6 +371,9 @@ fn functions_and_ops_reach_the_profiler_that_wants_them() {
     assert_eq!(calls(&|row| matmul(row) && row.phase == Some(Phase::Backward)), 1, "{rows:#?}");
     assert_eq!(calls(&|row| matmul(row) && row.phase != Some(Phase::Backward)), 2, "{rows:#?}");
     assert_eq!(calls(&|row| row.name == "test::backward"), 1);
+
+    what_ops_return_is_looked_at(&wanted);
+    assert_eq!(wanted(), 0);
 
     (sink().end)();
     let _active = activate(advanced);

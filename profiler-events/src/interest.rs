@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a profiler wants to hear of. Combine with `|`.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Interest(u8);
+pub struct Interest(u16);
 
 impl Interest {
     /// Nothing: hooks stay off.
@@ -28,9 +28,11 @@ impl Interest {
 
     /// The numbers in tensors: what modules return, losses, gradients, parameters.
     pub const NUMERICS: Self = Self(1 << 7);
+    /// The numbers in what each op returns, forward and backward.
+    pub const OP_OUTPUTS: Self = Self(1 << 8);
 
     /// Whatever there is.
-    pub const ALL: Self = Self(u8::MAX);
+    pub const ALL: Self = Self(u16::MAX);
 
     /// Whether all of `other` is wanted.
     #[inline(always)]
@@ -39,12 +41,12 @@ impl Interest {
     }
 
     /// All of it as a number, which [`from_bits`](Self::from_bits) reads.
-    pub const fn bits(self) -> u8 {
+    pub const fn bits(self) -> u16 {
         self.0
     }
 
     /// What [`bits`](Self::bits) gave.
-    pub const fn from_bits(bits: u8) -> Self {
+    pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 }
@@ -87,6 +89,7 @@ impl fmt::Debug for Interest {
             (Self::DEVICE, "DEVICE"),
             (Self::INPUTS, "INPUTS"),
             (Self::NUMERICS, "NUMERICS"),
+            (Self::OP_OUTPUTS, "OP_OUTPUTS"),
         ];
         let wanted: Vec<_> =
             names.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| *name).collect();

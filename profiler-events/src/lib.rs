@@ -21,6 +21,7 @@ pub mod evaluation;
 pub mod forking;
 mod framework;
 mod group_by;
+mod host_tensor;
 mod interest;
 mod kernel;
 pub mod live;
@@ -63,6 +64,7 @@ pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, Timi
 pub use evaluation::EvaluatedOutputs;
 pub use framework::{Framework, declare_device, declare_framework};
 pub use group_by::GroupBy;
+pub use host_tensor::{AllNumbers, HostTensor};
 pub use interest::{Interest, interest_changes, note_interest_change};
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Interest;
+
 /// What a tensor is for in a training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -11,6 +13,10 @@ use serde::{Deserialize, Serialize};
 pub enum TensorRole {
     /// What a module's forward has returned.
     Output,
+    /// What an op has returned, on the way to the loss or in the optimizer.
+    OpOutput,
+    /// What an op of the backward pass has returned.
+    BackwardOpOutput,
     /// What the backward pass begins with.
     Loss,
     /// What the backward pass has left for a parameter, as the optimizer finds it.
@@ -22,15 +28,27 @@ pub enum TensorRole {
 }
 
 impl TensorRole {
-    /// The word for it: `output`, `loss`, `gradient`, `parameter`, `update`.
+    /// The word for it: `output`, `op_output`, `backward_op_output`, `loss`, `gradient`, `parameter`, `update`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Output => "output",
+            Self::OpOutput => "op_output",
+            Self::BackwardOpOutput => "backward_op_output",
             Self::Loss => "loss",
             Self::Gradient => "gradient",
             Self::Parameter => "parameter",
             Self::Update => "update",
         }
+    }
+
+    /// Whether an op has returned it.
+    pub const fn is_of_op(self) -> bool {
+        matches!(self, Self::OpOutput | Self::BackwardOpOutput)
+    }
+
+    /// What a profiler must be interested in to be told.
+    pub const fn interest(self) -> Interest {
+        if self.is_of_op() { Interest::OP_OUTPUTS } else { Interest::NUMERICS }
     }
 }
 
@@ -68,11 +86,12 @@ pub trait TensorNumbers {
 pub struct ObservedTensor<'told> {
     /// What it is for.
     pub role: TensorRole,
-    /// The module that has returned it (`[module]Linear: head`), or the parameter's name.
+    /// The module that has returned it (`[module]Linear: head`), the op (`aten::log`), or the parameter's name.
     pub name: &'told str,
     /// Itself.
     pub tensor: &'told dyn TensorNumbers,
-    /// What it was computed from, where the hook knows: a module's input.
+    /// What it was computed from, where the hook knows: a module's input, all inputs of an op
+    /// ([`AllNumbers`](crate::AllNumbers)).
     pub input: Option<&'told dyn TensorNumbers>,
 }
 

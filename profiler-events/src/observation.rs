@@ -40,7 +40,7 @@ impl Observation<'_> {
         match self {
             Self::Memory(_) | Self::PastMemory(_) | Self::MemoryLabel(_) => Interest::MEMORY,
             Self::DeviceCounter(_) => Interest::DEVICE,
-            Self::Tensor(_) => Interest::NUMERICS,
+            Self::Tensor(told) => told.role.interest(),
             Self::DeviceEvent(_) | Self::DriverCall(_) | Self::Collective(_) | Self::Note(_) => {
                 Interest::OPS
             }

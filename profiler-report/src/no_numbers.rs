@@ -27,6 +27,7 @@ pub fn reason_for_nothing(report: &Report) -> Option<String> {
     let says = |part: &str| report.header().notes.iter().any(|note| note.contains(part));
     Some(match report {
         Report::Tensor(_) if says("there are no ops") || says("gives no hook") => return None,
+        Report::Numerics(_) => return None,
         Report::Lines(_) if says("there are no lines") => return None,
         Report::Samples(report) if !report.samples.notes.is_empty() => return None,
         Report::Tensor(_) => {

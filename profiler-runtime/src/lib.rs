@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use profiler_core::lines::abi::{LineFrame, LineSite};
 use profiler_core::output::say;
-use profiler_core::spliced::{SINK_VERSION, Sink, Site, sink};
+use profiler_core::spliced::{SINK_VERSION, Sink, Site, SplicedTensor, sink};
 
 /// What hooks look at before they call anything; see [`profiler_core::spliced::wanted`].
 #[unsafe(no_mangle)]
@@ -77,6 +77,25 @@ pub unsafe extern "C" fn mlprof_close(site: *const Site, opened: u64) {
     if let Some(sink) = current() {
         // SAFETY: by the contract of this function.
         unsafe { (sink.close)(site, opened) };
+    }
+}
+
+/// An op that is open returns; see [`Sink::returned`].
+///
+/// # Safety
+///
+/// `site` points to a site that lives for ever; so many outputs and inputs are there, as [`SplicedTensor`] says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlprof_returned(
+    site: *const Site,
+    outputs: *const SplicedTensor,
+    output_count: usize,
+    inputs: *const SplicedTensor,
+    input_count: usize,
+) {
+    if let Some(sink) = current() {
+        // SAFETY: by the contract of this function.
+        unsafe { (sink.returned)(site, outputs, output_count, inputs, input_count) };
     }
 }
 

@@ -3,36 +3,38 @@
 use std::collections::HashMap;
 
 use profiler_core::hook::{
-    self, NumberReader, ObservedTensor, TensorNumbers, TensorRole, strided_offsets,
+    self, DType, HostTensor, NumberReader, ObservedTensor, TensorNumbers, TensorRole,
 };
 use profiler_core::{Action, Interest};
 use tch::nn::Variables;
 use tch::{Device, Kind, Tensor};
 
-/// The smallest positive number of 16 bits that is not subnormal, 2⁻¹⁴.
-const LEAST_NORMAL_HALF: f64 = 6.103_515_625e-5;
-
 /// A tensor of tch.
 struct Numbers<'tensor>(&'tensor Tensor);
 
+impl Numbers<'_> {
+    /// What its numbers are; `None` for a tensor that is none.
+    fn dtype(&self) -> Option<DType> {
+        let kind = self.0.defined().then(|| self.0.kind())?;
+        Some(match kind {
+            Kind::Float => DType::Float32,
+            Kind::Double => DType::Float64,
+            Kind::Half => DType::Float16,
+            Kind::BFloat16 => DType::BFloat16,
+            Kind::Uint8 => DType::UInt8,
+            Kind::Int8 => DType::Int8,
+            Kind::Int16 => DType::Int16,
+            Kind::Int => DType::Int32,
+            Kind::Int64 => DType::Int64,
+            Kind::Bool => DType::Bool,
+            _ => DType::Other,
+        })
+    }
+}
+
 impl TensorNumbers for Numbers<'_> {
     fn element_type(&self) -> &'static str {
-        if !self.0.defined() {
-            return "none";
-        }
-        match self.0.kind() {
-            Kind::Float => "f32",
-            Kind::Double => "f64",
-            Kind::Half => "f16",
-            Kind::BFloat16 => "bf16",
-            Kind::Uint8 => "u8",
-            Kind::Int8 => "i8",
-            Kind::Int16 => "i16",
-            Kind::Int => "i32",
-            Kind::Int64 => "i64",
-            Kind::Bool => "bool",
-            _ => "other",
-        }
+        self.dtype().map_or("none", DType::name)
     }
 
     fn shape(&self) -> Vec<u64> {
@@ -44,86 +46,20 @@ impl TensorNumbers for Numbers<'_> {
 
     fn read(&self, reader: &mut dyn NumberReader) -> bool {
         let tensor = self.0;
-        let is_there = tensor.defined()
-            && tensor.device() == Device::Cpu
-            && !tensor.is_sparse()
-            && !tensor.is_mkldnn();
+        let Some(dtype) = self.dtype() else { return false };
+        let is_there = tensor.device() == Device::Cpu && !tensor.is_sparse() && !tensor.is_mkldnn();
         if !is_there {
             return false;
         }
-        let f32_least = f64::from(f32::MIN_POSITIVE);
-        match tensor.kind() {
-            Kind::Float => match whole::<f32>(tensor) {
-                Some(numbers) => reader.read_f32(numbers),
-                None => each::<f32>(tensor, reader, f32_least, f64::from),
-            },
-            Kind::Double => match whole::<f64>(tensor) {
-                Some(numbers) => reader.read_f64(numbers),
-                None => each::<f64>(tensor, reader, f64::MIN_POSITIVE, |number| number),
-            },
-            Kind::Half => each::<u16>(tensor, reader, LEAST_NORMAL_HALF, half),
-            Kind::BFloat16 => each::<u16>(tensor, reader, f32_least, brain),
-            Kind::Uint8 | Kind::Bool => each::<u8>(tensor, reader, 0.0, f64::from),
-            Kind::Int8 => each::<i8>(tensor, reader, 0.0, f64::from),
-            Kind::Int16 => each::<i16>(tensor, reader, 0.0, f64::from),
-            Kind::Int => each::<i32>(tensor, reader, 0.0, f64::from),
-            Kind::Int64 => each::<i64>(tensor, reader, 0.0, |number| number as f64),
-            _ => return false,
+        let (sizes, strides) = (tensor.size(), tensor.stride());
+        let address = tensor.data_ptr().cast::<u8>();
+        if address.is_null() && tensor.numel() > 0 {
+            return false;
         }
-        true
+        // SAFETY: a dense tensor in the host's memory, which it keeps as long as it is borrowed: it says itself where its
+        // numbers are, of what type and how they lie.
+        unsafe { HostTensor::new(address, dtype, &sizes, &strides) }.read(reader)
     }
-}
-
-/// The value of a number of 16 bits, by IEEE 754: a bit of sign, five of exponent, ten of fraction.
-fn half(bits: u16) -> f64 {
-    let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-    sign * match exponent {
-        0 => fraction * 2f64.powi(-24),
-        0x1f if fraction == 0.0 => f64::INFINITY,
-        0x1f => f64::NAN,
-        exponent => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
-    }
-}
-
-/// The value of a `bf16`: the upper half of an `f32`.
-fn brain(bits: u16) -> f64 {
-    f32::from_bits(u32::from(bits) << 16).into()
-}
-
-/// All numbers of a tensor in the host's memory whose elements are of this type, if they lie next to each other.
-fn whole<T>(tensor: &Tensor) -> Option<&[T]> {
-    let (address, count) = (tensor.data_ptr(), tensor.numel());
-    if count == 0 {
-        return Some(&[]);
-    }
-    let is_whole = tensor.is_contiguous() && !address.is_null();
-    // SAFETY: the callers have looked at device and type; elements lie in the tensor's memory one behind the other, as it
-    // says, which keeps it as long as it is borrowed; all bits make a `T`, which is a plain number.
-    is_whole.then(|| unsafe { std::slice::from_raw_parts(address.cast::<T>(), count) })
-}
-
-/// The same of any tensor in the host's memory, in the order of its places.
-fn each<T: Copy>(
-    tensor: &Tensor,
-    reader: &mut dyn NumberReader,
-    least_normal: f64,
-    wide: impl Fn(T) -> f64,
-) {
-    if let Some(numbers) = whole::<T>(tensor) {
-        return reader.read_each(&mut numbers.iter().map(|number| wide(*number)), least_normal);
-    }
-    let address = tensor.data_ptr().cast::<T>();
-    if address.is_null() {
-        return;
-    }
-    let shape: Vec<usize> = tensor.size().iter().map(|side| *side as usize).collect();
-    let strides: Vec<isize> = tensor.stride().iter().map(|stride| *stride as isize).collect();
-    let mut all = strided_offsets(&shape, &strides).map(|offset| {
-        // SAFETY: as in `whole`; the offsets are those of the tensor's own places.
-        wide(unsafe { address.offset(offset).read() })
-    });
-    reader.read_each(&mut all, least_normal);
 }
 
 pub(crate) fn is_wanted() -> bool {
@@ -249,13 +185,27 @@ mod tests {
 
     #[test]
     fn numbers_of_16_bits_are_what_torch_takes_them_for() {
+        struct Kept(Vec<f64>);
+        impl NumberReader for Kept {
+            fn read_f32(&mut self, _numbers: &[f32]) {
+                panic!("they have 16 bits")
+            }
+            fn read_f64(&mut self, _numbers: &[f64]) {
+                panic!("they have 16 bits")
+            }
+            fn read_each(&mut self, numbers: &mut dyn Iterator<Item = f64>, _least: f64) {
+                self.0.extend(numbers);
+            }
+        }
         let all: Vec<i16> = (i16::MIN..=i16::MAX).collect();
         let bits = Tensor::from_slice(&all);
-        for (kind, value) in [(Kind::Half, half as fn(u16) -> f64), (Kind::BFloat16, brain)] {
-            let doubles = bits.view_dtype(kind).to_kind(Kind::Double);
-            let doubles = Vec::<f64>::try_from(doubles).expect("numbers");
-            for (bits, expected) in all.iter().zip(doubles) {
-                let value = value(bits.cast_unsigned());
+        for kind in [Kind::Half, Kind::BFloat16] {
+            let numbers = bits.view_dtype(kind);
+            let doubles = Vec::<f64>::try_from(numbers.to_kind(Kind::Double)).expect("numbers");
+            let mut kept = Kept(Vec::new());
+            assert!(Numbers(&numbers).read(&mut kept));
+            assert_eq!(kept.0.len(), doubles.len());
+            for (bits, (value, expected)) in all.iter().zip(kept.0.into_iter().zip(doubles)) {
                 assert!(
                     value == expected || value.is_nan() && expected.is_nan(),
                     "{bits:x}: {value}"

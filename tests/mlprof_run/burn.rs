@@ -8,7 +8,7 @@ use profiler_core::{ActionKind, Report};
 use tempfile::tempdir;
 use tests::program::{self, Run};
 
-use crate::{calls_per_step, report, rows, run};
+use crate::{calls_per_step, numerics, report, rows, run};
 
 /// Steps whose ops are compared; the first ones tune kernels.
 const SCHEDULE: &str = "wait=2,warmup=1,active=3,repeat=1";
@@ -128,4 +128,26 @@ fn ops_are_as_many_as_a_device_that_tells_of_them_is_given() {
         }
     }
     assert!(same > 20, "{flex:#?} {cubecl:#?}");
+}
+
+/// What ops return is looked at, too: forward, and within the nodes of the backward pass.
+#[test]
+fn numbers_that_ops_return_are_looked_at() {
+    let results = tempdir().expect("a folder");
+    let options = ["--ops", "burn-flex,burn-autodiff", "--numerics"];
+    let cargo = ["--profile", "quick", "-p", "burn-digits"];
+    let finished = run(&options, &cargo, &["--epochs", "1"], results.path());
+    let report = numerics(results.path(), "fit-burn-digits-");
+    assert_eq!(report.first_not_finite, None, "{}", finished.stderr);
+    assert!(report.recorded_steps > 0, "{report:?}");
+    let has = |role: &str, name: &str| {
+        let ops = report.tensors.iter().filter(|row| row.role.name() == role);
+        let names: Vec<&str> = ops.map(|row| &*row.name).collect();
+        // In a layer or in none.
+        names.iter().any(|one| one.rsplit(" > ").next() == Some(name))
+    };
+    for name in ["burn::conv2d", "burn::matmul", "burn::relu"] {
+        assert!(has("op_output", name), "{name}: {:#?}", report.tensors);
+    }
+    assert!(has("backward_op_output", "burn::matmul"), "{:#?}", report.tensors);
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::tempdir;
 use tests::{program, python};
 
-use crate::{calls_per_step, file, prepared, report, rows, run};
+use crate::{calls_per_step, file, numerics, prepared, report, rows, run};
 
 /// Of batches of 32.
 #[test]
@@ -143,4 +143,29 @@ fn as_many_ops_are_seen_as_candle_itself_remembers() {
     assert_eq!(counted.values().sum::<u64>(), nodes, "{counted:#?}");
     let norm = BTreeMap::from([("candle::rms-norm".to_owned(), 1)]);
     assert_eq!(leaves(&trace, "rms_norm_layer"), norm);
+}
+
+/// The op that makes the first number that is not finite is known though candle gives no hook, forward and backward.
+#[test]
+fn numbers_that_ops_return_are_looked_at() {
+    let results = tempdir().expect("a folder");
+    let cargo = ["--profile", "quick", "-p", "candle-digits"];
+    let options = ["--ops", "candle", "--numerics"];
+    let arguments = ["--epochs", "1", "--plant", "nan"];
+    let finished = run(&options, &cargo, &arguments, results.path());
+    let report = numerics(results.path(), "fit-candle-digits-");
+    let first = report.first_not_finite.as_ref().expect("it is seen");
+    let place = (first.step, first.role.name(), &*first.name);
+    assert_eq!(place, (20, "op_output", "[module]Linear: hidden > candle::log"));
+    let input = first.input.expect("is known");
+    assert_eq!((input.minimum, input.is_finite()), (Some(0.0), true));
+    let said =
+        "mlprof: in step 20 what candle::log in [module]Linear: hidden returned is not finite: ";
+    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    let has = |role: &str, name: &str| {
+        report.tensors.iter().any(|row| row.role.name() == role && row.name == name)
+    };
+    assert!(has("op_output", "[module]Conv2d: conv1 > candle::conv2d"), "{:#?}", report.tensors);
+    assert!(has("backward_op_output", "candle::conv_transpose2d"), "{:#?}", report.tensors);
+    assert!(!report.tensors.iter().any(|row| row.name.ends_with("candle::reshape")), "a view");
 }

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use profiler_core::Report;
-use profiler_core::report::TensorReport;
 use profiler_core::report::tensor::KeyAverage;
+use profiler_core::report::{NumericsReport, TensorReport};
 use tests::program::{self, Finished, Run};
 use tests::target_directory;
 
@@ -74,6 +74,16 @@ fn report(results: &Path, beginning: &str) -> TensorReport {
     let json = std::fs::read_to_string(file(results, beginning, "-ops.json")).expect("a report");
     match Report::from_json(&json).expect("a report") {
         Report::Tensor(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The report of numbers of that stage and program.
+fn numerics(results: &Path, beginning: &str) -> NumericsReport {
+    let file = file(results, beginning, "-numerics.json");
+    let json = std::fs::read_to_string(file).expect("a report");
+    match Report::from_json(&json).expect("a report") {
+        Report::Numerics(report) => report,
         other => panic!("{other:?}"),
     }
 }

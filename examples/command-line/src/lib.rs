@@ -74,6 +74,9 @@ pub struct ProfilerOptions {
     /// End the training when a number is not finite; with --profiler numerics.
     #[arg(long)]
     pub stop_on_nan: bool,
+    /// Numerics: look at what each op returns, too.
+    #[arg(long)]
+    pub look_at_ops: bool,
     /// Where report files go, with --filename.
     #[arg(long, value_name = "DIR")]
     pub dirpath: Option<PathBuf>,
@@ -158,7 +161,8 @@ impl ProfilerOptions {
     }
 
     fn numerics(&self) -> NumericsProfiler {
-        NumericsProfiler::new().output_to(self.output()).stop_on_nan(self.stop_on_nan)
+        let profiler = NumericsProfiler::new().output_to(self.output());
+        profiler.stop_on_nan(self.stop_on_nan).ops(self.look_at_ops)
     }
 
     fn advanced(&self) -> AdvancedProfiler {

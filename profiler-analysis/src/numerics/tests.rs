@@ -28,6 +28,7 @@ fn tensor(
         statistics: statistics_of,
         input: (!input.is_empty()).then(|| statistics(input).0),
         sample,
+        location: None,
     }
 }
 

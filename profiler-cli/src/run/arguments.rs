@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use profiler_events::environment::{Environment, Switch};
 use profiler_events::run::{
-    AdvancedSettings, LinesSettings, RunSettings, SamplesSettings, TensorSettings,
+    AdvancedSettings, LinesSettings, NumericsSettings, RunSettings, SamplesSettings, TensorSettings,
 };
 use profiler_events::{GroupBy, Schedule};
 
@@ -24,6 +24,7 @@ Examples:
   mlprof run --memory 'my_model::data::load' -- cargo test --release
   mlprof run --sample 1000 -- cargo run --release
   mlprof run --live -- cargo run --release
+  mlprof run --ops candle --numerics -- cargo run --release
 
 A pattern is the path of a function, `my_model::net::Net::forward`, with `*` for anything within a
 name and `**` for any number of modules; `my_model::*` are all functions of a crate.")]
@@ -42,6 +43,10 @@ pub struct Arguments {
     /// and what the functions allocate, free and keep.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub memory: Vec<String>,
+    /// Look at the numbers in what modules and ops return, and name the first that is not finite. Ops are those of --ops, if
+    /// the preset says how to read them (candle does), in place of their times; and those that a plugin tells of (tch).
+    #[arg(long)]
+    pub numerics: bool,
     /// Look so many times a second at what each thread is doing, whatever it is written in.
     #[arg(long, value_name = "HZ")]
     pub sample: Option<u32>,
@@ -123,8 +128,9 @@ impl Arguments {
         }
         // Their calls, too, so that the report of memory can tell them apart.
         builder = builder.lines(&self.lines)?.memory(&self.memory)?.functions(&self.memory)?;
-        let selection = builder.except(&self.except)?.build();
-        let is_nothing = selection.is_empty() && self.sample.is_none() && !self.listens();
+        let selection = builder.except(&self.except)?.outputs(self.numerics).build();
+        let is_nothing =
+            selection.is_empty() && self.sample.is_none() && !self.listens() && !self.numerics;
         if is_nothing { Err(Error::Nothing) } else { Ok(selection) }
     }
 
@@ -145,7 +151,8 @@ impl Arguments {
         if let Some(schedule) = &self.schedule {
             schedule.check().map_err(|error| Error::Schedule(error.to_string()))?;
         }
-        let tensor = (!self.ops.is_empty()).then(|| TensorSettings {
+        // Times would be those of looking at numbers.
+        let tensor = (!self.ops.is_empty() && !self.numerics).then(|| TensorSettings {
             schedule: self.schedule,
             row_limit: Some(self.row_limit),
             group_by: if self.group_by_shapes {
@@ -180,6 +187,7 @@ impl Arguments {
             processes: Some(processes.to_owned()),
             frameworks: frameworks.collect(),
             tensor,
+            numerics: self.numerics.then(NumericsSettings::default),
             advanced,
             live: self.listens(),
             has_steps: selection.rule_files().iter().any(RuleFile::has_steps),

@@ -86,6 +86,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
         return Err(Error::System);
     }
     let selection = arguments.selection()?;
+    for framework in selection.frameworks_without_outputs() {
+        say(&format!(
+            "what ops of {framework} return is not looked at: its rules do not say how their numbers are read"
+        ));
+    }
     let target = target::directory(&arguments.command, &arguments.ops);
     let folder = target.join("mlprof-state");
     let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };

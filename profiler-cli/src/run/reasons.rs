@@ -18,6 +18,7 @@ use crate::splice::HookKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Ops,
+    Numerics,
     Functions,
     Lines,
     Memory,
@@ -31,6 +32,7 @@ impl Asked {
         let lines = settings.lines.as_ref().is_some_and(|lines| lines.time);
         let all = [
             (Self::Ops, settings.tensor.is_some()),
+            (Self::Numerics, settings.numerics.is_some()),
             (Self::Functions, settings.advanced.is_some()),
             (Self::Lines, lines),
             (Self::Memory, memory),
@@ -43,6 +45,7 @@ impl Asked {
     const fn word(self) -> &'static str {
         match self {
             Self::Ops => "ops",
+            Self::Numerics => "numerics",
             Self::Functions => "functions",
             Self::Lines => "lines",
             Self::Memory => "memory",
@@ -56,7 +59,7 @@ impl Asked {
             Self::Functions => matches!(kind, HookKind::Function),
             Self::Lines => matches!(kind, HookKind::Lines),
             Self::Memory => matches!(kind, HookKind::Memory),
-            Self::Samples => false,
+            Self::Numerics | Self::Samples => false,
         }
     }
 }
@@ -80,6 +83,10 @@ pub fn tell(
             // That has been said.
             _ if files.is_empty() && measured.is_lost => continue,
             Asked::Samples if files.is_empty() => continue,
+            Asked::Numerics => {
+                "no hook has told of a tensor: candle's and tch's plugins do, and --ops candle"
+                    .to_owned()
+            }
             Asked::Samples => "the program was too short for a sample; ask for more a second \
                                (--sample), or let it run longer"
                 .to_owned(),

@@ -11,6 +11,8 @@ pub(super) struct Hook {
     /// An expression for what stands behind the framework in the name.
     pub named_by: Option<String>,
     pub inputs: Inputs,
+    /// The types of tensors that it may return, if these are told, too.
+    pub outputs: Vec<String>,
 }
 
 /// What is told about the arguments of an op.
@@ -36,7 +38,13 @@ pub(super) struct Made {
 impl Hook {
     /// A hook that is called what the function is called.
     pub fn function(path: &FunctionPath, kind: HookKind) -> Self {
-        Self { kind, name: path.to_string(), named_by: None, inputs: Inputs::None }
+        Self {
+            kind,
+            name: path.to_string(),
+            named_by: None,
+            inputs: Inputs::None,
+            outputs: Vec::new(),
+        }
     }
 
     /// The statement that a function begins with. `number` tells its guard from those of others.
@@ -84,11 +92,12 @@ impl Hook {
                 format!("const {{ if {is_chosen} {{ {bits} }} else {{ 0 }} }}")
             }
         };
-        let (wrapper, inputs) = match &self.inputs {
-            Inputs::None => ("", Vec::new()),
-            Inputs::Tensors => ("Input", arguments.to_vec()),
-            Inputs::Told(inputs) => ("Value", told(inputs, arguments)?),
+        let wrapper = match &self.inputs {
+            Inputs::None => "",
+            Inputs::Tensors => "Input",
+            Inputs::Told(_) => "Value",
         };
+        let inputs = self.told_inputs(arguments)?;
         let (open, code) = if wrapper.is_empty() {
             (format!("open(&SITE, {bits})"), self.kind.code())
         } else {
@@ -107,6 +116,15 @@ impl Hook {
         Ok(format!(
             " let {guard} = {{ static SITE: crate::__mlprof::Site = {site}; crate::__mlprof::{open} }};"
         ))
+    }
+
+    /// The expressions for what is told of its inputs.
+    pub fn told_inputs(&self, arguments: &[String]) -> Result<Vec<String>, String> {
+        match &self.inputs {
+            Inputs::None => Ok(Vec::new()),
+            Inputs::Tensors => Ok(arguments.to_vec()),
+            Inputs::Told(inputs) => told(inputs, arguments),
+        }
     }
 
     /// What stands before and after the body of an async function.

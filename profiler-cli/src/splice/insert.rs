@@ -8,6 +8,7 @@ use syn::{AttrStyle, Block, Type};
 use super::function::{Body, Function};
 use super::hook::{self, Hook};
 use super::lines::{LineFunction, splice_lines};
+use super::outputs;
 use super::path::FunctionPath;
 use super::source::Source;
 use super::tail_calls;
@@ -22,7 +23,8 @@ pub(super) fn insert(
 ) -> Result<Option<&'static str>, String> {
     let (of_lines, hooks): (Vec<&Hook>, Vec<&Hook>) =
         hooks.iter().partition(|hook| hook.kind.is_of_lines());
-    let (before, after) = around(function, &hooks)?;
+    let last_calls = tail_calls::find(function, path);
+    let (before, after, unseen) = around(function, &hooks, !last_calls.is_empty())?;
     let range = function.body_range();
     let Body::Block(block) = function.body else {
         if !of_lines.is_empty() {
@@ -37,7 +39,6 @@ pub(super) fn insert(
         return Err(CLOSURE.to_owned());
     }
     source.edits.insert(start, format!("{before} "));
-    let last_calls = tail_calls::find(function, path);
     if !last_calls.is_empty() && !hooks.is_empty() {
         let guards: Vec<_> = (0..hooks.len()).map(hook::guard).collect();
         tail_calls::end_before(&last_calls, &guards, &mut source.edits);
@@ -51,7 +52,7 @@ pub(super) fn insert(
     if !after.is_empty() {
         source.edits.insert(range.end, after);
     }
-    Ok((!last_calls.is_empty() && !of_lines.is_empty()).then_some(DEEP))
+    Ok((!last_calls.is_empty() && !of_lines.is_empty()).then_some(DEEP).or(unseen))
 }
 
 const DEEP: &str = "it ends in calls of itself, of which the compiler makes a loop without hooks in its \
@@ -59,19 +60,37 @@ const DEEP: &str = "it ends in calls of itself, of which the compiler makes a lo
 
 const CLOSURE: &str = "the lines of a closure are lines of the function around it";
 
-/// What stands before and after the statements of a function.
-fn around(function: &Function<'_>, hooks: &[&Hook]) -> Result<(String, String), String> {
+/// What stands before and after the statements of a function; and why what it returns is not told, if it should be.
+fn around(
+    function: &Function<'_>,
+    hooks: &[&Hook],
+    calls_itself_last: bool,
+) -> Result<(String, String, Option<&'static str>), String> {
     let line = function.line();
+    let teller = hooks.iter().position(|hook| !hook.outputs.is_empty());
+    let (returns, unseen) = match teller
+        .map(|number| outputs::returned(function, &hooks[number].outputs, calls_itself_last))
+    {
+        Some(Ok(returns)) => (returns, None),
+        Some(Err(reason)) => (None, Some(reason)),
+        None => (None, None),
+    };
     if function.is_async {
         let returns = hint(function);
         let all = hooks.iter().map(|hook| hook.around_async(line, returns.clone()));
         let (before, after): (Vec<_>, Vec<_>) = all.unzip();
-        return Ok((before.concat(), after.concat()));
+        return Ok((before.concat(), after.concat(), unseen));
     }
     let arguments = function.arguments();
     let statements: Result<Vec<_>, String> =
         (0..).zip(hooks).map(|(number, hook)| hook.statement(number, line, &arguments)).collect();
-    Ok((statements?.concat(), String::new()))
+    let (mut before, mut after) = (statements?.concat(), String::new());
+    if let (Some(number), Some(returns)) = (teller, returns) {
+        let around = outputs::around(hooks[number], number, &arguments, &returns)?;
+        before += &around.0;
+        after = around.1;
+    }
+    Ok((before, after, unseen))
 }
 
 /// Behind the brace, and behind attributes of the body.

@@ -21,6 +21,7 @@ pub mod lines;
 mod macros;
 mod modules;
 mod names;
+mod outputs;
 mod path;
 mod pattern;
 mod places;

@@ -162,7 +162,7 @@ fn hooks_text(crate_name: &str, selection: &Selection, result: &SplicedCrate) ->
     }
     let rules: Vec<_> = selection.rules_of(crate_name).collect();
     let has_lines = result.spliced.iter().any(|function| function.kind.is_of_lines());
-    super::template::root_text(&rules, has_lines)
+    super::template::root_text(&rules, has_lines, |rules| selection.tells_outputs_of(rules))
 }
 
 /// What tracked allocators need at the root.

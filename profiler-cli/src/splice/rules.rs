@@ -66,6 +66,14 @@ pub struct TensorRule {
     pub dtype: String,
     /// The path of that enum, whose variants [`RuleFile::dtypes`] lists.
     pub dtype_enum: String,
+    /// Statements that call `reader.read(dtype, all, start, sizes, strides)` if the tensor's numbers are in the host's memory: `all`
+    /// is the slice that has them, the first one at `start`; `sizes` iterates over `&usize`, `strides` over `i64`. Without them
+    /// nobody can look at what its ops return. The type must be one that can be cloned, without its numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<String>,
+    /// What else the type is called where an op returns it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
 }
 
 /// Functions, and what they are measured as.
@@ -196,11 +204,27 @@ impl RuleFile {
                     ));
                 }
             }
+            let cannot_be_read = |one: &TensorRule| one.bound.is_some() && one.numbers.is_some();
+            if of_crate.tensors.iter().any(cannot_be_read) {
+                return Err(format!("crate `{name}`: only a tensor with a `type` has `numbers`"));
+            }
             for rule in &of_crate.rules {
                 rule.check(of_crate).map_err(|reason| format!("crate `{name}`: {reason}"))?;
             }
         }
         Ok(())
+    }
+}
+
+impl CrateRules {
+    /// The names of the types of tensors whose numbers can be read, without what they are in.
+    pub(super) fn readable_types(&self) -> Vec<String> {
+        let readable = self.tensors.iter().filter(|tensor| tensor.numbers.is_some());
+        let names = readable.flat_map(|tensor| {
+            let last = tensor.name.as_deref().and_then(|name| name.rsplit("::").next());
+            last.into_iter().chain(tensor.aliases.iter().map(String::as_str))
+        });
+        names.map(|name| name.trim().to_owned()).collect()
     }
 }
 

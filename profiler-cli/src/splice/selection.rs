@@ -28,6 +28,9 @@ pub struct Selection {
     memory: Vec<Pattern>,
     except: Vec<Pattern>,
     rules: Vec<RuleFile>,
+    /// Whether what ops return is told, too.
+    #[serde(default)]
+    outputs: bool,
 }
 
 impl Selection {
@@ -58,6 +61,9 @@ impl Selection {
                 hash.add(&[0xff]);
             }
         }
+        if self.outputs && self.rules_of(crate_name).next().is_some() {
+            hash.add(b"outputs");
+        }
         for (file, rules) in self.rules_of(crate_name) {
             // Nothing in it has more than one form.
             let parts = (&file.framework, &file.dtypes, rules);
@@ -76,6 +82,19 @@ impl Selection {
         &self.rules
     }
 
+    /// The frameworks of whose ops outputs are to be told, and cannot be, since no rule says how their numbers are read.
+    pub fn frameworks_without_outputs(&self) -> Vec<&str> {
+        let is_read = |name: &str| {
+            let files = self.rules.iter().filter(|file| file.framework == name);
+            files.flat_map(|file| &file.crates).any(|rules| self.tells_outputs_of(rules))
+        };
+        let all = self.rules.iter().map(|file| file.framework.as_str());
+        let mut names: Vec<_> = all.filter(|name| self.outputs && !is_read(name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     /// The rules about a crate, each with its file.
     pub(super) fn rules_of(
         &self,
@@ -85,6 +104,11 @@ impl Selection {
             let rules = file.crates.iter().filter(move |rules| rules.name == crate_name);
             rules.map(move |rules| (file, rules))
         })
+    }
+
+    /// Whether what ops of this crate return is told: if that was asked for, and its numbers can be read.
+    pub(super) fn tells_outputs_of(&self, rules: &CrateRules) -> bool {
+        self.outputs && !rules.readable_types().is_empty()
     }
 
     /// The hooks that a function is to have.
@@ -108,6 +132,10 @@ impl Selection {
                     _ if rules.tensors.is_empty() || !rule.kind.is_op() => Inputs::None,
                     Some(inputs) => Inputs::Told(inputs.clone()),
                     None => Inputs::Tensors,
+                },
+                outputs: match rule.kind {
+                    HookKind::Op if self.outputs => rules.readable_types(),
+                    _ => Vec::new(),
                 },
             }));
         }
@@ -210,6 +238,13 @@ impl SelectionBuilder {
         Ok(self)
     }
 
+    /// Tells what ops return, too, of those crates whose rules say how to read it.
+    #[must_use]
+    pub fn outputs(mut self, tells: bool) -> Self {
+        self.selection.outputs = tells;
+        self
+    }
+
     /// The selection.
     pub fn build(self) -> Selection {
         self.selection
@@ -249,6 +284,10 @@ mod tests {
         assert_eq!(one.fingerprint("a"), without.fingerprint("a"));
         let lines = SelectionBuilder::default().lines(["a::f"]).expect("a pattern").build();
         assert_ne!(lines.fingerprint("a"), without.fingerprint("a"));
+        let outputs =
+            SelectionBuilder::default().ops("candle").expect("a preset").outputs(true).build();
+        assert_ne!(outputs.fingerprint("candle_core"), one.fingerprint("candle_core"));
+        assert_eq!(outputs.fingerprint("b"), one.fingerprint("b"));
         let except = SelectionBuilder::default().functions(["a::f"]).expect("a pattern");
         let except = except.except(["a::f"]).expect("a pattern").build();
         assert_ne!(except.fingerprint("a"), without.fingerprint("a"));
@@ -266,6 +305,19 @@ mod tests {
             assert!(after.concerns(name), "{name}");
         }
         assert!(!after.concerns("serde"));
+    }
+
+    #[test]
+    fn frameworks_are_named_whose_outputs_cannot_be_told() {
+        let of = |ops: &[&str], outputs| {
+            let builder = SelectionBuilder::default();
+            let builder = ops.iter().try_fold(builder, |builder, ops| builder.ops(ops));
+            builder.expect("presets").outputs(outputs).build()
+        };
+        let all = of(&["candle", "burn-flex", "burn-autodiff"], true);
+        assert_eq!(all.frameworks_without_outputs(), [""; 0]);
+        assert_eq!(of(&["candle", "burn-autodiff"], true).frameworks_without_outputs(), ["burn"]);
+        assert_eq!(of(&["burn-autodiff"], false).frameworks_without_outputs(), [""; 0]);
     }
 
     const PRESET_NAMES: [&str; 3] = ["candle", "burn-flex", "burn-autodiff"];

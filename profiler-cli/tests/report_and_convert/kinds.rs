@@ -107,6 +107,7 @@ pub fn numerics() -> NumericsReport {
         statistics: numbers,
         input: Some(numbers),
         sample: vec![Some(0.5), None],
+        location: Some("src/net.rs:7".to_owned()),
     };
     let row = TensorRow {
         role: TensorRole::Output,
@@ -124,6 +125,7 @@ pub fn numerics() -> NumericsReport {
         recorded_steps: 4,
         is_watched: true,
         first_not_finite: Some(tensor),
+        first_op_not_finite: None,
         not_finite: 7,
         troubles: troubles(std::slice::from_ref(&row)),
         tensors: vec![row],

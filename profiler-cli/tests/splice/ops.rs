@@ -7,6 +7,7 @@ use crate::fixture::{Fixture, fixtures};
 const ACTIONS: u32 = 1;
 const OPS: u32 = 4;
 const SHAPES: u32 = 8;
+const OUTPUTS: u32 = 2048;
 
 fn fixture() -> Fixture {
     let rules = fixtures().join("tensors/rules.toml");
@@ -83,4 +84,37 @@ fn a_rule_that_tells_what_is_not_there_leaves_the_function_out() {
     let left_out = &fixture.result.left_out[0];
     assert_eq!(left_out.path, "tensors::Array::conv");
     assert!(left_out.reason.contains("`kernel`"), "{}", left_out.reason);
+}
+
+#[test]
+fn what_ops_return_is_told_where_that_is_asked_for_with_what_they_were_given() {
+    let rules = fixtures().join("tensors/rules.toml");
+    let builder = SelectionBuilder::default().ops(rules.to_str().expect("a path"));
+    let selection = builder.expect("the rules are right").outputs(true).build();
+    let fixture = Fixture::new("tensors", "2021", &[], &selection);
+    assert_eq!((&fixture.result.left_out[..], &fixture.result.cautions[..]), (&[][..], &[][..]));
+    let returned = |wanted| -> Vec<String> {
+        let record = fixture.run(wanted);
+        record.into_iter().filter(|line| line.contains(" returned")).collect()
+    };
+    let found = returned(OPS | OUTPUTS);
+    let (real, whole, odd) = ("6[2]=[2, 3]", "6[2]=[3, 4]", "6[0]=[]");
+    for expected in [
+        // Of a result, with arguments that are gone by then, that are lists and options, and that a rule names.
+        format!("1 toy::matmul returned 6[2]=[2, 4] of {real} {whole}"),
+        format!("1 toy::conv2d returned {real} of {real} {whole} {odd}"),
+        format!("1 toy::cat returned {whole} of {real} {whole}"),
+        format!("1 toy::stack returned {real} of {real}"),
+        format!("1 toy::apply returned {real} of {real}"),
+        // Made by a macro, and named when it runs.
+        format!("1 toy::log returned {real} of {real}"),
+        format!("1 toy:: returned {real} of {real}"),
+    ] {
+        assert!(found.contains(&expected), "{expected}: {found:#?}");
+    }
+    // Numbers, and what is measured as a whole, are no outputs.
+    let others = ["toy::couple", "toy::backward", "optimizer_step"];
+    assert!(!found.iter().any(|line| others.iter().any(|one| line.contains(one))), "{found:#?}");
+    assert_eq!(returned(OPS), [""; 0], "nobody looks at them");
+    assert_eq!(returned(OUTPUTS), [""; 0], "nor where ops are not wanted");
 }

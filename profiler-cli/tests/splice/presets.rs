@@ -118,6 +118,28 @@ fn is_without(before: &str, after: &str) -> bool {
 }
 
 #[test]
+fn ops_of_candle_and_flex_tell_what_they_return() {
+    let least = [
+        ("candle", "candle_core", 100),
+        ("candle", "candle_nn", 20),
+        ("burn-flex", "burn_flex", 100),
+    ];
+    for (preset, name, least) in least {
+        let builder = SelectionBuilder::default().ops(preset).expect("a preset");
+        let selection = builder.outputs(true).build();
+        let spliced = splice_crate(&root_of(name), name, &selection).expect("the root can be read");
+        assert_eq!((&spliced.left_out[..], &spliced.cautions[..]), (&[][..], &[][..]), "{name}");
+        let told = |text: &str| text.matches("let __mlprof_returned = (").count();
+        let told: usize = spliced.files.iter().map(|file| told(&file.text)).sum();
+        assert!(told >= least, "{name}: {told}");
+        for file in &spliced.files {
+            let before = std::fs::read_to_string(&file.path).expect("the original");
+            assert_eq!(before.lines().count(), file.text.lines().count(), "{:?}", file.path);
+        }
+    }
+}
+
+#[test]
 fn no_op_of_a_preset_is_left_out() {
     for (_, crates) in &*SPLICED {
         for Crate { name, spliced } in crates {

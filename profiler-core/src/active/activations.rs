@@ -1,6 +1,6 @@
 //! All activations of the process, and what threads see of them at a glance.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use super::owner::Owner;
@@ -8,7 +8,7 @@ use crate::{Interest, Profiler};
 use profiler_events::Unbound;
 use profiler_events::forking::{Mutex, MutexGuard};
 
-const INTEREST_BITS: u32 = u8::BITS;
+const INTEREST_BITS: u32 = u16::BITS;
 
 /// The key of what is active above what that wants; 0 where nothing is wanted.
 static STATE: AtomicU64 = AtomicU64::new(0);
@@ -49,7 +49,7 @@ impl State {
     /// What some active profiler wants.
     #[inline(always)]
     pub(super) const fn interest(self) -> Interest {
-        Interest::from_bits(self.0 as u8)
+        Interest::from_bits(self.0 as u16)
     }
 
     /// Whether something is active that wants all of this.
@@ -85,7 +85,7 @@ pub(super) struct Activation {
     /// Who is told: it, and the one that is beside all others.
     pub(super) told: Arc<dyn Profiler>,
     /// The bits of what that one wants.
-    pub(super) wish: Arc<AtomicU8>,
+    pub(super) wish: Arc<AtomicU16>,
     pub(super) unbound: Arc<Unbound>,
     /// Whether its report says that work of devices is the whole process's.
     pub(super) says_shared: Arc<AtomicBool>,

@@ -15,7 +15,7 @@ mod thread;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use self::activations::{Activation, Activations, State, Told};
 pub(crate) use self::binding::RunningLoop;
@@ -80,7 +80,7 @@ fn activation(
     told: Arc<dyn Profiler>,
 ) -> Activation {
     // Asked before the lock is taken: a profiler may open scopes itself.
-    let wish = Arc::new(AtomicU8::new(told.interest().bits()));
+    let wish = Arc::new(AtomicU16::new(told.interest().bits()));
     let unbound = Arc::new(Unbound::default());
     profiler.unbound(&unbound);
     Activation {

@@ -1,7 +1,7 @@
 //! What a thread remembers, so that it asks for no lock where nothing has changed.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::activations::{Activation, Activations, Key, Told};
@@ -15,12 +15,12 @@ use profiler_events::{Action, Interest, uncounted};
 struct Reference {
     generation: u64,
     profiler: Arc<dyn Profiler>,
-    wish: Arc<AtomicU8>,
+    wish: Arc<AtomicU16>,
 }
 
 /// A place to count what is told to no training, and what that one wants.
 struct Uncounted {
-    wish: Arc<AtomicU8>,
+    wish: Arc<AtomicU16>,
     counts: Arc<WorkCounts>,
 }
 
@@ -280,7 +280,7 @@ impl Seen {
     }
 }
 
-fn wish(bits: &AtomicU8) -> Interest {
+fn wish(bits: &AtomicU16) -> Interest {
     Interest::from_bits(bits.load(Ordering::Relaxed))
 }
 

@@ -35,12 +35,13 @@ pub use profiler_events::declare_evaluated_outputs;
 #[doc(hidden)]
 pub use profiler_events::evaluation::EvaluatedOutputsCounter;
 pub use profiler_events::{
-    Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription, DeviceEvent,
-    Direction, DriverCall, EvaluatedOutputs, Framework, InputDetail, InputDetails, InputsBuilder,
-    KernelConfiguration, KernelLaunch, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel,
-    Number, NumberReader, Observation, ObservedTensor, OpStart, PastMemoryChange, RegionSink,
-    ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod, declare_device,
-    declare_device_memory, declare_framework, describe_device, strided_offsets,
+    AllNumbers, Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription,
+    DeviceEvent, Direction, DriverCall, EvaluatedOutputs, Framework, HostTensor, InputDetail,
+    InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, MemoryCategory, MemoryChange,
+    MemoryDevice, MemoryLabel, Number, NumberReader, Observation, ObservedTensor, OpStart,
+    PastMemoryChange, RegionSink, ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp,
+    TimingMethod, declare_device, declare_device_memory, declare_framework, describe_device,
+    strided_offsets,
 };
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
@@ -85,10 +86,10 @@ pub fn label_memory(label: &MemoryLabel) {
 }
 
 /// Tells the active profiler of a tensor whose numbers it may look at, if it wants to know. The tensor is read only if the
-/// profiler does so.
+/// profiler does so. What an op has returned is told while the op is open.
 #[inline]
 pub fn tensor(told: &ObservedTensor<'_>) {
-    with_active(Interest::NUMERICS, |profiler| profiler.observe(&Observation::Tensor(told)));
+    with_active(told.role.interest(), |profiler| profiler.observe(&Observation::Tensor(told)));
 }
 
 /// Tells the active profiler what ran on a device, if it wants to know. What was not timed by the

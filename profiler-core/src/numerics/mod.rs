@@ -1,6 +1,8 @@
-//! The numerics profiler: the numbers in what modules return, in losses, gradients and parameters, and the first of them that is
-//! not finite.
+//! The numerics profiler: the numbers in what modules and ops return, in losses, gradients and parameters, and the first of them
+//! that is not finite.
 
+mod location;
+mod modules;
 mod readers;
 mod record;
 mod running;
@@ -8,17 +10,18 @@ mod running;
 mod tests;
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use self::modules::Modules;
 use self::readers::{CopyReader, FiniteReader};
 use self::running::Running;
 use crate::output::RenderedReport;
 use crate::report::numerics::{self, NumericsReport, RecordedTensor, StatisticsReader};
 use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Setting, Units};
-use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
+use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, hook};
 use profiler_events::clock::Rate;
 use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{Observation, ObservedTensor, TensorRole, ThreadName, uncounted};
+use profiler_events::{Observation, ObservedTensor, OpStart, TensorRole, ThreadName, uncounted};
 
 /// Looks at the numbers of a training: in what modules return, in the loss, in gradients, parameters and their updates.
 ///
@@ -30,6 +33,10 @@ use profiler_events::{Observation, ObservedTensor, TensorRole, ThreadName, uncou
 ///
 /// *Where tensors come from*: `candle_plugin` and `tch_plugin` tell of modules that are `.profiled(…)`, and their optimizers for the
 /// trainer of losses, gradients and parameters. burn's plugin tells of none.
+///
+/// *Ops*: what each op has returned is looked at [if asked for](Self::ops), forward and backward; and in any case in the step after
+/// something was not finite, so that the report names the op, too. They are known of tch, and, in a program that
+/// `mlprof run --ops … --numerics` has built, of candle.
 ///
 /// *What it reads*: tensors in the host's memory. Those of other devices are not read, since reading them waits for the device; the
 /// report says how many there were.
@@ -52,16 +59,22 @@ use profiler_events::{Observation, ObservedTensor, TensorRole, ThreadName, uncou
 pub struct NumericsProfiler {
     every: u64,
     watches: bool,
+    looks_at_ops: bool,
     stops: bool,
     output: Output,
     state: Mutex<Running>,
+    modules: Modules,
+    /// Some op has told what it returns.
+    sees_ops: AtomicBool,
     /// What the running step wants, so that tensors are read outside of the lock.
     wish: AtomicU64,
 }
 
+/// How tensors are looked at: not at all, for what is not finite, or for all that is recorded. Those of ops by the upper bits.
 const NOTHING: u64 = 0;
 const FINITE: u64 = 1;
 const STATISTICS: u64 = 2;
+const OF_OPS: u32 = 8;
 
 impl Default for NumericsProfiler {
     fn default() -> Self {
@@ -75,9 +88,12 @@ impl NumericsProfiler {
         let profiler = Self {
             every: 10,
             watches: true,
+            looks_at_ops: false,
             stops: false,
             output: Output::new().of_kind("numerics"),
             state: Mutex::new(Running::default()),
+            modules: Modules::default(),
+            sees_ops: AtomicBool::new(false),
             wish: AtomicU64::new(NOTHING),
         };
         profiler.begin_step(&profiler.state());
@@ -104,6 +120,21 @@ impl NumericsProfiler {
         self
     }
 
+    /// Whether outputs of ops are looked at, too: recorded in recorded steps, with the module around the op, and watched in all
+    /// others. Without it they are only looked at in the step after something was not finite, which names the op if it happens
+    /// again. Of ops only those count as not finite whose inputs are: a mask of infinities is none.
+    ///
+    /// What is not looked at: what an op returns of its inputs as it is (views), tensors that an op leaves empty on purpose, whole
+    /// numbers, and lists that are changed in place. An op that others are part of is told after them.
+    ///
+    /// *Cost*: each number that an op returns is read; those that it is given only where what it returns is not finite.
+    #[must_use]
+    pub fn ops(mut self, looks: bool) -> Self {
+        self.looks_at_ops = looks;
+        self.begin_step(&self.state());
+        self
+    }
+
     /// Whether the training is to end when a number is not finite, before it gets into the parameters if it was seen by then. This
     /// project's trainer asks [`reason_to_stop`](Profiler::reason_to_stop); a loop of one's own may.
     #[must_use]
@@ -116,29 +147,52 @@ impl NumericsProfiler {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin_step(&self, running: &Running) {
+    /// What the step wants that begins now; whether that changes what hooks are to tell.
+    fn begin_step(&self, running: &Running) -> bool {
         let is_due = self.every > 0 && running.step.is_multiple_of(self.every);
         let wish = match () {
             () if running.is_paused() => NOTHING,
-            () if is_due || running.is_recorded_next => STATISTICS,
+            () if is_due || running.is_closer_look => STATISTICS,
             () if self.watches => FINITE,
             () => NOTHING,
         };
-        self.wish.store(wish, Ordering::Relaxed);
+        let of_ops = if self.looks_at_ops || running.is_closer_look { wish } else { NOTHING };
+        let before = self.wish.swap(wish | of_ops << OF_OPS, Ordering::Relaxed);
+        (before >> OF_OPS == NOTHING) != (of_ops == NOTHING)
+    }
+
+    /// The same, and tells hooks.
+    fn look_anew(&self, running: MutexGuard<'_, Running>) {
+        let is_other = self.begin_step(&running);
+        drop(running);
+        if is_other {
+            modules::leave_all();
+            hook::interest_changed();
+        }
+    }
+
+    /// How a tensor is looked at in this step.
+    fn wish(&self, role: TensorRole) -> u64 {
+        let wish = self.wish.load(Ordering::Relaxed);
+        if role.is_of_op() { wish >> OF_OPS } else { wish & ((1 << OF_OPS) - 1) }
     }
 
     fn end_step(&self, running: &mut Running) {
-        if self.wish.load(Ordering::Relaxed) == STATISTICS {
+        if self.wish(TensorRole::Output) == STATISTICS {
             running.recorded_steps += 1;
-            running.is_recorded_next = false;
             running.write_record(&self.output);
         }
+        running.end_closer_look(self.sees_ops.load(Ordering::Relaxed));
         running.calls.clear();
         running.before_step.clear();
+        self.modules.forget();
     }
 
     fn observe_tensor(&self, told: &ObservedTensor<'_>) {
-        let wish = self.wish.load(Ordering::Relaxed);
+        let wish = self.wish(told.role);
+        if told.role.is_of_op() && !self.sees_ops.load(Ordering::Relaxed) {
+            self.sees_ops.store(true, Ordering::Relaxed);
+        }
         if wish == NOTHING || (wish == FINITE && told.role == TensorRole::Parameter) {
             return;
         }
@@ -151,11 +205,11 @@ impl NumericsProfiler {
                 return;
             }
         }
-        self.record(told);
+        self.record(told, wish == STATISTICS);
     }
 
     /// Of a recorded step, or a tensor that is not finite.
-    fn record(&self, told: &ObservedTensor<'_>) {
+    fn record(&self, told: &ObservedTensor<'_>, is_recorded: bool) {
         let mut shape = told.tensor.shape();
         let mut reader = StatisticsReader::of_shape(&shape);
         let mut copy = CopyReader::default();
@@ -163,7 +217,9 @@ impl NumericsProfiler {
             TensorRole::Update | TensorRole::Parameter => told.tensor.read(&mut copy),
             _ => told.tensor.read(&mut reader),
         };
-        let input = told.input.and_then(|input| {
+        // All inputs of all ops would be more than all outputs.
+        let looks_at_input = !told.role.is_of_op() || !reader.statistics().is_finite();
+        let input = told.input.filter(|_| looks_at_input).and_then(|input| {
             let mut reader = StatisticsReader::of_shape(&input.shape());
             input.read(&mut reader).then(|| reader.statistics())
         });
@@ -182,22 +238,25 @@ impl NumericsProfiler {
         if told.role == TensorRole::Loss {
             shape.clear();
         }
-        let tensor = RecordedTensor {
+        let name = match modules::innermost().filter(|_| told.role.is_of_op()) {
+            Some(module) => numerics::op_in_module(told.name, module.name()),
+            None => told.name.to_owned(),
+        };
+        let mut tensor = RecordedTensor {
             step: running.step,
             role: told.role,
-            name: told.name.to_owned(),
-            call: running.call(told.role, told.name),
+            call: running.call(told.role, &name),
+            name,
             thread: ThreadName::of_this_thread().name,
             element_type: told.tensor.element_type().to_owned(),
             shape,
             statistics: reader.statistics(),
             input,
             sample: reader.sample(),
+            location: None,
         };
-        if !tensor.statistics.is_finite() {
-            running.see_not_finite(&tensor);
-        }
-        if self.wish.load(Ordering::Relaxed) == STATISTICS {
+        running.see_not_finite(&mut tensor);
+        if is_recorded {
             running.see(tensor);
         }
     }
@@ -228,7 +287,7 @@ impl NumericsProfiler {
                 startup: None,
                 overhead: Overhead::default(),
                 settings: self.settings(),
-                notes: running.notes(),
+                notes: running.notes(self.looks_at_ops && !self.sees_ops.load(Ordering::Relaxed)),
             };
             running.report(header, self.watches)
         })
@@ -238,20 +297,32 @@ impl NumericsProfiler {
         vec![
             Setting::new("every", self.every.to_string()),
             Setting::new("watch", self.watches.to_string()),
+            Setting::new("ops", self.looks_at_ops.to_string()),
             Setting::new("stop_on_nan", self.stops.to_string()),
         ]
     }
 }
 
 impl Profiler for NumericsProfiler {
-    fn start(&self, _action: Action) {}
+    fn start(&self, action: Action) {
+        uncounted(|| Modules::start(action));
+    }
 
-    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        Modules::stop(action);
         Ok(())
     }
 
+    fn start_op(&self, op: &OpStart<'_>) {
+        uncounted(|| self.modules.start_op(op));
+    }
+
+    /// Ops and modules are wanted where outputs of ops are: to know which module these are in.
     fn interest(&self) -> Interest {
-        Interest::NUMERICS
+        if self.wish(TensorRole::OpOutput) == NOTHING {
+            return Interest::NUMERICS;
+        }
+        Interest::NUMERICS | Interest::OP_OUTPUTS | Interest::OPS | Interest::ACTIONS
     }
 
     fn observe(&self, observation: &Observation<'_>) {
@@ -275,20 +346,24 @@ impl Profiler for NumericsProfiler {
             }
             self.end_step(&mut running);
             running.step += 1;
-            self.begin_step(&running);
+            self.look_anew(running);
         });
     }
 
     fn pause(&self) {
-        let mut running = self.state();
-        running.pauses += 1;
-        self.begin_step(&running);
+        uncounted(|| {
+            let mut running = self.state();
+            running.pauses += 1;
+            self.look_anew(running);
+        });
     }
 
     fn resume(&self) {
-        let mut running = self.state();
-        running.pauses = running.pauses.saturating_sub(1);
-        self.begin_step(&running);
+        uncounted(|| {
+            let mut running = self.state();
+            running.pauses = running.pauses.saturating_sub(1);
+            self.look_anew(running);
+        });
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -296,7 +371,7 @@ impl Profiler for NumericsProfiler {
             self.output.setup(stage, run);
             let mut running = self.state();
             running.begin(stage);
-            self.begin_step(&running);
+            self.look_anew(running);
         });
     }
 
@@ -307,8 +382,7 @@ impl Profiler for NumericsProfiler {
                 self.end_step(&mut running);
             }
             running.end(stage);
-            self.begin_step(&running);
-            drop(running);
+            self.look_anew(running);
             self.output.teardown(stage);
         });
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
+use super::location;
 use super::record::RecordFile;
 use crate::output::say;
 use crate::report::ReportHeader;
@@ -28,8 +29,10 @@ pub(super) struct Running {
     pub(super) ended: Option<u64>,
     pub(super) step: u64,
     pub(super) recorded_steps: u64,
-    /// Whatever the schedule says.
+    /// Something was not finite: the next step is recorded whatever the schedule says, with ops.
     pub(super) is_recorded_next: bool,
+    /// The running step is that one.
+    pub(super) is_closer_look: bool,
     /// How often each place was seen in this step.
     pub(super) calls: HashMap<(TensorRole, String), u64>,
     /// The parameters before the optimizer's step.
@@ -39,6 +42,8 @@ pub(super) struct Running {
     pub(super) dropped: u64,
     pub(super) unread: u64,
     pub(super) first_not_finite: Option<RecordedTensor>,
+    /// Where the first one is none of an op.
+    first_op_not_finite: Option<RecordedTensor>,
     pub(super) not_finite: u64,
     rows: Vec<TensorRow>,
     places: FxHashMap<(TensorRole, String), usize>,
@@ -86,13 +91,48 @@ impl Running {
         *calls - 1
     }
 
-    /// Says which tensor was the first that is not finite, and has the next step recorded.
-    pub(super) fn see_not_finite(&mut self, tensor: &RecordedTensor) {
+    /// Says which tensor was the first that is not finite, and has the next step recorded, with ops. Of ops only those count that
+    /// have made it so: what others are given may well be infinite.
+    pub(super) fn see_not_finite(&mut self, tensor: &mut RecordedTensor) {
+        let is_of_op = tensor.role.is_of_op();
+        let makes_it = tensor.makes_not_finite();
+        if tensor.statistics.is_finite() || (is_of_op && !makes_it) {
+            return;
+        }
         self.not_finite += 1;
-        if self.first_not_finite.is_none() {
+        let is_first = match &self.first_not_finite {
+            None => true,
+            // It was given it, and this one is where it comes from, or something else began besides.
+            Some(first) => makes_it && !first.makes_not_finite(),
+        };
+        let known_op = self.first_op_not_finite.iter().chain(&self.first_not_finite);
+        let is_first_op = is_of_op && !known_op.into_iter().any(|known| known.role.is_of_op());
+        if !is_first && !is_first_op {
+            return;
+        }
+        // Not before it is said, since it takes a while.
+        tensor.location = location::of_program();
+        say(format_args!("mlprof: {}", tensor.what_is_not_finite()));
+        if is_first {
             self.is_recorded_next = true;
-            say(format_args!("mlprof: {}", tensor.what_is_not_finite()));
             self.first_not_finite = Some(tensor.clone());
+        } else {
+            self.first_op_not_finite = Some(tensor.clone());
+        }
+    }
+
+    /// The step is over; if it was recorded because something was not finite: what it says of ops.
+    pub(super) fn end_closer_look(&mut self, sees_ops: bool) {
+        let was_one = self.is_closer_look;
+        self.is_closer_look = std::mem::take(&mut self.is_recorded_next);
+        let known = self.first_op_not_finite.iter().chain(&self.first_not_finite);
+        let is_known = known.into_iter().any(|known| known.role.is_of_op());
+        if was_one && sees_ops && !is_known {
+            let step = self.step;
+            self.note(&format!(
+                "no op is named: in step {step}, in which they were looked at, none made anything that is not finite of finite \
+                 numbers. NumericsProfiler::ops(true) looks at ops in every step"
+            ));
         }
     }
 
@@ -164,7 +204,7 @@ impl Running {
         }
     }
 
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self, lacks_ops: bool) -> Vec<String> {
         let mut notes = self.notes.clone();
         if self.unread > 0 {
             notes.push(format!(
@@ -175,6 +215,13 @@ impl Running {
             notes.push(
                 "no tensor was seen: candle's and tch's plugins tell of modules that are .profiled(…), and their optimizers for \
                  the trainer of losses, gradients and parameters; burn's plugin tells of none"
+                    .to_owned(),
+            );
+        }
+        if lacks_ops && self.step > 0 {
+            notes.push(
+                "no output of an op was looked at: tch tells of them, and candle in a program that \
+                 `mlprof run --ops candle --numerics` has built"
                     .to_owned(),
             );
         }
@@ -194,6 +241,7 @@ impl Running {
             recorded_steps: self.recorded_steps,
             is_watched,
             first_not_finite: self.first_not_finite.clone(),
+            first_op_not_finite: self.first_op_not_finite.clone().map(Box::new),
             not_finite: self.not_finite,
             troubles: troubles(&self.rows),
             tensors: self.rows.clone(),

@@ -222,3 +222,82 @@ fn nobody_else_is_told_of_tensors() {
     });
     drop(active);
 }
+
+/// An op that has returned these numbers, of those.
+fn tell_op(op: &str, given: &[f32], numbers: &[f32]) {
+    let (tensor, input) = (
+        Numbers { numbers: numbers.to_vec(), is_there: true },
+        Numbers { numbers: given.to_vec(), is_there: true },
+    );
+    let role = TensorRole::OpOutput;
+    let scope = hook::OpScope::open(&OpStart::new(Action::op(op)));
+    hook::tensor(&ObservedTensor { role, name: op, tensor: &tensor, input: Some(&input) });
+    if let Some(scope) = scope {
+        scope.close();
+    }
+}
+
+#[test]
+fn ops_are_only_wanted_where_they_are_asked_for_or_looked_for() {
+    let wants_ops =
+        |profiler: &NumericsProfiler| profiler.interest().contains(Interest::OP_OUTPUTS);
+    let report = with(NumericsProfiler::new().every(0), |profiler| {
+        for step in 0..4 {
+            assert_eq!(wants_ops(profiler), step == 2, "{step}");
+            let number = if step == 1 { f32::NAN } else { 1.0 };
+            tell_op("log", &[1.0], &[f32::NAN]);
+            tell(TensorRole::Output, "layer", &[number]);
+            profiler.step();
+        }
+    });
+    let place = |tensor: Option<RecordedTensor>| tensor.map(|tensor| (tensor.step, tensor.name));
+    assert_eq!(place(report.first_not_finite), Some((1, "layer".to_owned())));
+    assert_eq!(place(report.first_op_not_finite.map(|op| *op)), Some((2, "log".to_owned())));
+    with(NumericsProfiler::new().every(0).watch(false).ops(true), |profiler| {
+        assert!(!wants_ops(profiler), "no step is recorded, and none is watched");
+    });
+    with(NumericsProfiler::new().every(2).watch(false).ops(true), |profiler| {
+        assert!(wants_ops(profiler));
+        profiler.pause();
+        assert!(!wants_ops(profiler), "that is no step");
+        profiler.resume();
+        assert!(wants_ops(profiler));
+        profiler.step();
+        assert!(!wants_ops(profiler));
+    });
+}
+
+#[test]
+fn an_op_counts_if_it_makes_what_is_not_finite_and_is_told_with_its_module() {
+    let report = with(NumericsProfiler::new().every(0).ops(true), |profiler| {
+        let module = Action::module("Linear", "head");
+        let scope = crate::ActiveScope::open(|| module, Interest::ACTIONS);
+        tell_op("add", &[f32::NEG_INFINITY], &[f32::NEG_INFINITY]);
+        tell_op("softmax", &[f32::NEG_INFINITY], &[f32::NAN]);
+        drop(scope);
+        tell_op("mul", &[f32::NAN], &[f32::NAN]);
+        profiler.step();
+    });
+    let first = report.first_not_finite.expect("it is seen");
+    assert_eq!(
+        (first.role, &*first.name),
+        (TensorRole::OpOutput, "[module]Linear: head > softmax")
+    );
+    assert_eq!((report.not_finite, report.first_op_not_finite), (1, None));
+    // Other tests have frameworks that tell of no ops.
+    let notes = &report.header.notes;
+    assert!(!notes.iter().any(|note| note.starts_with("no o")), "{notes:?}");
+}
+
+#[test]
+fn it_is_said_where_no_op_tells() {
+    let report = with(NumericsProfiler::new().every(1).ops(true), |profiler| {
+        tell(TensorRole::Output, "layer", &[1.0]);
+        profiler.step();
+    });
+    let notes = &report.header.notes;
+    assert!(
+        notes.iter().any(|note| note.starts_with("no output of an op was looked at")),
+        "{notes:?}"
+    );
+}

@@ -126,7 +126,7 @@ impl Several {
     fn ask_all(&self) -> u32 {
         // Before they are asked: who changes its mind meanwhile is asked again.
         let changes = interest_changes();
-        let interests: Vec<u8> = self.parts.iter().map(|part| part.interest().bits()).collect();
+        let interests: Vec<u16> = self.parts.iter().map(|part| part.interest().bits()).collect();
         let all = interests.iter().fold(Interest::ALL.bits(), |all, wish| all & wish);
         let first = interests.first().copied().unwrap_or_default();
         let only_first = interests.iter().skip(1).fold(first, |left, wish| left & !wish);
@@ -209,7 +209,7 @@ enum Interested {
 }
 
 /// The bits of the kinds of which whoever has these wishes hears.
-fn kinds_in(wishes: u8) -> u32 {
+fn kinds_in(wishes: u16) -> u32 {
     let wishes = Interest::from_bits(wishes);
     let kinds = ActionKind::ALL.into_iter().filter(|kind| wishes.contains(interest_in(*kind)));
     kinds.fold(0, |all, kind| all | bit_of(kind))

@@ -25,6 +25,7 @@ mod crash;
 mod lines_and_samples;
 mod listening;
 mod results;
+mod returned;
 mod run;
 mod signals;
 mod sink;
@@ -41,9 +42,10 @@ pub use run::{lines_and_samples_so_far, profiler_of_run};
 
 pub use crate::hook::has_ops_of;
 pub use profiler_events::run::{
-    AdvancedSettings, LinesSettings, ProcessRecord, ProgramRecord, RUN_VARIABLE, RunSettings,
-    SamplesSettings, SettingsError, TensorSettings,
+    AdvancedSettings, LinesSettings, NumericsSettings, ProcessRecord, ProgramRecord, RUN_VARIABLE,
+    RunSettings, SamplesSettings, SettingsError, TensorSettings,
 };
+pub use returned::SplicedTensor;
 pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink};
 pub use site::{Site, SiteKind};
 pub use wanted_word::wanted;

@@ -27,7 +27,7 @@ fn is_result(file: &str, name: &str) -> bool {
 }
 
 /// What there are results of.
-const KINDS: [&str; 5] = ["ops", "functions", "memory", "lines", "samples"];
+const KINDS: [&str; 6] = ["ops", "numerics", "functions", "memory", "lines", "samples"];
 
 /// `{directory}/[{stage}-]{program}-{process}-{what}.…`
 pub(super) fn output_of(settings: &RunSettings, name: &str, what: &str) -> Output {

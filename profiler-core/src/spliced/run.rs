@@ -19,8 +19,8 @@ use crate::report::internals::{ClaimedName, has_numbers, reason_for_nothing};
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{
-    Activated, AdvancedProfiler, Output, Profiler, Report, TensorProfiler, allocation, hook,
-    output, watcher,
+    Activated, AdvancedProfiler, NumericsProfiler, Output, Profiler, Report, TensorProfiler,
+    allocation, hook, output, watcher,
 };
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::run::process_record;
@@ -84,7 +84,7 @@ pub(super) fn start() {
     };
     let profiler = Several::of(parts.clone());
     settings.frameworks.iter().for_each(|framework| hook::declare_ops_of(framework));
-    want(wanted::STEPS, settings.tensor.is_some());
+    want(wanted::STEPS, settings.tensor.is_some() || settings.numerics.is_some());
     listening::begin(&settings);
     want(wanted::ALLOCATIONS, settings.measures_memory());
     allocation::listen();
@@ -166,6 +166,11 @@ fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Profiler>>, In
     let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
     if let Some(tensor) = &settings.tensor {
         parts.push(Arc::new(make_tensor(tensor, output_of(settings, name, "ops"))?));
+    }
+    if let Some(numerics) = &settings.numerics {
+        let output = output_of(settings, name, "numerics");
+        let profiler = NumericsProfiler::new().every(numerics.every).ops(true).output_to(output);
+        parts.push(Arc::new(profiler));
     }
     if let Some(advanced) = &settings.advanced {
         parts.push(Arc::new(make_advanced(advanced, output_of(settings, name, "functions"))));

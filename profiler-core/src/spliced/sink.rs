@@ -5,16 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::returned::{self, SplicedTensor};
 use super::run;
 use super::site::{Site, SiteKind};
-use super::wanted_word::{WANTED, word};
+use super::wanted_word::{WANTED, wanted, word};
 use crate::active::{self, ActiveScope};
 use crate::hook::{self, Direction, InputsBuilder, OpStart, Source};
 use crate::lines::abi::{self, LineFrame, LineSite};
 use crate::{Action, Interest, allocation};
 
 /// The version of [`Sink`] and [`Site`]: a runtime and a program that disagree do not work together.
-pub const SINK_VERSION: u32 = 4;
+pub const SINK_VERSION: u32 = 5;
 
 /// The functions that the runtime library calls: one table per copy of this crate in a process.
 #[repr(C)]
@@ -31,6 +32,15 @@ pub struct Sink {
     pub open: unsafe extern "C" fn(site: *const Site, words: *const i64, count: usize) -> u64,
     /// It ends; `opened` is what `open` gave.
     pub close: unsafe extern "C" fn(site: *const Site, opened: u64),
+    /// An op that is open returns these tensors; it was given those. Called only while
+    /// [`wanted::OUTPUTS`] is set.
+    pub returned: unsafe extern "C" fn(
+        site: *const Site,
+        outputs: *const SplicedTensor,
+        output_count: usize,
+        inputs: *const SplicedTensor,
+        input_count: usize,
+    ),
     /// Lines of functions.
     pub lines: LinesSink,
     /// What allocators do.
@@ -79,6 +89,7 @@ pub fn sink() -> &'static Sink {
         end,
         open,
         close,
+        returned,
         lines: LinesSink {
             declare: abi::declare,
             enter: abi::enter,
@@ -102,8 +113,10 @@ struct SplicedCode;
 impl Source for SplicedCode {
     fn interest_changed(&self, interest: Interest) {
         let Some(word) = word() else { return };
-        let others = word.load(Ordering::Relaxed) & !u32::from(u8::MAX);
-        word.store(others | u32::from(interest.bits()), Ordering::Relaxed);
+        let others = word.load(Ordering::Relaxed) & !wanted::INTEREST;
+        let outputs = if interest.contains(Interest::OP_OUTPUTS) { wanted::OUTPUTS } else { 0 };
+        let lower = u32::from(interest.bits()) & u32::from(u8::MAX);
+        word.store(others | lower | outputs, Ordering::Relaxed);
     }
 
     fn ops_of(&self) -> Option<&'static str> {
@@ -258,6 +271,41 @@ unsafe extern "C" fn close(site: *const Site, opened: u64) {
             kind if kind.is_backward() => BACKWARD.set(BACKWARD.get().saturating_sub(1)),
             SiteKind::Step => run::step(),
             _ => {}
+        }
+    }));
+}
+
+/// # Safety
+///
+/// `site` points to a site that lives for ever; so many outputs and inputs are there, as [`SplicedTensor`] says.
+unsafe extern "C" fn returned(
+    site: *const Site,
+    outputs: *const SplicedTensor,
+    output_count: usize,
+    inputs: *const SplicedTensor,
+    input_count: usize,
+) {
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: by the contract of this function; a vector without any has an address all the same.
+        let (site, outputs, inputs) = unsafe {
+            (
+                &*site,
+                std::slice::from_raw_parts(outputs, output_count),
+                std::slice::from_raw_parts(inputs, input_count),
+            )
+        };
+        let direction = match BACKWARD.get() {
+            0 => Direction::Forward,
+            _ => Direction::Backward,
+        };
+        let action = match site.kind() {
+            SiteKind::NamedOp => NAMED.with_borrow(|open| open.last().copied()),
+            _ => Some(site.action()),
+        };
+        if let Some(action) = action {
+            profiler_events::uncounted(|| {
+                returned::tell(action.name(), direction, outputs, inputs);
+            });
         }
     }));
 }

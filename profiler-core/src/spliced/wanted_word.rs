@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// The bits of the word that spliced code looks at before it calls anything. The low ones are those
-/// of [`Interest`](crate::Interest).
+/// of [`Interest`](crate::Interest), of which the first eight have the same places.
 pub mod wanted {
     /// Statements are counted and timed.
     pub const LINES: u32 = 1 << 8;
@@ -11,6 +11,10 @@ pub mod wanted {
     pub const ALLOCATIONS: u32 = 1 << 9;
     /// Somebody wants to know when a training step ends.
     pub const STEPS: u32 = 1 << 10;
+    /// What ops return is looked at.
+    pub const OUTPUTS: u32 = 1 << 11;
+    /// All bits that say what profilers want.
+    pub const INTEREST: u32 = 0xff | OUTPUTS;
 }
 
 /// The word of the runtime; null while there is none, or while another copy is its sink.

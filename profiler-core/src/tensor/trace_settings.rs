@@ -1,7 +1,7 @@
 //! What traces say beside what is recorded, and what is recorded, changed while it runs.
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Cycle, TensorProfiler};
 use crate::{Interest, hook};
@@ -12,7 +12,7 @@ use profiler_trace::{InvalidMetadata, TraceOptions};
 
 /// What is recorded or not from here on, whatever the settings say.
 #[derive(Default)]
-pub(super) struct Switches(AtomicU16);
+pub(super) struct Switches(AtomicU32);
 
 /// What can be switched: the rest is what a recording is.
 const SWITCHED: [Interest; 5] =
@@ -22,23 +22,28 @@ impl Switches {
     /// The interest that is left of `asked`.
     #[inline]
     pub(super) fn applied(&self, asked: Interest) -> Interest {
-        let [on, off] = self.0.load(Ordering::Relaxed).to_le_bytes();
+        let (on, off) = both(self.0.load(Ordering::Relaxed));
         Interest::from_bits(asked.bits() & !off | on)
     }
 
     fn switch(&self, what: Interest, is_on: bool) {
         let which = SWITCHED.iter().fold(0, |all, one| all | one.bits()) & what.bits();
-        let changed = |state: u16| {
-            let [on, off] = state.to_le_bytes();
+        let changed = |state: u32| {
+            let (on, off) = both(state);
             let (on, off) = match is_on {
                 true => (on | which, off & !which),
                 false => (on & !which, off | which),
             };
-            Some(u16::from_le_bytes([on, off]))
+            Some(u32::from(on) | u32::from(off) << u16::BITS)
         };
         // Always changes it.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
+}
+
+/// What is on and what is off, whatever the settings say.
+fn both(state: u32) -> (u16, u16) {
+    (state as u16, (state >> u16::BITS) as u16)
 }
 
 impl TensorProfiler {

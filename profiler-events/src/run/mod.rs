@@ -7,6 +7,6 @@ mod settings;
 
 pub use process_record::{ProcessRecord, ProgramRecord};
 pub use settings::{
-    AdvancedSettings, LinesSettings, RUN_VARIABLE, RunSettings, SamplesSettings, SettingsError,
-    TensorSettings,
+    AdvancedSettings, LinesSettings, NumericsSettings, RUN_VARIABLE, RunSettings, SamplesSettings,
+    SettingsError, TensorSettings,
 };

@@ -27,6 +27,10 @@ pub struct RunSettings {
     pub frameworks: Vec<String>,
     /// The Tensor profiler.
     pub tensor: Option<TensorSettings>,
+    /// The numerics profiler, with outputs of ops. Not written where it is off, so that programs understand it that have a
+    /// library from before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numerics: Option<NumericsSettings>,
     /// The Advanced profiler.
     pub advanced: Option<AdvancedSettings>,
     /// Lines of functions.
@@ -107,6 +111,20 @@ pub struct AdvancedSettings {
     pub dump_stats: bool,
 }
 
+/// Of the numerics profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NumericsSettings {
+    /// Of every so many steps one is recorded.
+    pub every: u64,
+}
+
+impl Default for NumericsSettings {
+    fn default() -> Self {
+        Self { every: 10 }
+    }
+}
+
 /// Why a process runs without being measured.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -182,7 +200,7 @@ mod tests {
         assert_eq!(RunSettings::read(&path).expect("read"), settings);
         // Programs with a library from before do not know these.
         let text = std::fs::read_to_string(&path).expect("written");
-        for newer in ["with_flops", "with_stack", "live", "has_steps"] {
+        for newer in ["with_flops", "with_stack", "live", "has_steps", "numerics"] {
             assert!(!text.contains(newer), "{newer}: {text}");
         }
         let tensor = TensorSettings { with_flops: true, with_stack: true, ..Default::default() };

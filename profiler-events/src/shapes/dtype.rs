@@ -51,9 +51,34 @@ impl DType {
         Self::Other,
     ];
 
-    pub(super) fn from_code(code: i64) -> Self {
+    /// The type of this number: that of the enum.
+    pub fn from_code(code: i64) -> Self {
         let index = usize::try_from(code - 1).unwrap_or(usize::MAX);
         Self::ALL.get(index).copied().unwrap_or(Self::Other)
+    }
+
+    /// The name in Rust, such as `f32` and `bf16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Float64 => "f64",
+            Self::Float32 => "f32",
+            Self::Float16 => "f16",
+            Self::BFloat16 => "bf16",
+            Self::Float8 => "f8",
+            Self::Int64 => "i64",
+            Self::Int32 => "i32",
+            Self::Int16 => "i16",
+            Self::Int8 => "i8",
+            Self::UInt64 => "u64",
+            Self::UInt32 => "u32",
+            Self::UInt16 => "u16",
+            Self::UInt8 => "u8",
+            Self::Bool => "bool",
+            Self::Complex64 => "complex64",
+            Self::Complex128 => "complex128",
+            Self::Quantized => "quantized",
+            Self::Other => "other",
+        }
     }
 
     /// The name in C++, which traces of PyTorch have as `Input type`.

@@ -1,4 +1,4 @@
-//! What the numerics profiler found: the numbers in what modules return, in losses, gradients and parameters.
+//! What the numerics profiler found: the numbers in what modules and ops return, in losses, gradients and parameters.
 
 mod paint;
 mod record;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::paint::number as shown_number;
 pub use self::paint::paint;
-pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor};
+pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
 pub use self::statistics::{SAMPLE, StatisticsReader, TensorStatistics};
 pub use self::trouble::{Trouble, TroubleKind, troubles};
 use super::ReportHeader;
@@ -28,7 +28,10 @@ pub struct NumericsReport {
     pub is_watched: bool,
     /// The first tensor that was not finite, if there was one.
     pub first_not_finite: Option<RecordedTensor>,
-    /// How many tensors were not finite.
+    /// If that is none of an op: the first op, in the step after it, that made what is not finite of what was.
+    #[serde(default)]
+    pub first_op_not_finite: Option<Box<RecordedTensor>>,
+    /// How many tensors were not finite; of those of ops only such whose inputs were.
     pub not_finite: u64,
     /// One row for each place, in the order in which they were first seen.
     pub tensors: Vec<TensorRow>,
@@ -45,7 +48,7 @@ pub struct NumericsReport {
 pub struct TensorRow {
     /// What they are for.
     pub role: TensorRole,
-    /// The module that returned them, or the parameter.
+    /// The module that returned them, the op [in its module](op_in_module), or the parameter.
     pub name: String,
     /// The type of the elements of the last one.
     pub element_type: String,

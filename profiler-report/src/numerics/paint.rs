@@ -22,6 +22,9 @@ pub fn paint(report: &NumericsReport) -> String {
         duration(report.header.wall_seconds),
     );
     let _ = writeln!(text, "Not finite  {}", not_finite(report));
+    if let Some(first) = &report.first_op_not_finite {
+        let _ = writeln!(text, "First op    {}", label::one_line(&first.what_is_not_finite()));
+    }
     if !report.tensors.is_empty() {
         text.push('\n');
         paint_tensors(&mut text, &report.tensors);

@@ -38,7 +38,7 @@ pub struct RecordedTensor {
     pub step: u64,
     /// What it is for.
     pub role: TensorRole,
-    /// The module that has returned it, or the parameter.
+    /// The module that has returned it, the op [in its module](op_in_module), or the parameter.
     pub name: String,
     /// Which one of this name and role it is in its step, counted from 0.
     pub call: u64,
@@ -58,6 +58,25 @@ pub struct RecordedTensor {
     /// Some of its numbers, evenly spread: `null` for what is not finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample: Vec<Option<f64>>,
+    /// Where in the program it was called, as file and line: of the first one that is not finite, where debug information says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+}
+
+/// What stands between a module and an op in it.
+const IN_MODULE: &str = " > ";
+
+/// The name of an op's output where the op was called inside of a module: `[module]Linear: head > aten::addmm`.
+pub fn op_in_module(op: &str, module: &str) -> String {
+    format!("{module}{IN_MODULE}{op}")
+}
+
+/// The op, and the module that it is in, of [such a name](op_in_module).
+fn op_and_module(name: &str) -> (String, String) {
+    match name.rsplit_once(IN_MODULE) {
+        Some((module, op)) => (label::shown(op), format!(" in {}", label::shown(module))),
+        None => (label::shown(name), String::new()),
+    }
 }
 
 impl RecordHeader {
@@ -81,6 +100,14 @@ impl RecordHeader {
 }
 
 impl RecordedTensor {
+    /// Whether it is not finite though what it was computed from is, as far as that is known; or has NaN, which that has not.
+    pub fn makes_not_finite(&self) -> bool {
+        !self.statistics.is_finite()
+            && self.input.is_none_or(|input| {
+                input.is_finite() || (self.statistics.nans > 0 && input.nans == 0)
+            })
+    }
+
     /// What is not finite in it, and whether it was so before, in a sentence; for one that has NaN or infinite numbers.
     pub fn what_is_not_finite(&self) -> String {
         let statistics = &self.statistics;
@@ -88,6 +115,17 @@ impl RecordedTensor {
         let place = match self.role {
             TensorRole::Loss => "the loss".to_owned(),
             TensorRole::Output => format!("what {name} returned"),
+            TensorRole::OpOutput => {
+                let (op, module) = op_and_module(&self.name);
+                format!("what {op}{module} returned")
+            }
+            TensorRole::BackwardOpOutput => {
+                let (op, module) = op_and_module(&self.name);
+                format!(
+                    "what {op} returned in the backward pass{}",
+                    module.replacen(" in ", " of ", 1)
+                )
+            }
             TensorRole::Update => format!("the parameter {name} after the optimizer's step"),
             role => format!("the {role} of {name}"),
         };
@@ -101,10 +139,17 @@ impl RecordedTensor {
                 shown_number(input.minimum),
                 shown_number(input.maximum)
             ),
+            Some(input) if input.nans == 0 && statistics.nans > 0 => {
+                ". Its input was infinite in places, and NaN nowhere".to_owned()
+            }
             Some(_) => ". Its input was not finite before: look at what computes that".to_owned(),
         };
+        let location = match &self.location {
+            None => String::new(),
+            Some(location) => format!(". It was called at {}", label::one_line(location)),
+        };
         format!(
-            "in step {} {place} is not finite: {} of {} numbers{input}",
+            "in step {} {place} is not finite: {} of {} numbers{input}{location}",
             self.step,
             counts.join(" and "),
             statistics.count,

@@ -134,6 +134,7 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
         statistics: statistics(&[f32::NAN, 1.0]),
         input: Some(statistics(&[-1.0, 2.0])),
         sample: Vec::new(),
+        location: Some("src/net.rs:7".to_owned()),
     };
     let mut report = NumericsReport {
         header: crate::findings::samples::header(2.0),
@@ -141,6 +142,7 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
         recorded_steps: 2,
         is_watched: true,
         first_not_finite: Some(tensor),
+        first_op_not_finite: None,
         not_finite: 7,
         tensors: vec![row(TensorRole::Output, "dead", &[&[0.0; 32], &[0.0; 32]])],
         troubles: Vec::new(),
@@ -150,14 +152,23 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
     report.troubles = troubles(&report.tensors);
     let text = paint(&report);
     let first = "Not finite  in step 12 what [module]Linear: head\\u{202e} returned is not finite: 1 NaN of 2 numbers. Its \
-                 input was finite, from -1.000 to 2.000. It was the first of 7 tensors.\n";
+                 input was finite, from -1.000 to 2.000. It was called at src/net.rs:7. It was the first of 7 tensors.\n";
     assert!(text.contains(first), "{text}");
     assert!(
         text.contains("100.0 % of what dead returns is 0: no gradient comes through it\n"),
         "{text}"
     );
     assert!(text.contains("\nRecord: fit.numerics.jsonl\n"), "{text}");
+    let mut op = report.first_not_finite.clone().expect("one");
+    op.role = TensorRole::OpOutput;
+    op.name = op_in_module("aten::log", "[module]Linear: head");
+    op.location = None;
+    report.first_op_not_finite = Some(Box::new(op));
+    let text = paint(&report);
+    let first_op = "First op    in step 12 what aten::log in [module]Linear: head returned is not finite: 1 NaN of 2 numbers. ";
+    assert!(text.contains(first_op), "{text}");
     report.first_not_finite = None;
+    report.first_op_not_finite = None;
     assert!(paint(&report).contains("Not finite  nothing, in any step\n"), "{}", paint(&report));
     let report = crate::Report::Numerics(report);
     let json = report.to_json().expect("JSON");
@@ -167,4 +178,32 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
         page.contains("Nothing was NaN or infinite.") && page.contains("no gradient comes"),
         "{page}"
     );
+}
+
+#[test]
+fn an_op_is_told_with_its_module_and_direction_and_what_it_was_given() {
+    let told = |role, name: &str, input: &[f32]| RecordedTensor {
+        step: 3,
+        role,
+        name: name.to_owned(),
+        call: 0,
+        thread: "main".to_owned(),
+        element_type: "f32".to_owned(),
+        shape: vec![2],
+        statistics: statistics(&[f32::NAN, 1.0]),
+        input: (!input.is_empty()).then(|| statistics(input)),
+        sample: Vec::new(),
+        location: None,
+    };
+    let forward = told(TensorRole::OpOutput, "aten::log", &[-1.0]);
+    let expected = "in step 3 what aten::log returned is not finite: 1 NaN of 2 numbers. Its input was finite, from -1.000 to -1.000";
+    assert_eq!(forward.what_is_not_finite(), expected);
+    let name = op_in_module("aten::div", "[module]Linear: a > b");
+    let backward = told(TensorRole::BackwardOpOutput, &name, &[f32::INFINITY]);
+    let expected = "in step 3 what aten::div returned in the backward pass of [module]Linear: a > b is not finite: 1 NaN of 2 \
+                    numbers. Its input was infinite in places, and NaN nowhere";
+    assert_eq!(backward.what_is_not_finite(), expected);
+    assert!(forward.makes_not_finite() && backward.makes_not_finite(), "infinities made NaN");
+    assert!(told(TensorRole::OpOutput, "a", &[]).makes_not_finite(), "nothing else is known");
+    assert!(!told(TensorRole::OpOutput, "a", &[f32::NAN]).makes_not_finite());
 }

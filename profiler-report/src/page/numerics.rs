@@ -21,6 +21,9 @@ pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
         }
         None => writeln!(html, "<p>Nothing was NaN or infinite.</p>"),
     };
+    if let Some(first) = &report.first_op_not_finite {
+        let _ = writeln!(html, "<p class=note>{}</p>", text::advice(&first.what_is_not_finite()));
+    }
     if !report.troubles.is_empty() {
         html.push_str("<ul>\n");
         for trouble in &report.troubles {
@@ -35,7 +38,7 @@ pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
 
 fn write_tensors(html: &mut String, tensors: &[TensorRow], part: &Part) {
     let mut table = Table::new([
-        Column::new("Tensor", Unit::Text, "The module that returned it, or the parameter")
+        Column::new("Tensor", Unit::Text, "The module or op that returned it, or the parameter")
             .merge(Merge::Key),
         Column::new("Role", Unit::Text, "What it is for"),
         Column::new("Type", Unit::Text, "Of its elements"),

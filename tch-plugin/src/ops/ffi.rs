@@ -1,4 +1,4 @@
-//! The boundary to record.cpp. All that is unsafe here is in this file and in `op_call.rs`.
+//! The boundary to record.cpp. All that is unsafe here is in this file, in `op_call.rs` and in `op_output.rs`.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,6 +9,7 @@ use tch::Tensor;
 
 use super::Recorded;
 use super::op_call::OpCall;
+use super::op_output::OpOutput;
 use super::step_memory::{self, Storage};
 use super::thread;
 
@@ -17,6 +18,7 @@ use super::thread;
 struct Receivers {
     op_starts: unsafe extern "C" fn(*const OpCall),
     op_ends: extern "C" fn(*const c_void),
+    op_returns: unsafe extern "C" fn(*const OpOutput),
     memory: extern "C" fn(u64, i64, u64, u64, i32),
     read: unsafe extern "C" fn(*const ForeignStorage),
 }
@@ -34,7 +36,13 @@ struct ForeignStorage {
 // throws; those that take no pointer may be called at any time.
 unsafe extern "C" {
     fn mlprof_tch_receivers(calls: *const Receivers);
-    safe fn mlprof_tch_record(ops: bool, shapes: bool, inputs: bool, memory: bool) -> bool;
+    safe fn mlprof_tch_record(
+        ops: bool,
+        shapes: bool,
+        inputs: bool,
+        memory: bool,
+        outputs: bool,
+    ) -> bool;
     safe fn mlprof_tch_slot_was_taken() -> bool;
     safe fn mlprof_tch_version() -> *const c_char;
     safe fn mlprof_tch_follow_reads(follows: bool) -> bool;
@@ -48,7 +56,7 @@ unsafe extern "C" {
 fn connect() {
     static CONNECTED: Once = Once::new();
     CONNECTED.call_once(|| {
-        let receivers = Receivers { op_starts, op_ends, memory, read };
+        let receivers = Receivers { op_starts, op_ends, op_returns, memory, read };
         // SAFETY: copied during the call.
         unsafe { mlprof_tch_receivers(&raw const receivers) };
     });
@@ -57,7 +65,8 @@ fn connect() {
 /// Has libtorch tell this from here on; false if it fails.
 pub(super) fn record(recorded: Recorded) -> bool {
     connect();
-    mlprof_tch_record(recorded.ops, recorded.shapes, recorded.inputs, recorded.memory)
+    let Recorded { ops, shapes, inputs, memory, outputs } = recorded;
+    mlprof_tch_record(ops, shapes, inputs, memory, outputs)
 }
 
 /// Has [`labels::see_read`] told which memory the ops of the calling thread read, until this is called
@@ -115,6 +124,15 @@ unsafe extern "C" fn op_starts(op: *const OpCall) {
 
 extern "C" fn op_ends(key: *const c_void) {
     keeping_panics(|| thread::op_ends(key as usize));
+}
+
+/// # Safety
+///
+/// `output` and what it points to are good during the call.
+unsafe extern "C" fn op_returns(output: *const OpOutput) {
+    // SAFETY: what the caller promises.
+    let output = unsafe { &*output };
+    keeping_panics(|| thread::op_returns(output));
 }
 
 extern "C" fn memory(address: u64, bytes: i64, allocated: u64, reserved: u64, number: i32) {

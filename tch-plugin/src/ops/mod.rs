@@ -48,6 +48,14 @@
 //! once without trouble. Where memory is recorded, torch itself may say once on standard error that a
 //! "block of unknown size" was freed: one from before the recording.
 //!
+//! # Numbers
+//!
+//! A profiler that wants them ([`NumericsProfiler::ops`](profiler_core::NumericsProfiler::ops)) is told what each op returns, if
+//! that has fractions. libtorch is asked to hand outputs over only then. An op that others are part of is told after
+//! them. Not told are those that only call another one (`aten::linear`, `aten::conv2d`, `aten::to` and such), views and other inputs that are handed on, and tensors that an op leaves empty
+//! (`aten::empty_like`). What an op changes in place is copied before, if it is no larger than 64 MiB: else it is not known what it
+//! was. Lists that are changed in place (`aten::_foreach_add_`) are not told, since libtorch returns nothing of them.
+//!
 //! # Limits
 //!
 //! Recorded on Linux and macOS, where torch-sys tells where libtorch and its headers are. Elsewhere
@@ -67,6 +75,8 @@ mod labels;
 mod names;
 #[cfg(records_ops)]
 mod op_call;
+#[cfg(records_ops)]
+mod op_output;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod registration;
 mod step_memory;
@@ -130,6 +140,7 @@ struct Recorded {
     shapes: bool,
     inputs: bool,
     memory: bool,
+    outputs: bool,
 }
 
 impl From<Interest> for Recorded {
@@ -141,6 +152,7 @@ impl From<Interest> for Recorded {
             shapes,
             inputs: shapes && interest.contains(Interest::INPUTS),
             memory: interest.contains(Interest::MEMORY),
+            outputs: ops && interest.contains(Interest::OP_OUTPUTS),
         }
     }
 }

@@ -5,6 +5,7 @@
 // turns them off: an op that began while they were on ends with a call of `op_ends`.
 
 #include "inputs.h"
+#include "outputs.h"
 #include "record.h"
 
 #include <ATen/core/Tensor.h>
@@ -131,6 +132,55 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
   return nullptr;
 }
 
+void tell_output(const char* name, const OutputContext& context, const c10::IValue& output,
+                 const c10::SmallVectorImpl<MlprofTchTensor>& inputs) {
+  MlprofTchTensor found = describe(output.unsafeToTensorImpl());
+  MlprofTchOutput told{};
+  told.name = name;
+  told.name_length = std::strlen(name);
+  told.output = &found;
+  told.inputs = inputs.data();
+  told.input_count = inputs.size();
+  told.numbers = context.numbers.data();
+  told.number_count = context.numbers.size();
+  told.knows_inputs = context.knows_inputs;
+  receivers.op_returns(&told);
+}
+
+// What is given to libtorch to begin with, so that it gives it back at the end: only where outputs are wanted.
+template <Inputs INPUTS>
+std::unique_ptr<at::ObserverContext> op_starts_with_outputs(const at::RecordFunction& op) noexcept {
+  try {
+    op_starts<INPUTS>(op);
+    // Of nodes of autograd libtorch tells no outputs; the ops inside them have them.
+    if (op.isAsync() || op.scope() != at::RecordScope::FUNCTION) {
+      return nullptr;
+    }
+    auto context = std::make_unique<OutputContext>();
+    context->begin(op);
+    return context;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void op_ends_with_outputs(const at::RecordFunction& op, at::ObserverContext* given) noexcept {
+  try {
+    if (auto* context = static_cast<OutputContext*>(given)) {
+      c10::SmallVector<MlprofTchTensor, 8> inputs;
+      context->end(op, [&](const c10::IValue& output) {
+        if (inputs.empty()) {
+          context->describe_inputs(inputs);
+        }
+        tell_output(op.name(), *context, output, inputs);
+      });
+    }
+  } catch (...) {
+    // A subclass of tensors may refuse to say what it is.
+  }
+  receivers.op_ends(&op);
+}
+
 void op_ends(const at::RecordFunction& op, at::ObserverContext*) {
   receivers.op_ends(&op);
 }
@@ -196,14 +246,26 @@ void remove_callback() {
   }
 }
 
-void add_callback(Inputs inputs) {
-  const auto starts = inputs == Inputs::ALL      ? op_starts_quietly<Inputs::ALL>
-                      : inputs == Inputs::SHAPES ? op_starts_quietly<Inputs::SHAPES>
-                                                 : op_starts_quietly<Inputs::NONE>;
+using Starts = std::unique_ptr<at::ObserverContext> (*)(const at::RecordFunction&);
+
+Starts starts_with(Inputs inputs, bool outputs) {
+  switch (inputs) {
+    case Inputs::ALL:
+      return outputs ? &op_starts_with_outputs<Inputs::ALL> : &op_starts_quietly<Inputs::ALL>;
+    case Inputs::SHAPES:
+      return outputs ? &op_starts_with_outputs<Inputs::SHAPES> : &op_starts_quietly<Inputs::SHAPES>;
+    default:
+      return outputs ? &op_starts_with_outputs<Inputs::NONE> : &op_starts_quietly<Inputs::NONE>;
+  }
+}
+
+void add_callback(Inputs inputs, bool outputs) {
   // The scopes that torch's own profiler shows.
   callback = at::addGlobalCallback(
-      at::RecordFunctionCallback(starts, op_ends)
-          .needsInputs(inputs != Inputs::NONE)
+      at::RecordFunctionCallback(starts_with(inputs, outputs),
+                                 outputs ? &op_ends_with_outputs : &op_ends)
+          .needsInputs(outputs || inputs != Inputs::NONE)
+          .needsOutputs(outputs)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                    at::RecordScope::USER_SCOPE}));
 }
@@ -216,7 +278,7 @@ void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept {
   receivers = *calls;
 }
 
-bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory) noexcept {
+bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory, bool outputs) noexcept {
   try {
     const std::lock_guard<std::mutex> guard(callback_lock);
     remove_callback();
@@ -227,7 +289,7 @@ bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory) noexcept
       detach();
     }
     if (ops || memory) {
-      add_callback(inputs ? Inputs::ALL : shapes ? Inputs::SHAPES : Inputs::NONE);
+      add_callback(inputs ? Inputs::ALL : shapes ? Inputs::SHAPES : Inputs::NONE, ops && outputs);
     }
     return true;
   } catch (...) {

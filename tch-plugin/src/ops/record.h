@@ -32,9 +32,36 @@ struct MlprofTchStorage {
   int32_t device;
 };
 
+// A tensor in the host's memory, as it lies there; or, without an address, one whose numbers cannot be read.
+struct MlprofTchTensor {
+  const void* address;
+  // Of `profiler_core::hook::DType`.
+  int64_t type;
+  const int64_t* sizes;
+  // In elements; as many as sizes.
+  const int64_t* strides;
+  size_t dimensions;
+};
+
+// What an op has returned that is about to end, and what it was given. Everything it points to is good during the call
+// alone.
+struct MlprofTchOutput {
+  const char* name;
+  size_t name_length;
+  const MlprofTchTensor* output;
+  const MlprofTchTensor* inputs;
+  size_t input_count;
+  // Numbers besides that are not finite.
+  const double* numbers;
+  size_t number_count;
+  // Whether `inputs` are all of them.
+  bool knows_inputs;
+};
+
 struct MlprofTchReceivers {
   void (*op_starts)(const MlprofTchOp*);
   void (*op_ends)(const void* key);
+  void (*op_returns)(const MlprofTchOutput*);
   // The device is the number of an accelerator, or -1 for the host.
   void (*memory)(uint64_t address, int64_t bytes, uint64_t allocated, uint64_t reserved,
                  int32_t device);
@@ -46,8 +73,8 @@ struct MlprofTchReceivers {
 void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept;
 
 // What to record from here on: with `inputs` all that is known of ops' inputs, with `shapes` their shapes and
-// types; false if libtorch fails.
-bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory) noexcept;
+// types, with `outputs` what they return; false if libtorch fails.
+bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory, bool outputs) noexcept;
 
 // The version of libtorch that this was compiled for, such as "2.13.0"; good for ever.
 const char* mlprof_tch_version() noexcept;

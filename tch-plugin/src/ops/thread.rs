@@ -6,6 +6,7 @@ use profiler_core::hook::{Direction, InputsBuilder, OpScope, OpStart};
 
 use super::names::Names;
 use super::op_call::OpCall;
+use super::op_output::OpOutput;
 
 struct OpenOp {
     key: usize,
@@ -51,6 +52,14 @@ pub(super) fn op_starts(call: &OpCall) {
 /// An op that was not opened is not known here.
 pub(super) fn op_ends(key: usize) {
     with_thread(|thread| thread.end(key));
+}
+
+/// What an op returns that is still open.
+pub(super) fn op_returns(output: &OpOutput) {
+    with_thread(|thread| {
+        let direction = if thread.nodes > 0 { Direction::Backward } else { Direction::Forward };
+        output.tell(thread.names.find(output.name()).action.name(), direction);
+    });
 }
 
 impl Thread {

@@ -107,6 +107,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         framework: "burn",
         step_begins: burn_plugin::actions::TRAIN_DATALOADER_NEXT,
         epoch: &|profiler| epoch(&train, &options, profiler, false),
+        tells_of_ops: false,
         besides: &[("simple, and the event thread", &|profiler| {
             epoch(&train, &options, profiler, true)
         })],

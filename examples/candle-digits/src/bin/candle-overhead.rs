@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut learner = Learner::new(1, &Device::Cpu)?;
             trainer_epoch(&mut learner, &batches, profiler, options.clock)
         },
+        tells_of_ops: false,
         besides: &[],
     };
     subject.compare(&options)

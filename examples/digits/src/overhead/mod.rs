@@ -72,6 +72,8 @@ pub struct Subject<'a> {
     pub step_begins: &'a str,
     /// One epoch.
     pub epoch: &'a Epoch<'a>,
+    /// Whether its framework tells what ops return.
+    pub tells_of_ops: bool,
     /// More ways to run an epoch under Simple, each with its name.
     pub besides: &'a [(&'a str, &'a Epoch<'a>)],
 }
@@ -155,6 +157,14 @@ impl Subject<'_> {
             let profiler = |every| Arc::new(Silent(NumericsProfiler::new().every(every)));
             kinds.push(("numerics, watching", Box::new(move || kind(self.epoch, profiler(0)))));
             kinds.push(("numerics, each step", Box::new(move || kind(self.epoch, profiler(1)))));
+        }
+        if numerics && self.tells_of_ops {
+            let profiler = |every| Arc::new(Silent(NumericsProfiler::new().every(every).ops(true)));
+            kinds.push(("numerics, watching ops", Box::new(move || kind(self.epoch, profiler(0)))));
+            kinds.push((
+                "numerics, ops, each step",
+                Box::new(move || kind(self.epoch, profiler(1))),
+            ));
         }
         kinds
     }

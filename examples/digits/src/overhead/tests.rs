@@ -60,7 +60,13 @@ fn what_a_profiler_adds_to_recorded_steps_is_found() {
         });
         Ok(steps.collect())
     };
-    let subject = Subject { framework: "toy", step_begins: FETCH, epoch: &epoch, besides: &[] };
+    let subject = Subject {
+        framework: "toy",
+        step_begins: FETCH,
+        epoch: &epoch,
+        tells_of_ops: false,
+        besides: &[],
+    };
     let options = OverheadOptions {
         rounds: 6,
         batch_size: 1,
@@ -82,7 +88,13 @@ fn what_a_profiler_adds_to_recorded_steps_is_found() {
 #[test]
 fn an_epoch_too_short_to_compare_is_refused() {
     let epoch = |_| Ok(vec![Duration::from_millis(1); 5]);
-    let subject = Subject { framework: "toy", step_begins: FETCH, epoch: &epoch, besides: &[] };
+    let subject = Subject {
+        framework: "toy",
+        step_begins: FETCH,
+        epoch: &epoch,
+        tells_of_ops: false,
+        besides: &[],
+    };
     let options = OverheadOptions {
         rounds: 1,
         batch_size: 1,

@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         epoch: &|profiler| {
             trainer_epoch(&mut Learner::new(1, Device::Cpu), &batches, profiler, options.clock)
         },
+        tells_of_ops: true,
         besides: &[],
     };
     subject.compare(&options)

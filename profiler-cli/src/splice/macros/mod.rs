@@ -14,6 +14,7 @@ use proc_macro2::{Ident, TokenStream};
 use super::context::Context;
 use super::function;
 use super::hook::{Hook, Inputs, Made};
+use super::outputs;
 use super::path::FunctionPath;
 use super::result::{FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
@@ -111,8 +112,11 @@ pub(super) fn splice(
                 };
                 let chosen = made.iter().filter(|one| !one.hooks.is_empty());
                 match done {
-                    Ok(statements) => {
-                        source.edits.insert(function.place, statements);
+                    Ok((before, after)) => {
+                        source.edits.insert(function.place, before);
+                        if !after.is_empty() {
+                            source.edits.insert(function.end, after);
+                        }
                         for one in chosen {
                             report(one, function, source, result);
                         }
@@ -201,15 +205,15 @@ fn obstacle(definition: &Definition, function: &MadeFunction) -> Option<String> 
 }
 
 /// The statements that a function in a macro begins with: one for each kind of hook that any of its
-/// calls is to have.
-fn statements(made: &[One], function: &MadeFunction) -> Result<String, String> {
+/// calls is to have. And what stands at its end.
+fn statements(made: &[One], function: &MadeFunction) -> Result<(String, String), String> {
     let mut kinds: Vec<(HookKind, &Inputs)> = Vec::new();
     for hook in made.iter().flat_map(|one| &one.hooks) {
         if !kinds.contains(&(hook.kind, &hook.inputs)) {
             kinds.push((hook.kind, &hook.inputs));
         }
     }
-    let mut text = String::new();
+    let (mut text, mut after) = (String::new(), String::new());
     for (number, (kind, inputs)) in kinds.into_iter().enumerate() {
         if matches!(kind, HookKind::Lines | HookKind::Memory) {
             return Err("a macro makes it, whose lines are not the program's".to_owned());
@@ -224,10 +228,18 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<String, String> {
         if chosen.iter().any(|(_, hook)| hook.named_by.is_some()) {
             return Err("a macro makes it, and the rule tells its name when it runs".to_owned());
         }
-        let hook = Hook { kind, name: String::new(), named_by: None, inputs: inputs.clone() };
+        let outputs = chosen[0].1.outputs.clone();
+        let (name_of_function, inputs) = (String::new(), inputs.clone());
+        let hook = Hook { kind, name: name_of_function, named_by: None, inputs, outputs };
         text += &hook.made_statement(number, &Made { name, only }, &function.arguments)?;
+        let returns = outputs::returned_by_macro(&function.returns, &hook.outputs);
+        if let Some(returns) = returns.filter(|_| !hook.outputs.is_empty() && after.is_empty()) {
+            let around = outputs::around(&hook, number, &function.arguments, &returns)?;
+            text += &around.0;
+            after = around.1;
+        }
     }
-    Ok(text + " ")
+    Ok((text + " ", after))
 }
 
 /// What tells the chosen calls of a macro from the others.

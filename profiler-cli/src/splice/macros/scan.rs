@@ -25,6 +25,8 @@ pub(super) struct MadeFunction {
     pub returns: String,
     /// Behind the brace.
     pub place: usize,
+    /// Before the one that closes it.
+    pub end: usize,
     pub line: u32,
 }
 
@@ -224,6 +226,7 @@ fn function(
         arguments: arguments(group(tokens.get(parameters), Delimiter::Parenthesis)?),
         returns: returns(&tokens[parameters + 1..body]),
         place: block.span_open().byte_range().end,
+        end: block.span_close().byte_range().start,
         line: tokens[named].span().start().line as u32,
     };
     Some((function, block.stream(), body + 1))
