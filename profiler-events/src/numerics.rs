@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TensorRole {
+    /// What a step learns from, as the program has told of it; else what the first module of the step was given.
+    Batch,
     /// What a module's forward has returned.
     Output,
     /// What the backward pass begins with.
@@ -22,9 +24,10 @@ pub enum TensorRole {
 }
 
 impl TensorRole {
-    /// The word for it: `output`, `loss`, `gradient`, `parameter`, `update`.
+    /// The word for it: `batch`, `output`, `loss`, `gradient`, `parameter`, `update`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Batch => "batch",
             Self::Output => "output",
             Self::Loss => "loss",
             Self::Gradient => "gradient",

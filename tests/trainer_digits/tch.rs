@@ -11,6 +11,7 @@ mod findings;
 mod interruptions;
 mod learning;
 mod numerics;
+mod numerics_across;
 mod programs;
 mod tensor;
 mod tensor_tch;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use digits::Plant;
 use tch::nn::{self, VarStore};
-use tch::{Device, Tensor};
+use tch::{Device, TchError, Tensor};
 use tch_plugin::prelude::*;
 
 use crate::{Batch, DigitNet};
@@ -34,6 +34,18 @@ impl Learner {
         Self { plant, ..self }
     }
 
+    /// Begins with the weights of a checkpoint, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What torch says of the file.
+    pub fn weights(mut self, file: Option<&Path>) -> Result<Self, TchError> {
+        if let Some(file) = file {
+            self.variables.load(file)?;
+        }
+        Ok(self)
+    }
+
     fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> TrainResult<()> {
         let (loss, accuracy) = self.net.judge(batch)?;
         let weight = batch.classes.numel() as f64;
@@ -48,14 +60,17 @@ impl TrainModule for Learner {
     type Optimizer = TchOptimizer;
 
     fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
+        // The same as with candle, so that both can be compared.
         let rate = LEARNING_RATE * Plant::of_learning_rate(self.plant);
-        let optimizer = TchOptimizer::new(nn::Adam::default(), &self.variables, rate)?;
+        let optimizer = TchOptimizer::new(nn::AdamW::default(), &self.variables, rate)?;
         // A little less after each epoch.
         let schedule = move |epochs: usize| rate * 0.95f64.powf(epochs as f64);
         Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
     }
 
     fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<Tensor> {
+        tell_batch("images", &batch.images);
+        tell_batch("classes", &batch.classes);
         let plant = Plant::in_step(self.plant, trainer.global_step() as u64);
         Ok(self.net.planted_loss(batch, plant)?)
     }

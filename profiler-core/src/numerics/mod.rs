@@ -3,18 +3,23 @@
 
 mod readers;
 mod record;
+#[cfg(all(test, not(loom)))]
+mod record_tests;
 mod running;
+mod saved;
+mod settings;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use self::readers::{CopyReader, FiniteReader};
+use self::readers::{CopyReader, FiniteReader, HashReader};
 use self::running::Running;
+use self::settings::Settings;
 use crate::output::RenderedReport;
 use crate::report::numerics::{self, NumericsReport, RecordedTensor, StatisticsReader};
-use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Setting, Units};
+use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage};
 use profiler_events::clock::Rate;
 use profiler_events::forking::{Mutex, MutexGuard};
@@ -35,7 +40,9 @@ use profiler_events::{Observation, ObservedTensor, TensorRole, ThreadName, uncou
 /// report says how many there were.
 ///
 /// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
-/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`].
+/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`], and [`RecordHeader`](numerics::RecordHeader) for what its first line
+/// says of the run. Of each recorded step it has the batch, with a hash: the tensors that the program has told of (`tell_batch` of the
+/// plugins), or else what the first module of the step was given.
 ///
 /// *Cost*: reading each number once, some 0.5 ns, in each step; in recorded steps some 2 ns, and 8 bytes of memory for each
 /// number of a parameter until the step ends. *Stages*: what is inside of another stage, as a validation in a fit, is not looked at.
@@ -50,13 +57,13 @@ use profiler_events::{Observation, ObservedTensor, TensorRole, ThreadName, uncou
 /// assert_eq!(report.first_not_finite, None);
 /// ```
 pub struct NumericsProfiler {
-    every: u64,
-    watches: bool,
-    stops: bool,
+    settings: Settings,
     output: Output,
     state: Mutex<Running>,
     /// What the running step wants, so that tensors are read outside of the lock.
     wish: AtomicU64,
+    /// Whether this step's batch has been seen.
+    knows_batch: AtomicBool,
 }
 
 const NOTHING: u64 = 0;
@@ -73,12 +80,11 @@ impl NumericsProfiler {
     /// Records every tenth step, beginning with the first, and watches all of them.
     pub fn new() -> Self {
         let profiler = Self {
-            every: 10,
-            watches: true,
-            stops: false,
+            settings: Settings::default(),
             output: Output::new().of_kind("numerics"),
             state: Mutex::new(Running::default()),
             wish: AtomicU64::new(NOTHING),
+            knows_batch: AtomicBool::new(false),
         };
         profiler.begin_step(&profiler.state());
         profiler
@@ -86,55 +92,45 @@ impl NumericsProfiler {
 
     crate::output_settings::output_settings!("numerics", ", and the record of numbers");
 
-    /// Of every so many steps one is recorded, beginning with the first; with 1 all are, with 0 none but those after something was
-    /// not finite.
-    #[must_use]
-    pub fn every(mut self, steps: u64) -> Self {
-        self.every = steps;
-        self.begin_step(&self.state());
-        self
-    }
-
-    /// Whether every tensor of every step is looked at for NaN and infinity. It is, unless this says `false`: then only those of
-    /// recorded steps.
-    #[must_use]
-    pub fn watch(mut self, watches: bool) -> Self {
-        self.watches = watches;
-        self.begin_step(&self.state());
-        self
-    }
-
-    /// Whether the training is to end when a number is not finite, before it gets into the parameters if it was seen by then. This
-    /// project's trainer asks [`reason_to_stop`](Profiler::reason_to_stop); a loop of one's own may.
-    #[must_use]
-    pub fn stop_on_nan(mut self, stops: bool) -> Self {
-        self.stops = stops;
-        self
-    }
-
     fn state(&self) -> MutexGuard<'_, Running> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin_step(&self, running: &Running) {
-        let is_due = self.every > 0 && running.step.is_multiple_of(self.every);
+        let every = self.settings.every;
+        let is_due = every > 0 && running.step.is_multiple_of(every);
         let wish = match () {
             () if running.is_paused() => NOTHING,
             () if is_due || running.is_recorded_next => STATISTICS,
-            () if self.watches => FINITE,
+            () if self.settings.watches => FINITE,
             () => NOTHING,
         };
         self.wish.store(wish, Ordering::Relaxed);
+        self.knows_batch.store(false, Ordering::Relaxed);
     }
 
     fn end_step(&self, running: &mut Running) {
         if self.wish.load(Ordering::Relaxed) == STATISTICS {
             running.recorded_steps += 1;
             running.is_recorded_next = false;
-            running.write_record(&self.output);
+            running.write_record(&self.output, &self.settings);
         }
-        running.calls.clear();
-        running.before_step.clear();
+        running.end_step();
+    }
+
+    /// What the first module of a recorded step is given stands for its batch, unless the program has told of that.
+    fn know_batch(&self, told: &ObservedTensor<'_>) {
+        match (told.role, told.input) {
+            (TensorRole::Batch, _) => self.knows_batch.store(true, Ordering::Relaxed),
+            (TensorRole::Output, Some(input))
+                if self.wish.load(Ordering::Relaxed) == STATISTICS
+                    && !self.knows_batch.swap(true, Ordering::Relaxed) =>
+            {
+                let role = TensorRole::Batch;
+                self.record(&ObservedTensor { role, tensor: input, input: None, ..*told });
+            }
+            _ => {}
+        }
     }
 
     fn observe_tensor(&self, told: &ObservedTensor<'_>) {
@@ -156,13 +152,21 @@ impl NumericsProfiler {
 
     /// Of a recorded step, or a tensor that is not finite.
     fn record(&self, told: &ObservedTensor<'_>) {
+        self.know_batch(told);
+        let is_recorded = self.wish.load(Ordering::Relaxed) == STATISTICS;
         let mut shape = told.tensor.shape();
         let mut reader = StatisticsReader::of_shape(&shape);
         let mut copy = CopyReader::default();
+        let keeps_copy = told.role == TensorRole::Parameter
+            && self.state().keeps_copy(told.name, shape.iter().product());
         let is_read = match told.role {
-            TensorRole::Update | TensorRole::Parameter => told.tensor.read(&mut copy),
+            TensorRole::Update => told.tensor.read(&mut copy),
+            _ if keeps_copy => told.tensor.read(&mut copy),
             _ => told.tensor.read(&mut reader),
         };
+        let hash = (is_recorded && (self.settings.hashes || told.role == TensorRole::Batch))
+            .then(|| HashReader::of(told.tensor))
+            .flatten();
         let input = told.input.and_then(|input| {
             let mut reader = StatisticsReader::of_shape(&input.shape());
             input.read(&mut reader).then(|| reader.statistics())
@@ -171,34 +175,48 @@ impl NumericsProfiler {
         if !is_read {
             return running.unread += 1;
         }
-        if told.role == TensorRole::Parameter {
+        if keeps_copy {
             copy.read_by(&mut reader);
             running.before_step.insert(told.name.to_owned(), copy.numbers());
         } else if told.role == TensorRole::Update {
             // What the parameter was, is not known of a step that is not recorded.
             let before = running.before_step.remove(told.name).unwrap_or_default();
             copy.less(&before).read_by(&mut reader);
+            if running.lacks_copy(told.name) && reader.statistics().is_finite() {
+                return;
+            }
         }
         if told.role == TensorRole::Loss {
             shape.clear();
         }
-        let tensor = RecordedTensor {
+        let mut tensor = RecordedTensor {
             step: running.step,
             role: told.role,
             name: told.name.to_owned(),
             call: running.call(told.role, told.name),
             thread: ThreadName::of_this_thread().name,
+            source: None,
             element_type: told.tensor.element_type().to_owned(),
             shape,
             statistics: reader.statistics(),
             input,
             sample: reader.sample(),
+            hash,
+            is_rerun: running.is_rerun,
         };
-        if !tensor.statistics.is_finite() {
-            running.see_not_finite(&tensor);
+        let is_finite = tensor.statistics.is_finite();
+        if !is_finite {
+            let place = profiler_events::module_place(told.name);
+            tensor.source = place.map(|place| format!("{}:{}", place.file, place.line));
         }
-        if self.wish.load(Ordering::Relaxed) == STATISTICS {
-            running.see(tensor);
+        let is_first = !is_finite && running.see_not_finite(&tensor);
+        let saved = (is_first && self.settings.saves).then(|| tensor.clone());
+        if is_recorded {
+            running.see(tensor, &self.settings);
+        }
+        drop(running);
+        if let Some(tensor) = saved {
+            self.save(told, &tensor);
         }
     }
 
@@ -208,7 +226,7 @@ impl NumericsProfiler {
             let mut running = self.state();
             if running.stages.is_empty() {
                 // A loop of one's own may end in the middle of what it calls a step.
-                running.write_record(&self.output);
+                running.write_record(&self.output, &self.settings);
             }
             let rate = Rate::now();
             let ended = running.ended.unwrap_or_else(|| running.clock.now());
@@ -227,19 +245,11 @@ impl NumericsProfiler {
                 frameworks: profiler_events::frameworks(),
                 startup: None,
                 overhead: Overhead::default(),
-                settings: self.settings(),
-                notes: running.notes(),
+                settings: self.settings.told(),
+                notes: running.notes(&self.settings),
             };
-            running.report(header, self.watches)
+            running.report(header, self.settings.watches)
         })
-    }
-
-    fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::new("every", self.every.to_string()),
-            Setting::new("watch", self.watches.to_string()),
-            Setting::new("stop_on_nan", self.stops.to_string()),
-        ]
     }
 }
 
@@ -263,8 +273,40 @@ impl Profiler for NumericsProfiler {
     }
 
     fn reason_to_stop(&self) -> Option<String> {
-        let first = self.stops.then(|| self.state().first_not_finite.clone()).flatten();
+        let first = self.settings.stops.then(|| self.state().first_not_finite.clone()).flatten();
         first.map(|first| first.what_is_not_finite())
+    }
+
+    fn begin_rerun(&self) -> bool {
+        uncounted(|| {
+            let mut running = self.state();
+            let first = running.first_not_finite.as_ref();
+            let is_of_this_step = first.is_some_and(|first| first.step == running.step);
+            // A recorded step has shown all already.
+            let is_wanted = self.settings.runs_again()
+                && is_of_this_step
+                && running.rerun.is_none()
+                && !running.is_paused()
+                && self.wish.load(Ordering::Relaxed) == FINITE;
+            if is_wanted {
+                running.begin_rerun();
+                self.wish.store(STATISTICS, Ordering::Relaxed);
+                self.knows_batch.store(false, Ordering::Relaxed);
+            }
+            is_wanted
+        })
+    }
+
+    fn end_rerun(&self, failure: Option<&str>) {
+        uncounted(|| {
+            let mut running = self.state();
+            if !running.is_rerun {
+                return;
+            }
+            running.end_rerun(failure);
+            running.write_record(&self.output, &self.settings);
+            self.wish.store(FINITE, Ordering::Relaxed);
+        });
     }
 
     fn step(&self) {

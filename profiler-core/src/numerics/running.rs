@@ -1,23 +1,24 @@
 //! What is known of the stage that runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
 use super::record::RecordFile;
+use super::settings::Settings;
 use crate::output::say;
 use crate::report::ReportHeader;
-use crate::report::numerics::{NumericsReport, RecordedTensor, TensorRow, troubles};
+use crate::report::numerics::{NumericsReport, RecordedTensor, Rerun, TensorRow, troubles};
 use crate::{Output, Stage};
 use profiler_events::clock::Clock;
 use profiler_events::{Stages, TensorRole};
 
-/// So many tensors of a step are kept until it ends.
-const MOST_OF_A_STEP: usize = 100_000;
 /// So many places have a row.
 const MOST_ROWS: usize = 20_000;
+/// So many bytes the parameters have that are kept until the optimizer's step has changed them.
+const MOST_COPIED: u64 = 1 << 30;
 
 #[derive(Default)]
 pub(super) struct Running {
@@ -34,6 +35,14 @@ pub(super) struct Running {
     pub(super) calls: HashMap<(TensorRole, String), u64>,
     /// The parameters before the optimizer's step.
     pub(super) before_step: HashMap<String, Vec<f64>>,
+    /// So many bytes those have.
+    copied: u64,
+    /// Parameters that there was no room for.
+    not_copied: HashSet<String>,
+    /// The same batch once more, in search of what was not finite in it.
+    pub(super) rerun: Option<Rerun>,
+    /// Whether that is running.
+    pub(super) is_rerun: bool,
     /// Of this step, to be written when it ends.
     pub(super) pending: Vec<RecordedTensor>,
     pub(super) dropped: u64,
@@ -86,20 +95,83 @@ impl Running {
         *calls - 1
     }
 
-    /// Says which tensor was the first that is not finite, and has the next step recorded.
-    pub(super) fn see_not_finite(&mut self, tensor: &RecordedTensor) {
+    /// Whether there is room to keep a parameter of so many numbers until it has changed.
+    pub(super) fn keeps_copy(&mut self, name: &str, numbers: u64) -> bool {
+        let bytes = numbers.saturating_mul(8);
+        if self.copied.saturating_add(bytes) > MOST_COPIED {
+            self.not_copied.insert(name.to_owned());
+            return false;
+        }
+        self.copied += bytes;
+        true
+    }
+
+    /// Whether what a step has changed of this parameter cannot be known.
+    pub(super) fn lacks_copy(&self, name: &str) -> bool {
+        self.not_copied.contains(name)
+    }
+
+    /// Forgets what is of one step only.
+    pub(super) fn end_step(&mut self) {
+        self.calls.clear();
+        self.before_step.clear();
+        self.copied = 0;
+    }
+
+    /// Says which tensor was the first that is not finite, and has the next step recorded. Whether it was.
+    pub(super) fn see_not_finite(&mut self, tensor: &RecordedTensor) -> bool {
+        if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
+            rerun.first_not_finite.get_or_insert_with(|| tensor.clone());
+            return false;
+        }
         self.not_finite += 1;
-        if self.first_not_finite.is_none() {
-            self.is_recorded_next = true;
-            say(format_args!("mlprof: {}", tensor.what_is_not_finite()));
-            self.first_not_finite = Some(tensor.clone());
+        if self.first_not_finite.is_some() {
+            return false;
+        }
+        self.is_recorded_next = true;
+        say(format_args!("mlprof: {}", tensor.what_is_not_finite()));
+        self.first_not_finite = Some(tensor.clone());
+        true
+    }
+
+    /// The batch of this step is to be run again.
+    pub(super) fn begin_rerun(&mut self) {
+        self.calls.clear();
+        self.is_rerun = true;
+        let step = self.step;
+        self.rerun = Some(Rerun { step, tensors: 0, first_not_finite: None, failure: None });
+    }
+
+    /// It was, or has failed.
+    pub(super) fn end_rerun(&mut self, failure: Option<&str>) {
+        self.is_rerun = false;
+        self.calls.clear();
+        let Some(rerun) = &mut self.rerun else { return };
+        rerun.failure = failure.map(str::to_owned);
+        let place = |of: &Option<RecordedTensor>| {
+            of.as_ref().map(|tensor| (tensor.role, tensor.name.clone()))
+        };
+        if failure.is_some() || place(&rerun.first_not_finite) == place(&self.first_not_finite) {
+            return;
+        }
+        match &rerun.first_not_finite {
+            Some(first) => {
+                say(format_args!("mlprof: run again, {}", first.what_is_not_finite()));
+            }
+            None => say(format_args!(
+                "mlprof: run again, the batch of step {} was finite: what is random was different",
+                rerun.step
+            )),
         }
     }
 
     /// Keeps a tensor of a recorded step.
-    pub(super) fn see(&mut self, tensor: RecordedTensor) {
+    pub(super) fn see(&mut self, tensor: RecordedTensor, settings: &Settings) {
         self.add_to_row(&tensor);
-        if self.pending.len() < MOST_OF_A_STEP {
+        if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
+            rerun.tensors += 1;
+        }
+        if self.pending.len() < settings.most_tensors {
             self.pending.push(tensor);
         } else {
             self.dropped += 1;
@@ -107,13 +179,14 @@ impl Running {
     }
 
     /// Writes what is pending of a step, if there is a directory for it.
-    pub(super) fn write_record(&mut self, output: &Output) {
+    pub(super) fn write_record(&mut self, output: &Output, settings: &Settings) {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
             return;
         }
         if self.file.is_none() {
-            let Some((file, made)) = RecordFile::create(output, self.started) else {
+            let made = RecordFile::create(output, settings, self.started, &pending);
+            let Some((file, made)) = made else {
                 return self.note("no record was written: it needs a directory, set dirpath");
             };
             match made {
@@ -123,9 +196,12 @@ impl Running {
             self.file = Some(file);
         }
         let Some(file) = &mut self.file else { return };
-        if let Err(error) = file.write(&pending) {
-            let path = file.path.clone();
-            self.tell_of_missing(&path, &error, output);
+        match file.write(&pending, settings.most_bytes) {
+            Ok(dropped) => self.dropped += dropped,
+            Err(error) => {
+                let path = file.path.clone();
+                self.tell_of_missing(&path, &error, output);
+            }
         }
     }
 
@@ -164,7 +240,7 @@ impl Running {
         }
     }
 
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self, settings: &Settings) -> Vec<String> {
         let mut notes = self.notes.clone();
         if self.unread > 0 {
             notes.push(format!(
@@ -180,8 +256,14 @@ impl Running {
         }
         if self.dropped > 0 {
             notes.push(format!(
-                "{} tensors are not in the record: steps had too many",
-                self.dropped
+                "{} tensors are not in the record: of a step it has at most {} tensors and {} bytes (most_per_step)",
+                self.dropped, settings.most_tensors, settings.most_bytes
+            ));
+        }
+        if !self.not_copied.is_empty() {
+            notes.push(format!(
+                "how steps changed {} parameters is not known: copies of all of them would take more than {MOST_COPIED} bytes",
+                self.not_copied.len()
             ));
         }
         notes
@@ -195,10 +277,12 @@ impl Running {
             is_watched,
             first_not_finite: self.first_not_finite.clone(),
             not_finite: self.not_finite,
+            rerun: self.rerun.clone(),
             troubles: troubles(&self.rows),
             tensors: self.rows.clone(),
             dropped: self.dropped,
             files: self.files.iter().map(|path| path.display().to_string()).collect(),
+            findings: Vec::new(),
         }
     }
 }
