@@ -11,7 +11,6 @@ mod findings;
 mod interruptions;
 mod learning;
 mod numerics;
-mod numerics_across;
 mod programs;
 mod tensor;
 mod tensor_tch;

@@ -60,9 +60,8 @@ impl TrainModule for Learner {
     type Optimizer = TchOptimizer;
 
     fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
-        // The same as with candle, so that both can be compared.
         let rate = LEARNING_RATE * Plant::of_learning_rate(self.plant);
-        let optimizer = TchOptimizer::new(nn::AdamW::default(), &self.variables, rate)?;
+        let optimizer = TchOptimizer::new(nn::Adam::default(), &self.variables, rate)?;
         // A little less after each epoch.
         let schedule = move |epochs: usize| rate * 0.95f64.powf(epochs as f64);
         Ok(Optimizers::new(optimizer).lr_scheduler(LrInterval::Epoch, schedule))
