@@ -61,6 +61,7 @@
 //! | [`layer.profiled("encoder.head")`](ProfileModule), [`profiled_t`](ProfileModuleT) | the same of a layer, closure or `Sequential` that exists; of an [`RNN`](ProfileRnn), too |
 //! | [`Profiled::measure`] | a forward that is no `Module`'s |
 //! | [`profile!`](profiler_core::profile!), `#[profile]` | anything else |
+//! | [`tell_batch`] | for the profiler of numbers: which batch a step has learned from |
 //!
 //! # Host time is not device time
 //!
@@ -96,6 +97,7 @@ pub use init::{detached_var_builder, seed_device, seeded_var_builder, vars_by_na
 pub use module::{
     ModulePath, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT,
 };
+pub use numerics::tell_batch;
 pub use optimizer::CandleOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
 #[cfg(feature = "tracing")]
@@ -127,7 +129,7 @@ pub mod prelude {
     pub use crate::{
         CandleOptimizer, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileOptimizer,
         ProfileRnn, Profiled, ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice,
-        detached_var_builder, seed_device, seeded_var_builder, vars_by_name,
+        detached_var_builder, seed_device, seeded_var_builder, tell_batch, vars_by_name,
     };
     pub use profiler_core::prelude::*;
     #[cfg(feature = "cuda")]

@@ -112,6 +112,7 @@ pub trait ProfileBuilder: Sized {
     /// # Errors
     ///
     /// What `make` returns.
+    #[track_caller]
     fn profiled<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<Profiled<M>>;
 
     /// The same for layers that behave differently while training.
@@ -119,15 +120,18 @@ pub trait ProfileBuilder: Sized {
     /// # Errors
     ///
     /// What `make` returns.
+    #[track_caller]
     fn profiled_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledT<M>>;
 }
 
 impl<B: Backend> ProfileBuilder for VarBuilderArgs<'_, B> {
+    #[track_caller]
     fn profiled<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<Profiled<M>> {
         let path = self.prefix();
         Ok(Profiled::new(make(self)?, path))
     }
 
+    #[track_caller]
     fn profiled_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledT<M>> {
         self.profiled(make).map(ProfiledT)
     }

@@ -92,6 +92,26 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>
     }
 }
 
+/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
+/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
+/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+///
+/// ```
+/// # use candle_core::{Device, Tensor};
+/// # let (images, classes) = (Tensor::new(&[[0f32, 1.]], &Device::Cpu)?, Tensor::new(&[3u32], &Device::Cpu)?);
+/// candle_plugin::tell_batch("images", &images);
+/// candle_plugin::tell_batch("classes", &classes);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+///
+/// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
+#[inline]
+pub fn tell_batch(name: &str, tensor: &Tensor) {
+    if is_wanted() {
+        tell(TensorRole::Batch, name, tensor, None);
+    }
+}
+
 /// The loss that `backward` begins with.
 #[inline]
 pub(crate) fn tell_loss(loss: &Tensor) {
@@ -206,7 +226,8 @@ mod tests {
         let report = profiler.snapshot();
         let rows: Vec<_> = report.tensors.iter().map(|row| (row.role.name(), &*row.name)).collect();
         let of_parameter = |name| [("gradient", name), ("parameter", name)];
-        let mut expected = vec![("output", "[module]Linear: head"), ("loss", "loss")];
+        let head = "[module]Linear: head";
+        let mut expected = vec![("batch", head), ("output", head), ("loss", "loss")];
         expected.extend(of_parameter("head.bias"));
         expected.extend(of_parameter("head.weight"));
         expected.extend([("update", "head.bias"), ("update", "head.weight")]);
@@ -219,6 +240,42 @@ mod tests {
         let update = report.tensors.last().expect("rows").last.l2_norm;
         assert!((update - changed.sqrt()).abs() < 1e-9 && update > 0.0, "{update}, {changed}");
         assert_eq!(report.first_not_finite, None);
+    }
+
+    /// Whatever is told of a batch stands for it, and else what its first layer was given.
+    #[test]
+    fn a_batch_is_told_of_or_what_the_first_layer_is_given() {
+        let hashes = |tells: bool, kind: DType| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let profiler = Arc::new(NumericsProfiler::new().every(1).dirpath(folder.path()));
+            let layer = (|x: &Tensor| x.relu()).profiled("layer");
+            let active = activate(profiler.clone());
+            let input =
+                Tensor::new(&[1f32, 2., 0.5], &Device::Cpu).and_then(|it| it.to_dtype(kind));
+            let input = input.expect("a tensor");
+            if tells {
+                tell_batch("labels", &Tensor::new(&[7u32], &Device::Cpu).expect("a tensor"));
+                tell_batch("inputs", &input);
+            }
+            layer.forward(&input).and_then(|it| layer.forward(&it)).expect("a tensor");
+            profiler.step();
+            drop(active);
+            let text = std::fs::read_to_string(&profiler.snapshot().files[0]).expect("a record");
+            let rows = text.lines().skip(1).map(|line| {
+                profiler_core::report::numerics::RecordedTensor::from_line(line).expect("a tensor")
+            });
+            let batch = rows.filter(|row| row.hash.is_some()).map(|row| {
+                assert_eq!(row.role, TensorRole::Batch);
+                (row.name, row.hash.unwrap_or_default())
+            });
+            batch.collect::<Vec<_>>()
+        };
+        let told = hashes(true, DType::F32);
+        let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["labels", "inputs"]);
+        let seen = hashes(false, DType::F64);
+        let [(name, hash)] = &seen[..] else { panic!("{seen:?}") };
+        assert_eq!((name.as_str(), hash), ("[module]closure: layer", &told[1].1));
     }
 
     #[test]

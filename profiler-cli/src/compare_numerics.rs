@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use profiler_analysis::numerics::{
-    NumericsOptions, NumericsRecord, ReadRecordError, compare, read, text,
+    NumericsOptions, NumericsRecord, ReadRecordError, compare, html, read, text,
 };
 use profiler_report::output::say;
 
-use crate::report::Limit;
+use crate::report::{self, Limit};
 
 /// Says where the numbers of two runs part: the first module, loss, gradient or parameter that differs, and how far all are apart.
 ///
-/// Each side is a record of the numerics profiler (.numerics.jsonl). Tensors of the same step are put beside each other in the order
-/// in which they were seen, and places by where they are in their model, so that candle's and tch's modules find each other. They differ
+/// Each side is a record of the numerics profiler (.numerics.jsonl). First it says whether both began alike: with the same seed, batches
+/// and parameters, as far as the records know. Tensors of the same step are put beside each other by where they are
+/// in their model, and in the order in which they were seen, so that candle's and tch's modules find each other. They differ
 /// where they are further apart than rounding, and with --again than three times what varies between two runs of the reference.
 ///
-/// Exit status: 0; 1 if something differs; 2 for what cannot be read.
+/// Exit status: 0; 1 if something differs, or nothing can be compared; 2 for what cannot be read or written.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -32,7 +33,7 @@ pub struct Arguments {
     /// The record of another run of the reference, by which it is known what varies from run to run; may be given more than once
     #[arg(long, value_name = "RECORD")]
     pub again: Vec<PathBuf>,
-    /// A JSON object: what places of the other run are called in the reference, as {"features.0": "conv1"}
+    /// A JSON object: what places of the other run are called in the reference, as {"features.0": "conv1"}; it holds for all below it, too
     #[arg(long, value_name = "FILE")]
     pub names: Option<PathBuf>,
     /// How far numbers may be apart, as a part of their size; by the type of the elements if it is not said: 1e-4 for f32
@@ -44,6 +45,9 @@ pub struct Arguments {
     /// Print everything as JSON
     #[arg(long, conflicts_with = "limit")]
     pub json: bool,
+    /// Write everything as one HTML page, instead of printing it
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["json", "limit"])]
+    pub html: Option<PathBuf>,
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -73,6 +77,9 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
+    /// The page cannot be written.
+    #[error(transparent)]
+    Page(#[from] report::Error),
     /// It cannot be printed.
     #[error(transparent)]
     Print(#[from] io::Error),
@@ -90,7 +97,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let names = arguments.names.as_deref().map_or_else(|| Ok(HashMap::new()), names)?;
     let options = NumericsOptions { names, tolerance: arguments.tolerance };
     let comparison = compare(&reference, &other, &again, &options);
-    if arguments.json {
+    if let Some(page) = &arguments.html {
+        let mut files = vec![&arguments.reference, &arguments.other];
+        files.extend(arguments.again.iter().chain(&arguments.names));
+        report::write_html(&files, page, || html(&comparison))?;
+    } else if arguments.json {
         print(&(serde_json::to_string_pretty(&comparison).map_err(io::Error::from)? + "\n"))?;
     } else {
         let rows = arguments.limit.map_or(20, |limit| limit.of(comparison.places.len()));
@@ -115,7 +126,7 @@ fn record(path: &Path) -> Result<NumericsRecord, Error> {
     let record = read(BufReader::new(file)).map_err(failed)?;
     if record.is_cut_off {
         say(format_args!(
-            "{}: its last line is cut off, as of a run that was killed",
+            "{}: its last line is cut off, as of a run that was killed: it is read up to the last step that is whole",
             path.display()
         ));
     }

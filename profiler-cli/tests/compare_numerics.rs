@@ -15,6 +15,10 @@ fn record(folder: &Path, name: &str, outputs: &[(&str, f64)]) -> PathBuf {
         program: Some("test".to_owned()),
         frameworks: Vec::new(),
         started_at: "2026-01-02T03:04:05Z".parse().expect("a time"),
+        seed: None,
+        element_types: Vec::new(),
+        machine: None,
+        settings: Vec::new(),
     };
     let mut text = header.to_line().expect("a line");
     for (place, number) in outputs {
@@ -66,6 +70,19 @@ fn equal_records_end_with_0_and_others_with_1() {
     let as_json = mlprof([reference.as_path(), &other, Path::new("--json")]);
     let json: Value = serde_json::from_slice(&as_json.stdout).expect("JSON");
     assert_eq!((&json["different"], &json["places"][1]["different"]), (&1.into(), &1.into()));
+    let page = folder.path().join("page.html");
+    let (status, out, err) =
+        said(&mlprof([reference.as_path(), &other, Path::new("--html"), &page]));
+    assert_eq!((status, &*out, &*err), (Some(1), "", ""));
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.starts_with("<!doctype html>"), "{html}");
+    assert!(
+        html.contains("The first difference: the output of [module]Linear: b in step 0"),
+        "{html}"
+    );
+    let over = [reference.as_path(), &other, Path::new("--html"), &other];
+    let (status, _, err) = said(&mlprof(over));
+    assert_eq!(status, Some(2), "not over what it is made of: {err}");
 }
 
 #[test]

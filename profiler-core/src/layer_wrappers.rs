@@ -46,6 +46,7 @@ macro_rules! layer_wrappers {
         pub trait ProfileModule: $Module + Sized {
             /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
             /// profiler.
+            #[track_caller]
             fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
                 Profiled::new(self, path)
             }
@@ -57,6 +58,7 @@ macro_rules! layer_wrappers {
         pub trait ProfileModuleT: $ModuleT + Sized {
             /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
             /// profiler.
+            #[track_caller]
             fn profiled_t(self, path: impl ModulePath) -> ProfiledT<Self> {
                 ProfiledT(Profiled::new(self, path))
             }
@@ -68,6 +70,7 @@ macro_rules! layer_wrappers {
         pub trait ProfileRnn: $Rnn + Sized {
             /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
             /// profiler.
+            #[track_caller]
             fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
                 Profiled::new(self, path)
             }
@@ -85,9 +88,12 @@ macro_rules! layer_wrappers {
         impl<M> Profiled<M> {
             /// A layer of any kind at `path`: use [`measure`](Self::measure) if none of the framework's
             /// traits has its forward.
+            #[track_caller]
             pub fn new(layer: M, path: impl ModulePath) -> Self {
                 $announce;
-                Self { layer, action: $crate::Action::module(&$type_name::<M>(), &path.path()) }
+                let action = $crate::Action::module(&$type_name::<M>(), &path.path());
+                $crate::hook::declare_module_place(action, ::std::panic::Location::caller());
+                Self { layer, action }
             }
 
             /// Runs a forward of any form under this layer's name.

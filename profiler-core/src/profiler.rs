@@ -114,6 +114,16 @@ pub trait Profiler: Send + Sync {
         None
     }
 
+    /// Whether this profiler wants to see the running batch once more, because of what it saw in it, and has begun to: trainers that can
+    /// then run it forward again from the same parameters, and backward where the training [ends](Self::reason_to_stop) by that, and call
+    /// [`end_rerun`](Self::end_rerun). Asked after backward and before the optimizer's step. False by default.
+    fn begin_rerun(&self) -> bool {
+        false
+    }
+
+    /// The batch has been run again, or that has failed. Called on all profilers where one of them wanted it. Ignored by default.
+    fn end_rerun(&self, _failure: Option<&str>) {}
+
     /// A step (a training batch, or a batch of an evaluation) is over and the next one begins.
     /// Called by training loops after every batch, on the thread that runs them. Ignored by default.
     fn step(&self) {}

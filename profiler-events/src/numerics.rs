@@ -11,6 +11,8 @@ use crate::Interest;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TensorRole {
+    /// What a step learns from, as the program has told of it; else what the first module of the step was given.
+    Batch,
     /// What a module's forward has returned.
     Output,
     /// What an op has returned, on the way to the loss or in the optimizer.
@@ -28,9 +30,10 @@ pub enum TensorRole {
 }
 
 impl TensorRole {
-    /// The word for it: `output`, `op_output`, `backward_op_output`, `loss`, `gradient`, `parameter`, `update`.
+    /// The word for it: `batch`, `output`, `op_output`, `backward_op_output`, `loss`, `gradient`, `parameter`, `update`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Batch => "batch",
             Self::Output => "output",
             Self::OpOutput => "op_output",
             Self::BackwardOpOutput => "backward_op_output",

@@ -110,6 +110,9 @@ pub struct Cost {
     /// part of what was measured.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_estimated: bool,
+    /// Whether it costs no time, but what the training learns: what is wrong with its numbers.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_of_learning: bool,
 }
 
 fn is_false(value: &bool) -> bool {

@@ -71,8 +71,8 @@
 //! * Numerics: instead of `actions`, `threads` and `open` the fields of [`NumericsReport`]: `steps`, `recorded_steps`,
 //!   `first_not_finite`, `tensors`, each with the fields of [`TensorRow`](numerics::TensorRow), and `troubles`.
 //!
-//! All but Samples, Lines and Numerics have an array `findings`, if there are any: what costs time that could be
-//! saved, each with the fields of [`Finding`](finding::Finding).
+//! All but Samples and Lines have an array `findings`, if there are any: what costs time that could be
+//! saved, in Numerics what is wrong with the numbers, each with the fields of [`Finding`](finding::Finding).
 //!
 //! Simple, Advanced and Tensor have an array `step_series` besides where a loop tells of its steps, one
 //! [`StepSeries`](steps::StepSeries) per stage: how long each step took, and what its time went into.
@@ -245,7 +245,8 @@ impl Report {
             Self::Advanced(report) => &report.findings,
             Self::Tensor(report) => &report.findings,
             Self::Memory(report) => &report.findings,
-            Self::Lines(_) | Self::Samples(_) | Self::Numerics(_) => &[],
+            Self::Numerics(report) => &report.findings,
+            Self::Lines(_) | Self::Samples(_) => &[],
         }
     }
 
@@ -257,7 +258,8 @@ impl Report {
             Self::Advanced(report) => report.findings = findings,
             Self::Tensor(report) => report.findings = findings,
             Self::Memory(report) => report.findings = findings,
-            Self::Lines(_) | Self::Samples(_) | Self::Numerics(_) => {}
+            Self::Numerics(report) => report.findings = findings,
+            Self::Lines(_) | Self::Samples(_) => {}
         }
         self
     }

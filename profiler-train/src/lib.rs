@@ -77,6 +77,7 @@
 //!         optimizer_step (while gradients are accumulated: its first four without it)
 //!           [Strategy].training_step, on_before_zero_grad, optimizer_zero_grad
 //!           [Strategy].backward { on_before_backward, on_after_backward }
+//!           rerun_training_batch, where a profiler of numbers wants to see a batch once more
 //!           on_before_optimizer_step, configure_gradient_clipping
 //!         [Strategy].read_loss, when the loss is due to be read
 //!       lr_scheduler_step, on_train_batch_end, validation block when it is due
@@ -109,6 +110,7 @@ mod module;
 mod optimizer;
 mod outcome;
 mod progress;
+mod rerun;
 mod run;
 mod settings;
 mod state;

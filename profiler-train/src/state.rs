@@ -139,7 +139,7 @@ impl TrainerState {
 
 /// Means of the pass over data that is running, and those of passes that have ended. A validation
 /// pass runs inside a training pass: they are a stack.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Means {
     running: Vec<BTreeMap<String, (f64, f64)>>,
     pub(super) finished: BTreeMap<String, f64>,

@@ -57,11 +57,14 @@ impl<M: TrainModule> Run<'_, M> {
         accumulation: Accumulation,
     ) -> Result<LossOf<M>, TrainError> {
         if !accumulation.is_last {
-            return self.forward_backward(optimizer, batch, accumulation);
+            let loss = self.forward_backward(optimizer, batch, accumulation)?;
+            self.look_again(optimizer, batch);
+            return Ok(loss);
         }
         let profiler = self.profiler.clone();
         let _step = profiler.profile(self.actions.optimizer_step);
         let loss = self.forward_backward(optimizer, batch, accumulation)?;
+        self.look_again(optimizer, batch);
         self.on_before_optimizer_step(optimizer)?;
         {
             let _clipping = profiler.profile(self.actions.configure_gradient_clipping);

@@ -297,6 +297,7 @@ impl Trainer {
         if run.log_dir.is_none() {
             run.log_dir.clone_from(&self.settings.checkpoint_dir);
         }
+        run.seed = self.settings.seed.or(run.seed);
         let session = Session::begin(self.profiler.clone(), stage, &run)
             .on_interrupt(self.settings.interrupt);
         // The environment may have one where the program has none.

@@ -88,6 +88,7 @@
 //! | measure a loop of one's own | [`ProfileOptimizer`], [`ProfiledBackward`], [`Session`](profiler_core::Session) |
 //! | see the layers of a model | [`ProfileModule`], [`ProfileModuleT`], [`ProfileRnn`] |
 //! | move batches to a device | [`MoveTo`] |
+//! | say, for the profiler of numbers, which batch a step has learned from | [`tell_batch`] |
 //! | see the ops of a loop that uses nothing of this crate | `use tch_plugin as _;`, see [`ops`] |
 //! | measure device time on the host | [`TchOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], [`synchronize`] |
 //!
@@ -130,6 +131,7 @@ mod profiled_optimizer;
 pub use device::{MoveTo, synchronize};
 pub use loader::TensorLoader;
 pub use module::{ModulePath, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT};
+pub use numerics::tell_batch;
 pub use optimizer::TchOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
 
@@ -152,7 +154,7 @@ pub use profiler_train as train;
 pub mod prelude {
     pub use crate::{
         MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
-        ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader,
+        ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader, tell_batch,
     };
     pub use profiler_core::prelude::*;
     #[cfg(feature = "cuda")]

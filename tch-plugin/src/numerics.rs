@@ -75,6 +75,24 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
     }
 }
 
+/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
+/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
+/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+///
+/// ```
+/// let (images, classes) = (tch::Tensor::from_slice(&[0f32, 1.]), tch::Tensor::from_slice(&[3i64]));
+/// tch_plugin::tell_batch("images", &images);
+/// tch_plugin::tell_batch("classes", &classes);
+/// ```
+///
+/// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
+#[inline]
+pub fn tell_batch(name: &str, tensor: &Tensor) {
+    if is_wanted() {
+        tell(TensorRole::Batch, name, tensor, None);
+    }
+}
+
 /// The loss that `backward` begins with.
 #[inline]
 pub(crate) fn tell_loss(loss: &Tensor) {
@@ -235,16 +253,16 @@ mod tests {
         let report = profiler.snapshot();
         let mut rows: Vec<_> =
             report.tensors.iter().map(|row| (row.role.name(), &*row.name)).collect();
-        assert_eq!(rows[..2], [("output", "[module]Linear: head"), ("loss", "loss")]);
+        let head = "[module]Linear: head";
+        assert_eq!(rows[..3], [("batch", head), ("output", head), ("loss", "loss")]);
         rows.sort();
         let both = |role| [(role, "head.bias"), (role, "head.weight")];
-        let expected =
-            ["gradient", "loss", "output", "parameter", "update"].into_iter().flat_map(|role| {
-                match role {
-                    "loss" => vec![("loss", "loss")],
-                    "output" => vec![("output", "[module]Linear: head")],
-                    role => both(role).to_vec(),
-                }
+        let expected = ["batch", "gradient", "loss", "output", "parameter", "update"]
+            .into_iter()
+            .flat_map(|role| match role {
+                "loss" => vec![("loss", "loss")],
+                "batch" | "output" => vec![(role, head)],
+                role => both(role).to_vec(),
             });
         assert_eq!(rows, expected.collect::<Vec<_>>());
         let first = optimizer.variables()[0].size().len();

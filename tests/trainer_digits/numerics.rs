@@ -49,6 +49,8 @@ fn a_planted_nan_is_named_in_the_layer_and_step_that_make_it() {
         let name = first["name"].as_str().expect("a name");
         assert_eq!(name, "[module]Linear: hidden", "{plant}");
         assert_eq!(first["input"]["nans"], 0, "its input is whole");
+        let source = first["source"].as_str().expect("file:line");
+        assert!(source.contains("-digits/src/net.rs:"), "where the layer was wrapped: {source}");
         let said = format!("mlprof: in step 20 what {name} returned is not finite: ");
         let lines: Vec<_> =
             finished.stderr.lines().filter(|line| line.contains("not finite")).collect();
@@ -60,9 +62,33 @@ fn a_planted_nan_is_named_in_the_layer_and_step_that_make_it() {
 }
 
 #[test]
+fn what_is_not_finite_is_a_finding() {
+    let directory = tempdir().expect("a folder");
+    run(directory.path(), &["--plant", "variance"]);
+    let report = report(directory.path());
+    let first = &report["findings"][0];
+    assert_eq!(first["rule"], "not-finite", "{report:#}");
+    assert_eq!(first["place"]["action"], "[module]Linear: hidden");
+    let mlprof = |option: &str| {
+        let mut command = Command::new(build("profiler-cli", "mlprof"));
+        let output = command.args(["report", "reports.json", option]).current_dir(&directory);
+        String::from_utf8_lossy(&output.output().expect("it was built").stdout).into_owned()
+    };
+    let found = mlprof("--findings");
+    let sentence = "1. In step 20 what [module]Linear: hidden returned is not finite: ";
+    assert!(found.contains(sentence), "{found}");
+    assert!(found.contains("Costs no time, but what is learned\n"), "{found}");
+    let explained = mlprof("--explain-rules");
+    for rule in ["exploding-gradient", "vanishing-gradient", "dead-activation", "update-ratio"] {
+        assert!(explained.contains(&format!("{rule}: ")), "{rule}: {explained}");
+    }
+}
+
+#[test]
 fn a_training_ends_before_the_numbers_get_into_the_parameters() {
     let directory = tempdir().expect("a folder");
-    let finished = run(directory.path(), &["--plant", "variance", "--stop-on-nan"]);
+    let arguments = ["--plant", "variance", "--stop-on-nan", "--every", "7", "--save-tensors"];
+    let finished = run(directory.path(), &arguments);
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
     let stopped = "the profiler stopped the training at batch 20 of epoch 0: in step 20 what [module]Linear: hidden";
     assert!(finished.stderr.contains(stopped), "{}", finished.stderr);
@@ -76,6 +102,25 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
         (&report["steps"], report["first_not_finite"]["step"].as_u64()),
         (&20.into(), Some(20))
     );
+    // The batch was run again before that, with all of it recorded: the step was only watched.
+    let rerun = &report["rerun"];
+    assert_eq!(rerun["first_not_finite"]["name"], "[module]Linear: hidden", "{rerun:#}");
+    // Images and classes, four layers, the loss.
+    assert_eq!((&rerun["step"], &rerun["tensors"]), (&20.into(), &7.into()));
+    let record = std::fs::read_to_string(record(directory.path())).expect("a record");
+    let again: Vec<Value> = record
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .filter(|row| row["is_rerun"] == true)
+        .collect();
+    assert_eq!(again.len(), 7);
+    assert!(again.iter().all(|row| row["step"] == 20), "{again:#?}");
+    let saved = std::fs::read(directory.path().join("D/fit.numerics.safetensors")).expect("saved");
+    let length = u64::from_le_bytes(saved[..8].try_into().expect("eight bytes")) as usize;
+    let header: Value = serde_json::from_slice(&saved[8..8 + length]).expect("a header");
+    assert_eq!(header["__metadata__"]["name"], "[module]Linear: hidden");
+    let shapes = ["input", "output"].map(|name| header[name]["shape"].clone());
+    assert_eq!(shapes, [serde_json::json!([32, 512]), serde_json::json!([32, 64])]);
 }
 
 #[test]
@@ -90,7 +135,8 @@ fn a_learning_rate_that_is_too_high_is_told_by_what_it_does() {
 #[test]
 fn a_healthy_training_has_no_trouble_and_learns_the_same_to_the_last_bit() {
     let directory = tempdir().expect("a folder");
-    let watched = run(directory.path(), &["--loss-curve", "watched.txt"]);
+    let arguments = ["--loss-curve", "watched.txt", "--every", "1", "--hash"];
+    let watched = run(directory.path(), &arguments);
     assert!(watched.status.success(), "{watched:#?}");
     let arguments = ["--profiler", "none", "--epochs", "2", "--loss-curve", "plain.txt"];
     let plain = Run::of(&program(), directory.path()).args(arguments).succeed();
@@ -103,8 +149,8 @@ fn a_healthy_training_has_no_trouble_and_learns_the_same_to_the_last_bit() {
     let rows = report["tensors"].as_array().expect("rows");
     let of_role = |role: &str| rows.iter().filter(|row| row["role"] == role).count();
     // Four layers, each with a weight and a bias.
-    let roles = ["output", "loss", "gradient", "parameter", "update"].map(of_role);
-    assert_eq!(roles, [4, 1, 8, 8, 8], "{rows:#?}");
+    let roles = ["batch", "output", "loss", "gradient", "parameter", "update"].map(of_role);
+    assert_eq!(roles, [2, 4, 1, 8, 8, 8], "{rows:#?}");
     assert!(rows.iter().any(|row| row["name"] == "conv1.weight"), "{rows:#?}");
 }
 
@@ -127,10 +173,54 @@ fn two_runs_part_where_one_computes_with_16_bits() {
     let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(equal.status.success(), "{equal:?}");
     assert!(said(&equal).contains(" steps were compared. No difference.\n"), "{}", said(&equal));
+    let alike = "Begun alike: the seed is 42 in both; the batches are the same in all 8 steps.\n";
+    assert!(said(&equal).contains(alike), "{}", said(&equal));
     let other = compare(reference, half);
     assert_eq!(other.status.code(), Some(1), "{other:?}");
     let first = said(&other);
     let first = first.lines().next().unwrap_or_default();
     assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
     assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
+}
+
+#[test]
+fn runs_of_other_seeds_are_told_that_they_did_not_begin_alike() {
+    let folders = ["42", "43"].map(|seed| {
+        let directory = tempdir().expect("a folder");
+        assert!(run(directory.path(), &["--seed", seed]).status.success());
+        directory
+    });
+    let [one, other] = folders.each_ref().map(|folder| folder.path());
+    let compared = compare(one, other);
+    assert_eq!(compared.status.code(), Some(1), "{compared:?}");
+    let said = String::from_utf8_lossy(&compared.stdout).into_owned();
+    let lines: Vec<_> = said.lines().take(3).collect();
+    assert_eq!(lines[0], "Not alike: the seeds are 42 and 43.", "{said}");
+    assert!(lines[1].starts_with("Not alike: the batches are others in 8 of 8 steps"), "{said}");
+    assert!(lines[2].starts_with("Not alike: 8 parameters are others"), "{said}");
+}
+
+/// Killed in the middle, by a signal that nobody can handle.
+#[test]
+fn a_run_that_is_killed_leaves_a_record_that_can_be_compared() {
+    let folders = [(); 2].map(|()| tempdir().expect("a folder"));
+    let [killed, whole] = folders.each_ref().map(|folder| folder.path());
+    let every = ["--profiler", "numerics", "--every", "1", "--dirpath", "D"];
+    let running = Run::of(&program(), killed).args(every).args(["--epochs", "1000"]);
+    let mut running = running.start();
+    let lines = || {
+        let text = std::fs::read(record(killed)).unwrap_or_default();
+        text.iter().filter(|byte| **byte == b'\n').count()
+    };
+    while lines() < 500 {
+        assert!(running.is_alive(), "it ends before");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    drop(running);
+    assert!(lines() >= 500);
+    Run::of(&program(), whole).args(every).args(["--epochs", "1"]).succeed();
+    let compared = compare(killed, whole);
+    let said = String::from_utf8_lossy(&compared.stdout).into_owned();
+    assert!(compared.status.success(), "{compared:?}");
+    assert!(said.contains(" steps were compared. No difference.\n"), "{said}");
 }

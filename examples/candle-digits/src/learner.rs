@@ -53,6 +53,18 @@ impl Learner {
         Self { plant, ..self }
     }
 
+    /// Begins with the weights of a checkpoint, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What candle says of the file.
+    pub fn weights(mut self, file: Option<&Path>) -> candle_core::Result<Self> {
+        if let Some(file) = file {
+            self.vars.load(file)?;
+        }
+        Ok(self)
+    }
+
     /// The network's variables, which are shared with it.
     pub fn vars(&self) -> &VarMap {
         &self.vars
@@ -81,6 +93,8 @@ impl TrainModule for Learner {
     }
 
     fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> Result<Tensor> {
+        tell_batch("images", &batch.images);
+        tell_batch("classes", &batch.classes);
         let plant = Plant::in_step(self.plant, trainer.global_step() as u64);
         Ok(self.net.planted_loss(batch, plant)?)
     }

@@ -56,13 +56,13 @@ impl DigitNet {
     /// `[batch, 1, SIDE, SIDE]` to `[batch, CLASSES]`: how much each image looks like each class.
     fn scores(&self, images: &Tensor, plant: Option<Plant>) -> Result<Tensor> {
         let edges = self.conv1.forward(images)?.relu()?;
-        let conv2 =
-            |conv: &Conv2d| planted(conv.forward(&edges)?, plant.filter(|it| *it == Plant::Half));
+        let conv2 = |conv: &Conv2d| match Plant::of_conv2(plant) {
+            Some(Plant::Flipped) => flipped(conv)?.forward(&edges),
+            plant => planted(conv.forward(&edges)?, plant),
+        };
         let shapes = self.conv2.measure_output(&edges, conv2)?.relu()?;
         let features = shapes.max_pool2d(2)?.flatten_from(1)?;
-        let hidden = |hidden: &Linear| {
-            planted(hidden.forward(&features)?, plant.filter(|it| *it != Plant::Half))
-        };
+        let hidden = |hidden: &Linear| planted(hidden.forward(&features)?, Plant::of_hidden(plant));
         self.out.forward(&self.hidden.measure_output(&features, hidden)?.relu()?)
     }
 
@@ -97,6 +97,12 @@ fn planted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
             constant.broadcast_div(&variance.sqrt()?)
         }
         Some(Plant::Half) => output.to_dtype(DType::F16)?.to_dtype(DType::F32),
-        Some(Plant::LearningRate) | None => Ok(output),
+        Some(Plant::LearningRate | Plant::Flipped) | None => Ok(output),
     }
+}
+
+/// The same layer with its filters upside down.
+fn flipped(conv: &Conv2d) -> Result<Conv2d> {
+    let weight = conv.weight().flip(&[2, 3])?;
+    Ok(Conv2d::new(weight, conv.bias().cloned(), *conv.config()))
 }

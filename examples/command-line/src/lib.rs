@@ -71,12 +71,24 @@ pub struct ProfilerOptions {
     /// Let mlprof ps, top and record look in while it runs, as MLPROF_LIVE=1 does.
     #[arg(long)]
     pub live: bool,
-    /// End the training when a number is not finite; with --profiler numerics.
+    /// Numerics: end the training when a number is not finite.
     #[arg(long)]
     pub stop_on_nan: bool,
     /// Numerics: look at what each op returns, too.
     #[arg(long)]
     pub look_at_ops: bool,
+    /// Numerics: record every so many steps (10 by default).
+    #[arg(long, value_name = "STEPS")]
+    pub every: Option<u64>,
+    /// Numerics: hash every tensor of recorded steps.
+    #[arg(long)]
+    pub hash: bool,
+    /// Numerics: run a batch forward again in which a number was not finite, also where the training goes on.
+    #[arg(long)]
+    pub rerun: bool,
+    /// Numerics: save the first tensor that is not finite, in --dirpath.
+    #[arg(long)]
+    pub save_tensors: bool,
     /// Where report files go, with --filename.
     #[arg(long, value_name = "DIR")]
     pub dirpath: Option<PathBuf>,
@@ -161,8 +173,17 @@ impl ProfilerOptions {
     }
 
     fn numerics(&self) -> NumericsProfiler {
-        let profiler = NumericsProfiler::new().output_to(self.output());
-        profiler.stop_on_nan(self.stop_on_nan).ops(self.look_at_ops)
+        let profiler = NumericsProfiler::new()
+            .output_to(self.output())
+            .stop_on_nan(self.stop_on_nan)
+            .ops(self.look_at_ops)
+            .rerun(self.rerun)
+            .hash(self.hash)
+            .save_tensors(self.save_tensors);
+        match self.every {
+            Some(steps) => profiler.every(steps),
+            None => profiler,
+        }
     }
 
     fn advanced(&self) -> AdvancedProfiler {

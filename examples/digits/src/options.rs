@@ -38,6 +38,9 @@ pub struct TrainerOptions {
     /// Make a mistake in the numbers, for --profiler numerics to find.
     #[arg(long, value_name = "MISTAKE")]
     pub plant: Option<Plant>,
+    /// Begin with the weights of a checkpoint, be it of this program or of its twin in another framework.
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

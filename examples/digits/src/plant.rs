@@ -11,6 +11,8 @@ pub enum Plant {
     LearningRate,
     /// The layer `conv2` computes with 16 bits
     Half,
+    /// The layer `conv2` has its filters upside down: as signal processing has convolutions, and other libraries
+    Flipped,
 }
 
 impl Plant {
@@ -20,6 +22,16 @@ impl Plant {
     /// The mistake, once it is time for it.
     pub fn in_step(plant: Option<Self>, step: u64) -> Option<Self> {
         plant.filter(|plant| step >= Self::FROM || !matches!(plant, Self::Nan | Self::Variance))
+    }
+
+    /// The mistake, if the layer `conv2` makes it.
+    pub fn of_conv2(plant: Option<Self>) -> Option<Self> {
+        plant.filter(|plant| matches!(plant, Self::Half | Self::Flipped))
+    }
+
+    /// The mistake, if the layer `hidden` makes it.
+    pub fn of_hidden(plant: Option<Self>) -> Option<Self> {
+        plant.filter(|plant| matches!(plant, Self::Nan | Self::Variance))
     }
 
     /// What the learning rate is multiplied by.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use digits::Plant;
 use tch::nn::{self, VarStore};
-use tch::{Device, Tensor};
+use tch::{Device, TchError, Tensor};
 use tch_plugin::prelude::*;
 
 use crate::{Batch, DigitNet};
@@ -34,6 +34,18 @@ impl Learner {
         Self { plant, ..self }
     }
 
+    /// Begins with the weights of a checkpoint, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What torch says of the file.
+    pub fn weights(mut self, file: Option<&Path>) -> Result<Self, TchError> {
+        if let Some(file) = file {
+            self.variables.load(file)?;
+        }
+        Ok(self)
+    }
+
     fn log(&self, batch: &Batch, trainer: &mut TrainerState, names: [&str; 2]) -> TrainResult<()> {
         let (loss, accuracy) = self.net.judge(batch)?;
         let weight = batch.classes.numel() as f64;
@@ -56,6 +68,8 @@ impl TrainModule for Learner {
     }
 
     fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<Tensor> {
+        tell_batch("images", &batch.images);
+        tell_batch("classes", &batch.classes);
         let plant = Plant::in_step(self.plant, trainer.global_step() as u64);
         Ok(self.net.planted_loss(batch, plant)?)
     }

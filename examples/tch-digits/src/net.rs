@@ -77,12 +77,13 @@ impl Module for DigitNet {
 
 fn scores(net: &DigitNet, images: &Tensor, plant: Option<Plant>) -> Tensor {
     let edges = net.conv1.forward(images).relu();
-    let conv2 =
-        |conv: &Conv2D| planted(conv.forward(&edges), plant.filter(|it| *it == Plant::Half));
+    let conv2 = |conv: &Conv2D| match Plant::of_conv2(plant) {
+        Some(Plant::Flipped) => upside_down(conv, &edges),
+        plant => planted(conv.forward(&edges), plant),
+    };
     let shapes = net.conv2.measure_output(&edges, conv2).relu();
     let features = shapes.max_pool2d_default(2).flat_view();
-    let hidden =
-        |hidden: &Linear| planted(hidden.forward(&features), plant.filter(|it| *it != Plant::Half));
+    let hidden = |hidden: &Linear| planted(hidden.forward(&features), Plant::of_hidden(plant));
     net.out.forward(&net.hidden.measure_output(&features, hidden).relu())
 }
 
@@ -96,8 +97,13 @@ fn planted(output: Tensor, plant: Option<Plant>) -> Tensor {
             &constant / variance.sqrt()
         }
         Some(Plant::Half) => output.to_kind(Kind::Half).to_kind(Kind::Float),
-        Some(Plant::LearningRate) | None => output,
+        Some(Plant::LearningRate | Plant::Flipped) | None => output,
     }
+}
+
+/// What the layer returns with its filters upside down.
+fn upside_down(conv: &Conv2D, input: &Tensor) -> Tensor {
+    input.conv2d(&conv.ws.flip([2, 3]), conv.bs.as_ref(), [1, 1], [1, 1], [1, 1], 1)
 }
 
 fn loss(scores: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {

@@ -1,15 +1,17 @@
 //! Two records of numbers compared: where two runs part.
 //!
-//! Tensors of the same step are put beside each other in the order in which they were seen: one that only one side has is left out,
-//! and those behind it still find their partners. Two differ where they are further apart than rounding, or than two runs of the
+//! Tensors of the same step are put beside each other by their place, and where one is there more than once in the order in which they
+//! were seen: one that only one side has is left out, and those behind it still find their partners. Two differ where they are further apart than rounding, or than two runs of the
 //! reference are from each other.
 
 mod distance;
+mod page;
 mod pairs;
 mod read;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unlike;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,9 +20,11 @@ use profiler_report::numerics::{RecordHeader, RecordedTensor};
 use serde::Serialize;
 
 pub use self::distance::Distance;
+pub use self::page::html;
 use self::pairs::{Pair, pairs};
 pub use self::read::{ReadRecordError, read};
 pub use self::text::text;
+pub use self::unlike::BatchAgreement;
 
 /// The record of a run.
 #[derive(Debug, Clone)]
@@ -36,7 +40,7 @@ pub struct NumericsRecord {
 /// How two records are compared.
 #[derive(Debug, Clone, Default)]
 pub struct NumericsOptions {
-    /// What places of the second record are called in the first.
+    /// What places of the second record are called in the first: whole paths, or beginnings of paths up to a dot, of which the longest counts.
     pub names: HashMap<String, String>,
     /// How far two numbers may be apart, as a part of their size; `None`: by the type of the elements.
     pub tolerance: Option<f64>,
@@ -59,10 +63,35 @@ pub struct NumericsComparison {
     pub knows_noise: bool,
     /// What the sides did not have in common from the beginning: then all that follows may be due to that.
     pub unlike: Vec<String>,
+    /// What the random numbers of each side were seeded with, where it says so.
+    pub seeds: [Option<u64>; 2],
+    /// Whether both saw the same batches.
+    pub batches: BatchAgreement,
+    /// What each side ran with: framework, device, threads, types.
+    pub ran_with: [String; 2],
+    /// Names that were given for places which the second record does not have.
+    pub unused_names: Vec<String>,
     /// The first pair whose inputs agree and whose outputs do not; without one, the first that differs.
     pub first: Option<FirstDifference>,
     /// One row for each place, in the order in which they were first seen.
     pub places: Vec<ComparedPlace>,
+    /// How far the sides are apart in each step that both have.
+    pub over_steps: Vec<ComparedStep>,
+}
+
+/// All pairs of one step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparedStep {
+    /// Which step.
+    pub step: u64,
+    /// How many pairs there are.
+    pub pairs: u64,
+    /// How many differ.
+    pub different: u64,
+    /// How far the pair is apart that is furthest.
+    pub relative: f64,
+    /// The place of that pair.
+    pub furthest: String,
 }
 
 /// Where two runs part.
@@ -97,6 +126,12 @@ pub struct ComparedPlace {
     pub first_step: Option<u64>,
     /// The pair that is furthest apart.
     pub worst: Distance,
+    /// In which step that is.
+    pub worst_step: u64,
+    /// The last pair.
+    pub last: Distance,
+    /// How far it is apart in each step, at the most: step, and distance as a part of its size.
+    pub over_steps: Vec<(u64, f64)>,
     /// How far two runs of the reference are apart there.
     pub noise: f64,
 }
@@ -112,45 +147,23 @@ pub fn compare(
     let (found, only) = pairs(before, after, &options.names);
     let judged: Vec<_> =
         found.iter().map(|pair| Judged::of(pair, &noise, options.tolerance)).collect();
-    let mut places: Vec<ComparedPlace> = Vec::new();
-    let mut known: HashMap<(TensorRole, &str), usize> = HashMap::new();
-    for (pair, judged) in found.iter().zip(&judged) {
-        let key = (pair.before.role, path(&pair.before.name));
-        let place = *known.entry(key).or_insert_with(|| {
-            places.push(ComparedPlace {
-                role: pair.before.role,
-                name: pair.before.name.clone(),
-                pairs: 0,
-                different: 0,
-                first_step: None,
-                worst: judged.distance,
-                noise: noise.get(&(key.0, key.1.to_owned())).copied().unwrap_or(0.0),
-            });
-            places.len() - 1
-        });
-        let row = &mut places[place];
-        row.pairs += 1;
-        row.different += u64::from(judged.differs);
-        if judged.differs && row.first_step.is_none() {
-            row.first_step = Some(pair.before.step);
-        }
-        if judged.distance.relative > row.worst.relative {
-            row.worst = judged.distance;
-        }
-    }
     let both = found.iter().zip(&judged);
     let differing = || both.clone().filter(|(_, judged)| judged.differs);
     let first = differing().find(|(_, judged)| judged.inputs_agree).or_else(|| differing().next());
-    let steps: std::collections::BTreeSet<u64> =
-        found.iter().map(|pair| pair.before.step).collect();
+    let over_steps = over_steps(&found, &judged);
+    let batches = BatchAgreement::of(before, after);
     NumericsComparison {
-        steps: steps.len() as u64,
+        steps: over_steps.len() as u64,
         pairs: found.len() as u64,
         only_before: only.before,
         only_after: only.after,
         different: judged.iter().filter(|judged| judged.differs).count() as u64,
         knows_noise: !again.is_empty(),
-        unlike: unlike(before, after, &found, &judged),
+        unlike: unlike::unlike([before, after], &found, &judged, &batches),
+        seeds: [before.header.seed, after.header.seed],
+        batches,
+        ran_with: [before, after].map(unlike::ran_with),
+        unused_names: pairs::unused(&options.names, after),
         first: first.map(|(pair, judged)| FirstDifference {
             step: pair.before.step,
             role: pair.before.role,
@@ -159,9 +172,72 @@ pub fn compare(
             input: judged.input,
             inputs_agree: judged.inputs_agree,
         }),
-        places,
+        places: places(&found, &judged, &noise),
+        over_steps,
     }
 }
+
+/// One row for each place.
+fn places(found: &[Pair<'_>], judged: &[Judged], noise: &Noise) -> Vec<ComparedPlace> {
+    let mut places: Vec<ComparedPlace> = Vec::new();
+    let mut known: HashMap<(TensorRole, &str), usize> = HashMap::new();
+    for (pair, judged) in found.iter().zip(judged) {
+        let (step, distance) = (pair.before.step, judged.distance);
+        let key = (pair.before.role, path(&pair.before.name));
+        let place = *known.entry(key).or_insert_with(|| {
+            places.push(ComparedPlace {
+                role: pair.before.role,
+                name: pair.before.name.clone(),
+                pairs: 0,
+                different: 0,
+                first_step: None,
+                worst: distance,
+                worst_step: step,
+                last: distance,
+                over_steps: Vec::new(),
+                noise: noise.get(&(key.0, key.1.to_owned())).copied().unwrap_or(0.0),
+            });
+            places.len() - 1
+        });
+        let row = &mut places[place];
+        row.pairs += 1;
+        row.different += u64::from(judged.differs);
+        if judged.differs && row.first_step.is_none() {
+            row.first_step = Some(step);
+        }
+        if distance.relative > row.worst.relative {
+            (row.worst, row.worst_step) = (distance, step);
+        }
+        row.last = distance;
+        match row.over_steps.last_mut().filter(|(last, _)| *last == step) {
+            Some((_, largest)) => *largest = largest.max(distance.relative),
+            None => row.over_steps.push((step, distance.relative)),
+        }
+    }
+    places
+}
+
+/// One row for each step, in their order.
+fn over_steps(found: &[Pair<'_>], judged: &[Judged]) -> Vec<ComparedStep> {
+    let mut steps: Vec<ComparedStep> = Vec::new();
+    for (pair, judged) in found.iter().zip(judged) {
+        let (step, relative) = (pair.before.step, judged.distance.relative);
+        if steps.last().is_none_or(|last| last.step != step) {
+            let furthest = pair.before.name.clone();
+            steps.push(ComparedStep { step, pairs: 0, different: 0, relative, furthest });
+        }
+        let Some(row) = steps.last_mut() else { continue };
+        row.pairs += 1;
+        row.different += u64::from(judged.differs);
+        if relative > row.relative {
+            (row.relative, row.furthest) = (relative, pair.before.name.clone());
+        }
+    }
+    steps
+}
+
+/// How far two runs of the reference are apart, by place.
+type Noise = BTreeMap<(TensorRole, String), f64>;
 
 /// Where a place is in its model: a module's name without its type.
 fn path(name: &str) -> &str {
@@ -172,10 +248,7 @@ fn path(name: &str) -> &str {
 }
 
 /// How far runs of the reference are apart, at the most, by place.
-fn noise_of(
-    before: &NumericsRecord,
-    again: &[NumericsRecord],
-) -> BTreeMap<(TensorRole, String), f64> {
+fn noise_of(before: &NumericsRecord, again: &[NumericsRecord]) -> Noise {
     let mut noise = BTreeMap::new();
     for other in again {
         for pair in pairs(before, other, &HashMap::new()).0 {
@@ -200,11 +273,7 @@ struct Judged {
 const BEYOND_NOISE: f64 = 3.0;
 
 impl Judged {
-    fn of(
-        pair: &Pair<'_>,
-        noise: &BTreeMap<(TensorRole, String), f64>,
-        tolerance: Option<f64>,
-    ) -> Self {
+    fn of(pair: &Pair<'_>, noise: &Noise, tolerance: Option<f64>) -> Self {
         let (before, after) = (pair.before, pair.after);
         let rounding = |kind: &str| -> f64 {
             match kind {
@@ -230,43 +299,4 @@ impl Judged {
             inputs_agree: input.is_some_and(|input| input <= allowed),
         }
     }
-}
-
-/// What the sides should have had in common: what they begin with.
-fn unlike(
-    before: &NumericsRecord,
-    after: &NumericsRecord,
-    pairs: &[Pair<'_>],
-    judged: &[Judged],
-) -> Vec<String> {
-    let mut found = Vec::new();
-    let both = || pairs.iter().zip(judged);
-    let Some(first_step) = pairs.first().map(|pair| pair.before.step) else { return found };
-    let is_first = |pair: &Pair<'_>| pair.before.step == first_step;
-    let of_parameters =
-        both().filter(|(pair, _)| is_first(pair) && pair.before.role == TensorRole::Parameter);
-    let other: Vec<_> = of_parameters
-        .filter(|(_, judged)| judged.differs)
-        .map(|(pair, _)| pair.before.name.as_str())
-        .collect();
-    if let Some(name) = other.first() {
-        found.push(format!(
-            "{} parameters are others in the first step that both have, {first_step}, the first of them {name}: begin with the \
-             same seed or weights",
-            other.len()
-        ));
-    }
-    let batch = both().find(|(pair, judged)| is_first(pair) && judged.input.is_some());
-    if let Some((pair, judged)) = batch.filter(|(_, judged)| !judged.inputs_agree) {
-        found.push(format!(
-            "what {} is given in step {first_step} is {:.1e} apart: let both see the same batches in the same order",
-            pair.before.name,
-            judged.input.unwrap_or_default()
-        ));
-    }
-    if before.header.rank != after.header.rank {
-        let (before, after) = (before.header.rank, after.header.rank);
-        found.push(format!("one is of rank {before}, the other of rank {after}"));
-    }
-    found
 }

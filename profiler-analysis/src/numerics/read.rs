@@ -33,29 +33,44 @@ pub enum ReadRecordError {
     },
 }
 
-/// Reads a record line by line. One whose last line is cut off is that of a run that was killed, and is read up to there.
+/// Reads a record line by line. One whose last line is cut off is that of a run that was killed, and is read up to the last step that is
+/// whole.
 ///
 /// # Errors
 ///
 /// [`ReadRecordError`].
 pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, ReadRecordError> {
-    let mut line = String::new();
-    text.read_line(&mut line)?;
-    let header = RecordHeader::from_line(&line).map_err(ReadRecordError::NoHeader)?;
+    let mut bytes = Vec::new();
+    text.read_until(b'\n', &mut bytes)?;
+    let header = RecordHeader::from_line(&String::from_utf8_lossy(&bytes));
+    let header = header.map_err(ReadRecordError::NoHeader)?;
     if header.numerics_version > RECORD_VERSION {
         return Err(ReadRecordError::Newer(header.numerics_version));
     }
     let mut record = NumericsRecord { header, tensors: Vec::new(), is_cut_off: false };
     for number in 2.. {
-        line.clear();
-        if text.read_line(&mut line)? == 0 {
+        bytes.clear();
+        if text.read_until(b'\n', &mut bytes)? == 0 {
             break;
         }
+        // A name may be cut off in the middle of a letter.
+        let line = String::from_utf8_lossy(&bytes);
         match RecordedTensor::from_line(&line) {
             Ok(tensor) => record.tensors.push(tensor),
-            Err(_) if !line.ends_with('\n') => record.is_cut_off = true,
+            Err(_) if !line.ends_with('\n') => cut_off(&mut record, &line),
             Err(error) => return Err(ReadRecordError::Line { line: number, error }),
         }
     }
     Ok(record)
+}
+
+/// Leaves out the step that the cut line is of: all that is known of it may be a part.
+fn cut_off(record: &mut NumericsRecord, line: &str) {
+    record.is_cut_off = true;
+    let begun = line.strip_prefix("{\"step\":").and_then(|rest| rest.split_once(','));
+    let begun = begun.and_then(|(step, _)| step.parse().ok());
+    let last = record.tensors.last().map(|tensor| tensor.step);
+    if let Some(step) = begun.or(last) {
+        record.tensors.retain(|tensor| tensor.step != step);
+    }
 }

@@ -23,12 +23,15 @@ fn tensor(
         name: name.to_owned(),
         call: 0,
         thread: "main".to_owned(),
+        source: None,
         element_type: "f32".to_owned(),
         shape: vec![numbers.len() as u64],
         statistics: statistics_of,
         input: (!input.is_empty()).then(|| statistics(input).0),
         sample,
         location: None,
+        hash: None,
+        is_rerun: false,
     }
 }
 
@@ -40,6 +43,10 @@ fn record(tensors: Vec<RecordedTensor>) -> NumericsRecord {
         program: None,
         frameworks: Vec::new(),
         started_at: "2026-01-02T03:04:05Z".parse().expect("a time"),
+        seed: None,
+        element_types: Vec::new(),
+        machine: None,
+        settings: Vec::new(),
     };
     NumericsRecord { header, tensors, is_cut_off: false }
 }
@@ -84,6 +91,20 @@ fn the_first_place_whose_input_agrees_is_named() {
     let text = text(&found, 20);
     let beginning = "The first difference: the output of [module]Linear: b in step 1, where the inputs agree: 1.0e-3 apart.\n";
     assert!(text.starts_with(beginning), "{text}");
+    // Over steps: nothing in the first, and all that is computed from it in the second.
+    let steps: Vec<_> = found.over_steps.iter().map(|step| (step.step, step.different)).collect();
+    assert_eq!(steps, [(0, 0), (1, 3)]);
+    assert!(text.contains("\nOver steps\n"), "{text}");
+    let place = found.places.iter().find(|place| place.name.ends_with(": b")).expect("a place");
+    assert_eq!((place.first_step, place.worst_step, place.last), (Some(1), 1, place.worst));
+    let (step, distance) = place.over_steps[1];
+    assert_eq!((place.over_steps[0], step, distance), ((0, 0.0), 1, place.worst.relative));
+    let page = html(&found);
+    assert!(
+        page.contains("The first difference: the output of [module]Linear: b in step 1"),
+        "{page}"
+    );
+    assert!(page.contains("Over steps") && page.contains("1.0e-3"), "{page}");
 }
 
 #[test]
@@ -106,7 +127,94 @@ fn names_of_the_other_side_are_translated() {
     assert_eq!(compared(&run(1.0, ""), &other).pairs, 6);
     let names = HashMap::from([("features.1".to_owned(), "b".to_owned())]);
     let options = NumericsOptions { names, tolerance: None };
-    assert_eq!(compare(&run(1.0, ""), &other, &[], &options).pairs, 8);
+    let found = compare(&run(1.0, ""), &other, &[], &options);
+    assert_eq!((found.pairs, found.unused_names.len()), (8, 0));
+}
+
+#[test]
+fn a_beginning_of_a_path_is_translated_with_all_below_it_and_the_longest_counts() {
+    let parameters = |names: [&str; 3]| {
+        record(names.map(|name| tensor(0, TensorRole::Parameter, name, &[], &[1.0, 2.0])).into())
+    };
+    let reference = parameters(["conv1.weight", "block.conv.bias", "head.weight"]);
+    let other = parameters(["features.0.weight", "features.1.conv.bias", "head.weight"]);
+    let pairs =
+        [("features", "f"), ("features.0", "conv1"), ("features.1", "block"), ("feat", "x")];
+    let names = pairs.map(|(own, name)| (own.to_owned(), name.to_owned())).into();
+    let options = NumericsOptions { names, tolerance: None };
+    let found = compare(&reference, &other, &[], &options);
+    assert_eq!((found.pairs, found.only_after), (3, 0));
+    assert_eq!(found.unused_names, ["feat", "features"], "said, and not silent");
+    assert!(text(&found, 5).contains("Not used: the name of feat, which"), "{}", text(&found, 5));
+}
+
+/// A record of two steps whose batches have these hashes.
+fn batches(hashes: [&[&str]; 2]) -> NumericsRecord {
+    let mut run = run(1.0, "");
+    for (step, hashes) in hashes.into_iter().enumerate() {
+        run.tensors.extend(hashes.iter().map(|hash| RecordedTensor {
+            hash: Some((*hash).to_owned()),
+            ..tensor(step as u64, TensorRole::Batch, "batch", &[], &[1.0])
+        }));
+    }
+    run
+}
+
+#[test]
+fn seeds_and_batches_are_compared_first() {
+    let agreement = |one, other| compared(&batches(one), &batches(other)).batches;
+    let same = agreement([&["a", "b"], &["c"]], [&["a", "b"], &["c"]]);
+    assert_eq!((same.steps, same.different, same.first_different), (2, 0, None));
+    // One side tells of inputs and labels, the other of inputs only.
+    assert_eq!(agreement([&["a", "b"], &["c"]], [&["b"], &["c", "d"]]).different, 0);
+    let other = agreement([&["a"], &["c", "c"]], [&["a"], &["c", "d"]]);
+    assert_eq!((other.different, other.first_different), (1, Some(1)));
+    assert_eq!(agreement([&[], &[]], [&["a"], &["c"]]).steps, 0);
+    let (mut one, mut two) = (batches([&["a"], &["b"]]), batches([&["a"], &["x"]]));
+    (one.header.seed, two.header.seed) = (Some(1), Some(2));
+    let found = compared(&one, &two);
+    let [seed, batch] = &found.unlike[..] else { panic!("{:?}", found.unlike) };
+    assert_eq!(seed, "the seeds are 1 and 2");
+    assert!(batch.starts_with("the batches are others in 1 of 2 steps, from step 1 on"), "{batch}");
+    let told = text(&found, 5);
+    assert!(
+        told.starts_with("Not alike: the seeds are 1 and 2.\nNot alike: the batches"),
+        "{told}"
+    );
+    two.header.seed = Some(1);
+    let alike = "Begun alike: the seed is 1 in both; the batches are others in 1 of 2 steps.\n";
+    assert!(text(&compared(&one, &two), 5).contains(alike));
+    one.header.seed = None;
+    let unknown = "Begun alike: the seeds are not known of both; ";
+    assert!(text(&compared(&one, &two), 5).contains(unknown));
+}
+
+/// Frameworks keep parameters in orders of their own.
+#[test]
+fn places_that_are_there_once_are_found_in_any_order() {
+    let of = |names: &[&str]| {
+        let one = |name: &&str| tensor(0, TensorRole::Parameter, name, &[], &[1.0]);
+        record(names.iter().map(one).collect())
+    };
+    let found = compared(&of(&["a", "b", "c", "d", "d"]), &of(&["d", "c", "b", "d", "a"]));
+    assert_eq!((found.pairs, found.only_before), (5, 0));
+    let order: Vec<_> = found.places.iter().map(|place| place.name.as_str()).collect();
+    assert_eq!(order, ["a", "b", "c", "d"], "that of the reference");
+}
+
+/// However different two steps are, something comes of it.
+#[test]
+fn sequences_of_different_lengths_are_aligned() {
+    let long = |count: u64, from: u64| {
+        let name = |number| format!("layer{}", number % 97 + from);
+        let outputs =
+            (0..count).map(|number| tensor(0, TensorRole::Output, &name(number), &[], &[1.0]));
+        record(outputs.collect())
+    };
+    let found = compared(&long(3000, 0), &long(1000, 0));
+    assert_eq!((found.pairs, found.only_before, found.only_after), (1000, 2000, 0));
+    let disjoint = compared(&long(3000, 0), &long(3000, 1000));
+    assert_eq!((disjoint.pairs, disjoint.only_before, disjoint.only_after), (0, 3000, 3000));
 }
 
 #[test]
@@ -164,8 +272,18 @@ fn records_are_read_up_to_where_they_are_cut_off() {
     text.extend(record.tensors.iter().map(|tensor| tensor.to_line().expect("a line")));
     let whole = read(text.as_bytes()).expect("a record");
     assert_eq!((whole.tensors, whole.is_cut_off), (record.tensors.clone(), false));
+    // Of the step that the run was killed in, nothing.
     let cut = read(&text.as_bytes()[..text.len() - 10]).expect("a record");
-    assert_eq!((cut.tensors.len(), cut.is_cut_off), (record.tensors.len() - 1, true));
+    let steps = |record: &NumericsRecord| -> Vec<_> {
+        record.tensors.iter().map(|tensor| tensor.step).collect()
+    };
+    assert_eq!((steps(&cut), cut.is_cut_off), (vec![0; 4], true));
+    // The line of a new step shows that those before it are whole.
+    let begun = read(format!("{text}{{\"step\":2,\"role\":\"out").as_bytes()).expect("a record");
+    assert_eq!((begun.tensors.len(), begun.is_cut_off), (8, true));
+    let mut letter = text.clone().into_bytes();
+    letter.extend(b"{\"step\":2,\"name\":\"\xc3");
+    assert_eq!(read(letter.as_slice()).expect("a record").tensors.len(), 8);
     let error = |text: &str| read(text.as_bytes()).expect_err("refused").to_string();
     assert!(error("").starts_with("it is no record of numbers"), "{}", error(""));
     assert!(error("{\"traceEvents\":[]}\n").starts_with("it is no record of numbers"));

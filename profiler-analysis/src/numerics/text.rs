@@ -5,7 +5,7 @@ use std::fmt::Write;
 use profiler_report::internals::{Table, shown};
 use profiler_report::number::grouped;
 
-use super::{ComparedPlace, FirstDifference, NumericsComparison};
+use super::{ComparedPlace, ComparedStep, FirstDifference, NumericsComparison};
 
 /// The first place at which the runs part, and a table of all places, those that differ and the furthest apart first; `rows` of
 /// them at most.
@@ -16,6 +16,9 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
         let _ = writeln!(text, "Not alike: {}.", shown(unlike));
     }
     let _ = writeln!(text, "{}", summary(comparison));
+    for line in circumstances(comparison) {
+        let _ = writeln!(text, "{line}");
+    }
     if !comparison.knows_noise && comparison.different > 0 {
         text.push_str(
             "What varies from run to run is not known: give a second run of the reference (--again) to have it left out.\n",
@@ -30,6 +33,8 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
         "Differ",
         "First step",
         "Apart",
+        "At step",
+        "Last",
         "Noise",
         "SQNR",
         "Rel. L2",
@@ -38,11 +43,7 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
         "Role",
         "Place",
     ]);
-    let mut places: Vec<&ComparedPlace> = comparison.places.iter().collect();
-    places.sort_by(|one, other| {
-        let differs = |place: &ComparedPlace| place.different > 0;
-        differs(other).cmp(&differs(one)).then(other.worst.relative.total_cmp(&one.worst.relative))
-    });
+    let places = by_distance(comparison);
     for place in places.iter().take(rows) {
         let worst = &place.worst;
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -51,6 +52,8 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
             grouped(place.different),
             or_none(place.first_step.map(|step| step.to_string())),
             size(worst.relative),
+            place.worst_step.to_string(),
+            size(place.last.relative),
             size(place.noise),
             or_none(worst.sqnr.map(|decibels| format!("{decibels:.1} dB"))),
             or_none(worst.relative_l2.map(size)),
@@ -65,15 +68,91 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
         let _ =
             writeln!(text, "{} more places agree better.", grouped((places.len() - rows) as u64));
     }
+    let _ = writeln!(text, "{MEASURED_OF}");
+    if comparison.different > 0 && comparison.over_steps.len() > 1 {
+        write_steps(&mut text, &comparison.over_steps);
+    }
     text
 }
 
+/// What the numbers of the table are of.
+pub(super) const MEASURED_OF: &str = "Apart is the most that statistics or samples are; SQNR, relative L2, cosine and ULPs are those of the samples, 32 \
+                                      numbers of each tensor, of the pair that is furthest apart.";
+
+/// Those that differ and the furthest apart first.
+pub(super) fn by_distance(comparison: &NumericsComparison) -> Vec<&ComparedPlace> {
+    let mut places: Vec<&ComparedPlace> = comparison.places.iter().collect();
+    places.sort_by(|one, other| {
+        let differs = |place: &ComparedPlace| place.different > 0;
+        differs(other).cmp(&differs(one)).then(other.worst.relative.total_cmp(&one.worst.relative))
+    });
+    places
+}
+
+/// Steps that the text shows.
+const STEPS_SHOWN: usize = 10;
+
+fn write_steps(text: &mut String, steps: &[ComparedStep]) {
+    let mut table = Table::new(["Step", "Pairs", "Differ", "Apart", "Furthest"]);
+    for step in spread(steps) {
+        table.row([
+            step.step.to_string(),
+            grouped(step.pairs),
+            grouped(step.different),
+            size(step.relative),
+            shown(&step.furthest),
+        ]);
+    }
+    let _ = write!(text, "\nOver steps\n{}", table.paint());
+}
+
+/// At most ten of the steps, evenly spread, with the first that differs and the last.
+fn spread(steps: &[ComparedStep]) -> Vec<&ComparedStep> {
+    let first = steps.iter().position(|step| step.different > 0);
+    let every = steps.len().div_ceil(STEPS_SHOWN - 2).max(1);
+    let is_shown = |place: usize| {
+        place.is_multiple_of(every) || Some(place) == first || place + 1 == steps.len()
+    };
+    steps.iter().enumerate().filter(|(place, _)| is_shown(*place)).map(|(_, step)| step).collect()
+}
+
+/// What both sides ran with, and whether that is the same as far as it must be.
+pub(super) fn circumstances(comparison: &NumericsComparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    let batches = &comparison.batches;
+    let seeds = match comparison.seeds {
+        [Some(one), Some(other)] if one == other => format!("the seed is {one} in both"),
+        [Some(_), Some(_)] => "the seeds are not the same".to_owned(),
+        _ => "the seeds are not known of both".to_owned(),
+    };
+    let batches = match (batches.steps, batches.different) {
+        (0, _) => "whether the batches are the same is not known".to_owned(),
+        (steps, 0) => format!("the batches are the same in all {} steps", grouped(steps)),
+        (steps, different) => {
+            format!("the batches are others in {} of {} steps", grouped(different), grouped(steps))
+        }
+    };
+    lines.push(format!("Begun alike: {seeds}; {batches}."));
+    for (side, ran_with) in ["Reference", "Other"].into_iter().zip(&comparison.ran_with) {
+        if !ran_with.is_empty() {
+            lines.push(format!("{side}: {}.", shown(ran_with)));
+        }
+    }
+    for name in &comparison.unused_names {
+        lines.push(format!(
+            "Not used: the name of {}, which the other record has not.",
+            shown(name)
+        ));
+    }
+    lines
+}
+
 /// Parts of a whole, to two digits.
-fn size(part: f64) -> String {
+pub(super) fn size(part: f64) -> String {
     if part == 0.0 { "0".to_owned() } else { format!("{part:.1e}") }
 }
 
-fn summary(comparison: &NumericsComparison) -> String {
+pub(super) fn summary(comparison: &NumericsComparison) -> String {
     let only = comparison.only_before + comparison.only_after;
     let alone = match only {
         0 => String::new(),

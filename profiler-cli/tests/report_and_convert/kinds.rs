@@ -5,7 +5,9 @@ use profiler_core::hook::TensorRole;
 use profiler_core::report::lines::{FunctionLines, LineMemory, LineStatistics};
 use profiler_core::report::lines_text::LinesOptions;
 use profiler_core::report::memory::{MemoryTree, PathMemory};
-use profiler_core::report::numerics::{RecordedTensor, TensorRow, TensorStatistics, troubles};
+use profiler_core::report::numerics::{
+    RecordedTensor, Rerun, TensorRow, TensorStatistics, troubles,
+};
 use profiler_core::report::samples::{SampledCode, Samples, StackNode};
 use profiler_core::report::samples_page::SampleOrder;
 use profiler_core::report::{
@@ -102,13 +104,18 @@ pub fn numerics() -> NumericsReport {
         name: "[module]Linear: hidden".to_owned(),
         call: 0,
         thread: "main".to_owned(),
+        source: Some("src/net.rs:36".to_owned()),
         element_type: "f32".to_owned(),
         shape: vec![2, 32],
         statistics: numbers,
         input: Some(numbers),
         sample: vec![Some(0.5), None],
         location: Some("src/net.rs:7".to_owned()),
+        hash: Some("2d06800538d394c2".to_owned()),
+        is_rerun: false,
     };
+    let first = RecordedTensor { is_rerun: true, ..tensor.clone() };
+    let rerun = Rerun { step: 20, tensors: 7, first_not_finite: Some(first), failure: None };
     let row = TensorRow {
         role: TensorRole::Output,
         name: tensor.name.clone(),
@@ -127,10 +134,12 @@ pub fn numerics() -> NumericsReport {
         first_not_finite: Some(tensor),
         first_op_not_finite: None,
         not_finite: 7,
+        rerun: Some(rerun),
         troubles: troubles(std::slice::from_ref(&row)),
         tensors: vec![row],
         dropped: 0,
         files: vec!["fit.numerics.jsonl".to_owned()],
+        findings: Vec::new(),
     }
 }
 

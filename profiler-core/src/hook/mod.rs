@@ -40,8 +40,8 @@ pub use profiler_events::{
     InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, MemoryCategory, MemoryChange,
     MemoryDevice, MemoryLabel, Number, NumberReader, Observation, ObservedTensor, OpStart,
     PastMemoryChange, RegionSink, ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp,
-    TimingMethod, declare_device, declare_device_memory, declare_framework, describe_device,
-    strided_offsets,
+    TimingMethod, declare_device, declare_device_memory, declare_framework, declare_module_place,
+    describe_device, strided_offsets,
 };
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 

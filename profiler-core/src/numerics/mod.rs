@@ -5,7 +5,11 @@ mod location;
 mod modules;
 mod readers;
 mod record;
+#[cfg(all(test, not(loom)))]
+mod record_tests;
 mod running;
+mod saved;
+mod settings;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -13,11 +17,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use self::modules::Modules;
-use self::readers::{CopyReader, FiniteReader};
+use self::readers::{CopyReader, FiniteReader, HashReader};
 use self::running::Running;
+use self::settings::Settings;
 use crate::output::RenderedReport;
 use crate::report::numerics::{self, NumericsReport, RecordedTensor, StatisticsReader};
-use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Setting, Units};
+use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, hook};
 use profiler_events::clock::Rate;
 use profiler_events::forking::{Mutex, MutexGuard};
@@ -35,14 +40,16 @@ use profiler_events::{Observation, ObservedTensor, OpStart, TensorRole, ThreadNa
 /// trainer of losses, gradients and parameters. burn's plugin tells of none.
 ///
 /// *Ops*: what each op has returned is looked at [if asked for](Self::ops), forward and backward; and in any case in the step after
-/// something was not finite, so that the report names the op, too. They are known of tch, and, in a program that
-/// `mlprof run --ops … --numerics` has built, of candle.
+/// something was not finite, and where a batch is run again, so that the report names the op, too. They are known of tch, and, in a
+/// program that `mlprof run --ops … --numerics` has built, of candle.
 ///
 /// *What it reads*: tensors in the host's memory. Those of other devices are not read, since reading them waits for the device; the
 /// report says how many there were.
 ///
 /// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
-/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`].
+/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`], and [`RecordHeader`](numerics::RecordHeader) for what its first line
+/// says of the run. Of each recorded step it has the batch, with a hash: the tensors that the program has told of (`tell_batch` of the
+/// plugins), or else what the first module of the step was given.
 ///
 /// *Cost*: reading each number once, some 0.5 ns, in each step; in recorded steps some 2 ns, and 8 bytes of memory for each
 /// number of a parameter until the step ends. *Stages*: what is inside of another stage, as a validation in a fit, is not looked at.
@@ -57,10 +64,7 @@ use profiler_events::{Observation, ObservedTensor, OpStart, TensorRole, ThreadNa
 /// assert_eq!(report.first_not_finite, None);
 /// ```
 pub struct NumericsProfiler {
-    every: u64,
-    watches: bool,
-    looks_at_ops: bool,
-    stops: bool,
+    settings: Settings,
     output: Output,
     state: Mutex<Running>,
     modules: Modules,
@@ -68,6 +72,8 @@ pub struct NumericsProfiler {
     sees_ops: AtomicBool,
     /// What the running step wants, so that tensors are read outside of the lock.
     wish: AtomicU64,
+    /// Whether this step's batch has been seen.
+    knows_batch: AtomicBool,
 }
 
 /// How tensors are looked at: not at all, for what is not finite, or for all that is recorded. Those of ops by the upper bits.
@@ -86,15 +92,13 @@ impl NumericsProfiler {
     /// Records every tenth step, beginning with the first, and watches all of them.
     pub fn new() -> Self {
         let profiler = Self {
-            every: 10,
-            watches: true,
-            looks_at_ops: false,
-            stops: false,
+            settings: Settings::default(),
             output: Output::new().of_kind("numerics"),
             state: Mutex::new(Running::default()),
             modules: Modules::default(),
             sees_ops: AtomicBool::new(false),
             wish: AtomicU64::new(NOTHING),
+            knows_batch: AtomicBool::new(false),
         };
         profiler.begin_step(&profiler.state());
         profiler
@@ -102,69 +106,39 @@ impl NumericsProfiler {
 
     crate::output_settings::output_settings!("numerics", ", and the record of numbers");
 
-    /// Of every so many steps one is recorded, beginning with the first; with 1 all are, with 0 none but those after something was
-    /// not finite.
-    #[must_use]
-    pub fn every(mut self, steps: u64) -> Self {
-        self.every = steps;
-        self.begin_step(&self.state());
-        self
-    }
-
-    /// Whether every tensor of every step is looked at for NaN and infinity. It is, unless this says `false`: then only those of
-    /// recorded steps.
-    #[must_use]
-    pub fn watch(mut self, watches: bool) -> Self {
-        self.watches = watches;
-        self.begin_step(&self.state());
-        self
-    }
-
-    /// Whether outputs of ops are looked at, too: recorded in recorded steps, with the module around the op, and watched in all
-    /// others. Without it they are only looked at in the step after something was not finite, which names the op if it happens
-    /// again. Of ops only those count as not finite whose inputs are: a mask of infinities is none.
-    ///
-    /// What is not looked at: what an op returns of its inputs as it is (views), tensors that an op leaves empty on purpose, whole
-    /// numbers, and lists that are changed in place. An op that others are part of is told after them.
-    ///
-    /// *Cost*: each number that an op returns is read; those that it is given only where what it returns is not finite.
-    #[must_use]
-    pub fn ops(mut self, looks: bool) -> Self {
-        self.looks_at_ops = looks;
-        self.begin_step(&self.state());
-        self
-    }
-
-    /// Whether the training is to end when a number is not finite, before it gets into the parameters if it was seen by then. This
-    /// project's trainer asks [`reason_to_stop`](Profiler::reason_to_stop); a loop of one's own may.
-    #[must_use]
-    pub fn stop_on_nan(mut self, stops: bool) -> Self {
-        self.stops = stops;
-        self
-    }
-
     fn state(&self) -> MutexGuard<'_, Running> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the step wants that begins now; whether that changes what hooks are to tell.
     fn begin_step(&self, running: &Running) -> bool {
-        let is_due = self.every > 0 && running.step.is_multiple_of(self.every);
+        let every = self.settings.every;
+        let is_due = every > 0 && running.step.is_multiple_of(every);
         let wish = match () {
             () if running.is_paused() => NOTHING,
             () if is_due || running.is_closer_look => STATISTICS,
-            () if self.watches => FINITE,
+            () if self.settings.watches => FINITE,
             () => NOTHING,
         };
-        let of_ops = if self.looks_at_ops || running.is_closer_look { wish } else { NOTHING };
+        self.knows_batch.store(false, Ordering::Relaxed);
+        let looks_at_ops = self.settings.looks_at_ops || running.is_closer_look;
+        self.look(wish, if looks_at_ops { wish } else { NOTHING })
+    }
+
+    /// Looks so at tensors, and at those of ops; whether that changes what hooks are to tell.
+    fn look(&self, wish: u64, of_ops: u64) -> bool {
         let before = self.wish.swap(wish | of_ops << OF_OPS, Ordering::Relaxed);
         (before >> OF_OPS == NOTHING) != (of_ops == NOTHING)
     }
 
-    /// The same, and tells hooks.
+    /// Begins a step, and tells hooks.
     fn look_anew(&self, running: MutexGuard<'_, Running>) {
         let is_other = self.begin_step(&running);
         drop(running);
+        Self::tell_hooks(is_other);
+    }
+
+    fn tell_hooks(is_other: bool) {
         if is_other {
             modules::leave_all();
             hook::interest_changed();
@@ -180,12 +154,27 @@ impl NumericsProfiler {
     fn end_step(&self, running: &mut Running) {
         if self.wish(TensorRole::Output) == STATISTICS {
             running.recorded_steps += 1;
-            running.write_record(&self.output);
+            running.write_record(&self.output, &self.settings);
         }
         running.end_closer_look(self.sees_ops.load(Ordering::Relaxed));
-        running.calls.clear();
-        running.before_step.clear();
+        running.end_step();
         self.modules.forget();
+    }
+
+    /// What the first module of a recorded step is given stands for its batch, unless the program has told of that.
+    fn know_batch(&self, told: &ObservedTensor<'_>) {
+        match (told.role, told.input) {
+            (TensorRole::Batch, _) => self.knows_batch.store(true, Ordering::Relaxed),
+            (TensorRole::Output, Some(input))
+                if self.wish(TensorRole::Output) == STATISTICS
+                    && !self.knows_batch.swap(true, Ordering::Relaxed) =>
+            {
+                let role = TensorRole::Batch;
+                let batch = ObservedTensor { role, tensor: input, input: None, ..*told };
+                self.record(&batch, true);
+            }
+            _ => {}
+        }
     }
 
     fn observe_tensor(&self, told: &ObservedTensor<'_>) {
@@ -210,13 +199,20 @@ impl NumericsProfiler {
 
     /// Of a recorded step, or a tensor that is not finite.
     fn record(&self, told: &ObservedTensor<'_>, is_recorded: bool) {
+        self.know_batch(told);
         let mut shape = told.tensor.shape();
         let mut reader = StatisticsReader::of_shape(&shape);
         let mut copy = CopyReader::default();
+        let keeps_copy = told.role == TensorRole::Parameter
+            && self.state().keeps_copy(told.name, shape.iter().product());
         let is_read = match told.role {
-            TensorRole::Update | TensorRole::Parameter => told.tensor.read(&mut copy),
+            TensorRole::Update => told.tensor.read(&mut copy),
+            _ if keeps_copy => told.tensor.read(&mut copy),
             _ => told.tensor.read(&mut reader),
         };
+        let hash = (is_recorded && (self.settings.hashes || told.role == TensorRole::Batch))
+            .then(|| HashReader::of(told.tensor))
+            .flatten();
         // All inputs of all ops would be more than all outputs.
         let looks_at_input = !told.role.is_of_op() || !reader.statistics().is_finite();
         let input = told.input.filter(|_| looks_at_input).and_then(|input| {
@@ -227,13 +223,16 @@ impl NumericsProfiler {
         if !is_read {
             return running.unread += 1;
         }
-        if told.role == TensorRole::Parameter {
+        if keeps_copy {
             copy.read_by(&mut reader);
             running.before_step.insert(told.name.to_owned(), copy.numbers());
         } else if told.role == TensorRole::Update {
             // What the parameter was, is not known of a step that is not recorded.
             let before = running.before_step.remove(told.name).unwrap_or_default();
             copy.less(&before).read_by(&mut reader);
+            if running.lacks_copy(told.name) && reader.statistics().is_finite() {
+                return;
+            }
         }
         if told.role == TensorRole::Loss {
             shape.clear();
@@ -248,16 +247,28 @@ impl NumericsProfiler {
             call: running.call(told.role, &name),
             name,
             thread: ThreadName::of_this_thread().name,
+            source: None,
+            location: None,
             element_type: told.tensor.element_type().to_owned(),
             shape,
             statistics: reader.statistics(),
             input,
             sample: reader.sample(),
-            location: None,
+            hash,
+            is_rerun: running.is_rerun,
         };
-        running.see_not_finite(&mut tensor);
+        if !tensor.statistics.is_finite() {
+            let place = profiler_events::module_place(told.name);
+            tensor.source = place.map(|place| format!("{}:{}", place.file, place.line));
+        }
+        let is_first = running.see_not_finite(&mut tensor);
+        let saved = (is_first && self.settings.saves).then(|| tensor.clone());
         if is_recorded {
-            running.see(tensor);
+            running.see(tensor, &self.settings);
+        }
+        drop(running);
+        if let Some(tensor) = saved {
+            self.save(told, &tensor);
         }
     }
 
@@ -267,7 +278,7 @@ impl NumericsProfiler {
             let mut running = self.state();
             if running.stages.is_empty() {
                 // A loop of one's own may end in the middle of what it calls a step.
-                running.write_record(&self.output);
+                running.write_record(&self.output, &self.settings);
             }
             let rate = Rate::now();
             let ended = running.ended.unwrap_or_else(|| running.clock.now());
@@ -286,20 +297,11 @@ impl NumericsProfiler {
                 frameworks: profiler_events::frameworks(),
                 startup: None,
                 overhead: Overhead::default(),
-                settings: self.settings(),
-                notes: running.notes(self.looks_at_ops && !self.sees_ops.load(Ordering::Relaxed)),
+                settings: self.settings.told(),
+                notes: running.notes(&self.settings, self.sees_ops.load(Ordering::Relaxed)),
             };
-            running.report(header, self.watches)
+            running.report(header, self.settings.watches)
         })
-    }
-
-    fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::new("every", self.every.to_string()),
-            Setting::new("watch", self.watches.to_string()),
-            Setting::new("ops", self.looks_at_ops.to_string()),
-            Setting::new("stop_on_nan", self.stops.to_string()),
-        ]
     }
 }
 
@@ -334,8 +336,45 @@ impl Profiler for NumericsProfiler {
     }
 
     fn reason_to_stop(&self) -> Option<String> {
-        let first = self.stops.then(|| self.state().first_not_finite.clone()).flatten();
+        let first = self.settings.stops.then(|| self.state().first_not_finite.clone()).flatten();
         first.map(|first| first.what_is_not_finite())
+    }
+
+    fn begin_rerun(&self) -> bool {
+        uncounted(|| {
+            let mut running = self.state();
+            let first = running.first_not_finite.as_ref();
+            let is_of_this_step = first.is_some_and(|first| first.step == running.step);
+            // A recorded step has shown all already.
+            let is_wanted = self.settings.runs_again()
+                && is_of_this_step
+                && running.rerun.is_none()
+                && !running.is_paused()
+                && self.wish(TensorRole::Output) == FINITE;
+            if is_wanted {
+                running.begin_rerun();
+                self.knows_batch.store(false, Ordering::Relaxed);
+                let is_other = self.look(STATISTICS, STATISTICS);
+                drop(running);
+                Self::tell_hooks(is_other);
+            }
+            is_wanted
+        })
+    }
+
+    fn end_rerun(&self, failure: Option<&str>) {
+        uncounted(|| {
+            let mut running = self.state();
+            if !running.is_rerun {
+                return;
+            }
+            running.end_rerun(failure);
+            running.write_record(&self.output, &self.settings);
+            let of_ops = if self.settings.looks_at_ops { FINITE } else { NOTHING };
+            let is_other = self.look(FINITE, of_ops);
+            drop(running);
+            Self::tell_hooks(is_other);
+        });
     }
 
     fn step(&self) {

@@ -1,6 +1,7 @@
 //! What is read of a tensor besides its statistics.
 
-use profiler_events::NumberReader;
+use profiler_events::{NumberReader, TensorNumbers};
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// Whether all numbers are finite.
 #[derive(Default)]
@@ -89,5 +90,95 @@ impl NumberReader for CopyReader {
     fn read_each(&mut self, numbers: &mut dyn Iterator<Item = f64>, least_normal: f64) {
         self.least_normal = least_normal;
         self.numbers.extend(numbers);
+    }
+}
+
+/// Hashes numbers as [`RecordedTensor::hash`](crate::report::numerics::RecordedTensor::hash) says: in whatever pieces they come.
+#[derive(Default)]
+pub(super) struct HashReader {
+    hasher: Xxh3Default,
+}
+
+impl HashReader {
+    /// The hash of a tensor; `None` where it cannot be read.
+    pub(super) fn of(tensor: &dyn TensorNumbers) -> Option<String> {
+        let mut reader = Self::default();
+        tensor.read(&mut reader).then(|| reader.digits())
+    }
+
+    /// In hexadecimal digits: many readers of JSON have no numbers of 64 bits.
+    pub(super) fn digits(&self) -> String {
+        format!("{:016x}", self.hasher.digest())
+    }
+
+    fn take(&mut self, numbers: impl Iterator<Item = f64>) {
+        const NUMBERS: usize = 512;
+        let mut bytes = [0; 8 * NUMBERS];
+        let mut filled = 0;
+        for number in numbers {
+            // Which bits a NaN has is up to the processor.
+            let bits = if number.is_nan() { f64::NAN.to_bits() } else { number.to_bits() };
+            bytes[filled..filled + 8].copy_from_slice(&bits.to_le_bytes());
+            filled += 8;
+            if filled == bytes.len() {
+                self.hasher.update(&bytes);
+                filled = 0;
+            }
+        }
+        self.hasher.update(&bytes[..filled]);
+    }
+}
+
+impl NumberReader for HashReader {
+    fn read_f32(&mut self, numbers: &[f32]) {
+        self.take(numbers.iter().map(|number| f64::from(*number)));
+    }
+
+    fn read_f64(&mut self, numbers: &[f64]) {
+        self.take(numbers.iter().copied());
+    }
+
+    fn read_each(&mut self, numbers: &mut dyn Iterator<Item = f64>, _least_normal: f64) {
+        self.take(numbers);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn hash(read: impl FnOnce(&mut HashReader)) -> String {
+        let mut reader = HashReader::default();
+        read(&mut reader);
+        reader.digits()
+    }
+
+    /// The numbers are those of XXH3's own definition, of these bytes: on no machine may they change.
+    #[test]
+    fn hashes_are_those_of_the_definition() {
+        assert_eq!(hash(|_| {}), "2d06800538d394c2");
+        let bytes: Vec<u8> = (0..700).flat_map(|number| f64::from(number).to_le_bytes()).collect();
+        let expected = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
+        let numbers: Vec<f64> = (0..700).map(f64::from).collect();
+        assert_eq!(hash(|reader| reader.read_f64(&numbers)), expected);
+    }
+
+    #[test]
+    fn neither_pieces_nor_types_count_but_each_number_does() {
+        let numbers: Vec<f32> = (0..1500).map(|number| number as f32 * 0.5 - 7.0).collect();
+        let whole = hash(|reader| reader.read_f32(&numbers));
+        let pieces = hash(|reader| numbers.chunks(7).for_each(|piece| reader.read_f32(piece)));
+        let wide = hash(|reader| {
+            reader.read_each(&mut numbers.iter().map(|number| f64::from(*number)), 0.0);
+        });
+        assert_eq!((&pieces, &wide), (&whole, &whole));
+        let mut other = numbers.clone();
+        other[1000] = 0.0;
+        assert_ne!(hash(|reader| reader.read_f32(&other)), whole);
+        let signed = [0.0_f32, -0.0].map(|zero| hash(|reader| reader.read_f32(&[zero])));
+        assert_ne!(signed[0], signed[1]);
+        let nan = f32::from_bits(f32::NAN.to_bits() | 5);
+        let both = [f32::NAN, -nan].map(|nan| hash(|reader| reader.read_f32(&[nan])));
+        assert_eq!(both[0], both[1]);
     }
 }

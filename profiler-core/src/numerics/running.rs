@@ -1,6 +1,6 @@
 //! What is known of the stage that runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,18 @@ use rustc_hash::FxHashMap;
 
 use super::location;
 use super::record::RecordFile;
+use super::settings::Settings;
 use crate::output::say;
 use crate::report::ReportHeader;
-use crate::report::numerics::{NumericsReport, RecordedTensor, TensorRow, troubles};
+use crate::report::numerics::{NumericsReport, RecordedTensor, Rerun, TensorRow, troubles};
 use crate::{Output, Stage};
 use profiler_events::clock::Clock;
 use profiler_events::{Stages, TensorRole};
 
-/// So many tensors of a step are kept until it ends.
-const MOST_OF_A_STEP: usize = 100_000;
 /// So many places have a row.
 const MOST_ROWS: usize = 20_000;
+/// So many bytes the parameters have that are kept until the optimizer's step has changed them.
+const MOST_COPIED: u64 = 1 << 30;
 
 #[derive(Default)]
 pub(super) struct Running {
@@ -37,6 +38,14 @@ pub(super) struct Running {
     pub(super) calls: HashMap<(TensorRole, String), u64>,
     /// The parameters before the optimizer's step.
     pub(super) before_step: HashMap<String, Vec<f64>>,
+    /// So many bytes those have.
+    copied: u64,
+    /// Parameters that there was no room for.
+    not_copied: HashSet<String>,
+    /// The same batch once more, in search of what was not finite in it.
+    pub(super) rerun: Option<Rerun>,
+    /// Whether that is running.
+    pub(super) is_rerun: bool,
     /// Of this step, to be written when it ends.
     pub(super) pending: Vec<RecordedTensor>,
     pub(super) dropped: u64,
@@ -91,13 +100,43 @@ impl Running {
         *calls - 1
     }
 
-    /// Says which tensor was the first that is not finite, and has the next step recorded, with ops. Of ops only those count that
-    /// have made it so: what others are given may well be infinite.
-    pub(super) fn see_not_finite(&mut self, tensor: &mut RecordedTensor) {
+    /// Whether there is room to keep a parameter of so many numbers until it has changed.
+    pub(super) fn keeps_copy(&mut self, name: &str, numbers: u64) -> bool {
+        let bytes = numbers.saturating_mul(8);
+        if self.copied.saturating_add(bytes) > MOST_COPIED {
+            self.not_copied.insert(name.to_owned());
+            return false;
+        }
+        self.copied += bytes;
+        true
+    }
+
+    /// Whether what a step has changed of this parameter cannot be known.
+    pub(super) fn lacks_copy(&self, name: &str) -> bool {
+        self.not_copied.contains(name)
+    }
+
+    /// Forgets what is of one step only.
+    pub(super) fn end_step(&mut self) {
+        self.calls.clear();
+        self.before_step.clear();
+        self.copied = 0;
+    }
+
+    /// Says which tensor was the first that is not finite, and has the next step recorded, with ops. Whether it was. Of ops only
+    /// those count that have made it so: what others are given may well be infinite.
+    pub(super) fn see_not_finite(&mut self, tensor: &mut RecordedTensor) -> bool {
         let is_of_op = tensor.role.is_of_op();
         let makes_it = tensor.makes_not_finite();
         if tensor.statistics.is_finite() || (is_of_op && !makes_it) {
-            return;
+            return false;
+        }
+        if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
+            if rerun.first_not_finite.is_none() {
+                tensor.location = location::of_program();
+                rerun.first_not_finite = Some(tensor.clone());
+            }
+            return false;
         }
         self.not_finite += 1;
         let is_first = match &self.first_not_finite {
@@ -108,7 +147,7 @@ impl Running {
         let known_op = self.first_op_not_finite.iter().chain(&self.first_not_finite);
         let is_first_op = is_of_op && !known_op.into_iter().any(|known| known.role.is_of_op());
         if !is_first && !is_first_op {
-            return;
+            return false;
         }
         // Not before it is said, since it takes a while.
         tensor.location = location::of_program();
@@ -119,6 +158,7 @@ impl Running {
         } else {
             self.first_op_not_finite = Some(tensor.clone());
         }
+        is_first
     }
 
     /// The step is over; if it was recorded because something was not finite: what it says of ops.
@@ -136,10 +176,44 @@ impl Running {
         }
     }
 
+    /// The batch of this step is to be run again.
+    pub(super) fn begin_rerun(&mut self) {
+        self.calls.clear();
+        self.is_rerun = true;
+        let step = self.step;
+        self.rerun = Some(Rerun { step, tensors: 0, first_not_finite: None, failure: None });
+    }
+
+    /// It was, or has failed.
+    pub(super) fn end_rerun(&mut self, failure: Option<&str>) {
+        self.is_rerun = false;
+        self.calls.clear();
+        let Some(rerun) = &mut self.rerun else { return };
+        rerun.failure = failure.map(str::to_owned);
+        let place = |of: &Option<RecordedTensor>| {
+            of.as_ref().map(|tensor| (tensor.role, tensor.name.clone()))
+        };
+        if failure.is_some() || place(&rerun.first_not_finite) == place(&self.first_not_finite) {
+            return;
+        }
+        match &rerun.first_not_finite {
+            Some(first) => {
+                say(format_args!("mlprof: run again, {}", first.what_is_not_finite()));
+            }
+            None => say(format_args!(
+                "mlprof: run again, the batch of step {} was finite: what is random was different",
+                rerun.step
+            )),
+        }
+    }
+
     /// Keeps a tensor of a recorded step.
-    pub(super) fn see(&mut self, tensor: RecordedTensor) {
+    pub(super) fn see(&mut self, tensor: RecordedTensor, settings: &Settings) {
         self.add_to_row(&tensor);
-        if self.pending.len() < MOST_OF_A_STEP {
+        if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
+            rerun.tensors += 1;
+        }
+        if self.pending.len() < settings.most_tensors {
             self.pending.push(tensor);
         } else {
             self.dropped += 1;
@@ -147,13 +221,14 @@ impl Running {
     }
 
     /// Writes what is pending of a step, if there is a directory for it.
-    pub(super) fn write_record(&mut self, output: &Output) {
+    pub(super) fn write_record(&mut self, output: &Output, settings: &Settings) {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
             return;
         }
         if self.file.is_none() {
-            let Some((file, made)) = RecordFile::create(output, self.started) else {
+            let made = RecordFile::create(output, settings, self.started, &pending);
+            let Some((file, made)) = made else {
                 return self.note("no record was written: it needs a directory, set dirpath");
             };
             match made {
@@ -163,9 +238,12 @@ impl Running {
             self.file = Some(file);
         }
         let Some(file) = &mut self.file else { return };
-        if let Err(error) = file.write(&pending) {
-            let path = file.path.clone();
-            self.tell_of_missing(&path, &error, output);
+        match file.write(&pending, settings.most_bytes) {
+            Ok(dropped) => self.dropped += dropped,
+            Err(error) => {
+                let path = file.path.clone();
+                self.tell_of_missing(&path, &error, output);
+            }
         }
     }
 
@@ -204,7 +282,7 @@ impl Running {
         }
     }
 
-    pub(super) fn notes(&self, lacks_ops: bool) -> Vec<String> {
+    pub(super) fn notes(&self, settings: &Settings, sees_ops: bool) -> Vec<String> {
         let mut notes = self.notes.clone();
         if self.unread > 0 {
             notes.push(format!(
@@ -218,7 +296,7 @@ impl Running {
                     .to_owned(),
             );
         }
-        if lacks_ops && self.step > 0 {
+        if settings.looks_at_ops && !sees_ops && self.step > 0 {
             notes.push(
                 "no output of an op was looked at: tch tells of them, and candle in a program that \
                  `mlprof run --ops candle --numerics` has built"
@@ -227,8 +305,14 @@ impl Running {
         }
         if self.dropped > 0 {
             notes.push(format!(
-                "{} tensors are not in the record: steps had too many",
-                self.dropped
+                "{} tensors are not in the record: of a step it has at most {} tensors and {} bytes (most_per_step)",
+                self.dropped, settings.most_tensors, settings.most_bytes
+            ));
+        }
+        if !self.not_copied.is_empty() {
+            notes.push(format!(
+                "how steps changed {} parameters is not known: copies of all of them would take more than {MOST_COPIED} bytes",
+                self.not_copied.len()
             ));
         }
         notes
@@ -243,10 +327,12 @@ impl Running {
             first_not_finite: self.first_not_finite.clone(),
             first_op_not_finite: self.first_op_not_finite.clone().map(Box::new),
             not_finite: self.not_finite,
+            rerun: self.rerun.clone(),
             troubles: troubles(&self.rows),
             tensors: self.rows.clone(),
             dropped: self.dropped,
             files: self.files.iter().map(|path| path.display().to_string()).collect(),
+            findings: Vec::new(),
         }
     }
 }

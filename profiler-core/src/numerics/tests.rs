@@ -6,9 +6,15 @@ use crate::{TensorProfiler, activate, hook};
 use profiler_events::{NumberReader, TensorNumbers};
 
 /// A tensor of the host's, or of a device.
-struct Numbers {
+pub(super) struct Numbers {
     numbers: Vec<f32>,
     is_there: bool,
+}
+
+impl Numbers {
+    pub(super) fn there(numbers: &[f32]) -> Self {
+        Self { numbers: numbers.to_vec(), is_there: true }
+    }
 }
 
 impl TensorNumbers for Numbers {
@@ -28,12 +34,15 @@ impl TensorNumbers for Numbers {
     }
 }
 
-fn tell(role: TensorRole, name: &str, numbers: &[f32]) {
-    let tensor = Numbers { numbers: numbers.to_vec(), is_there: true };
+pub(super) fn tell(role: TensorRole, name: &str, numbers: &[f32]) {
+    let tensor = Numbers::there(numbers);
     hook::tensor(&ObservedTensor { role, name, tensor: &tensor, input: None });
 }
 
-fn with(profiler: NumericsProfiler, run: impl FnOnce(&NumericsProfiler)) -> NumericsReport {
+pub(super) fn with(
+    profiler: NumericsProfiler,
+    run: impl FnOnce(&NumericsProfiler),
+) -> NumericsReport {
     let profiler = Arc::new(profiler);
     let active = activate(profiler.clone());
     run(&profiler);
@@ -74,7 +83,10 @@ fn a_step_that_is_not_recorded_is_watched_and_the_next_one_recorded() {
                 let number = if step == 2 { f32::INFINITY } else { 1.0 };
                 tell(TensorRole::Output, "layer", &[number, 0.0]);
                 tell(TensorRole::Gradient, "weight", &[number]);
-                assert_eq!(profiler.reason_to_stop().is_some(), step >= 2 && profiler.stops);
+                assert_eq!(
+                    profiler.reason_to_stop().is_some(),
+                    step >= 2 && profiler.settings.stops
+                );
                 profiler.step();
             }
         })

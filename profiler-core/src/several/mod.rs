@@ -313,6 +313,15 @@ impl Profiler for Several {
         self.parts.iter().find_map(|part| part.reason_to_stop())
     }
 
+    fn begin_rerun(&self) -> bool {
+        // All are asked: each that wants it begins.
+        self.parts.iter().fold(false, |any, part| part.begin_rerun() | any)
+    }
+
+    fn end_rerun(&self, failure: Option<&str>) {
+        self.parts.iter().for_each(|part| part.end_rerun(failure));
+    }
+
     fn step(&self) {
         self.parts.iter().for_each(|part| part.step());
         self.forget_interests();

@@ -17,12 +17,14 @@ pub struct RunContext {
     pub world_size: u32,
     /// The trainer's own directory: reports go there if a file name but no directory was given.
     pub log_dir: Option<PathBuf>,
+    /// What random numbers were seeded with, where the trainer was told.
+    pub seed: Option<u64>,
 }
 
 impl Default for RunContext {
     /// The only process of its run, without a directory.
     fn default() -> Self {
-        Self { rank: 0, local_rank: 0, world_size: 1, log_dir: None }
+        Self { rank: 0, local_rank: 0, world_size: 1, log_dir: None, seed: None }
     }
 }
 
@@ -63,6 +65,14 @@ impl RunContext {
             });
         }
         run
+    }
+
+    /// Says what random numbers were seeded with: what the numerics profiler's record has, by which two runs are told
+    /// apart that began differently.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
     }
 
     /// Sets the trainer's directory.

@@ -126,12 +126,18 @@ impl<'report> Facts<'report> {
             share: self.share(seconds),
             bytes: None,
             is_estimated: false,
+            is_of_learning: false,
         }
     }
 
     /// The same where a report does not bound what can be saved: so much it was in other programs.
     pub(super) fn estimated_cost(&self, seconds: f64) -> Cost {
         Cost { is_estimated: true, ..self.cost(seconds) }
+    }
+
+    /// What it costs where numbers are wrong.
+    pub(super) fn cost_of_learning() -> Cost {
+        Cost { is_of_learning: true, ..Cost::default() }
     }
 
     /// Which part so many seconds are of all that there are.

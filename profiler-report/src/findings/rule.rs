@@ -46,6 +46,11 @@ pub(super) trait Rule: Sync {
     /// What can be set.
     fn thresholds(&self) -> &'static [Threshold];
 
+    /// Whether it looks at times, of which a short run says too little. A number that is wrong is so after a moment.
+    fn is_of_time(&self) -> bool {
+        true
+    }
+
     /// Looks at a report. `limits` are the thresholds, in their order.
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome;
 }

@@ -5,6 +5,7 @@ use profiler_events::{GroupBy, Stage, Tallies};
 use super::{Outcome, Rules};
 use crate::finding::Finding;
 use crate::memory::{MemoryTree, ProcessMemory};
+use crate::numerics::{NumericsReport, TensorRow, troubles};
 use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport};
 use crate::steps::{StepEntry, StepSeries};
 use crate::tensor::{CycleSummary, DroppedEvents, KeyAverage, KeyAverages, TensorReport};
@@ -179,6 +180,24 @@ pub(crate) fn remembered(total: Tallies) -> MemoryReport {
     }
 }
 
+/// A tenth of a second with these tensors.
+pub(crate) fn numbers(tensors: Vec<TensorRow>) -> NumericsReport {
+    NumericsReport {
+        header: header(0.1),
+        steps: 20,
+        recorded_steps: 2,
+        is_watched: true,
+        first_not_finite: None,
+        not_finite: 0,
+        rerun: None,
+        troubles: troubles(&tensors),
+        tensors,
+        dropped: 0,
+        files: Vec::new(),
+        findings: Vec::new(),
+    }
+}
+
 /// Any of the reports that rules look at.
 pub(crate) trait IntoReport {
     fn into_report(self) -> Report;
@@ -199,6 +218,12 @@ impl IntoReport for AdvancedReport {
 impl IntoReport for TensorReport {
     fn into_report(self) -> Report {
         Report::Tensor(self)
+    }
+}
+
+impl IntoReport for NumericsReport {
+    fn into_report(self) -> Report {
+        Report::Numerics(self)
     }
 }
 

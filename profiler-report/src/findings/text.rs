@@ -18,9 +18,11 @@ pub fn heading(report: &Report) -> String {
     format!("{}\n\n", title(report.header()))
 }
 
-/// A line for each of the first findings that are more than hints; nothing without such.
+/// A line for each of the first findings that are more than hints, and cost time or memory: what is wrong with numbers stands in
+/// the text of their report. Nothing without such.
 pub fn brief(findings: &[Finding]) -> String {
-    let shown = |finding: &&Finding| finding.confidence > Confidence::Hint;
+    let shown =
+        |finding: &&Finding| finding.confidence > Confidence::Hint && !finding.cost.is_of_learning;
     let mut text = String::new();
     for finding in findings.iter().filter(shown).take(LINES) {
         // Writing into a string cannot fail, here and below.
@@ -39,6 +41,7 @@ pub fn brief(findings: &[Finding]) -> String {
 /// `at most 1.25 s (12.50 %)`, or `about`, where that is an estimate.
 fn costs(cost: &Cost) -> String {
     match cost.is_estimated {
+        _ if cost.is_of_learning => "no time, but what is learned".to_owned(),
         true => format!("about {}, an estimate", self::cost(cost)),
         false => format!("at most {}", self::cost(cost)),
     }

@@ -8,12 +8,14 @@ mod trouble;
 use profiler_events::TensorRole;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::paint::number as shown_number;
 pub use self::paint::paint;
+pub(crate) use self::paint::{number as shown_number, run_again, whereabouts};
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
 pub use self::statistics::{SAMPLE, StatisticsReader, TensorStatistics};
+pub(crate) use self::trouble::{FoundTrouble, TroubleLimits, has_enough, troubles_by};
 pub use self::trouble::{Trouble, TroubleKind, troubles};
 use super::ReportHeader;
+use crate::finding::Finding;
 
 /// The numbers of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,14 +35,33 @@ pub struct NumericsReport {
     pub first_op_not_finite: Option<Box<RecordedTensor>>,
     /// How many tensors were not finite; of those of ops only such whose inputs were.
     pub not_finite: u64,
+    /// What a second run of that step's batch has shown, where the trainer made one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerun: Option<Rerun>,
     /// One row for each place, in the order in which they were first seen.
     pub tensors: Vec<TensorRow>,
     /// What comes before a NaN or keeps a network from learning, the worst first.
     pub troubles: Vec<Trouble>,
     /// How many tensors were left out of the record, because a step had more than it keeps.
     pub dropped: u64,
-    /// The record, where it was written.
+    /// The record, where it was written, and the first tensor that was not finite, where it was saved.
     pub files: Vec<String>,
+    /// What is wrong, as it was found when the report was delivered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// What was seen when a step's batch was run again, with all of its numbers recorded, from the parameters that it had run with before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rerun {
+    /// Which step.
+    pub step: u64,
+    /// How many tensors were recorded.
+    pub tensors: u64,
+    /// The first of them that was not finite. `None`: all were, as what is random, such as dropout, was different.
+    pub first_not_finite: Option<RecordedTensor>,
+    /// Why it ended early, if it did.
+    pub failure: Option<String>,
 }
 
 /// All tensors of one place, over all recorded steps.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{NumericsReport, TensorRow};
+use super::{NumericsReport, RecordedTensor, Rerun, TensorRow};
 use crate::label;
 use crate::lightning::{append_remarks, title};
 use crate::number::{duration, grouped};
@@ -22,8 +22,14 @@ pub fn paint(report: &NumericsReport) -> String {
         duration(report.header.wall_seconds),
     );
     let _ = writeln!(text, "Not finite  {}", not_finite(report));
+    if let Some(first) = &report.first_not_finite {
+        let _ = writeln!(text, "            {}", whereabouts(first));
+    }
     if let Some(first) = &report.first_op_not_finite {
         let _ = writeln!(text, "First op    {}", label::one_line(&first.what_is_not_finite()));
+    }
+    if let Some(rerun) = &report.rerun {
+        let _ = writeln!(text, "Run again   {}", run_again(rerun));
     }
     if !report.tensors.is_empty() {
         text.push('\n');
@@ -36,7 +42,8 @@ pub fn paint(report: &NumericsReport) -> String {
         }
     }
     for file in &report.files {
-        let _ = writeln!(text, "\nRecord: {file}");
+        let what = if file.ends_with(".safetensors") { "Saved tensors" } else { "Record" };
+        let _ = writeln!(text, "\n{what}: {file}");
     }
     if !report.header.notes.is_empty() {
         text.push('\n');
@@ -57,6 +64,32 @@ fn not_finite(report: &NumericsReport) -> String {
         None if report.is_watched => "nothing, in any step".to_owned(),
         None => "nothing, in the recorded steps".to_owned(),
     }
+}
+
+/// What else is known of the place, in a sentence.
+pub(crate) fn whereabouts(first: &RecordedTensor) -> String {
+    let call = match first.call {
+        0 => String::new(),
+        call => format!(", number {} of this name in the step", call + 1),
+    };
+    let (element_type, thread) = (label::shown(&first.element_type), label::shown(&first.thread));
+    let source = first.source.as_ref();
+    let source = source.map_or_else(String::new, |source| {
+        format!(" The module was made at {}.", label::shown(source))
+    });
+    format!("It is {element_type} {}, on the thread {thread}{call}.{source}", shape(&first.shape))
+}
+
+/// What a second run of the batch has shown.
+pub(crate) fn run_again(rerun: &Rerun) -> String {
+    let first = match &rerun.first_not_finite {
+        Some(first) => label::one_line(&first.what_is_not_finite()),
+        None => "all of it was finite: what is random, such as dropout, was different".to_owned(),
+    };
+    let failed = rerun.failure.as_ref();
+    let failed =
+        failed.map_or_else(String::new, |why| format!(". It failed: {}", label::one_line(why)));
+    format!("{first}, of {} tensors{failed}.", grouped(rerun.tensors))
 }
 
 fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Result;
 
 use super::{TensorStatistics, shown_number};
-use crate::label;
+use crate::machine::Machine;
+use crate::{Setting, label};
 
 /// The version of the record's layout. Raised when a field changes its meaning or goes away; new fields do not raise it.
 pub const RECORD_VERSION: u32 = 1;
@@ -29,6 +30,18 @@ pub struct RecordHeader {
     pub frameworks: Vec<Framework>,
     /// When the stage began (UTC, RFC 3339).
     pub started_at: chrono::DateTime<chrono::Utc>,
+    /// What random numbers were seeded with, where the trainer or the program has said so.
+    #[serde(default)]
+    pub seed: Option<u64>,
+    /// The types of elements in the first recorded step, in the order in which they were seen.
+    #[serde(default)]
+    pub element_types: Vec<String>,
+    /// What it ran on.
+    #[serde(default)]
+    pub machine: Option<Machine>,
+    /// What the profiler was told.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
 }
 
 /// A tensor in a step.
@@ -44,6 +57,9 @@ pub struct RecordedTensor {
     pub call: u64,
     /// The thread that told of it.
     pub thread: String,
+    /// Of one that is not finite: where in the source its module was made, as `file:line`, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The type of its elements, such as `f32`.
     #[serde(rename = "type")]
     pub element_type: String,
@@ -61,6 +77,18 @@ pub struct RecordedTensor {
     /// Where in the program it was called, as file and line: of the first one that is not finite, where debug information says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
+    /// XXH3 of its numbers, of 64 bits in hexadecimal digits: of a batch, and of all tensors where that was asked for. Each number is hashed
+    /// as an `f64` in little-endian order, in the order of its place, all NaN alike; so it depends neither on the machine and its threads
+    /// nor on the framework and its types. Whole numbers above 2⁵³ lose digits before. Of an update: of the parameter after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// Whether it is of a second run of the step's batch, in search of what is not finite.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_rerun: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// What stands between a module and an op in it.
@@ -113,6 +141,7 @@ impl RecordedTensor {
         let statistics = &self.statistics;
         let name = label::shown(&self.name);
         let place = match self.role {
+            TensorRole::Batch => format!("the batch ({name})"),
             TensorRole::Loss => "the loss".to_owned(),
             TensorRole::Output => format!("what {name} returned"),
             TensorRole::OpOutput => {

@@ -8,7 +8,7 @@ pub(crate) fn statistics(numbers: &[f32]) -> TensorStatistics {
     reader.statistics()
 }
 
-fn row(role: TensorRole, name: &str, tensors: &[&[f32]]) -> TensorRow {
+pub(crate) fn row(role: TensorRole, name: &str, tensors: &[&[f32]]) -> TensorRow {
     let all: Vec<_> = tensors.iter().map(|numbers| statistics(numbers)).collect();
     let together = all[1..].iter().fold(all[0], |sum, next| sum.merged(next));
     TensorRow {
@@ -20,6 +20,26 @@ fn row(role: TensorRole, name: &str, tensors: &[&[f32]]) -> TensorRow {
         first: all[0],
         last: all[all.len() - 1],
         all: together,
+    }
+}
+
+/// What a module has returned in step 12.
+pub(crate) fn recorded(name: &str, numbers: &[f32]) -> RecordedTensor {
+    RecordedTensor {
+        step: 12,
+        role: TensorRole::Output,
+        name: name.to_owned(),
+        call: 0,
+        thread: "main".to_owned(),
+        source: Some("src/net.rs:36".to_owned()),
+        element_type: "f32".to_owned(),
+        shape: vec![numbers.len() as u64],
+        statistics: statistics(numbers),
+        input: None,
+        sample: Vec::new(),
+        location: None,
+        hash: None,
+        is_rerun: false,
     }
 }
 
@@ -124,32 +144,23 @@ fn troubles_are_found_and_healthy_tensors_have_none() {
 #[test]
 fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
     let tensor = RecordedTensor {
-        step: 12,
-        role: TensorRole::Output,
-        name: "[module]Linear: head\u{202e}".to_owned(),
-        call: 0,
-        thread: "main".to_owned(),
-        element_type: "f32".to_owned(),
-        shape: vec![2],
-        statistics: statistics(&[f32::NAN, 1.0]),
         input: Some(statistics(&[-1.0, 2.0])),
-        sample: Vec::new(),
         location: Some("src/net.rs:7".to_owned()),
+        ..recorded("[module]Linear: head\u{202e}", &[f32::NAN, 1.0])
     };
+    let again = recorded("[module]Linear: first", &[f32::INFINITY]);
     let mut report = NumericsReport {
-        header: crate::findings::samples::header(2.0),
-        steps: 20,
-        recorded_steps: 2,
-        is_watched: true,
         first_not_finite: Some(tensor),
         first_op_not_finite: None,
         not_finite: 7,
-        tensors: vec![row(TensorRole::Output, "dead", &[&[0.0; 32], &[0.0; 32]])],
-        troubles: Vec::new(),
-        dropped: 0,
-        files: vec!["fit.numerics.jsonl".to_owned()],
+        rerun: Some(Rerun { step: 12, tensors: 5, first_not_finite: Some(again), failure: None }),
+        files: vec!["fit.numerics.jsonl".to_owned(), "fit.numerics.safetensors".to_owned()],
+        ..crate::findings::samples::numbers(vec![row(
+            TensorRole::Output,
+            "dead",
+            &[&[0.0; 32], &[0.0; 32]],
+        )])
     };
-    report.troubles = troubles(&report.tensors);
     let text = paint(&report);
     let first = "Not finite  in step 12 what [module]Linear: head\\u{202e} returned is not finite: 1 NaN of 2 numbers. Its \
                  input was finite, from -1.000 to 2.000. It was called at src/net.rs:7. It was the first of 7 tensors.\n";
@@ -158,7 +169,16 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
         text.contains("100.0 % of what dead returns is 0: no gradient comes through it\n"),
         "{text}"
     );
+    assert!(
+        text.contains(
+            "            It is f32 [2], on the thread main. The module was made at src/net.rs:36.\n"
+        ),
+        "{text}"
+    );
+    let again = "Run again   in step 12 what [module]Linear: first returned is not finite: 1 infinite of 1 numbers, of 5 tensors.\n";
+    assert!(text.contains(again), "{text}");
     assert!(text.contains("\nRecord: fit.numerics.jsonl\n"), "{text}");
+    assert!(text.contains("\nSaved tensors: fit.numerics.safetensors\n"), "{text}");
     let mut op = report.first_not_finite.clone().expect("one");
     op.role = TensorRole::OpOutput;
     op.name = op_in_module("aten::log", "[module]Linear: head");

@@ -39,8 +39,11 @@ pub(super) fn write(
     html.push_str("</ol></section>\n");
 }
 
-/// Time, or memory where it costs that.
+/// Time, or memory where it costs that; nothing where it costs what is learned.
 fn costs(finding: &Value) -> Vec<String> {
+    if finding.pointer("/cost/is_of_learning").and_then(Value::as_bool) == Some(true) {
+        return Vec::new();
+    }
     if let Some(bytes) = number(finding, "/cost/bytes") {
         return vec![format!("{} of memory", Unit::Bytes.write(bytes))];
     }

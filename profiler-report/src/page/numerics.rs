@@ -8,7 +8,7 @@ use super::text;
 use crate::NumericsReport;
 use crate::label;
 use crate::number::grouped;
-use crate::numerics::{TensorRow, shown_number};
+use crate::numerics::{TensorRow, run_again, shown_number, whereabouts};
 
 /// What is not finite, what else is wrong, and a row for each place.
 pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
@@ -17,12 +17,17 @@ pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
     let _ = writeln!(html, "<p>{recorded} of {steps} steps were recorded.</p>");
     let _ = match &report.first_not_finite {
         Some(first) => {
-            writeln!(html, "<p class=note>{}</p>", text::advice(&first.what_is_not_finite()))
+            let words = format!("{}. {}", first.what_is_not_finite(), whereabouts(first));
+            writeln!(html, "<p class=note>{}</p>", text::advice(&words))
         }
         None => writeln!(html, "<p>Nothing was NaN or infinite.</p>"),
     };
     if let Some(first) = &report.first_op_not_finite {
         let _ = writeln!(html, "<p class=note>{}</p>", text::advice(&first.what_is_not_finite()));
+    }
+    if let Some(rerun) = &report.rerun {
+        let words = format!("Run again: {}", run_again(rerun));
+        let _ = writeln!(html, "<p class=note>{}</p>", text::advice(&words));
     }
     if !report.troubles.is_empty() {
         html.push_str("<ul>\n");

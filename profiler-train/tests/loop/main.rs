@@ -4,6 +4,7 @@ mod at_once;
 mod counts;
 mod learning;
 mod order;
+mod rerun;
 mod steps;
 mod toy;
 mod trouble;

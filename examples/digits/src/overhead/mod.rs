@@ -157,6 +157,8 @@ impl Subject<'_> {
             let profiler = |every| Arc::new(Silent(NumericsProfiler::new().every(every)));
             kinds.push(("numerics, watching", Box::new(move || kind(self.epoch, profiler(0)))));
             kinds.push(("numerics, each step", Box::new(move || kind(self.epoch, profiler(1)))));
+            let hashed = || Arc::new(Silent(NumericsProfiler::new().every(1).hash(true)));
+            kinds.push(("numerics, hashed", Box::new(move || kind(self.epoch, hashed()))));
         }
         if numerics && self.tells_of_ops {
             let profiler = |every| Arc::new(Silent(NumericsProfiler::new().every(every).ops(true)));

@@ -5,8 +5,10 @@ mod baseline_cpu;
 mod checkpoints;
 mod crowded_cores;
 mod data_waiting;
+mod dead_activation;
 mod device_idle;
 mod double_precision;
+mod exploding_gradient;
 mod first_batch;
 mod fp32_matmul;
 mod frequent_validation;
@@ -17,23 +19,34 @@ mod idle_cores;
 mod idle_steps;
 mod large_copies;
 mod lock_waits;
+mod lost_precision;
 mod memory_limit;
+mod not_finite;
 mod pageable_copies;
 mod short_kernels;
 mod slow_hooks;
 mod slow_matmul;
 mod synchronous_copies;
 mod tiny_ops;
+mod troubles;
 mod tuning_in_steps;
 mod unaligned_matmul;
 mod uneven_steps;
 mod unfused_ops;
 mod unoptimized_build;
+mod update_ratio;
+mod vanishing_gradient;
 
 use super::rule::Rule;
 
 /// All of them.
 pub(super) static ALL: &[&dyn Rule] = &[
+    &not_finite::NotFinite,
+    &exploding_gradient::ExplodingGradient,
+    &vanishing_gradient::VanishingGradient,
+    &dead_activation::DeadActivation,
+    &update_ratio::UpdateRatio,
+    &lost_precision::LostPrecision,
     &unoptimized_build::UnoptimizedBuild,
     &data_waiting::DataWaiting,
     &frequent_validation::FrequentValidation,

@@ -102,8 +102,13 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
     let loaders = Loaders { train: &train, valid: &in_order(valid), test: &test };
     let folder = tempfile::tempdir()?;
     let checkpoint_dir = common.has(Fault::Checkpoints).then(|| folder.path().to_owned());
-    let trainer_options =
-        TrainerOptions { checkpoint_dir, loss_curve: None, cuda: false, plant: None };
+    let trainer_options = TrainerOptions {
+        checkpoint_dir,
+        loss_curve: None,
+        cuda: false,
+        plant: None,
+        weights: None,
+    };
     let mut learner = FaultyLearner::new(common.clone(), *besides);
     let _pollers = common.has(Fault::Pollers).then(Pollers::start);
     train_and_test(&mut learner, &loaders, options, &trainer_options, profiler)

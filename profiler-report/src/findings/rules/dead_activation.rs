@@ -1,0 +1,66 @@
+//! Layers that return nothing but 0.
+
+use profiler_events::TensorRole;
+
+use super::troubles::OfNumbers;
+use crate::findings::facts::Facts;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::numerics::{TroubleKind, TroubleLimits};
+
+pub(super) struct DeadActivation;
+
+const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: TroubleLimits::DEFAULT.zeros,
+    why: "the part of its numbers that must be 0: of what `relu` returns half usually is",
+}];
+
+const OF_NUMBERS: OfNumbers = OfNumbers {
+    rule: "dead-activation",
+    kinds: &[TroubleKind::DeadActivation],
+    looks_at: |row| row.role == TensorRole::Output,
+    rows: "outputs",
+    remedy: "start again with a lower learning rate, `leaky_relu` or `gelu` in place of `relu`, or another initialisation.",
+};
+
+impl Rule for DeadActivation {
+    fn name(&self) -> &'static str {
+        OF_NUMBERS.rule
+    }
+
+    fn condition(&self) -> &'static str {
+        "nearly all of what a module returns is 0, or all of it the same number"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn is_of_time(&self) -> bool {
+        false
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let limits = TroubleLimits { zeros: limits[0], ..TroubleLimits::DEFAULT };
+        OF_NUMBERS.examine(facts, &limits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use profiler_events::TensorRole;
+
+    use crate::findings::samples::{found, healthy, missing, numbers, steps};
+    use crate::numerics::tests::row;
+
+    #[test]
+    fn one_that_is_0_is_found_and_half_of_one_is_not() {
+        let dead = row(TensorRole::Output, "[module]Linear: b", &[&[0.0; 32], &[0.0; 32]]);
+        let finding = found("dead-activation", numbers(vec![dead]));
+        assert_eq!(finding.place.action.as_deref(), Some("[module]Linear: b"));
+        let half: Vec<f32> = (0..32).map(|number| (number % 2) as f32).collect();
+        let half = row(TensorRole::Output, "[module]Linear: b", &[&half, &half]);
+        healthy("dead-activation", numbers(vec![half]));
+        assert!(missing("dead-activation", steps(100, 0.02)).contains("numerics"));
+    }
+}

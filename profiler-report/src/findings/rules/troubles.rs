@@ -1,0 +1,84 @@
+//! What the rules on numbers have in common: rows of the numerics profiler's report that are a trouble.
+
+use profiler_events::TensorRole;
+
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::rule::Outcome;
+use crate::label;
+use crate::number::grouped;
+use crate::numerics::{
+    FoundTrouble, TensorRow, TroubleKind, TroubleLimits, has_enough, troubles_by,
+};
+
+/// What a rule on numbers is of.
+pub(super) struct OfNumbers {
+    /// Its name.
+    pub(super) rule: &'static str,
+    /// The troubles that it tells.
+    pub(super) kinds: &'static [TroubleKind],
+    /// Whether it looks at a row.
+    pub(super) looks_at: fn(&TensorRow) -> bool,
+    /// What such rows are.
+    pub(super) rows: &'static str,
+    /// What to do.
+    pub(super) remedy: &'static str,
+}
+
+impl OfNumbers {
+    /// Looks at the rows of the report by these limits.
+    pub(super) fn examine(&self, facts: &Facts<'_>, limits: &TroubleLimits) -> Outcome {
+        let Report::Numerics(report) = facts.report else {
+            return Outcome::no_inputs(NO_NUMBERS);
+        };
+        let looked_at =
+            report.tensors.iter().filter(|row| has_enough(row) && (self.looks_at)(row)).count();
+        if looked_at == 0 {
+            let missing = format!("the report has no {} of more than one recorded step", self.rows);
+            return Outcome::NoInputs(missing);
+        }
+        let all = troubles_by(&report.tensors, limits);
+        let found = all.into_iter().filter(|trouble| self.kinds.contains(&trouble.kind));
+        let findings: Vec<_> = found.map(|trouble| self.finding(trouble)).collect();
+        match findings.is_empty() {
+            true => Outcome::healthy([Evidence::new(self.rows, grouped(looked_at as u64))]),
+            false => Outcome::Found(findings),
+        }
+    }
+
+    fn finding(&self, trouble: FoundTrouble<'_>) -> Finding {
+        Finding {
+            rule: self.rule.to_owned(),
+            sentence: format!("{}: {}.", capitalized(&trouble.what), trouble.advice),
+            evidence: trouble.evidence,
+            place: place(trouble.row.role, &trouble.row.name),
+            cost: Facts::cost_of_learning(),
+            confidence: Confidence::Likely,
+            remedy: self.remedy.to_owned(),
+        }
+    }
+}
+
+/// What a report lacks that is of another profiler.
+pub(super) const NO_NUMBERS: &str =
+    "the report is not of the numbers in tensors (the profiler \"numerics\")";
+
+/// Outputs are those of a module's forward; parameters are in a module.
+pub(super) fn place(role: TensorRole, name: &str) -> Place {
+    match role {
+        TensorRole::Gradient | TensorRole::Parameter | TensorRole::Update => {
+            let module = name.rsplit_once('.').map_or(name, |(module, _)| module);
+            Place { module: Some(module.to_owned()), ..Place::default() }
+        }
+        TensorRole::Loss => Place::default(),
+        _ => Place::action(name),
+    }
+}
+
+/// As a sentence begins.
+pub(super) fn capitalized(words: &str) -> String {
+    let words = label::one_line(words);
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
