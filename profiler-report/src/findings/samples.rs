@@ -188,6 +188,7 @@ pub(crate) fn numbers(tensors: Vec<TensorRow>) -> NumericsReport {
         recorded_steps: 2,
         is_watched: true,
         first_not_finite: None,
+        first_op_not_finite: None,
         not_finite: 0,
         rerun: None,
         troubles: troubles(&tensors),

@@ -205,15 +205,8 @@ fn an_op_is_told_with_its_module_and_direction_and_what_it_was_given() {
     let told = |role, name: &str, input: &[f32]| RecordedTensor {
         step: 3,
         role,
-        name: name.to_owned(),
-        call: 0,
-        thread: "main".to_owned(),
-        element_type: "f32".to_owned(),
-        shape: vec![2],
-        statistics: statistics(&[f32::NAN, 1.0]),
         input: (!input.is_empty()).then(|| statistics(input)),
-        sample: Vec::new(),
-        location: None,
+        ..recorded(name, &[f32::NAN, 1.0])
     };
     let forward = told(TensorRole::OpOutput, "aten::log", &[-1.0]);
     let expected = "in step 3 what aten::log returned is not finite: 1 NaN of 2 numbers. Its input was finite, from -1.000 to -1.000";
