@@ -5,6 +5,7 @@ mod advanced;
 mod files;
 mod findings;
 mod interruptions;
+mod numerics;
 mod programs;
 mod selection;
 mod simple;

@@ -37,7 +37,7 @@ fn run(
     let batches =
         |digits, order| loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?));
     let device = if trainer_options.cuda { Device::new_cuda(0)? } else { Device::Cpu };
-    let mut learner = Learner::new(options.seed, &device)?.plant(trainer_options.plant);
+    let mut learner = Learner::new(options.seed, &device)?.plant(trainer_options.planting.plant);
     let loaders = Loaders {
         train: &batches(train, Order::Shuffled),
         valid: &batches(valid, Order::Kept),

@@ -35,6 +35,14 @@ pub struct TrainerOptions {
     /// Train on CUDA's first device; needs the feature `cuda`.
     #[arg(long)]
     pub cuda: bool,
+    /// What to plant into it.
+    #[command(flatten)]
+    pub planting: PlantOptions,
+}
+
+/// What can be planted into an example's network.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct PlantOptions {
     /// Make a mistake in the numbers, for --profiler numerics to find.
     #[arg(long, value_name = "MISTAKE")]
     pub plant: Option<Plant>,

@@ -39,7 +39,7 @@ fn run(
     let batches =
         |digits, order| loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?));
     let mut learner =
-        Learner::new(options.seed, device(trainer_options)?).plant(trainer_options.plant);
+        Learner::new(options.seed, device(trainer_options)?).plant(trainer_options.planting.plant);
     let loaders = Loaders {
         train: &batches(train, Order::Shuffled),
         valid: &batches(valid, Order::Kept),

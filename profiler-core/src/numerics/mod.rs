@@ -3,6 +3,7 @@
 
 mod readers;
 mod record;
+mod reduced;
 mod running;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -28,11 +29,12 @@ use profiler_events::{Observation, ObservedTensor, TensorRole, ThreadName, uncou
 /// [comes before that](numerics::TroubleKind): gradients that vanish or explode, activations that are dead, updates that are too
 /// large or too small, and 16-bit numbers that lose digits.
 ///
-/// *Where tensors come from*: `candle_plugin` and `tch_plugin` tell of modules that are `.profiled(…)`, and their optimizers for the
-/// trainer of losses, gradients and parameters. burn's plugin tells of none.
+/// *Where tensors come from*: all plugins tell of modules that are `.profiled(…)`, and their optimizers for the trainer, or burn's
+/// own trainer with a profiler, of losses, gradients and parameters.
 ///
-/// *What it reads*: tensors in the host's memory. Those of other devices are not read, since reading them waits for the device; the
-/// report says how many there were.
+/// *What it reads*: tensors in the host's memory, as they are told of. burn's tensors on other devices are reduced where they are,
+/// and what came of that is read when the step ends: so nothing waits in its middle, and what is not finite is known an optimizer's
+/// step late. Tensors of candle and tch on other devices are not read; the report says how many there were.
 ///
 /// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
 /// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`].
@@ -127,6 +129,13 @@ impl NumericsProfiler {
         self.wish.store(wish, Ordering::Relaxed);
     }
 
+    /// What devices make of tensors is read, unless it is a validation's step.
+    fn await_devices(&self) {
+        if !self.state().is_paused() {
+            self.read_reduced(self.wish.load(Ordering::Relaxed) == STATISTICS);
+        }
+    }
+
     fn end_step(&self, running: &mut Running) {
         if self.wish.load(Ordering::Relaxed) == STATISTICS {
             running.recorded_steps += 1;
@@ -145,7 +154,7 @@ impl NumericsProfiler {
         if wish == FINITE {
             let mut reader = FiniteReader::default();
             if !told.tensor.read(&mut reader) {
-                return self.state().unread += 1;
+                return self.reduce(told);
             }
             if reader.is_finite() {
                 return;
@@ -163,14 +172,14 @@ impl NumericsProfiler {
             TensorRole::Update | TensorRole::Parameter => told.tensor.read(&mut copy),
             _ => told.tensor.read(&mut reader),
         };
+        if !is_read {
+            return self.reduce(told);
+        }
         let input = told.input.and_then(|input| {
             let mut reader = StatisticsReader::of_shape(&input.shape());
             input.read(&mut reader).then(|| reader.statistics())
         });
         let mut running = self.state();
-        if !is_read {
-            return running.unread += 1;
-        }
         if told.role == TensorRole::Parameter {
             copy.read_by(&mut reader);
             running.before_step.insert(told.name.to_owned(), copy.numbers());
@@ -205,6 +214,9 @@ impl NumericsProfiler {
     /// The numbers so far, of the stage that runs or ended last.
     pub fn snapshot(&self) -> NumericsReport {
         uncounted(|| {
+            if self.state().stages.is_empty() {
+                self.await_devices();
+            }
             let mut running = self.state();
             if running.stages.is_empty() {
                 // A loop of one's own may end in the middle of what it calls a step.
@@ -269,6 +281,7 @@ impl Profiler for NumericsProfiler {
 
     fn step(&self) {
         uncounted(|| {
+            self.await_devices();
             let mut running = self.state();
             if running.is_paused() {
                 return;
@@ -302,6 +315,7 @@ impl Profiler for NumericsProfiler {
 
     fn teardown(&self, stage: Option<Stage>) {
         uncounted(|| {
+            self.await_devices();
             let mut running = self.state();
             if running.stages.len() == 1 && running.has_rows() {
                 self.end_step(&mut running);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use super::record::RecordFile;
+use super::reduced::Awaited;
 use crate::output::say;
 use crate::report::ReportHeader;
 use crate::report::numerics::{NumericsReport, RecordedTensor, TensorRow, troubles};
@@ -34,6 +35,8 @@ pub(super) struct Running {
     pub(super) calls: HashMap<(TensorRole, String), u64>,
     /// The parameters before the optimizer's step.
     pub(super) before_step: HashMap<String, Vec<f64>>,
+    /// Of this step, what devices are working on.
+    pub(super) awaited: Vec<Awaited>,
     /// Of this step, to be written when it ends.
     pub(super) pending: Vec<RecordedTensor>,
     pub(super) dropped: u64,
@@ -93,6 +96,16 @@ impl Running {
             self.is_recorded_next = true;
             say(format_args!("mlprof: {}", tensor.what_is_not_finite()));
             self.first_not_finite = Some(tensor.clone());
+        }
+    }
+
+    /// Looks at a tensor that a device has reduced in this step.
+    pub(super) fn see_reduced(&mut self, tensor: RecordedTensor, is_recorded: bool) {
+        if !tensor.statistics.is_finite() {
+            self.see_not_finite(&tensor);
+        }
+        if is_recorded {
+            self.see(tensor);
         }
     }
 
@@ -168,13 +181,13 @@ impl Running {
         let mut notes = self.notes.clone();
         if self.unread > 0 {
             notes.push(format!(
-                "{} tensors were not read: they are not in the host's memory, or of a type that has no numbers",
+                "{} tensors were not read: they are on a device that does not reduce them, or of a type that has no numbers",
                 self.unread
             ));
         } else if self.rows.is_empty() && self.first_not_finite.is_none() {
             notes.push(
-                "no tensor was seen: candle's and tch's plugins tell of modules that are .profiled(…), and their optimizers for \
-                 the trainer of losses, gradients and parameters; burn's plugin tells of none"
+                "no tensor was seen: plugins tell of modules that are .profiled(…), and their optimizers for the trainer, or \
+                 burn's own trainer, of losses, gradients and parameters"
                     .to_owned(),
             );
         }

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::paint::number as shown_number;
 pub use self::paint::paint;
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor};
-pub use self::statistics::{SAMPLE, StatisticsReader, TensorStatistics};
+pub use self::statistics::{
+    SAMPLE, StatisticsReader, TensorStatistics, finite_or_none, sample_every,
+};
 pub use self::trouble::{Trouble, TroubleKind, troubles};
 use super::ReportHeader;
 
