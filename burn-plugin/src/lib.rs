@@ -59,6 +59,16 @@
 //! devices together, and each batch of an evaluation; the validation between epochs is none. A
 //! training strategy of your own calls [`Profiler::step`](profiler_core::Profiler::step) itself.
 //!
+//! # Numbers
+//!
+//! [`NumericsProfiler`](profiler_core::NumericsProfiler) (`.profiler("numerics")`) sees what modules return that are
+//! [`profiled`](ProfileModule::profiled), the loss, and gradients, parameters and their updates by the names that
+//! they have in the model. On flex they are read in place. On other devices each is reduced where it is, by some thirty
+//! ops that no other profiler counts, and what came of that is read when the batch has ended: what is not finite is
+//! then in the parameters already. With `stop_on_nan` the fit ends there, with a reason that says where it began. A
+//! loop, a training strategy or an agent of your own tells of modules and losses, and of the rest with
+//! [`optimizer.step_profiled(…)`](ProfiledOptimizerStep::step_profiled).
+//!
 //! # Metrics and the renderer
 //!
 //! burn runs them on a thread of their own. What the loop pays for them, waiting included, is
@@ -107,12 +117,15 @@
 pub mod actions;
 mod backward;
 mod batcher;
+mod direction;
 mod evaluation;
 mod framework;
 mod loader;
 mod metric;
 mod module;
+mod numerics;
 pub mod ops;
+mod optimizer;
 mod processor;
 mod progress;
 mod renderer;
@@ -136,6 +149,7 @@ pub use evaluation::{TestMetricTuple, TestTextMetricTuple};
 pub use loader::profiled_loader;
 pub use metric::ProfiledMetric;
 pub use module::ProfileModule;
+pub use optimizer::ProfiledOptimizerStep;
 pub use progress::ProfiledProgressLogger;
 pub use renderer::ProfiledRenderer;
 pub use stop::INTERRUPTED;
@@ -151,7 +165,7 @@ pub mod prelude {
     pub use crate::rl::ProfileRLStrategy;
     pub use crate::{
         ProfileEvaluation, ProfileEvaluator, ProfileModule, ProfileStrategy, ProfileTraining,
-        ProfiledBackward, ProfiledBatcher, profiled_loader,
+        ProfiledBackward, ProfiledBatcher, ProfiledOptimizerStep, profiled_loader,
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;

@@ -1,10 +1,13 @@
 //! The layers of a model as rows of a report.
 
+use std::any::Any;
 use std::cell::RefCell;
 
 use burn::module::Module;
 use profiler_core::names::short_type_name;
 use profiler_core::{Action, ActiveScope, Interest, hook};
+
+use crate::numerics;
 
 /// `layer.profiled("conv1", |layer| layer.forward(images))` for every module of burn: each forward is
 /// a row `[module]{type}: {path}` of the active profiler, and its ops belong to it.
@@ -45,20 +48,70 @@ use profiler_core::{Action, ActiveScope, Interest, hook};
 /// that queue (CUDA, wgpu) the time to queue it. With the feature `cubecl` the Tensor profiler's module
 /// view has the device time and the operations of its ops. *Cost* without an active profiler: one
 /// relaxed load; with one, some 0.2 µs for the name.
+///
+/// *Numbers*: [`NumericsProfiler`](profiler_core::NumericsProfiler) looks at what the forward returns, if that is a tensor, a pair
+/// of tensors of one rank, what burn's recurrent layers return, or an `MhaOutput`; of more than one tensor at the first, or the
+/// hidden state, or the context. A note in its report names modules that return something else.
 pub trait ProfileModule: Module {
     /// Runs a forward of any form under this module's name. `path` is the module's own part of its
     /// path in the model, as a field's name.
-    fn profiled<T>(&self, path: &str, forward: impl FnOnce(&Self) -> T) -> T {
-        if !hook::interest().contains(Interest::ACTIONS) {
-            return forward(self);
+    fn profiled<T: 'static>(&self, path: &str, forward: impl FnOnce(&Self) -> T) -> T {
+        if is_measured() { measured(self, path, None, forward) } else { forward(self) }
+    }
+
+    /// The same for a forward whose input the profiler may see, too: then [`NumericsProfiler`](profiler_core::NumericsProfiler) can
+    /// tell whether what is not finite was made here, and `mlprof compare-numerics` whether two runs part here. The method itself will do as a
+    /// forward:
+    ///
+    /// ```
+    /// # use burn::nn::{Linear, LinearConfig};
+    /// # use burn::prelude::*;
+    /// # use burn_plugin::prelude::*;
+    /// # let device = Device::flex();
+    /// # let (head, features) = (LinearConfig::new(4, 8).init(&device), Tensor::<2>::ones([2, 4], &device));
+    /// let scores = head.profiled_forward("head", features, Linear::forward);
+    /// assert_eq!(scores.dims(), [2, 8]);
+    /// ```
+    ///
+    /// *Cost*: while numbers are looked at, the input is kept until the forward has returned.
+    fn profiled_forward<I: Clone + 'static, T: 'static>(
+        &self,
+        path: &str,
+        input: I,
+        forward: impl FnOnce(&Self, I) -> T,
+    ) -> T {
+        if !is_measured() {
+            return forward(self, input);
         }
-        let place = Place::enter(path);
-        let _scope = ActiveScope::open(|| place.action::<Self>(), Interest::ACTIONS);
-        forward(self)
+        let kept = numerics::is_wanted().then(|| input.clone());
+        let kept = kept.as_ref().map(|input| input as &dyn Any);
+        measured(self, path, kept, |module| forward(module, input))
     }
 }
 
 impl<M: Module> ProfileModule for M {}
+
+fn is_measured() -> bool {
+    let interest = hook::interest();
+    interest.contains(Interest::ACTIONS) || interest.contains(Interest::NUMERICS)
+}
+
+fn measured<M: Module, T: 'static>(
+    module: &M,
+    path: &str,
+    input: Option<&dyn Any>,
+    forward: impl FnOnce(&M) -> T,
+) -> T {
+    let place = Place::enter(path);
+    let action = place.action::<M>();
+    let scope = ActiveScope::open(|| action, Interest::ACTIONS);
+    let output = forward(module);
+    drop(scope);
+    if numerics::is_wanted() {
+        numerics::tell_output(action, input, &output);
+    }
+    output
+}
 
 thread_local! {
     /// The path of the innermost profiled module that runs on this thread.

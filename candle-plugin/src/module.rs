@@ -164,6 +164,14 @@ impl<M: Module> Module for Profiled<M> {
     }
 }
 
+impl<M: RNN> Profiled<M> {
+    /// The states as one tensor are a recurrent layer's output.
+    #[inline]
+    fn tell_states(&self, input: &Tensor, states: &[M::State]) {
+        numerics::tell_made_output(self.action, input, || self.layer.states_to_tensor(states));
+    }
+}
+
 impl<M: RNN> RNN for Profiled<M> {
     type State = M::State;
 
@@ -173,17 +181,23 @@ impl<M: RNN> RNN for Profiled<M> {
 
     #[inline]
     fn step(&self, input: &Tensor, state: &M::State) -> Result<M::State> {
-        self.measure(|layer| layer.step(input, state))
+        let state = self.measure(|layer| layer.step(input, state))?;
+        self.tell_states(input, std::slice::from_ref(&state));
+        Ok(state)
     }
 
     #[inline]
     fn seq(&self, input: &Tensor) -> Result<Vec<M::State>> {
-        self.measure(|layer| layer.seq(input))
+        let states = self.measure(|layer| layer.seq(input))?;
+        self.tell_states(input, &states);
+        Ok(states)
     }
 
     #[inline]
     fn seq_init(&self, input: &Tensor, init_state: &M::State) -> Result<Vec<M::State>> {
-        self.measure(|layer| layer.seq_init(input, init_state))
+        let states = self.measure(|layer| layer.seq_init(input, init_state))?;
+        self.tell_states(input, &states);
+        Ok(states)
     }
 
     fn states_to_tensor(&self, states: &[M::State]) -> Result<Tensor> {

@@ -1,5 +1,6 @@
 //! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -47,6 +48,32 @@ impl TensorNumbers for Numbers<'_> {
             _ => return false,
         }
         true
+    }
+}
+
+/// A tensor that is made once a profiler looks at it, which is its own work and none of the program's: no op of it is counted.
+struct Made<F> {
+    make: F,
+    made: OnceCell<Option<Tensor>>,
+}
+
+impl<F: Fn() -> Result<Tensor>> Made<F> {
+    fn tensor(&self) -> Option<Numbers<'_>> {
+        self.made.get_or_init(|| (self.make)().ok()).as_ref().map(Numbers)
+    }
+}
+
+impl<F: Fn() -> Result<Tensor>> TensorNumbers for Made<F> {
+    fn element_type(&self) -> &'static str {
+        self.tensor().map_or("none", |tensor| tensor.element_type())
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        self.tensor().map(|tensor| tensor.shape()).unwrap_or_default()
+    }
+
+    fn read(&self, reader: &mut dyn NumberReader) -> bool {
+        self.tensor().is_some_and(|tensor| tensor.read(reader))
     }
 }
 
@@ -112,6 +139,17 @@ pub fn tell_batch(name: &str, tensor: &Tensor) {
     }
 }
 
+/// What a layer has returned that is no tensor; `make` makes one of it, if somebody looks at it. *Cost* if nobody wants to know: one
+/// relaxed load.
+#[inline]
+pub(crate) fn tell_made_output(layer: Action, input: &Tensor, make: impl Fn() -> Result<Tensor>) {
+    if is_wanted() {
+        let tensor = &Made { make, made: OnceCell::new() };
+        let (role, name, input) = (TensorRole::Output, layer.name(), Some(&Numbers(input) as &_));
+        hook::tensor(&ObservedTensor { role, name, tensor, input });
+    }
+}
+
 /// The loss that `backward` begins with.
 #[inline]
 pub(crate) fn tell_loss(loss: &Tensor) {
@@ -174,7 +212,7 @@ mod tests {
     use std::sync::Arc;
 
     use candle_core::{DType, Device};
-    use candle_nn::{Linear, Module, SGD, VarMap};
+    use candle_nn::{Linear, Module, RNN, SGD, VarMap};
     use profiler_core::{NumericsProfiler, Profiler, activate};
     use profiler_train::TrainOptimizer;
 
@@ -276,6 +314,36 @@ mod tests {
         let seen = hashes(false, DType::F64);
         let [(name, hash)] = &seen[..] else { panic!("{seen:?}") };
         assert_eq!((name.as_str(), hash), ("[module]closure: layer", &told[1].1));
+    }
+
+    /// What a recurrent layer returns are states, one per step: all hidden ones are its output.
+    #[test]
+    fn recurrent_layers_tell_of_their_outputs() {
+        let profiler = Arc::new(NumericsProfiler::new().every(1));
+        let vars = VarMap::new();
+        let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);
+        let lstm = candle_nn::lstm(3, 2, Default::default(), vb.pp("lstm")).expect("a layer");
+        let gru = candle_nn::gru(3, 2, Default::default(), vb.pp("gru")).expect("a layer");
+        let (lstm, gru) = (lstm.profiled("lstm"), gru.profiled("gru"));
+        let input = Tensor::ones((4, 5, 3), DType::F32, &Device::Cpu).expect("a tensor");
+        let active = activate(profiler.clone());
+        let states = lstm.seq(&input).expect("states");
+        gru.seq_init(&input, &gru.zero_state(4).expect("a state")).expect("states");
+        gru.step(
+            &input.narrow(1, 0, 1).and_then(|it| it.squeeze(1)).expect("a step"),
+            &gru.zero_state(4).expect("a state"),
+        )
+        .expect("a state");
+        drop(active);
+        let report = profiler.snapshot();
+        let rows: Vec<_> =
+            report.tensors.iter().map(|row| (&*row.name, row.tensors, &*row.shape)).collect();
+        let expected: [(&str, u64, &[u64]); 2] =
+            [("[module]LSTM: lstm", 1, &[4, 5, 2]), ("[module]GRU: gru", 2, &[4, 2])];
+        assert_eq!(rows, expected);
+        let output = lstm.states_to_tensor(&states).expect("a tensor");
+        assert_eq!(report.tensors[0].last, statistics(&output));
+        assert!(output.abs().and_then(|it| it.sum_all()?.to_scalar::<f32>()).expect("a sum") > 0.0);
     }
 
     #[test]

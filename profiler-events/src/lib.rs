@@ -70,7 +70,10 @@ pub use interest::{Interest, interest_changes, note_interest_change};
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
 pub use module_place::{declare_module_place, module_place};
-pub use numerics::{NumberReader, ObservedTensor, TensorNumbers, TensorRole, strided_offsets};
+pub use numerics::{
+    NumberReader, ObservedTensor, Reduced, ReducedNumbers, TensorNumbers, TensorRole,
+    strided_offsets,
+};
 pub use observation::Observation;
 pub use op::{Direction, OpStart};
 pub use phase::Phase;

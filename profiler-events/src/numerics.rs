@@ -82,6 +82,45 @@ pub trait TensorNumbers {
 
     /// Has `reader` read all of it; false if that cannot be done without waiting for a device, or not at all.
     fn read(&self, reader: &mut dyn NumberReader) -> bool;
+
+    /// For a tensor that [`read`](Self::read) cannot read: has the device that it is on make a few numbers of it, and does not
+    /// wait for them. `None` if that is not possible either, which it is not unless a framework's hook says how.
+    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+        None
+    }
+}
+
+/// What a device makes of a tensor, while that goes on. What was launched for it is the profiler's own, and no op of the program.
+pub trait ReducedNumbers: Send {
+    /// Waits for the device; `None` if it has failed.
+    fn read(self: Box<Self>) -> Option<Reduced>;
+}
+
+/// What a device has made of a tensor's numbers. Sums and extremes are those of the finite ones.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reduced {
+    /// How many are NaN.
+    pub nans: u64,
+    /// How many are infinite.
+    pub infinities: u64,
+    /// How many are 0.
+    pub zeros: u64,
+    /// How many are not 0 and smaller than the smallest normal number of their type, where the device can tell.
+    pub subnormals: u64,
+    /// The smallest.
+    pub minimum: f64,
+    /// The largest.
+    pub maximum: f64,
+    /// The smallest absolute value that is not 0.
+    pub least_magnitude: f64,
+    /// The sum.
+    pub sum: f64,
+    /// The sum of the absolute values.
+    pub absolute: f64,
+    /// The sum of the squares.
+    pub squares: f64,
+    /// Of every so many numbers, of all of them, one, beginning with the first: evenly spread, and no more than a sample has.
+    pub sample: Vec<f64>,
 }
 
 /// A tensor at one place of a training, while it is there. Nothing of it is read unless a profiler does.

@@ -6,6 +6,7 @@ mod files;
 mod findings;
 mod interruptions;
 mod live;
+mod numerics;
 mod programs;
 mod selection;
 mod simple;

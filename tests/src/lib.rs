@@ -9,6 +9,7 @@ pub mod digits;
 pub mod findings;
 #[cfg(unix)]
 pub mod interruption;
+pub mod numerics;
 pub mod program;
 pub mod python;
 pub mod table;

@@ -19,7 +19,7 @@
 //! | a kernel | by the device's clock if kernels are timed, else its name alone |
 //!
 //! There is exactly one event per op that the program called, `empty` and views included; freeing a
-//! tensor is no op. Ops are named as the methods of burn's tensors.
+//! tensor is no op, and neither is what [`NumericsProfiler`](profiler_core::NumericsProfiler) has computed beside it. Ops are named as the methods of burn's tensors.
 //!
 //! Each op is attributed to the action that was open where it was called, although it runs elsewhere:
 //! whenever an action begins or ends, a message takes the same way as the ops. Programs with several
@@ -138,6 +138,14 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
         };
         profiler.observe(&Observation::Note(&note));
     }
+}
+
+/// Calls `work`; the ops that it calls on this thread are the profiler's own, of which no event tells. Where burn fuses them with ops of
+/// the program, the block is that of the program's ops.
+pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
+    #[cfg(feature = "cubecl")]
+    let _unseen = source::Unseen::begin();
+    work()
 }
 
 /// Whether a device is one of CubeCL's; the upper byte of an id says who a device belongs to.

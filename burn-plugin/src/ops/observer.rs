@@ -10,7 +10,7 @@ use burn::cubecl::logging::{
     Duration, LaunchObserver, ProfileDuration, TimingMethod as CubeTimingMethod, TimingRequest,
 };
 use profiler_core::Action;
-use profiler_core::hook::{DeviceActivity, Direction, OpScope, OpStart};
+use profiler_core::hook::{Context, DeviceActivity, Direction, OpScope, OpStart};
 
 use super::actions::{Launches, launches};
 use super::reading::{Reading, method};
@@ -31,7 +31,7 @@ impl FusionObserver for Session {
     fn block_starts(&self, block: BlockOperations<'_>) {
         with_thread(self.number, |thread| {
             let block = self.start_block(thread, block);
-            self.open_block(block.place.context);
+            self.open_block(block.place);
             thread.blocks.push(block);
         });
     }
@@ -50,26 +50,27 @@ impl FusionObserver for Session {
 }
 
 impl Session {
-    /// Opens the event of a block, and tells of the ops in it.
+    /// Opens the event of a block, and tells of the ops in it that are the program's.
     fn start_block(&self, thread: &mut Thread, block: BlockOperations<'_>) -> OpenBlock {
-        let is_op = |op: &&OperationIr| !matches!(op, OperationIr::Drop(_));
-        let ops: Vec<&OperationIr> = block.iter().filter(is_op).collect();
-        match ops.as_slice() {
-            [] => OpenBlock { scope: None, place: thread.place() },
-            [op] => {
-                let place = thread.place_of(op);
-                OpenBlock { scope: self.open_op(thread, op, place), place }
+        let mut unseen = None;
+        let mut ops: Vec<(&OperationIr, Place)> = Vec::new();
+        for op in block.iter().filter(|op| !matches!(op, OperationIr::Drop(_))) {
+            let place = thread.place_of(op);
+            if place.is_unseen {
+                unseen = Some(place);
+            } else {
+                ops.push((op, place));
             }
-            [first, others @ ..] => {
-                // Fusion may reach over the end of an action; a block belongs to where it began.
-                let place = thread.place_of(first);
-                let scope = self.open_fused(thread, &ops, place);
-                self.tell(thread, first, place);
-                for op in others {
-                    let place = thread.place_of(op);
-                    self.tell(thread, op, place);
-                }
-                OpenBlock { scope, place }
+        }
+        match ops.as_slice() {
+            [] => OpenBlock { scope: None, place: unseen.unwrap_or_else(|| thread.place()) },
+            [(op, place)] => OpenBlock { scope: self.open_op(thread, op, *place), place: *place },
+            // Fusion may reach over the end of an action; a block belongs to where it began.
+            [(_, place), ..] => {
+                let block: Vec<&OperationIr> = ops.iter().map(|(op, _)| *op).collect();
+                let scope = self.open_fused(thread, &block, *place);
+                ops.iter().for_each(|(op, place)| self.tell(thread, op, *place));
+                OpenBlock { scope, place: *place }
             }
         }
     }
@@ -128,8 +129,11 @@ impl LaunchObserver for Session {
         }
         let is_first = self.is_first_launch();
         if is_device_thread() {
-            self.tune();
-            with_thread(self.number, |thread| self.trial(thread, kernel));
+            let place = self.waiting_place();
+            if !place.is_unseen {
+                self.tune();
+                with_thread(self.number, |thread| self.trial(thread, kernel, place.context));
+            }
             return;
         }
         with_thread(self.number, |thread| {
@@ -139,6 +143,9 @@ impl LaunchObserver for Session {
                 None => thread.place(),
             };
             self.end_tuning(thread.device.unwrap_or(0), place.context);
+            if place.is_unseen {
+                return;
+            }
             let Launches { first, warm, .. } = *launches();
             let action = if is_first { first } else { warm };
             thread.launch = Some(open_launch(thread, kernel, action, place));
@@ -182,8 +189,8 @@ impl LaunchObserver for Session {
 
 impl Session {
     /// A kernel is tried on the calling thread, for a block that waits on another.
-    fn trial(&self, thread: &mut Thread, kernel: &'static str) {
-        let place = Place { context: self.waiting_context(), direction: Direction::Forward };
+    fn trial(&self, thread: &mut Thread, kernel: &'static str, context: Option<Context>) {
+        let place = Place { context, ..Place::default() };
         let mut launch = open_launch(thread, kernel, launches().tuning, place);
         if let Some(scope) = launch.scope.take() {
             scope.close();

@@ -14,6 +14,7 @@ use profiler_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp,
 
 use super::actions::autotune;
 use super::reading::{Ahead, Reading, Unread, read_all};
+use super::thread::Place;
 
 /// What the observers of one time of watching share.
 pub(super) struct Session {
@@ -34,7 +35,7 @@ pub(super) struct Session {
     /// All threads that called ops, by their streams.
     streams: Mutex<HashSet<StreamId>>,
     /// The blocks that run now.
-    open: Mutex<Vec<(ThreadId, Option<Context>)>>,
+    open: Mutex<Vec<(ThreadId, Place)>>,
     /// When kernels began to be tried.
     tuning: Mutex<Option<Timestamp>>,
     /// What was launched since a launch was last looked at, if kernels are timed.
@@ -96,8 +97,8 @@ impl Session {
     }
 
     /// A block begins on the calling thread.
-    pub(super) fn open_block(&self, context: Option<Context>) {
-        lock(&self.open).push((std::thread::current().id(), context));
+    pub(super) fn open_block(&self, place: Place) {
+        lock(&self.open).push((std::thread::current().id(), place));
     }
 
     /// The calling thread's innermost block ends.
@@ -109,9 +110,9 @@ impl Session {
         }
     }
 
-    /// The context of the block that began last: the one that waits while its device tries kernels.
-    pub(super) fn waiting_context(&self) -> Option<Context> {
-        lock(&self.open).last().and_then(|(_, context)| *context)
+    /// The place of the block that began last: the one that waits while its device tries kernels.
+    pub(super) fn waiting_place(&self) -> Place {
+        lock(&self.open).last().map(|(_, place)| *place).unwrap_or_default()
     }
 
     /// A kernel is tried.

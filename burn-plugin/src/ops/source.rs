@@ -14,7 +14,7 @@ use profiler_core::output::say;
 
 use super::session::{Session, lock};
 use super::thread::{Messages, Place, is_fusion_thread, with_thread};
-use crate::backward;
+use crate::direction::direction;
 
 /// So many measurements may wait for the end of a recording; more are read in between.
 const MOST_UNREAD: usize = 1 << 14;
@@ -101,7 +101,7 @@ impl Source for CubeOps {
         if session == 0 || is_fusion_thread() {
             return;
         }
-        let place = Place { context: Some(context), direction: backward::direction() };
+        let place = Place { context: Some(context), direction: direction(), is_unseen: false };
         let _ = catch_unwind(AssertUnwindSafe(|| self.tell_place(session, place)));
     }
 }
@@ -147,9 +147,47 @@ impl CubeOps {
         }
     }
 
+    /// Says to all devices whether what the calling thread calls from here on is the profiler's own.
+    fn tell_unseen(&self, session: u64, is_unseen: bool) {
+        let devices = self.devices.read().unwrap_or_else(PoisonError::into_inner);
+        for (index, watched) in (0_u32..).zip(devices.iter()) {
+            watched.messages.submit(move |_| {
+                with_thread(session, |thread| thread.set_unseen(index, is_unseen));
+            });
+        }
+    }
+
     fn read_devices<T>(&self, read: impl FnMut(&Watched) -> T) -> Vec<T> {
         let devices = self.devices.read().unwrap_or_else(PoisonError::into_inner);
         devices.iter().map(read).collect()
+    }
+}
+
+/// While it lives, the ops that its thread calls are the profiler's own.
+pub(super) struct Unseen {
+    /// The number of the session that is told; 0 without one.
+    session: u64,
+}
+
+impl Unseen {
+    /// *Cost*: one relaxed load while nobody wants ops.
+    pub(super) fn begin() -> Self {
+        let unseen = Self { session: cube_ops().session.load(Ordering::Relaxed) };
+        unseen.tell(true);
+        unseen
+    }
+
+    fn tell(&self, is_unseen: bool) {
+        if self.session != 0 && !is_fusion_thread() {
+            let tell = || cube_ops().tell_unseen(self.session, is_unseen);
+            let _ = catch_unwind(AssertUnwindSafe(tell));
+        }
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        self.tell(false);
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Place {
     pub(super) context: Option<Context>,
     /// Whether that was inside `backward`.
     pub(super) direction: Direction,
+    /// Whether it is the profiler's own, of which nobody is told.
+    pub(super) is_unseen: bool,
 }
 
 /// Does nothing but receive messages, in the queue that brings the ops to a device's fusion thread:
@@ -119,6 +121,12 @@ impl Thread {
     pub(super) fn enter(&mut self, device: u32, place: Place) {
         self.device = Some(device);
         self.places.insert(StreamId::current(), place);
+    }
+
+    /// Whether what the thread calls from here on, whose message this is, is the profiler's own.
+    pub(super) fn set_unseen(&mut self, device: u32, is_unseen: bool) {
+        self.device = Some(device);
+        self.places.entry(StreamId::current()).or_default().is_unseen = is_unseen;
     }
 
     /// Where the thread is whose work runs now.

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use burn::data::dataloader::split::split_dataloader;
 use burn::data::dataloader::{DataLoaderIterator, Progress};
-use burn::optim::{GradientsAccumulator, MultiGradientsParams};
+use burn::optim::{GradientsAccumulator, GradientsParams, MultiGradientsParams};
 use burn::tensor::Device;
 use burn::train::train::{MultiDeviceStepError, WorkerFailure};
 use burn::train::{
@@ -19,6 +19,7 @@ use profiler_core::{Profiler, ProfilerExt, bound};
 
 use super::run::{Events, FitRun, Samples, Totals};
 use crate::actions::FitActions;
+use crate::numerics::{self, StepTold};
 
 type Input<M> = <M as TrainStep>::Input;
 type Output<M> = <M as TrainStep>::Output;
@@ -132,14 +133,16 @@ fn train_batches<M: LearnerModel>(
         let _scope = profiler.profile(actions.accumulate);
         gradients.add(learner, outputs)
     };
+    if run.is_stopped_by_profiler() {
+        return items; // before the numbers get into the parameters
+    }
     if run.grad_accumulation.unwrap_or(1) <= gradients.steps || is_last {
         gradients.steps = 0;
         {
             let _scope = profiler.profile(actions.lr_scheduler_step);
             learner.lr_step();
         }
-        let _scope = profiler.profile(actions.optimizer_step);
-        gradients.optimize(learner);
+        gradients.optimize(learner, profiler, actions);
     }
     items
 }
@@ -176,15 +179,21 @@ impl<'a, M: LearnerModel> Gradients<'a, M> {
         items
     }
 
-    fn optimize(&mut self, learner: &mut Learner<M>) {
-        if !self.is_sharded {
-            return learner.optimizer_step(self.sums[0].grads());
+    fn optimize(&mut self, learner: &mut Learner<M>, profiler: &dyn Profiler, actions: FitActions) {
+        let sums: Vec<GradientsParams> =
+            self.sums.iter_mut().map(GradientsAccumulator::grads).collect();
+        let told = StepTold::begin::<M, _>(|| learner.model(), &sums.iter().collect::<Vec<_>>());
+        {
+            let _scope = profiler.profile(actions.optimizer_step);
+            let devices = self.devices.iter().cloned();
+            if self.is_sharded {
+                let grads = sums.into_iter().zip(devices).collect();
+                learner.optimizer_step_multi(MultiGradientsParams { grads });
+            } else {
+                sums.into_iter().for_each(|sum| learner.optimizer_step(sum));
+            }
         }
-        let mut grads = MultiGradientsParams::default();
-        for (sum, device) in self.sums.iter_mut().zip(self.devices) {
-            grads.grads.push((sum.grads(), device.clone()));
-        }
-        learner.optimizer_step_multi(grads);
+        told.end::<M, _>(|| learner.model());
     }
 }
 
@@ -295,8 +304,12 @@ fn step_on_device<M: LearnerModel>(
         let _scope = profiler.profile(actions.model_to_device);
         task.model.fork(device)
     };
-    let _scope = profiler.profile(actions.training_step);
-    TrainStep::step(&model, task.batch)
+    let output = {
+        let _scope = profiler.profile(actions.training_step);
+        TrainStep::step(&model, task.batch)
+    };
+    numerics::tell_loss_of(&output.item);
+    output
 }
 
 pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {

@@ -155,10 +155,19 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
-    /// Whether to end: an interruption, an error, or Ctrl-C.
+    /// Whether to end: an interruption, an error, Ctrl-C, or what the profiler has seen.
     pub(super) fn should_stop(&self) -> bool {
         self.stop.check();
-        self.interrupter.should_stop()
+        self.is_stopped_by_profiler() || self.interrupter.should_stop()
+    }
+
+    /// Whether the profiler has a reason to end the training, which is then the interruption's.
+    pub(super) fn is_stopped_by_profiler(&self) -> bool {
+        let Some(reason) = self.profiler.reason_to_stop() else { return false };
+        if !self.interrupter.should_stop() {
+            self.interrupter.stop(Some(&format!("the profiler stopped the training: {reason}")));
+        }
+        true
     }
 
     /// All epochs of a loop that runs on one thread.

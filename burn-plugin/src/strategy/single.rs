@@ -9,6 +9,7 @@ use burn::train::{
 use profiler_core::{Profiler, ProfilerExt};
 
 use super::run::{Events, FitRun, Samples, Totals};
+use crate::numerics::{self, StepTold};
 
 pub(super) fn fit<M: LearnerModel>(
     mut run: FitRun<M>,
@@ -88,6 +89,10 @@ fn train_batch<M: LearnerModel>(
         let _scope = profiler.profile(actions.training_step);
         learner.train_step(batch)
     };
+    numerics::tell_loss_of(&output.item);
+    if run.is_stopped_by_profiler() {
+        return output.item; // before the numbers get into the parameters
+    }
     let gradients = match accumulation.steps {
         None => Some(output.grads),
         Some(steps) => {
@@ -100,8 +105,12 @@ fn train_batch<M: LearnerModel>(
             let _scope = profiler.profile(actions.lr_scheduler_step);
             learner.lr_step();
         }
-        let _scope = profiler.profile(actions.optimizer_step);
-        learner.optimizer_step(gradients);
+        let told = StepTold::begin::<M, _>(|| learner.model(), &[&gradients]);
+        {
+            let _scope = profiler.profile(actions.optimizer_step);
+            learner.optimizer_step(gradients);
+        }
+        told.end::<M, _>(|| learner.model());
     }
     output.item
 }

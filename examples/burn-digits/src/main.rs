@@ -18,7 +18,7 @@ use burn_digits::model::DigitNet;
 use burn_digits::progress::Progress;
 use burn_plugin::prelude::*;
 use clap::Parser;
-use digits::{Measured, Options, finish};
+use digits::{Measured, Options, Plant, PlantOptions, finish};
 
 /// Trains a small network on handwritten digits and tells where the time went.
 #[derive(Parser)]
@@ -28,6 +28,8 @@ struct Arguments {
     /// Where to train.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceName,
+    #[command(flatten)]
+    planting: PlantOptions,
 }
 
 /// The devices that this program is built for.
@@ -57,19 +59,21 @@ impl DeviceName {
 }
 
 fn main() -> ExitCode {
-    let Arguments { options, device } = Arguments::parse();
-    finish("burn-digits", &options, |profiler| run(&options, &device.device(), profiler))
+    let Arguments { options, device, planting: PlantOptions { plant } } = Arguments::parse();
+    finish("burn-digits", &options, |profiler| run(&options, &device.device(), plant, profiler))
 }
 
 fn run(
     options: &Options,
     device: &Device,
+    plant: Option<Plant>,
     profiler: &Arc<dyn Profiler>,
 ) -> Result<f64, Box<dyn Error>> {
     let Splits { train, valid, test } = splits(options.seed)?;
     let directory = tempfile::tempdir()?;
     let mut measured = Measured::new(profiler);
-    let trained = measured.stage(|| fit(options, device, profiler, directory.path(), train, valid));
+    let fit = || fit(options, device, plant, profiler, directory.path(), (train, valid));
+    let trained = measured.stage(fit);
     let evaluated = trained.and_then(|model| {
         measured.stage(|| evaluate(options, profiler, directory.path(), &model, &test))?;
         Ok(model)
@@ -82,10 +86,10 @@ fn run(
 fn fit(
     options: &Options,
     device: &Device,
+    plant: Option<Plant>,
     profiler: &Arc<dyn Profiler>,
     directory: &Path,
-    train: Vec<Digit>,
-    valid: Vec<Digit>,
+    (train, valid): (Vec<Digit>, Vec<Digit>),
 ) -> Result<DigitNet, Box<dyn Error>> {
     let device = device.clone().autodiff();
     device.seed(options.seed);
@@ -97,8 +101,9 @@ fn fit(
         .metrics((LossMetric::new(), AccuracyMetric::new()))
         .renderer(Box::new(Progress::new()))
         .num_epochs(options.epochs);
-    let learner =
-        Learner::new(DigitNet::new(&device), AdamConfig::new().init(), ConstantLr::from(2e-3));
+    let rate = 2e-3 * Plant::of_learning_rate(plant);
+    let net = DigitNet::seeded(options.seed, &device).plant(plant);
+    let learner = Learner::new(net, AdamConfig::new().init(), ConstantLr::from(rate));
     let result = training.launch(learner);
     if let Some(interruption) = &result.interrupted {
         let reason = interruption.reason.as_deref().unwrap_or("no reason given");

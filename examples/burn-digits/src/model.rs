@@ -1,14 +1,18 @@
 //! A small convolutional network.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
 use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_plugin::{ProfileModule, ProfiledBackward};
+use digits::Plant;
 use profiler_core::prelude::profile;
 
 use crate::data::Batch;
@@ -21,6 +25,15 @@ pub struct DigitNet {
     pool: MaxPool2d,
     hidden: Linear,
     out: Linear,
+    #[module(skip)]
+    planted: Planted,
+}
+
+/// A mistake in the network's numbers, and how many steps it has learned for.
+#[derive(Debug, Clone, Default)]
+struct Planted {
+    plant: Option<Plant>,
+    steps: Arc<AtomicU64>,
 }
 
 #[profile]
@@ -37,23 +50,48 @@ impl DigitNet {
             pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
             hidden: LinearConfig::new(32 * 4 * 4, 64).init(device),
             out: LinearConfig::new(64, 10).init(device),
+            planted: Planted::default(),
         }
+    }
+
+    /// A network with the weights of this seed, which are the same on every device: each has random numbers of its own.
+    pub fn seeded(seed: u64, device: &Device) -> Self {
+        let processor = Device::flex().autodiff();
+        processor.seed(seed);
+        let net = Self::new(&processor);
+        // Weights are made when they are first needed, wherever they are then, unless there is a clone that shares them.
+        net.clone().fork(device)
+    }
+
+    /// The same with a mistake, made in training.
+    pub fn plant(self, plant: Option<Plant>) -> Self {
+        Self { planted: Planted { plant, ..Planted::default() }, ..self }
     }
 
     /// `[batch, 8, 8]` to `[batch, 10]`: how much each image looks like each class.
     pub fn forward(&self, images: Tensor<3>) -> Tensor<2> {
-        self.classify(self.features(images.unsqueeze_dim(1)))
+        self.scores(images, None)
     }
 
-    fn features(&self, images: Tensor<4>) -> Tensor<2> {
-        let edges = relu(self.conv1.profiled("conv1", |conv| conv.forward(images)));
-        let shapes = relu(self.conv2.profiled("conv2", |conv| conv.forward(edges)));
-        self.pool.forward(shapes).flatten(1, 3)
+    fn scores(&self, images: Tensor<3>, plant: Option<Plant>) -> Tensor<2> {
+        self.classify(self.features(images.unsqueeze_dim(1), plant), plant)
     }
 
-    fn classify(&self, features: Tensor<2>) -> Tensor<2> {
-        let hidden = self.hidden.profiled("hidden", |layer| layer.forward(features));
-        self.out.profiled("out", |layer| layer.forward(relu(hidden)))
+    fn features(&self, images: Tensor<4>, plant: Option<Plant>) -> Tensor<2> {
+        let plant = plant.filter(|plant| *plant == Plant::Half);
+        let edges = relu(self.conv1.profiled_forward("conv1", images, Conv2d::forward));
+        let shapes = self
+            .conv2
+            .profiled_forward("conv2", edges, |conv, edges| planted(conv.forward(edges), plant));
+        self.pool.forward(relu(shapes)).flatten(1, 3)
+    }
+
+    fn classify(&self, features: Tensor<2>, plant: Option<Plant>) -> Tensor<2> {
+        let plant = plant.filter(|plant| *plant != Plant::Half);
+        let hidden = self.hidden.profiled_forward("hidden", features, |layer, features| {
+            planted(layer.forward(features), plant)
+        });
+        self.out.profiled_forward("out", relu(hidden), Linear::forward)
     }
 
     fn loss(&self, scores: Tensor<2>, classes: Tensor<1, Int>) -> Tensor<1> {
@@ -62,7 +100,11 @@ impl DigitNet {
 
     /// Forward and loss.
     pub fn forward_classification(&self, batch: Batch) -> ClassificationOutput {
-        let scores = self.forward(batch.images);
+        self.planted_classification(batch, None)
+    }
+
+    fn planted_classification(&self, batch: Batch, plant: Option<Plant>) -> ClassificationOutput {
+        let scores = self.scores(batch.images, plant);
         let loss = self.loss(scores.clone(), batch.classes.clone());
         ClassificationOutput::new(loss, scores, batch.classes)
     }
@@ -73,7 +115,9 @@ impl TrainStep for DigitNet {
     type Output = ClassificationOutput;
 
     fn step(&self, batch: Batch) -> TrainOutput<ClassificationOutput> {
-        let output = self.forward_classification(batch);
+        let step = self.planted.steps.fetch_add(1, Ordering::Relaxed);
+        let plant = Plant::in_step(self.planted.plant, step);
+        let output = self.planted_classification(batch, plant);
         // `backward()`, with a row of its own in the report.
         let gradients = output.loss.backward_profiled();
         TrainOutput::new(self, gradients, output)
@@ -86,5 +130,19 @@ impl InferenceStep for DigitNet {
 
     fn step(&self, batch: Batch) -> ClassificationOutput {
         self.forward_classification(batch)
+    }
+}
+
+/// What a layer returns that makes this mistake.
+fn planted<const D: usize>(output: Tensor<D>, plant: Option<Plant>) -> Tensor<D> {
+    match plant {
+        Some(Plant::Nan) => relu(output).log(),
+        Some(Plant::Variance) => {
+            let constant = output.zeros_like();
+            let variance = constant.clone().square().mean_dim(D - 1);
+            constant / variance.sqrt()
+        }
+        Some(Plant::Half) => output.cast(FloatDType::F16).cast(FloatDType::F32),
+        Some(Plant::LearningRate) | None => output,
     }
 }

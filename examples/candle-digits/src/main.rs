@@ -37,7 +37,7 @@ fn run(
     let batches =
         |digits, order| loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?));
     let device = if trainer_options.cuda { Device::new_cuda(0)? } else { Device::Cpu };
-    let learner = Learner::new(options.seed, &device)?.plant(trainer_options.plant);
+    let learner = Learner::new(options.seed, &device)?.plant(trainer_options.planting.plant);
     let mut learner = learner.weights(trainer_options.weights.as_deref())?;
     let loaders = Loaders {
         train: &batches(train, Order::Shuffled),

@@ -16,7 +16,7 @@ pub use batches::{Batches, EpochShare, Order, loader};
 pub use data::{CLASSES, DataError, Digit, SIDE, Splits, digits, splits};
 pub use disk::Disk;
 pub use faults::Faults;
-pub use options::{Options, TrainerOptions};
+pub use options::{Options, PlantOptions, TrainerOptions};
 pub use plant::Plant;
 pub use program::{LossCurve, Measured, finish, refuse_early_end};
 pub use random::SplitMix;

@@ -35,12 +35,20 @@ pub struct TrainerOptions {
     /// Train on CUDA's first device; needs the feature `cuda`.
     #[arg(long)]
     pub cuda: bool,
-    /// Make a mistake in the numbers, for --profiler numerics to find.
-    #[arg(long, value_name = "MISTAKE")]
-    pub plant: Option<Plant>,
     /// Begin with the weights of a checkpoint, be it of this program or of its twin in another framework.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
+    /// What to plant into it.
+    #[command(flatten)]
+    pub planting: PlantOptions,
+}
+
+/// What can be planted into an example's network.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct PlantOptions {
+    /// Make a mistake in the numbers, for --profiler numerics to find.
+    #[arg(long, value_name = "MISTAKE")]
+    pub plant: Option<Plant>,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

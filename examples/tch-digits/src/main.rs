@@ -38,7 +38,8 @@ fn run(
     let Splits { train, valid, test } = splits(options.seed)?;
     let batches =
         |digits, order| loader(digits, options.batch_size, order, |digits| Ok(Batch::new(digits)?));
-    let learner = Learner::new(options.seed, device(trainer_options)?).plant(trainer_options.plant);
+    let learner =
+        Learner::new(options.seed, device(trainer_options)?).plant(trainer_options.planting.plant);
     let mut learner = learner.weights(trainer_options.weights.as_deref())?;
     let loaders = Loaders {
         train: &batches(train, Order::Shuffled),

@@ -39,9 +39,9 @@ pub use profiler_events::{
     DeviceEvent, Direction, DriverCall, EvaluatedOutputs, Framework, HostTensor, InputDetail,
     InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, MemoryCategory, MemoryChange,
     MemoryDevice, MemoryLabel, Number, NumberReader, Observation, ObservedTensor, OpStart,
-    PastMemoryChange, RegionSink, ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp,
-    TimingMethod, declare_device, declare_device_memory, declare_framework, declare_module_place,
-    describe_device, strided_offsets,
+    PastMemoryChange, Reduced, ReducedNumbers, RegionSink, ShapeList, TensorNumbers, TensorRole,
+    TensorShape, Timestamp, TimingMethod, declare_device, declare_device_memory, declare_framework,
+    declare_module_place, describe_device, strided_offsets,
 };
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
@@ -85,8 +85,8 @@ pub fn label_memory(label: &MemoryLabel) {
     with_active(Interest::MEMORY, |profiler| profiler.observe(&Observation::MemoryLabel(label)));
 }
 
-/// Tells the active profiler of a tensor whose numbers it may look at, if it wants to know. The tensor is read only if the
-/// profiler does so. What an op has returned is told while the op is open.
+/// Tells the active profiler of a tensor whose numbers it may look at, if it wants to know. The tensor is read, or reduced by the
+/// device that it is on, only if the profiler does so, before this returns. What an op has returned is told while the op is open.
 #[inline]
 pub fn tensor(told: &ObservedTensor<'_>) {
     with_active(told.role.interest(), |profiler| profiler.observe(&Observation::Tensor(told)));
@@ -169,6 +169,11 @@ macro_rules! profile_collective {
 /// Tells the active profiler what a reader of its report must know, if it records ops.
 pub fn note(text: &str) {
     with_active_or_all(Interest::OPS, |profiler| profiler.observe(&Observation::Note(text)));
+}
+
+/// Tells the active profiler why it hears of no tensor where its user may expect one, if it looks at numbers.
+pub fn note_of_numbers(text: &str) {
+    with_active(Interest::NUMERICS, |profiler| profiler.observe(&Observation::Note(text)));
 }
 
 /// What the active profiler wants now. *Cost*: one relaxed load.

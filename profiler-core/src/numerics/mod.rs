@@ -7,6 +7,7 @@ mod readers;
 mod record;
 #[cfg(all(test, not(loom)))]
 mod record_tests;
+mod reduced;
 mod running;
 mod saved;
 mod settings;
@@ -36,15 +37,16 @@ use profiler_events::{Observation, ObservedTensor, OpStart, TensorRole, ThreadNa
 /// [comes before that](numerics::TroubleKind): gradients that vanish or explode, activations that are dead, updates that are too
 /// large or too small, and 16-bit numbers that lose digits.
 ///
-/// *Where tensors come from*: `candle_plugin` and `tch_plugin` tell of modules that are `.profiled(…)`, and their optimizers for the
-/// trainer of losses, gradients and parameters. burn's plugin tells of none.
+/// *Where tensors come from*: all plugins tell of modules that are `.profiled(…)`, and their optimizers for the trainer, or burn's
+/// own trainer with a profiler, of losses, gradients and parameters.
 ///
 /// *Ops*: what each op has returned is looked at [if asked for](Self::ops), forward and backward; and in any case in the step after
 /// something was not finite, and where a batch is run again, so that the report names the op, too. They are known of tch, and, in a
 /// program that `mlprof run --ops … --numerics` has built, of candle.
 ///
-/// *What it reads*: tensors in the host's memory. Those of other devices are not read, since reading them waits for the device; the
-/// report says how many there were.
+/// *What it reads*: tensors in the host's memory, as they are told of. burn's tensors on other devices are reduced where they are,
+/// and what came of that is read when the step ends: so nothing waits in its middle, and what is not finite is known an optimizer's
+/// step late. Tensors of candle and tch on other devices are not read; the report says how many there were.
 ///
 /// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
 /// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`], and [`RecordHeader`](numerics::RecordHeader) for what its first line
@@ -151,6 +153,13 @@ impl NumericsProfiler {
         if role.is_of_op() { wish >> OF_OPS } else { wish & ((1 << OF_OPS) - 1) }
     }
 
+    /// What devices make of tensors is read, unless it is a validation's step.
+    fn await_devices(&self) {
+        if !self.state().is_paused() {
+            self.read_reduced(self.wish(TensorRole::Output) == STATISTICS);
+        }
+    }
+
     fn end_step(&self, running: &mut Running) {
         if self.wish(TensorRole::Output) == STATISTICS {
             running.recorded_steps += 1;
@@ -188,7 +197,7 @@ impl NumericsProfiler {
         if wish == FINITE {
             let mut reader = FiniteReader::default();
             if !told.tensor.read(&mut reader) {
-                return self.state().unread += 1;
+                return self.reduce(told);
             }
             if reader.is_finite() {
                 return;
@@ -210,6 +219,9 @@ impl NumericsProfiler {
             _ if keeps_copy => told.tensor.read(&mut copy),
             _ => told.tensor.read(&mut reader),
         };
+        if !is_read {
+            return self.reduce(told);
+        }
         let hash = (is_recorded && (self.settings.hashes || told.role == TensorRole::Batch))
             .then(|| HashReader::of(told.tensor))
             .flatten();
@@ -220,9 +232,6 @@ impl NumericsProfiler {
             input.read(&mut reader).then(|| reader.statistics())
         });
         let mut running = self.state();
-        if !is_read {
-            return running.unread += 1;
-        }
         if keeps_copy {
             copy.read_by(&mut reader);
             running.before_step.insert(told.name.to_owned(), copy.numbers());
@@ -275,6 +284,9 @@ impl NumericsProfiler {
     /// The numbers so far, of the stage that runs or ended last.
     pub fn snapshot(&self) -> NumericsReport {
         uncounted(|| {
+            if self.state().stages.is_empty() {
+                self.await_devices();
+            }
             let mut running = self.state();
             if running.stages.is_empty() {
                 // A loop of one's own may end in the middle of what it calls a step.
@@ -379,6 +391,7 @@ impl Profiler for NumericsProfiler {
 
     fn step(&self) {
         uncounted(|| {
+            self.await_devices();
             let mut running = self.state();
             if running.is_paused() {
                 return;
@@ -416,6 +429,7 @@ impl Profiler for NumericsProfiler {
 
     fn teardown(&self, stage: Option<Stage>) {
         uncounted(|| {
+            self.await_devices();
             let mut running = self.state();
             if running.stages.len() == 1 && running.has_rows() {
                 self.end_step(&mut running);

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::location;
 use super::record::RecordFile;
+use super::reduced::Awaited;
 use super::settings::Settings;
 use crate::output::say;
 use crate::report::ReportHeader;
@@ -46,6 +47,8 @@ pub(super) struct Running {
     pub(super) rerun: Option<Rerun>,
     /// Whether that is running.
     pub(super) is_rerun: bool,
+    /// Of this step, what devices are working on.
+    pub(super) awaited: Vec<Awaited>,
     /// Of this step, to be written when it ends.
     pub(super) pending: Vec<RecordedTensor>,
     pub(super) dropped: u64,
@@ -207,6 +210,19 @@ impl Running {
         }
     }
 
+    /// Looks at a tensor that a device has reduced in this step.
+    pub(super) fn see_reduced(
+        &mut self,
+        mut tensor: RecordedTensor,
+        is_recorded: bool,
+        settings: &Settings,
+    ) {
+        self.see_not_finite(&mut tensor);
+        if is_recorded {
+            self.see(tensor, settings);
+        }
+    }
+
     /// Keeps a tensor of a recorded step.
     pub(super) fn see(&mut self, tensor: RecordedTensor, settings: &Settings) {
         self.add_to_row(&tensor);
@@ -286,13 +302,13 @@ impl Running {
         let mut notes = self.notes.clone();
         if self.unread > 0 {
             notes.push(format!(
-                "{} tensors were not read: they are not in the host's memory, or of a type that has no numbers",
+                "{} tensors were not read: they are on a device that does not reduce them, or of a type that has no numbers",
                 self.unread
             ));
         } else if self.rows.is_empty() && self.first_not_finite.is_none() {
             notes.push(
-                "no tensor was seen: candle's and tch's plugins tell of modules that are .profiled(…), and their optimizers for \
-                 the trainer of losses, gradients and parameters; burn's plugin tells of none"
+                "no tensor was seen: plugins tell of modules that are .profiled(…), and their optimizers for the trainer, or \
+                 burn's own trainer, of losses, gradients and parameters"
                     .to_owned(),
             );
         }

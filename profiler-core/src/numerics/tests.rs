@@ -1,9 +1,10 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::report::numerics::RecordHeader;
 use crate::{TensorProfiler, activate, hook};
-use profiler_events::{NumberReader, TensorNumbers};
+use profiler_events::{NumberReader, Reduced, ReducedNumbers, TensorNumbers};
 
 /// A tensor of the host's, or of a device.
 pub(super) struct Numbers {
@@ -208,6 +209,99 @@ fn what_is_on_a_device_is_counted_and_said() {
         "{:?}",
         nothing.header.notes
     );
+}
+
+/// A tensor of a device that reduces it; counts how often that was waited for.
+struct OnDevice {
+    numbers: Vec<f32>,
+    waits: Arc<AtomicU64>,
+}
+
+impl TensorNumbers for OnDevice {
+    fn element_type(&self) -> &'static str {
+        "f32"
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        vec![self.numbers.len() as u64]
+    }
+
+    fn read(&self, _reader: &mut dyn NumberReader) -> bool {
+        false
+    }
+
+    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+        let (numbers, waits) = (self.numbers.clone(), self.waits.clone());
+        Some(Box::new(Reading { numbers, waits }))
+    }
+}
+
+struct Reading {
+    numbers: Vec<f32>,
+    waits: Arc<AtomicU64>,
+}
+
+impl ReducedNumbers for Reading {
+    fn read(self: Box<Self>) -> Option<Reduced> {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        let finite = || self.numbers.iter().map(|it| f64::from(*it)).filter(|it| it.is_finite());
+        // One that has no finite number stands for a device that has failed.
+        finite().next()?;
+        Some(Reduced {
+            infinities: self.numbers.iter().filter(|number| number.is_infinite()).count() as u64,
+            minimum: finite().fold(f64::INFINITY, f64::min),
+            maximum: finite().fold(f64::NEG_INFINITY, f64::max),
+            sum: finite().sum(),
+            absolute: finite().map(f64::abs).sum(),
+            squares: finite().map(|number| number * number).sum(),
+            sample: self.numbers.iter().map(|number| f64::from(*number)).collect(),
+            ..Reduced::default()
+        })
+    }
+}
+
+#[test]
+fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_the_step() {
+    let waits = Arc::new(AtomicU64::new(0));
+    let tell = |name: &str, numbers: &[f32]| {
+        let tensor = OnDevice { numbers: numbers.to_vec(), waits: waits.clone() };
+        let input = OnDevice { numbers: vec![2.0, 3.0], waits: waits.clone() };
+        let (role, input) = (TensorRole::Output, Some(&input as &dyn TensorNumbers));
+        hook::tensor(&ObservedTensor { role, name, tensor: &tensor, input });
+    };
+    let directory = tempfile::tempdir().expect("a folder");
+    let profiler = NumericsProfiler::new().every(2).stop_on_nan(true).dirpath(directory.path());
+    let report = with(profiler, |profiler| {
+        let waits = || waits.load(Ordering::Relaxed);
+        tell("first", &[1.0, 4.0]);
+        tell("second", &[1.0]);
+        let rows = profiler.snapshot().tensors.len();
+        assert_eq!((waits(), rows), (4, 2), "a loop of one's own may end anywhere");
+        profiler.step();
+        tell("first", &[1.0, 1.0]);
+        tell("second", &[f32::INFINITY, 0.0]);
+        tell("third", &[f32::NAN]);
+        assert_eq!((waits(), profiler.reason_to_stop()), (4, None), "nothing waits in the middle");
+        profiler.step();
+        assert_eq!(waits(), 9, "a device that has failed is not asked for the input");
+        let reason = profiler.reason_to_stop().expect("it is seen now");
+        let said = "in step 1 what second returned is not finite: 1 infinite of 2 numbers. Its input was finite, from 2 to 3";
+        assert_eq!(reason, said);
+        tell("first", &[5.0, 5.0]);
+        profiler.step();
+    });
+    let rows: Vec<_> = report.tensors.iter().map(|row| (&*row.name, row.tensors)).collect();
+    assert_eq!(rows, [("first", 2), ("second", 1)], "steps 0 and 2");
+    let first = report.tensors[0].first;
+    assert_eq!((first.count, first.minimum, first.maximum), (2, Some(1.0), Some(4.0)));
+    assert_eq!((first.mean, first.l1_norm, first.l2_norm), (Some(2.5), 5.0, 17f64.sqrt()));
+    assert_eq!(report.header.notes.len(), 1, "{:?}", report.header.notes);
+    assert!(report.header.notes[0].starts_with("1 tensors were not read"));
+    let text = std::fs::read_to_string(&report.files[0]).expect("a record");
+    let lines: Vec<_> = text.lines().skip(1).map(RecordedTensor::from_line).collect();
+    let lines: Vec<_> = lines.into_iter().map(|line| line.expect("a tensor")).collect();
+    assert_eq!(lines[0].sample, [Some(1.0), Some(4.0)]);
+    assert_eq!(lines[0].input.expect("it is known").maximum, Some(3.0));
 }
 
 #[test]

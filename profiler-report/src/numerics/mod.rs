@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 pub use self::paint::paint;
 pub(crate) use self::paint::{number as shown_number, run_again, whereabouts};
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
-pub use self::statistics::{SAMPLE, StatisticsReader, TensorStatistics};
+pub use self::statistics::{
+    SAMPLE, StatisticsReader, TensorStatistics, finite_or_none, sample_every,
+};
 pub(crate) use self::trouble::{FoundTrouble, TroubleLimits, has_enough, troubles_by};
 pub use self::trouble::{Trouble, TroubleKind, troubles};
 use super::ReportHeader;

@@ -1,10 +1,15 @@
 //! What is said of the numbers in a tensor.
 
-use profiler_events::NumberReader;
+use profiler_events::{NumberReader, Reduced};
 use serde::{Deserialize, Serialize};
 
 /// How many numbers of a tensor a sample has at most.
 pub const SAMPLE: usize = 32;
+
+/// Of so many numbers of a tensor one is in the sample of it, beginning with the first.
+pub fn sample_every(count: u64) -> u64 {
+    count.div_ceil(SAMPLE as u64).max(1)
+}
 
 /// What is said of the numbers in a tensor. Of those that are finite, but for counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -61,6 +66,27 @@ impl TensorStatistics {
         Some((largest / self.least_magnitude?).log2())
     }
 
+    /// Of a tensor of so many numbers, which the device that it is on has reduced.
+    pub fn of_reduced(count: u64, reduced: &Reduced) -> Self {
+        let finite = count.saturating_sub(reduced.nans + reduced.infinities);
+        let is_any_finite = finite > 0;
+        let moments = Moments { finite, sum: reduced.sum, squares: reduced.squares };
+        Self {
+            count,
+            nans: reduced.nans,
+            infinities: reduced.infinities,
+            zeros: reduced.zeros,
+            subnormals: reduced.subnormals,
+            minimum: is_any_finite.then_some(reduced.minimum),
+            maximum: is_any_finite.then_some(reduced.maximum),
+            mean: moments.mean(),
+            standard_deviation: moments.standard_deviation(),
+            l1_norm: reduced.absolute,
+            l2_norm: reduced.squares.sqrt(),
+            least_magnitude: (finite > reduced.zeros).then_some(reduced.least_magnitude),
+        }
+    }
+
     /// Those of both together.
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
@@ -105,6 +131,11 @@ impl Moments {
         let mean = self.mean()?;
         Some((self.squares / self.finite as f64 - mean * mean).max(0.0).sqrt())
     }
+}
+
+/// Numbers as a record has them: what is not finite is `None`.
+pub fn finite_or_none(numbers: &[f64]) -> Vec<Option<f64>> {
+    numbers.iter().map(|number| Some(*number).filter(|number| number.is_finite())).collect()
 }
 
 /// Makes [`TensorStatistics`] of a tensor's numbers, and a sample of them.
@@ -178,7 +209,7 @@ impl StatisticsReader {
         Self {
             lanes: Lanes::default(),
             counts: Counts::default(),
-            every: count.div_ceil(SAMPLE as u64).max(1),
+            every: sample_every(count),
             until_next: 0,
             sample: Vec::new(),
         }
@@ -218,7 +249,7 @@ impl StatisticsReader {
     /// Numbers of the tensor that are as far from each other as they can be, [`SAMPLE`] of them or all. What is not finite is
     /// `None`.
     pub fn sample(&self) -> Vec<Option<f64>> {
-        self.sample.iter().map(|number| Some(*number).filter(|number| number.is_finite())).collect()
+        finite_or_none(&self.sample)
     }
 
     #[inline(always)]

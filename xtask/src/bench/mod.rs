@@ -30,8 +30,12 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
         return digits::run(arguments);
     }
     if program == "numerics" {
-        let frameworks = ["--only", "candle", "--only", "tch", "--numerics"];
-        return digits::run(&[&frameworks[..], arguments].concat());
+        // burn takes minutes to build: only where asked for, as in `digits`.
+        let frameworks: &[&str] = match arguments.contains(&"--only") {
+            true => &[],
+            false => &["--only", "candle", "--only", "tch"],
+        };
+        return digits::run(&[frameworks, &["--numerics"], arguments].concat());
     }
     if program == "analysis" {
         return analysis::run(arguments);

@@ -37,9 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 model.forward_classification(batch?)
             };
             let gradients = output.loss.backward_profiled();
-            let _optimizer = profiler.profile(actions::OPTIMIZER_STEP);
             let gradients = GradientsParams::from_grads(gradients, &model);
-            model = optimizer.step(2e-3, model, gradients);
+            model = optimizer.step_profiled(2e-3, model, gradients);
         }
         let loss = validate(&*profiler, &model, valid.iter())?;
         eprintln!("epoch {epoch}: validation loss {loss:.4}");

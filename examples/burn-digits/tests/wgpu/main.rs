@@ -8,6 +8,7 @@
 
 mod costs;
 mod findings;
+mod numerics;
 mod ops;
 mod program;
 mod recorded;

@@ -20,11 +20,11 @@ use burn_digits::model::DigitNet;
 use burn_plugin::ProfileTraining;
 use profiler_core::hook::Direction;
 use profiler_core::tensor::Schedule;
-use profiler_core::{IntoProfiler, TensorProfiler, names};
+use profiler_core::{IntoProfiler, Profiler, TensorProfiler, names};
 
 use crate::recorded::{Cycles, Place, Recorded, alone, assert_all_kernels_have_owners, device};
 
-const STEPS: usize = 5;
+pub const STEPS: usize = 5;
 /// The first step that is recorded, counted from 0.
 const FIRST: u64 = 2;
 const RECORDED: u64 = STEPS as u64 - FIRST;
@@ -32,7 +32,7 @@ const BATCH: usize = 8;
 
 /// Counts the ops that one thread calls, without the profiler.
 #[derive(Default)]
-struct Count {
+pub struct Count {
     ops: AtomicUsize,
     /// How many there were when each batch was made.
     at_batches: Mutex<Vec<usize>>,
@@ -82,7 +82,7 @@ impl ModuleVisitor for Weights {
 }
 
 /// Some steps and a validation, always the same.
-fn train(profiler: impl IntoProfiler, count: &Arc<Count>) -> Vec<u32> {
+pub fn train(profiler: impl IntoProfiler, count: &Arc<Count>) -> Vec<u32> {
     let device = device().autodiff();
     device.seed(7);
     let digits = splits(7).unwrap();
@@ -103,11 +103,17 @@ fn train(profiler: impl IntoProfiler, count: &Arc<Count>) -> Vec<u32> {
     weights.0
 }
 
-fn record_training(count: &Arc<Count>) -> (Vec<u32>, Recorded) {
+/// The weights, and what was recorded of the last steps, with another profiler beside.
+pub fn record_training(
+    count: &Arc<Count>,
+    beside: Option<Arc<dyn Profiler>>,
+) -> (Vec<u32>, Recorded) {
     let cycles = Cycles::default();
     let schedule = Schedule::new().wait(1).warmup(FIRST - 1).active(RECORDED).repeat(1);
-    let profiler = cycles.of(TensorProfiler::new().schedule(schedule).unwrap());
-    let weights = train(profiler, count);
+    let tensor = cycles.of(TensorProfiler::new().schedule(schedule).unwrap());
+    let tensor: Arc<dyn Profiler> = Arc::new(tensor);
+    let profilers: Vec<_> = std::iter::once(tensor).chain(beside).collect();
+    let weights = train(profilers, count);
     let mut cycles = cycles.take();
     assert_eq!(cycles.len(), 1);
     (weights, cycles.remove(0))
@@ -137,7 +143,7 @@ fn the_ops_attributed_to_a_step_are_those_that_were_called_in_it() {
 
     let count = Arc::new(Count::default());
     let counting = FusionObservation::new(count.clone());
-    let (weights, recorded) = record_training(&count);
+    let (weights, recorded) = record_training(&count, None);
     drop(counting);
     assert_eq!(weights, plain, "profiling changes no weight");
     assert_eq!(recorded.dropped, 0);

@@ -1,0 +1,31 @@
+//! Which pass a thread is in: forward, or inside of `backward_profiled`.
+
+use std::cell::Cell;
+
+use profiler_core::hook::Direction;
+
+thread_local! {
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether the calling thread is inside [`ProfiledBackward::backward_profiled`](crate::ProfiledBackward::backward_profiled).
+#[cfg_attr(not(feature = "cubecl"), allow(dead_code))]
+pub(crate) fn direction() -> Direction {
+    if INSIDE.get() > 0 { Direction::Backward } else { Direction::Forward }
+}
+
+/// While it lives, its thread is in backward.
+pub(crate) struct Inside;
+
+impl Inside {
+    pub(crate) fn backward() -> Self {
+        INSIDE.set(INSIDE.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(INSIDE.get() - 1);
+    }
+}

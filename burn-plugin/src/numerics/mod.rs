@@ -1,0 +1,74 @@
+//! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
+
+mod parameters;
+mod reduction;
+mod tensor;
+mod values;
+
+use std::any::Any;
+use std::cell::Cell;
+
+use burn::tensor::Tensor;
+use profiler_core::hook::{self, ObservedTensor, TensorNumbers, TensorRole};
+use profiler_core::{Action, Interest};
+
+pub(crate) use parameters::StepTold;
+use tensor::Numbers;
+
+/// Whether somebody wants to know of tensors. *Cost*: one relaxed load.
+#[inline]
+pub(crate) fn is_wanted() -> bool {
+    hook::interest().contains(Interest::NUMERICS)
+}
+
+fn tell(role: TensorRole, name: &str, tensor: &dyn TensorNumbers, input: Option<&dyn Any>) {
+    let tell = |input: Option<&dyn TensorNumbers>| {
+        hook::tensor(&ObservedTensor { role, name, tensor, input });
+    };
+    let is_told =
+        input.is_some_and(|input| values::with_tensor(input, &mut |input| tell(Some(input))));
+    if !is_told {
+        tell(None);
+    }
+}
+
+/// What a layer has returned, of whatever type, and what it was given, where that is known.
+pub(crate) fn tell_output(layer: Action, input: Option<&dyn Any>, output: &dyn Any) {
+    let is_told = values::with_tensor(output, &mut |output| {
+        tell(TensorRole::Output, layer.name(), output, input);
+    });
+    if !is_told {
+        hook::note_of_numbers(&format!(
+            "{} returns no tensor of floating-point numbers that is known by its type: what it returns is not looked at",
+            layer.name()
+        ));
+    }
+}
+
+thread_local! {
+    /// Whether this thread has told of a loss since it was last asked.
+    static HAS_TOLD_LOSS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The loss that `backward` begins with.
+#[inline]
+pub(crate) fn tell_loss<const D: usize>(loss: &Tensor<D>) {
+    if is_wanted() {
+        HAS_TOLD_LOSS.set(true);
+        tell(TensorRole::Loss, "loss", &Numbers::of(loss), None);
+    }
+}
+
+/// The loss in what a training step has returned, if that is one of burn's own outputs, and the step has not told of it itself.
+pub(crate) fn tell_loss_of(output: &dyn Any) {
+    let has_told = HAS_TOLD_LOSS.take();
+    if is_wanted()
+        && !has_told
+        && let Some(loss) = values::loss_in(output)
+    {
+        tell(TensorRole::Loss, "loss", &Numbers::of(loss), None);
+    }
+}
+
+#[cfg(test)]
+mod tests;

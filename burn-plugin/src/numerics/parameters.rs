@@ -1,0 +1,117 @@
+//! Gradients and parameters, by their names in the model, around a step of the optimizer.
+
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use profiler_core::hook::{TensorNumbers, TensorRole};
+
+use super::tensor::{Change, Numbers};
+use super::{is_wanted, tell};
+
+/// A step of an optimizer, of which the numbers are wanted.
+pub(crate) struct StepTold {
+    /// `None` if nobody wants them.
+    told: Option<Told>,
+}
+
+/// The parameters that were told of before the step.
+#[derive(Default)]
+struct Told {
+    parameters: HashSet<ParamId>,
+    /// Those on a device, of which the change is to be reduced.
+    before: RefCell<HashMap<ParamId, Tensor<1>>>,
+}
+
+impl StepTold {
+    /// Tells of gradients and parameters before the step. The model is asked for only if somebody wants to know, and gone when
+    /// this returns.
+    pub(crate) fn begin<M: Module, B: Borrow<M>>(
+        model: impl FnOnce() -> B,
+        gradients: &[&GradientsParams],
+    ) -> Self {
+        if !is_wanted() {
+            return Self { told: None };
+        }
+        let mut told = Told::default();
+        model().borrow().visit(&mut Before { path: Vec::new(), gradients, told: &mut told });
+        Self { told: Some(told) }
+    }
+
+    /// Tells of the parameters after it.
+    pub(crate) fn end<M: Module, B: Borrow<M>>(self, model: impl FnOnce() -> B) {
+        if let Some(told) = self.told {
+            model().borrow().visit(&mut After { path: Vec::new(), told });
+        }
+    }
+}
+
+fn tell_parameter(role: TensorRole, path: &[String], tensor: &dyn TensorNumbers) {
+    tell(role, &path.join("."), tensor, None);
+}
+
+struct Before<'step> {
+    path: Vec<String>,
+    gradients: &'step [&'step GradientsParams],
+    told: &'step mut Told,
+}
+
+impl ModuleVisitor for Before<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        // One that no forward has used is made when the optimizer comes to it, and not before on our account.
+        if !parameter.is_initialized() {
+            return;
+        }
+        let tensor = parameter.base();
+        let gradients = self.gradients.iter().filter_map(|all| all.get::<D>(parameter.id));
+        let gradients: Vec<Tensor<D>> = gradients.collect();
+        if gradients.is_empty() && !tensor.is_require_grad() {
+            return;
+        }
+        for gradient in &gradients {
+            tell_parameter(TensorRole::Gradient, &self.path, &Numbers::of(gradient));
+        }
+        self.told.parameters.insert(parameter.id);
+        let keep = |tensor| drop(self.told.before.borrow_mut().insert(parameter.id, tensor));
+        let numbers = Numbers::changing(&tensor, Change::Begins(&keep));
+        tell_parameter(TensorRole::Parameter, &self.path, &numbers);
+    }
+}
+
+struct After {
+    path: Vec<String>,
+    told: Told,
+}
+
+impl ModuleVisitor for After {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        if !self.told.parameters.contains(&parameter.id) {
+            return;
+        }
+        let change = match self.told.before.get_mut().remove(&parameter.id) {
+            Some(before) => Change::Since(Box::new(before)),
+            None => Change::None,
+        };
+        let tensor = parameter.base();
+        tell_parameter(TensorRole::Update, &self.path, &Numbers::changing(&tensor, change));
+    }
+}

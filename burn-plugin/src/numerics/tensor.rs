@@ -1,0 +1,151 @@
+//! A tensor of burn: read where its numbers are in the host's memory, reduced where they are not.
+
+use burn::backend::{Device as BackendDevice, DispatchDeviceId, Flex};
+use burn::tensor::{DType, Device, Tensor, TensorData, bf16, f16};
+use profiler_core::hook::{NumberReader, ReducedNumbers, TensorNumbers, strided_offsets};
+
+use super::reduction::{self, LEAST_NORMAL_F16};
+
+/// The smallest positive number that is not subnormal, of `f32` and of `bf16`, which has as large exponents.
+const LEAST_NORMAL_F32: f64 = f32::MIN_POSITIVE as f64;
+
+/// A tensor of burn.
+pub(super) struct Numbers<'told, const D: usize> {
+    tensor: &'told Tensor<D>,
+    change: Change<'told>,
+}
+
+/// What a tensor on a device has to do with another one.
+pub(super) enum Change<'told> {
+    /// Nothing.
+    None,
+    /// It is going to change: whoever has it reduced is given it, to be kept until then.
+    Begins(&'told dyn Fn(Tensor<1>)),
+    /// This it was before: its change is reduced.
+    Since(Box<Tensor<1>>),
+}
+
+impl<'told, const D: usize> Numbers<'told, D> {
+    pub(super) fn of(tensor: &'told Tensor<D>) -> Self {
+        Self::changing(tensor, Change::None)
+    }
+
+    pub(super) fn changing(tensor: &'told Tensor<D>, change: Change<'told>) -> Self {
+        Self { tensor, change }
+    }
+}
+
+impl<const D: usize> TensorNumbers for Numbers<'_, D> {
+    fn element_type(&self) -> &'static str {
+        match self.tensor.dtype() {
+            DType::F64 => "f64",
+            DType::F32 | DType::Flex32 => "f32",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            _ => "quantized",
+        }
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        self.tensor.dims().iter().map(|side| *side as u64).collect()
+    }
+
+    fn read(&self, reader: &mut dyn NumberReader) -> bool {
+        let tensor = without_gradients(self.tensor);
+        match host(&tensor.device()) {
+            Some(Host::Flex) => read_flex(tensor, reader),
+            Some(Host::NdArray) => {
+                tensor.try_into_data().is_ok_and(|numbers| read_data(&numbers, reader))
+            }
+            None => false,
+        }
+    }
+
+    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+        if !self.tensor.dtype().is_float() {
+            return None;
+        }
+        reduction::begin(|| {
+            let tensor = without_gradients(self.tensor);
+            let count = tensor.shape().num_elements();
+            let tensor = tensor.reshape([count]);
+            match &self.change {
+                Change::None => tensor,
+                Change::Begins(keep) => {
+                    keep(tensor.clone());
+                    tensor
+                }
+                Change::Since(before) => tensor - (**before).clone(),
+            }
+        })
+    }
+}
+
+/// The tensor outside of the graph of gradients, in which nothing is recorded of what becomes of it.
+fn without_gradients<const D: usize>(tensor: &Tensor<D>) -> Tensor<D> {
+    let tensor = tensor.clone();
+    if tensor.device().is_autodiff() { tensor.inner() } else { tensor }
+}
+
+/// Whose tensors are in the host's memory.
+enum Host {
+    Flex,
+    NdArray,
+}
+
+/// The upper byte of an id says who a device belongs to.
+fn host(device: &Device) -> Option<Host> {
+    let family = device.as_dispatch().to_id().type_id >> 8;
+    if family == u16::from(DispatchDeviceId::Flex) {
+        Some(Host::Flex)
+    } else if family == u16::from(DispatchDeviceId::NdArray) {
+        Some(Host::NdArray)
+    } else {
+        None
+    }
+}
+
+/// Without a copy.
+fn read_flex<const D: usize>(tensor: Tensor<D>, reader: &mut dyn NumberReader) -> bool {
+    let Ok(tensor) = tensor.try_into_primitive::<Flex>() else { return false };
+    let layout = tensor.layout();
+    let piece = layout.contiguous_offsets();
+    let places = || strided_offsets(layout.shape(), layout.strides());
+    let at = |offset: isize| layout.start_offset().wrapping_add_signed(offset);
+    macro_rules! each {
+        ($number:ty, $least_normal:expr, $wide:expr) => {{
+            let numbers = tensor.storage::<$number>();
+            match piece {
+                Some((start, end)) => {
+                    reader.read_each(&mut numbers[start..end].iter().map($wide), $least_normal)
+                }
+                None => {
+                    let mut all = places().map(|offset| &numbers[at(offset)]).map($wide);
+                    reader.read_each(&mut all, $least_normal);
+                }
+            }
+        }};
+    }
+    match (tensor.dtype(), piece) {
+        (DType::F32, Some((start, end))) => reader.read_f32(&tensor.storage::<f32>()[start..end]),
+        (DType::F64, Some((start, end))) => reader.read_f64(&tensor.storage::<f64>()[start..end]),
+        (DType::F32, None) => each!(f32, LEAST_NORMAL_F32, |it: &f32| f64::from(*it)),
+        (DType::F64, None) => each!(f64, f64::MIN_POSITIVE, |it: &f64| *it),
+        (DType::F16, _) => each!(f16, LEAST_NORMAL_F16, |it: &f16| it.to_f64()),
+        (DType::BF16, _) => each!(bf16, LEAST_NORMAL_F32, |it: &bf16| it.to_f64()),
+        _ => return false,
+    }
+    true
+}
+
+fn read_data(numbers: &TensorData, reader: &mut dyn NumberReader) -> bool {
+    if let Ok(numbers) = numbers.as_slice::<f32>() {
+        reader.read_f32(numbers);
+        return true;
+    }
+    if let Ok(numbers) = numbers.as_slice::<f64>() {
+        reader.read_f64(numbers);
+        return true;
+    }
+    false
+}

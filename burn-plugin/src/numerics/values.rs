@@ -1,0 +1,63 @@
+//! Tensors in values whose type is not known where they are told of.
+
+use std::any::Any;
+
+use burn::nn::attention::MhaOutput;
+use burn::nn::{LstmState, RnnState};
+use burn::tensor::Tensor;
+use burn::train::{
+    ClassificationOutput, MultiLabelClassificationOutput, RegressionOutput, SequenceOutput,
+};
+use profiler_core::hook::TensorNumbers;
+
+use super::tensor::Numbers;
+
+/// Calls `tell` with the tensor of floating-point numbers that a module has returned or was given: itself, the first of a pair,
+/// the hidden state of an [`LstmState`] or [`RnnState`], the context of an [`MhaOutput`]. False if it is none of these.
+pub(super) fn with_tensor(value: &dyn Any, tell: &mut dyn FnMut(&dyn TensorNumbers)) -> bool {
+    macro_rules! tensors {
+        ($($rank:literal)*) => {$(
+            if let Some(tensor) = value.downcast_ref::<Tensor<$rank>>() {
+                tell(&Numbers::of(tensor));
+                return true;
+            }
+            if let Some((tensor, _)) = value.downcast_ref::<(Tensor<$rank>, Tensor<$rank>)>() {
+                tell(&Numbers::of(tensor));
+                return true;
+            }
+        )*};
+    }
+    macro_rules! first_of_pairs {
+        ($($other:ty)*) => {$(
+            if let Some((tensor, _)) = value.downcast_ref::<(Tensor<3>, $other)>() {
+                tell(&Numbers::of(tensor));
+                return true;
+            }
+        )*};
+    }
+    macro_rules! fields {
+        ($($whole:ty: $field:ident)*) => {$(
+            if let Some(whole) = value.downcast_ref::<$whole>() {
+                tell(&Numbers::of(&whole.$field));
+                return true;
+            }
+        )*};
+    }
+    tensors!(2 4 3 1 5 6 7 8);
+    first_of_pairs!(LstmState<2> LstmState<3> RnnState<2> RnnState<3>);
+    fields!(MhaOutput: context LstmState<2>: hidden LstmState<3>: hidden RnnState<2>: hidden RnnState<3>: hidden);
+    false
+}
+
+/// The loss in one of burn's outputs of a training step.
+pub(super) fn loss_in(output: &dyn Any) -> Option<&Tensor<1>> {
+    macro_rules! losses {
+        ($($output:ty)*) => {$(
+            if let Some(output) = output.downcast_ref::<$output>() {
+                return Some(&output.loss);
+            }
+        )*};
+    }
+    losses!(ClassificationOutput RegressionOutput MultiLabelClassificationOutput SequenceOutput);
+    None
+}

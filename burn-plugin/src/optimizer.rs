@@ -1,0 +1,65 @@
+//! An optimizer's step in a loop of one's own.
+
+use burn::module::Module;
+use burn::optim::{
+    GradientsParams, ModuleOptimizer, lr_scheduler::module_lr_scheduler::ModuleLearningRate,
+};
+use profiler_core::profile;
+
+use crate::actions;
+use crate::numerics::StepTold;
+
+/// `optimizer.step_profiled(rate, model, gradients)`: the optimizer's step as an action, and its numbers.
+///
+/// A training that burn runs under a profiler needs none of this. In a loop of your own it is written where
+/// `optimizer.step(…)` stood: the report has a row `optimizer_step`, and
+/// [`NumericsProfiler`](profiler_core::NumericsProfiler) sees gradients, parameters and updates by their names in the model.
+///
+/// ```
+/// use burn::nn::{Linear, LinearConfig};
+/// use burn::optim::{GradientsParams, SgdConfig};
+/// use burn::prelude::*;
+/// use burn_plugin::prelude::*;
+///
+/// let device = Device::flex().autodiff();
+/// let mut model: Linear = LinearConfig::new(3, 1).init(&device);
+/// let mut optimizer = SgdConfig::new().init();
+/// # let profiler = std::sync::Arc::new(NumericsProfiler::new());
+/// # let active = activate(profiler.clone());
+/// let loss = model.forward(Tensor::<2>::ones([2, 3], &device)).mean();
+/// let gradients = GradientsParams::from_grads(loss.backward_profiled(), &model);
+/// model = optimizer.step_profiled(0.1, model, gradients);
+/// # drop(active);
+/// # let report = profiler.snapshot();
+/// # let is_update = |row: &&profiler_core::report::numerics::TensorRow| row.role.name() == "update";
+/// # let updates: Vec<_> = report.tensors.iter().filter(is_update).map(|row| &*row.name).collect();
+/// # assert_eq!(updates, ["weight", "bias"]);
+/// ```
+///
+/// *Cost* without an active profiler: two relaxed loads.
+pub trait ProfiledOptimizerStep {
+    /// [`ModuleOptimizer::step`], measured as `optimizer_step` by the active profiler.
+    fn step_profiled<M: Module>(
+        &mut self,
+        rate: impl Into<ModuleLearningRate>,
+        model: M,
+        gradients: GradientsParams,
+    ) -> M;
+}
+
+impl ProfiledOptimizerStep for ModuleOptimizer {
+    fn step_profiled<M: Module>(
+        &mut self,
+        rate: impl Into<ModuleLearningRate>,
+        model: M,
+        gradients: GradientsParams,
+    ) -> M {
+        let told = StepTold::begin::<M, _>(|| &model, &[&gradients]);
+        let model = {
+            let _action = profile!(actions::OPTIMIZER_STEP);
+            self.step(rate, model, gradients)
+        };
+        told.end::<M, _>(|| &model);
+        model
+    }
+}

@@ -1,0 +1,87 @@
+//! Numbers on a GPU: reduced there, read when a step has ended, and no op of the program's.
+
+use std::sync::Arc;
+
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor};
+use burn_plugin::ProfileModule;
+use profiler_core::report::numerics::TensorStatistics;
+use profiler_core::{NumericsProfiler, Profiler, activate};
+
+use crate::recorded::{alone, assert_all_kernels_have_owners, device};
+use crate::training::{STEPS, record_training, train};
+
+/// What is recorded of these numbers on a device, and of the input if they are not finite; and whether that was known before the
+/// step ended.
+fn statistics(
+    numbers: &[f32],
+    device: &Device,
+) -> (TensorStatistics, Option<TensorStatistics>, bool) {
+    let profiler = Arc::new(NumericsProfiler::new().every(1).stop_on_nan(true));
+    let layer: Linear = LinearConfig::new(1, 1).init(device);
+    let input = Tensor::<1>::from_floats([1.0, 2.0], device);
+    let active = activate(profiler.clone());
+    let _ =
+        layer.profiled_forward("layer", input, |_, _| Tensor::<1>::from_floats(numbers, device));
+    let is_known = profiler.reason_to_stop().is_some();
+    profiler.step();
+    drop(active);
+    let report = profiler.snapshot();
+    assert_eq!(report.tensors.len(), 1, "{:?}", report.header.notes);
+    let input = report.first_not_finite.and_then(|first| first.input);
+    (report.tensors[0].last, input, is_known)
+}
+
+#[test]
+fn a_gpu_makes_of_numbers_what_the_processor_reads() {
+    let _alone = alone();
+    let mut numbers: Vec<f32> = (0..3000).map(|place| (place as f32 * 0.37).sin() - 0.2).collect();
+    numbers[7] = 0.0;
+    for spoilt in [false, true] {
+        if spoilt {
+            numbers[3..6].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
+        }
+        let (gpu, input, is_known) = statistics(&numbers, &device());
+        assert!(!is_known, "nothing waits in the middle of a step");
+        let (processor, _, is_known) = statistics(&numbers, &Device::flex());
+        assert_eq!(is_known, spoilt);
+        let exact = |it: &TensorStatistics| {
+            let extremes = (it.minimum, it.maximum, it.least_magnitude);
+            (it.count, it.nans, it.infinities, it.zeros, extremes)
+        };
+        assert_eq!(exact(&gpu), exact(&processor));
+        let close = |gpu: f64, processor: f64| {
+            assert!((gpu - processor).abs() <= 1e-5 * processor.abs(), "{gpu} {processor}");
+        };
+        close(gpu.l1_norm, processor.l1_norm);
+        close(gpu.l2_norm, processor.l2_norm);
+        close(gpu.mean.unwrap(), processor.mean.unwrap());
+        assert_eq!(input.map(|input| input.maximum), spoilt.then_some(Some(2.0)));
+    }
+}
+
+#[test]
+fn a_training_learns_the_same_and_no_op_of_the_profilers_is_counted() {
+    let _alone = alone();
+    let plain = train("none", &Arc::default());
+    let (_, by_itself) = record_training(&Arc::default(), None);
+    let numerics = Arc::new(NumericsProfiler::new().every(1));
+    let beside: Arc<dyn Profiler> = numerics.clone();
+    let (weights, recorded) = record_training(&Arc::default(), Some(beside));
+    assert_eq!(weights, plain, "looking at numbers changes no weight");
+    assert_eq!(recorded.op_counts(), by_itself.op_counts());
+    assert_all_kernels_have_owners(&recorded);
+    let report = numerics.snapshot();
+    assert_eq!((report.steps, report.recorded_steps), (STEPS as u64, STEPS as u64));
+    let of = |role: &str| report.tensors.iter().filter(|row| row.role.name() == role).count();
+    let roles = ["output", "loss", "gradient", "parameter", "update"].map(of);
+    assert_eq!(roles, [4, 1, 8, 8, 8], "{:?}", report.header.notes);
+    let updates = report.tensors.iter().filter(|row| row.role.name() == "update");
+    for update in updates {
+        let largest = update.all.maximum.unwrap().max(-update.all.minimum.unwrap());
+        assert!(
+            largest > 0.0 && largest < 0.01,
+            "Adam's steps are as long as its rate: {update:?}"
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! The numbers of a training with burn: mistakes that are planted into them are found where they are, and nothing else changes.
+
+use tempfile::tempdir;
+use tests::digits::test_accuracy;
+use tests::numerics::{self, report, run};
+use tests::program::Run;
+
+use crate::digits;
+
+#[test]
+fn a_planted_nan_is_named_in_the_layer_and_step_that_make_it() {
+    for plant in ["nan", "variance"] {
+        numerics::assert_planted_mistake_is_named(&digits(), plant);
+    }
+}
+
+#[test]
+fn a_learning_rate_that_is_too_high_is_told_by_what_it_does() {
+    numerics::assert_planted_learning_rate_is_told(&digits());
+}
+
+#[test]
+fn two_runs_part_where_one_computes_with_16_bits() {
+    numerics::assert_planted_half_is_where_runs_part(&digits());
+}
+
+#[test]
+fn a_training_ends_before_the_numbers_get_into_the_parameters() {
+    let directory = tempdir().expect("a folder");
+    let finished = run(&digits(), directory.path(), &["--plant", "variance", "--stop-on-nan"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
+    let stopped = "the profiler stopped the training: in step 20 what [module]Linear: hidden";
+    assert!(finished.stderr.contains(stopped), "{}", finished.stderr);
+    // The report is there all the same, and no parameter is spoilt.
+    let report = report(directory.path());
+    let rows = report["tensors"].as_array().expect("rows").iter();
+    let spoilt: Vec<_> =
+        rows.filter(|row| row["all"]["nans"] != 0).map(|row| &row["role"]).collect();
+    assert!(!spoilt.contains(&&"update".into()), "{spoilt:?}");
+    assert_eq!(report["first_not_finite"]["step"].as_u64(), Some(20));
+}
+
+#[test]
+fn a_healthy_training_has_no_trouble_and_learns_the_same() {
+    let directory = tempdir().expect("a folder");
+    let watched = run(&digits(), directory.path(), &[]);
+    assert!(watched.status.success(), "{watched:#?}");
+    let plain = Run::of(&digits(), directory.path());
+    let plain = plain.args(["--profiler", "none", "--epochs", "2"]).succeed();
+    assert_eq!(test_accuracy(&watched.stdout), test_accuracy(&plain.stdout));
+    // A line per epoch, with its losses. That no weight is another, to the bit, burn-plugin's own tests show.
+    let epochs = |stderr: &str| -> Vec<String> {
+        stderr.lines().filter(|line| line.starts_with("epoch")).map(str::to_owned).collect()
+    };
+    assert_eq!(epochs(&watched.stderr), epochs(&plain.stderr));
+    assert_eq!(epochs(&plain.stderr).len(), 2, "{}", plain.stderr);
+    numerics::assert_digits_are_healthy(&report(directory.path()));
+}

@@ -1,0 +1,100 @@
+//! Programs under the numerics profiler: mistakes that are planted into them, and their records beside each other.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::findings::reports;
+use crate::program::{Finished, Run, build};
+
+/// A training of two epochs, unless `arguments` say another number, under the numerics profiler, with its record in the folder `D`.
+pub fn run(program: &Path, directory: &Path, arguments: &[&str]) -> Finished {
+    let run = Run::of(program, directory).args(["--profiler", "numerics"]);
+    let run = run.args(["--json", "reports.json", "--dirpath", "D"]).args(arguments);
+    if arguments.contains(&"--epochs") { run } else { run.args(["--epochs", "2"]) }.finish()
+}
+
+/// The report of its fit.
+pub fn report(directory: &Path) -> Value {
+    reports(&directory.join("reports.json")).remove(0)
+}
+
+/// The record of its fit.
+pub fn record(directory: &Path) -> PathBuf {
+    directory.join("D").join("fit.numerics.jsonl")
+}
+
+/// What `mlprof compare-numerics` says of the fits in two folders.
+pub fn compare(reference: &Path, other: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(build("profiler-cli", "mlprof"));
+    command.arg("compare-numerics").arg(record(reference)).arg(record(other)).args(arguments);
+    command.output().expect("it was built")
+}
+
+/// What a program has written to standard output.
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Plants a mistake from step 20 on into the layer `hidden` of a network of the digits, which is named, once, on standard error and
+/// in the report.
+pub fn assert_planted_mistake_is_named(program: &Path, plant: &str) {
+    let directory = tempdir().expect("a folder");
+    let finished = run(program, directory.path(), &["--plant", plant]);
+    let report = report(directory.path());
+    let first = &report["first_not_finite"];
+    let place = (first["step"].as_u64(), first["role"].as_str());
+    assert_eq!(place, (Some(20), Some("output")), "{plant}: {first}");
+    let name = first["name"].as_str().expect("a name");
+    assert_eq!(name, "[module]Linear: hidden", "{plant}");
+    assert_eq!(first["input"]["nans"], 0, "its input is whole");
+    let said = format!("mlprof: in step 20 what {name} returned is not finite: ");
+    let lines: Vec<_> =
+        finished.stderr.lines().filter(|line| line.contains("not finite")).collect();
+    assert!(lines[0].starts_with(&said), "{plant}: {}", finished.stderr);
+    let of_fit = lines.iter().filter(|line| line.contains("in step 20 what")).count();
+    assert_eq!(of_fit, 1, "said once: {}", finished.stderr);
+    assert!(finished.stdout.contains(&said["mlprof: ".len()..]), "{}", finished.stdout);
+}
+
+/// Two equal runs, and one in which the layer `conv2` computes with 16 bits: it is named first, where its input agrees, and the
+/// equal ones do not differ.
+pub fn assert_planted_half_is_where_runs_part(program: &Path) {
+    let folders = [&[][..], &[], &["--plant", "half"]].map(|arguments| {
+        let directory = tempdir().expect("a folder");
+        assert!(run(program, directory.path(), arguments).status.success());
+        directory
+    });
+    let [reference, same, half] = folders.each_ref().map(|folder| folder.path());
+    let equal = compare(reference, same, &[]);
+    assert!(equal.status.success(), "{equal:?}");
+    assert!(said(&equal).contains(" steps were compared. No difference.\n"), "{}", said(&equal));
+    let other = compare(reference, half, &[]);
+    assert_eq!(other.status.code(), Some(1), "{other:?}");
+    let first = said(&other);
+    let first = first.lines().next().unwrap_or_default();
+    assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
+    assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
+}
+
+/// A learning rate that is far too high is told by what it does.
+pub fn assert_planted_learning_rate_is_told(program: &Path) {
+    let directory = tempdir().expect("a folder");
+    run(program, directory.path(), &["--plant", "learning-rate"]);
+    let report = report(directory.path());
+    let troubles = report["troubles"].as_array().expect("troubles");
+    assert!(troubles.iter().any(|trouble| trouble["kind"] == "large_update"), "{report:#}");
+}
+
+/// Four layers, each with a weight and a bias, of which nothing is amiss.
+pub fn assert_digits_are_healthy(report: &Value) {
+    assert_eq!(report["first_not_finite"], Value::Null, "{report:#}");
+    assert_eq!(report["troubles"], serde_json::json!([]));
+    let rows = report["tensors"].as_array().expect("rows");
+    let of_role = |role: &str| rows.iter().filter(|row| row["role"] == role).count();
+    let roles = ["output", "loss", "gradient", "parameter", "update"].map(of_role);
+    assert_eq!(roles, [4, 1, 8, 8, 8], "{rows:#?}");
+    assert!(rows.iter().any(|row| row["name"] == "conv1.weight"), "{rows:#?}");
+}
