@@ -78,16 +78,18 @@ impl DigitNet {
     }
 
     fn features(&self, images: Tensor<4>, plant: Option<Plant>) -> Tensor<2> {
-        let plant = plant.filter(|plant| *plant == Plant::Half);
+        let plant = Plant::of_conv2(plant);
         let edges = relu(self.conv1.profiled_forward("conv1", images, Conv2d::forward));
-        let shapes = self
-            .conv2
-            .profiled_forward("conv2", edges, |conv, edges| planted(conv.forward(edges), plant));
+        let shapes = self.conv2.profiled_forward("conv2", edges, |conv, edges| match plant {
+            // As if its filters were: each side is padded alike.
+            Some(Plant::Flipped) => conv.forward(edges.flip([2, 3])).flip([2, 3]),
+            _ => planted(conv.forward(edges), plant),
+        });
         self.pool.forward(relu(shapes)).flatten(1, 3)
     }
 
     fn classify(&self, features: Tensor<2>, plant: Option<Plant>) -> Tensor<2> {
-        let plant = plant.filter(|plant| *plant != Plant::Half);
+        let plant = Plant::of_hidden(plant);
         let hidden = self.hidden.profiled_forward("hidden", features, |layer, features| {
             planted(layer.forward(features), plant)
         });
@@ -143,6 +145,6 @@ fn planted<const D: usize>(output: Tensor<D>, plant: Option<Plant>) -> Tensor<D>
             constant / variance.sqrt()
         }
         Some(Plant::Half) => output.cast(FloatDType::F16).cast(FloatDType::F32),
-        Some(Plant::LearningRate) | None => output,
+        Some(Plant::LearningRate | Plant::Flipped) | None => output,
     }
 }

@@ -134,7 +134,7 @@ pub fn numerics() -> NumericsReport {
         first_not_finite: Some(tensor),
         first_op_not_finite: None,
         not_finite: 7,
-        rerun: Some(rerun),
+        rerun: Some(Box::new(rerun)),
         troubles: troubles(std::slice::from_ref(&row)),
         tensors: vec![row],
         dropped: 0,

@@ -343,7 +343,7 @@ impl Running {
             first_not_finite: self.first_not_finite.clone(),
             first_op_not_finite: self.first_op_not_finite.clone().map(Box::new),
             not_finite: self.not_finite,
-            rerun: self.rerun.clone(),
+            rerun: self.rerun.clone().map(Box::new),
             troubles: troubles(&self.rows),
             tensors: self.rows.clone(),
             dropped: self.dropped,

@@ -39,7 +39,7 @@ pub struct NumericsReport {
     pub not_finite: u64,
     /// What a second run of that step's batch has shown, where the trainer made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rerun: Option<Rerun>,
+    pub rerun: Option<Box<Rerun>>,
     /// One row for each place, in the order in which they were first seen.
     pub tensors: Vec<TensorRow>,
     /// What comes before a NaN or keeps a network from learning, the worst first.

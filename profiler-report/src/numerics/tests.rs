@@ -153,7 +153,12 @@ fn the_report_says_what_was_first_and_has_a_row_for_each_place() {
         first_not_finite: Some(tensor),
         first_op_not_finite: None,
         not_finite: 7,
-        rerun: Some(Rerun { step: 12, tensors: 5, first_not_finite: Some(again), failure: None }),
+        rerun: Some(Box::new(Rerun {
+            step: 12,
+            tensors: 5,
+            first_not_finite: Some(again),
+            failure: None,
+        })),
         files: vec!["fit.numerics.jsonl".to_owned(), "fit.numerics.safetensors".to_owned()],
         ..crate::findings::samples::numbers(vec![row(
             TensorRole::Output,
