@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use clap::Parser;
 use digits::{
-    Faults, Loaders, Order, Splits, TrainerOptions, finish, loader, splits, train_and_test,
+    Faults, Loaders, Order, PlantOptions, Splits, TrainerOptions, finish, loader, splits,
+    train_and_test,
 };
 use profiler_core::Profiler;
 use tch_digits::Batch;
@@ -106,7 +107,7 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
         checkpoint_dir,
         loss_curve: None,
         cuda: false,
-        plant: None,
+        planting: PlantOptions { plant: None },
         weights: None,
     };
     let mut learner = FaultyLearner::new(common.clone(), *besides);
