@@ -2,6 +2,7 @@
 
 mod paint;
 mod record;
+mod shown_number;
 mod statistics;
 mod trouble;
 
@@ -9,8 +10,9 @@ use profiler_events::TensorRole;
 use serde::{Deserialize, Serialize};
 
 pub use self::paint::paint;
-pub(crate) use self::paint::{number as shown_number, run_again, whereabouts};
+pub(crate) use self::paint::{run_again, whereabouts};
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
+pub(crate) use self::shown_number::shown_number;
 pub use self::statistics::{
     SAMPLE, StatisticsReader, TensorStatistics, finite_or_none, sample_every,
 };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{NumericsReport, RecordedTensor, Rerun, TensorRow};
+use super::{NumericsReport, RecordedTensor, Rerun, TensorRow, shown_number};
 use crate::label;
 use crate::lightning::{append_remarks, title};
 use crate::number::{duration, grouped};
@@ -101,11 +101,11 @@ fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
         let all = &row.all;
         table.row([
             grouped(row.tensors),
-            number(all.minimum),
-            number(all.maximum),
-            number(all.mean),
-            number(all.standard_deviation),
-            number(Some(row.last.l2_norm)),
+            shown_number(all.minimum),
+            shown_number(all.maximum),
+            shown_number(all.mean),
+            shown_number(all.standard_deviation),
+            shown_number(Some(row.last.l2_norm)),
             share(all.zeros, all.count),
             grouped(all.nans + all.infinities),
             row.element_type.clone(),
@@ -122,21 +122,6 @@ fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
         let more = grouped((tensors.len() - ROWS_SHOWN) as u64);
         let _ = writeln!(text, "{more} more are in the JSON.");
     }
-}
-
-/// Four digits, or nothing where there is no number.
-pub(crate) fn number(number: Option<f64>) -> String {
-    number.map_or_else(
-        || "-".to_owned(),
-        |number| match number.abs() {
-            0.0 => "0".to_owned(),
-            size if (1e-3..1e5).contains(&size) => {
-                let digits = 3 - size.log10().floor() as i32;
-                format!("{number:.*}", digits.clamp(0, 6) as usize)
-            }
-            _ => format!("{number:.3e}"),
-        },
-    )
 }
 
 fn share(part: u64, whole: u64) -> String {
