@@ -179,6 +179,8 @@ fn scrape_around_a_report(running: &mut Running, address: &str, runtime: &Path) 
     assert!(steps[0] - 1.0 <= batches && batches <= steps[1] + 1.0, "{steps:?}, {batches}");
     let gauge = |name: &str| series(&second, name, "stage")["fit"];
     assert!((0.0..3.0).contains(&gauge("mlprof_loss")), "{second}");
+    let samples = series(&second, "mlprof_samples_total", "rank")["0"];
+    assert!(samples > steps[0], "several in each step: {second}");
     assert_eq!(gauge("mlprof_epochs"), 40.0);
     assert!((1.0..40.0).contains(&gauge("mlprof_epoch")), "{second}");
     assert!(series(&second, "mlprof_data_wait_seconds_total", "rank")["0"] > 0.0, "{second}");

@@ -276,23 +276,26 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
         tell("first", &[1.0, 4.0]);
         tell("second", &[1.0]);
         let rows = profiler.snapshot().tensors.len();
-        assert_eq!((waits(), rows), (4, 2), "a loop of one's own may end anywhere");
+        // What the first layer of a recorded step is given stands for its batch.
+        assert_eq!((waits(), rows), (5, 3), "a loop of one's own may end anywhere");
         profiler.step();
         tell("first", &[1.0, 1.0]);
         tell("second", &[f32::INFINITY, 0.0]);
         tell("third", &[f32::NAN]);
-        assert_eq!((waits(), profiler.reason_to_stop()), (4, None), "nothing waits in the middle");
+        assert_eq!((waits(), profiler.reason_to_stop()), (5, None), "nothing waits in the middle");
         profiler.step();
-        assert_eq!(waits(), 9, "a device that has failed is not asked for the input");
+        assert_eq!(waits(), 10, "a device that has failed is not asked for the input");
         let reason = profiler.reason_to_stop().expect("it is seen now");
         let said = "in step 1 what second returned is not finite: 1 infinite of 2 numbers. Its input was finite, from 2 to 3";
         assert_eq!(reason, said);
         tell("first", &[5.0, 5.0]);
         profiler.step();
     });
-    let rows: Vec<_> = report.tensors.iter().map(|row| (&*row.name, row.tensors)).collect();
-    assert_eq!(rows, [("first", 2), ("second", 1)], "steps 0 and 2");
-    let first = report.tensors[0].first;
+    let rows: Vec<_> =
+        report.tensors.iter().map(|row| (row.role.name(), &*row.name, row.tensors)).collect();
+    let expected = [("batch", "first", 2), ("output", "first", 2), ("output", "second", 1)];
+    assert_eq!(rows, expected, "steps 0 and 2");
+    let first = report.tensors[1].first;
     assert_eq!((first.count, first.minimum, first.maximum), (2, Some(1.0), Some(4.0)));
     assert_eq!((first.mean, first.l1_norm, first.l2_norm), (Some(2.5), 5.0, 17f64.sqrt()));
     assert_eq!(report.header.notes.len(), 1, "{:?}", report.header.notes);
@@ -300,8 +303,9 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
     let text = std::fs::read_to_string(&report.files[0]).expect("a record");
     let lines: Vec<_> = text.lines().skip(1).map(RecordedTensor::from_line).collect();
     let lines: Vec<_> = lines.into_iter().map(|line| line.expect("a tensor")).collect();
-    assert_eq!(lines[0].sample, [Some(1.0), Some(4.0)]);
-    assert_eq!(lines[0].input.expect("it is known").maximum, Some(3.0));
+    assert_eq!(lines[0].sample, [Some(2.0), Some(3.0)], "the batch");
+    assert_eq!(lines[1].sample, [Some(1.0), Some(4.0)]);
+    assert_eq!(lines[1].input.expect("it is known").maximum, Some(3.0));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use profiler_core::simple::ActionDurations;
 use profiler_core::watcher::devices_now;
 use profiler_events::live::TrainingState;
 use profiler_events::names::OWN_TRAIN_DATALOADER_NEXT;
+use profiler_events::progress;
 use profiler_trace::internals::program_name;
 
 use crate::durations::Durations;
@@ -47,6 +48,7 @@ pub(crate) fn families(watcher: &Watcher) -> Vec<Family> {
     };
     let (states, is_recording) = watcher.states();
     let mut all = Vec::from(steps(watcher, of_stage));
+    all.extend(samples(progress::samples(), &of_rank(*own_rank)));
     all.extend(trainings(&states, of_stage));
     let recording =
         Family::new("mlprof_recording", Kind::Gauge, "Whether a trace is recorded on demand now.");
@@ -77,6 +79,13 @@ fn steps(watcher: &Watcher, labels: impl Fn(u32, &str) -> Labels) -> [Family; 2]
         seconds.add(labels, Value::Durations(Box::new(durations)));
     }
     [counts, seconds]
+}
+
+/// What training steps have worked on, where a trainer says how large batches are.
+fn samples(all: u64, labels: &Labels) -> Option<Family> {
+    let help = "Samples that training steps have worked on.";
+    let family = Family::new("mlprof_samples_total", Kind::Counter, help);
+    (all > 0).then(|| family.number(labels.clone(), all as f64))
 }
 
 /// What is so at this moment.
@@ -167,6 +176,12 @@ mod tests {
         assert_eq!(seconds.metrics[0].labels, [("action", "a106".to_owned())]);
         let Value::Durations(longest) = &seconds.metrics[0].value else { panic!("{seconds:?}") };
         assert_eq!((longest.count, longest.sum), (2, 107.0));
+    }
+
+    #[test]
+    fn samples_are_told_where_somebody_says_them() {
+        assert!(samples(0, &Vec::new()).is_none());
+        assert_eq!(samples(640, &Vec::new()).as_ref().map(value), Some(640.0));
     }
 
     #[test]
