@@ -159,8 +159,8 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
         net = optimizer.step(0.5, net.clone(), gradients);
         told.end::<Net, _>(|| &net);
     });
-    let mut expected =
-        vec![("output", "[module]Linear: body.0"), ("output", "[module]Linear: head")];
+    let body = "[module]Linear: body.0";
+    let mut expected = vec![("batch", body), ("output", body), ("output", "[module]Linear: head")];
     expected.push(("loss", "loss"));
     let names = ["body.0.weight", "head.weight", "head.bias"];
     expected.extend(names.iter().flat_map(|name| [("gradient", *name), ("parameter", *name)]));

@@ -286,7 +286,7 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
         profiler.step();
         assert_eq!(waits(), 10, "a device that has failed is not asked for the input");
         let reason = profiler.reason_to_stop().expect("it is seen now");
-        let said = "in step 1 what second returned is not finite: 1 infinite of 2 numbers. Its input was finite, from 2 to 3";
+        let said = "in step 1 what second returned is not finite: 1 infinite of 2 numbers. Its input was finite, from 2.000 to 3.000";
         assert_eq!(reason, said);
         tell("first", &[5.0, 5.0]);
         profiler.step();
