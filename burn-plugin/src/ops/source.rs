@@ -56,6 +56,9 @@ pub(super) fn watch(device: &Device) {
         if devices.iter().any(|watched| watched.device == device) {
             return;
         }
+        // cubecl makes a new handle under a lock that its device's thread takes, too, while it begins to work: who waits for
+        // that thread with the lock would wait for ever. A device that has failed says so where the program uses it.
+        let _ = device.sync();
         let messages = DeviceHandle::new(device.as_dispatch().to_id());
         devices.push(Watched { device, messages, memory: Arc::default() });
     }

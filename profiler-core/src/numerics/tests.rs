@@ -298,8 +298,8 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
     let first = report.tensors[1].first;
     assert_eq!((first.count, first.minimum, first.maximum), (2, Some(1.0), Some(4.0)));
     assert_eq!((first.mean, first.l1_norm, first.l2_norm), (Some(2.5), 5.0, 17f64.sqrt()));
-    assert_eq!(report.header.notes.len(), 1, "{:?}", report.header.notes);
-    assert!(report.header.notes[0].starts_with("1 tensors were not read"));
+    let notes = &report.header.notes;
+    assert!(notes.iter().any(|note| note.starts_with("1 tensors were not read")), "{notes:?}");
     let text = std::fs::read_to_string(&report.files[0]).expect("a record");
     let lines: Vec<_> = text.lines().skip(1).map(RecordedTensor::from_line).collect();
     let lines: Vec<_> = lines.into_iter().map(|line| line.expect("a tensor")).collect();
