@@ -110,7 +110,8 @@ fn a_fit_ends_with_the_sentence_before_the_numbers_get_into_the_parameters() {
         .launch(learner(1e-2));
     let reason = result.interrupted.unwrap().reason.unwrap();
     let sentence = "the profiler stopped the training: in step 2 the loss is not finite: 1 infinite of 1 numbers";
-    assert_eq!(reason, sentence);
+    // Behind it stands where it was called, if debug information says so.
+    assert!(reason.starts_with(sentence), "{reason}");
     assert!(result.model.weights().into_iter().all(|bits| f32::from_bits(bits).is_finite()));
     assert_eq!(profiler.snapshot().steps, 3);
 }
