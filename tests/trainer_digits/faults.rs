@@ -144,7 +144,7 @@ fn an_evaluation_that_keeps_what_only_training_needs_is_found_until_it_no_longer
         reports(&directory.path().join("fit.json")).remove(0)
     };
     let outputs = |report: &serde_json::Value, which: &str| {
-        report["frameworks"][0]["evaluated"][which].as_u64().expect("a number")
+        report["header"]["frameworks"][0]["evaluated"][which].as_u64().expect("a number")
     };
     let (faulty, mended) = (test(&["gradients"]), test(&[]));
     assert!(of_rule(&mended, "gradients-in-evaluation").is_empty(), "{mended:#}");
