@@ -1,40 +1,19 @@
 //! The numbers of a training: mistakes that are planted into them are found where they are, and nothing else changes.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
-use tests::findings::reports;
+use tests::numerics::{self, compare, record, report, said};
 use tests::program::{Finished, Run, build};
 
 use crate::{PACKAGE, program};
 
 /// A short training under the numerics profiler.
 fn run(directory: &Path, arguments: &[&str]) -> Finished {
-    Run::of(&program(), directory)
-        .args([
-            "--profiler",
-            "numerics",
-            "--epochs",
-            "2",
-            "--json",
-            "reports.json",
-            "--dirpath",
-            "D",
-        ])
-        .args(arguments)
-        .finish()
-}
-
-/// Of the fit.
-fn report(directory: &Path) -> Value {
-    reports(&directory.join("reports.json")).remove(0)
-}
-
-fn record(directory: &Path) -> PathBuf {
-    directory.join("D").join("fit.numerics.jsonl")
+    numerics::run(&program(), directory, arguments)
 }
 
 #[test]
@@ -161,12 +140,6 @@ fn a_healthy_training_has_no_trouble_and_learns_the_same_to_the_last_bit() {
     assert!(rows.iter().any(|row| row["name"] == "conv1.weight"), "{rows:#?}");
 }
 
-fn compare(reference: &Path, other: &Path) -> Output {
-    let mut command = Command::new(build("profiler-cli", "mlprof"));
-    command.arg("compare-numerics").arg(record(reference)).arg(record(other));
-    command.output().expect("it was built")
-}
-
 #[test]
 fn two_runs_part_where_one_computes_with_16_bits() {
     let folders = ["", "", "half"].map(|plant| {
@@ -176,13 +149,12 @@ fn two_runs_part_where_one_computes_with_16_bits() {
         directory
     });
     let [reference, same, half] = folders.each_ref().map(|folder| folder.path());
-    let equal = compare(reference, same);
-    let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let equal = compare(reference, same, &[]);
     assert!(equal.status.success(), "{equal:?}");
     assert!(said(&equal).contains(" steps were compared. No difference.\n"), "{}", said(&equal));
     let alike = "Begun alike: the seed is 42 in both; the batches are the same in all 8 steps.\n";
     assert!(said(&equal).contains(alike), "{}", said(&equal));
-    let other = compare(reference, half);
+    let other = compare(reference, half, &[]);
     assert_eq!(other.status.code(), Some(1), "{other:?}");
     let first = said(&other);
     let first = first.lines().next().unwrap_or_default();
@@ -198,9 +170,9 @@ fn runs_of_other_seeds_are_told_that_they_did_not_begin_alike() {
         directory
     });
     let [one, other] = folders.each_ref().map(|folder| folder.path());
-    let compared = compare(one, other);
+    let compared = compare(one, other, &[]);
     assert_eq!(compared.status.code(), Some(1), "{compared:?}");
-    let said = String::from_utf8_lossy(&compared.stdout).into_owned();
+    let said = said(&compared);
     let lines: Vec<_> = said.lines().take(3).collect();
     assert_eq!(lines[0], "Not alike: the seeds are 42 and 43.", "{said}");
     assert!(lines[1].starts_with("Not alike: the batches are others in 8 of 8 steps"), "{said}");
@@ -226,8 +198,8 @@ fn a_run_that_is_killed_leaves_a_record_that_can_be_compared() {
     drop(running);
     assert!(lines() >= 500);
     Run::of(&program(), whole).args(every).args(["--epochs", "1"]).succeed();
-    let compared = compare(killed, whole);
-    let said = String::from_utf8_lossy(&compared.stdout).into_owned();
+    let compared = compare(killed, whole, &[]);
+    let said = said(&compared);
     assert!(compared.status.success(), "{compared:?}");
     assert!(said.contains(" steps were compared. No difference.\n"), "{said}");
 }
