@@ -138,7 +138,7 @@ fn nothing_is_named_where_the_next_step_begins_with_nan() {
         }
         let _ = double.forward(&parameter);
     });
-    assert_eq!(place(first(&report)), (1, "output", "[module]Func: double"));
+    assert_eq!(place(first(&report)), (1, "batch", "[module]Func: double"));
     assert_eq!(report.first_op_not_finite, None);
     let notes = &report.header.notes;
     assert!(notes.iter().any(|note| note.starts_with("no op is named: in step 2")), "{notes:?}");

@@ -170,17 +170,17 @@ impl NumericsProfiler {
         self.modules.forget();
     }
 
-    /// What the first module of a recorded step is given stands for its batch, unless the program has told of that.
-    fn know_batch(&self, told: &ObservedTensor<'_>) {
+    /// What the first module of a step is given stands for its batch, unless the program has told of that: in a recorded step, and
+    /// where what that module returns is not finite.
+    fn know_batch(&self, told: &ObservedTensor<'_>, is_recorded: bool) {
         match (told.role, told.input) {
             (TensorRole::Batch, _) => self.knows_batch.store(true, Ordering::Relaxed),
             (TensorRole::Output, Some(input))
-                if self.wish(TensorRole::Output) == STATISTICS
-                    && !self.knows_batch.swap(true, Ordering::Relaxed) =>
+                if !self.knows_batch.swap(true, Ordering::Relaxed) =>
             {
                 let role = TensorRole::Batch;
                 let batch = ObservedTensor { role, tensor: input, input: None, ..*told };
-                self.record(&batch, true);
+                self.record(&batch, is_recorded);
             }
             _ => {}
         }
@@ -200,6 +200,9 @@ impl NumericsProfiler {
                 return self.reduce(told);
             }
             if reader.is_finite() {
+                if matches!(told.role, TensorRole::Batch | TensorRole::Output) {
+                    self.knows_batch.store(true, Ordering::Relaxed);
+                }
                 return;
             }
         }
@@ -208,7 +211,7 @@ impl NumericsProfiler {
 
     /// Of a recorded step, or a tensor that is not finite.
     fn record(&self, told: &ObservedTensor<'_>, is_recorded: bool) {
-        self.know_batch(told);
+        self.know_batch(told, is_recorded);
         let mut shape = told.tensor.shape();
         let mut reader = StatisticsReader::of_shape(&shape);
         let mut copy = CopyReader::default();
