@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::tempdir;
 use tests::{program, python};
 
-use crate::{calls_per_step, file, numerics, prepared, report, rows, run};
+use crate::{calls_per_step, file, numerics, prepared, report, rows, run, turn};
 
 /// Of batches of 32.
 #[test]
@@ -68,6 +68,7 @@ fn a_program_with_a_plugin_listens_once() {
     let (results, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let cargo = ["--profile", "quick", "-p", "candle-digits"];
     let options = ["--ops", "candle", "--live"];
+    let _turn = turn();
     let run = prepared(&options, &cargo, &["--epochs", "20"], results.path());
     let mut running = run.env("XDG_RUNTIME_DIR", runtime.path()).start();
     running.wait_until_it_says("epoch 2/");

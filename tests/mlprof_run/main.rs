@@ -5,7 +5,7 @@ mod candle;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use profiler_core::Report;
 use profiler_core::report::tensor::KeyAverage;
@@ -21,32 +21,34 @@ fn workspace() -> PathBuf {
 /// Runs an example under `mlprof run`. `cargo` are the options of `cargo run`, the profile among them;
 /// `arguments` those of the program. Results go to `results`.
 fn run(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Finished {
+    let _turn = turn();
     prepared(options, cargo, arguments, results).succeed()
 }
 
-/// The same, built and not yet run.
+/// One after the other: where two build in one folder with different hooks, each takes away what the other has built.
+fn turn() -> MutexGuard<'static, ()> {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same, built and not yet run, by somebody whose [`turn`] it is.
 fn prepared(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Run {
     let mlprof = program::build("profiler-cli", "mlprof");
     let common = ["run".as_ref(), "--output".as_ref(), results.as_os_str()];
     let options: Vec<_> =
         common.into_iter().chain(options.iter().map(|one| one.as_ref())).collect();
-    {
-        // Builds wait for each other, and take as long as they take.
-        static BUILDING: Mutex<()> = Mutex::new(());
-        let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
-        let build = Command::new(&mlprof)
-            .args(&options)
-            .args(["--", "cargo", "build"])
-            .args(cargo)
-            .current_dir(workspace())
-            .env("CARGO_TARGET_DIR", target_directory())
-            .stdin(Stdio::null())
-            .output()
-            .expect("mlprof runs");
-        let said = String::from_utf8_lossy(&build.stderr);
-        assert!(build.status.success(), "{said}");
-        assert!(!said.contains("warning: candle") && !said.contains("warning: burn"), "{said}");
-    }
+    let build = Command::new(&mlprof)
+        .args(&options)
+        .args(["--", "cargo", "build"])
+        .args(cargo)
+        .current_dir(workspace())
+        .env("CARGO_TARGET_DIR", target_directory())
+        .stdin(Stdio::null())
+        .output()
+        .expect("mlprof runs");
+    let said = String::from_utf8_lossy(&build.stderr);
+    assert!(build.status.success(), "{said}");
+    assert!(!said.contains("warning: candle") && !said.contains("warning: burn"), "{said}");
     Run::of(&mlprof, &workspace())
         .args(&options)
         .args(["--", "cargo", "run"])

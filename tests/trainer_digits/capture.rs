@@ -22,7 +22,11 @@ address, folder = "127.0.0.1:" + sys.argv[1], sys.argv[2]
 levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
 client.trace(address, folder, "", True, 600, 1, levels)
 # Before the pages, which take longer than some trainings.
-monitor = client.monitor(address, 100, 1, False)
+# On a busy machine no step may end while it looks.
+for _ in range(10):
+    monitor = client.monitor(address, 100, 1, False)
+    if "(avg)" in monitor:
+        break
 [path] = glob.glob(folder + "/plugins/profile/*/*.xplane.pb")
 
 def page(name):

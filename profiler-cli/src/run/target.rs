@@ -103,7 +103,7 @@ pub fn forget_changed(target: &Path, plan: &Plan) -> io::Result<Vec<String>> {
             continue;
         }
         forget(target, &record.package)?;
-        std::fs::remove_file(path)?;
+        unless_gone(std::fs::remove_file(path))?;
         changed.push(record.package);
     }
     changed.dedup();
@@ -124,11 +124,17 @@ fn forget(target: &Path, package: &str) -> io::Result<()> {
                 .rsplit_once('-')
                 .is_some_and(|(name, hash)| name == package && !hash.is_empty());
             if is_of_package {
-                std::fs::remove_dir_all(&known)?;
+                unless_gone(std::fs::remove_dir_all(&known))?;
             }
         }
     }
     Ok(())
+}
+
+/// Another run in this folder, or its cargo, may have removed it meanwhile.
+fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
+    removed
+        .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 fn folders(folder: &Path) -> Vec<PathBuf> {

@@ -14,3 +14,4 @@ mod own_loops;
 mod own_profiler;
 mod terminal;
 mod unchanged;
+mod waste;

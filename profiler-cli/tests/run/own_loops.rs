@@ -1,18 +1,22 @@
-//! A program whose own loops take long is found to be built for size, until it is not.
+//! A program whose own loops take long is found to be built for size, until it is not; and for any processor, until it is
+//! for the one that it runs on.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use super::shop::{Finished, Shop};
 
-/// What the program says that was built at this level, as it stands in TOML: the findings, and how long its quickest
-/// loops took.
-fn run(shop: &Shop, level: &str) -> (Vec<String>, f64) {
+/// What the program says that was built with these settings: the findings, and how long its quickest loops took.
+fn run(shop: &Shop, settings: &[&str], arguments: &[&str]) -> (Vec<String>, f64) {
+    // Builds of other settings take each other's place in the folder.
+    static RUNNING: Mutex<()> = Mutex::new(());
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("own_loops");
-    let of_program = format!("profile.release.opt-level={level}");
-    let of_core = format!("profile.release.package.profiler-core.opt-level={level}");
     let finished: Finished = shop
         .command("cargo", &["run", "--release", "--quiet"])
-        .args(["--config", &of_program, "--config", &of_core])
+        .args(settings.iter().flat_map(|setting| ["--config", setting]))
+        .arg("--")
+        .args(arguments)
         .env("CARGO_TARGET_DIR", target)
         .output()
         .expect("cargo runs")
@@ -25,17 +29,55 @@ fn run(shop: &Shop, level: &str) -> (Vec<String>, f64) {
     (said("found "), said("quickest ")[0].parse().expect("a number"))
 }
 
-#[test]
-fn a_build_for_size_is_found_until_it_is_one_for_speed_which_saves_what_was_promised() {
-    let shop = Shop::with_core("own_loops");
-    let (found, slow) = run(&shop, "'s'");
-    let (mended, fast) = run(&shop, "3");
-    assert!(mended.is_empty(), "{mended:?}");
-    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
-    let share = finding.strip_prefix("unoptimized-build Likely ").expect("the rule");
-    let promised: f64 = share.parse().expect("a number");
-    // The quickest of thousands: other programs have not made it longer.
+/// The settings of this level, as it stands in TOML.
+fn of_level(level: &str) -> [String; 2] {
+    let of = |what: &str| format!("profile.release.{what}opt-level={level}");
+    [of(""), of("package.profiler-core.")]
+}
+
+/// One finding, of this rule and this sure, promises what was saved. The quickest of thousands are compared: other programs
+/// have not made them longer.
+fn assert_promised(found: &[String], rule: &str, slow: f64, fast: f64) {
+    let [finding] = found else { panic!("one finding: {found:?}") };
+    let share = finding.strip_prefix(rule).unwrap_or_else(|| panic!("{rule}: {finding}"));
+    let promised: f64 = share.trim().parse().expect("a number");
     let saved = 1.0 - fast / slow;
     println!("{promised} promised, {saved} saved");
     assert!((promised - saved).abs() <= 0.3 * saved, "{promised} promised, {saved} saved");
+}
+
+#[test]
+fn a_build_for_size_is_found_until_it_is_one_for_speed_which_saves_what_was_promised() {
+    let shop = Shop::with_core("own_loops");
+    let of_level = |level| {
+        let settings = of_level(level);
+        run(&shop, &settings.each_ref().map(String::as_str), &[])
+    };
+    let ((found, slow), (mended, fast)) = (of_level("'s'"), of_level("3"));
+    assert!(mended.is_empty(), "{mended:?}");
+    assert_promised(&found, "unoptimized-build Likely", slow, fast);
+}
+
+/// Where the processor has nothing wider than any of its kind, nothing is found, with the same program.
+#[test]
+fn a_build_for_any_processor_is_found_until_it_is_one_for_this_which_saves_what_was_promised() {
+    let shop = Shop::with_core("own_loops");
+    let settings = of_level("3");
+    let [of_program, of_core] = settings.each_ref().map(String::as_str);
+    let (found, slow) = run(&shop, &[of_program, of_core], &["neurons"]);
+    let native = "build.rustflags=['-Ctarget-cpu=native']";
+    let (mended, fast) = run(&shop, &[of_program, of_core, native], &["neurons"]);
+    assert!(mended.is_empty(), "{mended:?}");
+    if has_avx2() {
+        assert_promised(&found, "baseline-cpu Hint", slow, fast);
+    } else {
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+fn has_avx2() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }

@@ -188,12 +188,17 @@ pub fn many_threads() {
     });
     let samples = profiler.snapshot().samples.expect("it is sampled");
     let all = action(&samples, "of_64");
-    println!("{:?}, {} s of work", all.all, samples.working_seconds());
+    // A busy machine may let the one who reads them wait, and it is said how many were lost by that.
+    let dropped = samples.dropped_ticks as f64 * samples.seconds_per_tick;
+    println!("{:?}, {} s of work, {dropped} s dropped", all.all, samples.working_seconds());
     let [_, own] = function(&samples, all, "burn_large");
     assert!(own.working_ticks * 10 > all.all.working_ticks * 8, "{own:?}");
     let seconds = all.all.working_ticks as f64 * samples.seconds_per_tick;
     let worked = Duration::from_nanos(worked.into_inner()).as_secs_f64();
-    assert!((0.7..1.3).contains(&(seconds / worked)), "{seconds} s of {worked} s");
+    assert!(
+        seconds + dropped > 0.7 * worked && seconds < 1.3 * worked,
+        "{seconds} s and {dropped} s dropped, of {worked} s"
+    );
 }
 
 /// At the highest rate, with threads that live for a moment and allocate, in and out of actions.

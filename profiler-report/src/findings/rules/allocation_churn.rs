@@ -16,9 +16,9 @@ const THRESHOLDS: &[Threshold] = &[
     },
     Threshold {
         name: "seconds-per-block",
-        default: 60e-9,
-        why: "what a block costs from its allocation to its end with a common allocator, its cache \
-              misses not counted",
+        default: 45e-9,
+        why: "what a block costs from its allocation to its end with a common allocator: 20 of what is \
+              freed at once, 50 where thousands are kept meanwhile",
     },
 ];
 
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn millions_of_blocks_are_found_and_thousands_are_not() {
-        close(found(NAME, allocated(10_000_000)).cost.seconds, 0.6, 0.001);
+        close(found(NAME, allocated(10_000_000)).cost.seconds, 0.45, 0.001);
         healthy(NAME, allocated(100_000));
         assert!(missing(NAME, steps(100, 0.02)).contains("memory"));
     }

@@ -17,9 +17,19 @@ const THRESHOLDS: &[Threshold] = &[
     },
     Threshold {
         name: "bytes-per-second",
-        default: 4e9,
-        why: "how fast one thread copies what is in no cache, into memory that the system must still \
-              give",
+        default: 10e9,
+        why: "how fast one thread copies what is in no cache, into memory that the program has used before",
+    },
+    Threshold {
+        name: "new-bytes-per-second",
+        default: 2e9,
+        why: "how fast it copies into memory that the system must give first, page by page",
+    },
+    Threshold {
+        name: "bytes-of-new-blocks",
+        default: 32.0 * 1024.0 * 1024.0,
+        why: "blocks of this size and above are given back to the system when they are freed, as glibc's \
+              allocator does, so that each is new",
     },
 ];
 
@@ -46,7 +56,7 @@ impl Rule for LargeCopies {
                 "no large copy is known: those of programs built by `mlprof run --memory` are",
             );
         }
-        let seconds = copies.bytes as f64 / limits[1];
+        let seconds = seconds_of_copies(copies, &limits[1..]);
         let evidence = [
             Evidence::new("copied", bytes(copies.bytes)),
             Evidence::new("copies", grouped(copies.blocks)),
@@ -74,6 +84,15 @@ impl Rule for LargeCopies {
     }
 }
 
+/// How long they took, by the speed that suits the size of those of each path.
+fn seconds_of_copies(path: &PathMemory, limits: &[f64]) -> f64 {
+    let [used, new, bytes_of_new] = limits else { return 0.0 };
+    let each = path.own_bytes as f64 / path.own_blocks.max(1) as f64;
+    let speed = if each < *bytes_of_new { used } else { new };
+    let inside = path.inside.iter().map(|path| seconds_of_copies(path, limits));
+    path.own_bytes as f64 / speed + inside.sum::<f64>()
+}
+
 /// The action that made most copies itself, on the way to the most bytes.
 fn largest(path: &PathMemory) -> Option<&str> {
     let mut at = path;
@@ -93,26 +112,27 @@ mod tests {
 
     const NAME: &str = "large-copies";
 
-    fn copied(bytes: u64) -> MemoryReport {
-        let path = |action: &str, inside| PathMemory {
-            action: action.to_owned(),
-            bytes,
-            blocks: bytes >> 20,
-            own_bytes: 0,
-            own_blocks: 0,
-            inside,
-        };
-        let blocks = path("", vec![path("load_batch", Vec::new())]);
+    fn copied(bytes: u64, of_each: u64) -> MemoryReport {
+        let blocks = bytes / of_each;
+        let path = PathMemory { bytes, blocks, ..PathMemory::default() };
+        let action = "load_batch".to_owned();
+        let inside = PathMemory { action, own_bytes: bytes, own_blocks: blocks, ..path.clone() };
+        let blocks = PathMemory { inside: vec![inside], ..path };
         let copies = MemoryTree { blocks, ..MemoryTree::default() };
         MemoryReport { copies, ..remembered(Tallies::ZERO) }
     }
 
     #[test]
     fn gigabytes_are_found_and_megabytes_are_not() {
-        let finding = found(NAME, copied(4_000_000_000));
+        let finding = found(NAME, copied(10_000_000_000, 1_000_000));
         close(finding.cost.seconds, 1.0, 0.001);
         assert_eq!(finding.place.action.as_deref(), Some("load_batch"));
-        healthy(NAME, copied(40_000_000));
-        assert!(missing(NAME, copied(0)).contains("no large copy"));
+        healthy(NAME, copied(40_000_000, 1_000_000));
+        assert!(missing(NAME, copied(0, 1)).contains("no large copy"));
+    }
+
+    #[test]
+    fn blocks_that_are_new_each_time_take_longer() {
+        close(found(NAME, copied(10_000_000_000, 50_000_000)).cost.seconds, 5.0, 0.001);
     }
 }

@@ -1,0 +1,55 @@
+//! Prepares images again and again, and says how long the quickest turn took and how many there were.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Numbers in a row of an image.
+const ROW: usize = 16;
+
+/// A block for each row.
+fn rows_in_blocks(images: &[f32]) -> f32 {
+    let halved = |row: &[f32]| row.iter().map(|number| number * 0.5).collect();
+    let rows: Vec<Vec<f32>> = images.chunks(ROW).map(halved).collect();
+    rows.iter().map(|row| row[3]).sum()
+}
+
+/// One block for all of them, kept from turn to turn.
+fn rows_in_one(images: &[f32], rows: &mut Vec<f32>) -> f32 {
+    rows.clear();
+    rows.extend(images.iter().map(|number| number * 0.5));
+    rows.chunks(ROW).map(|row| row[3]).sum()
+}
+
+/// As if it had to own them.
+fn first_of(images: Vec<f32>) -> f32 {
+    black_box(&images)[0]
+}
+
+fn prepare(images: &[f32]) -> f32 {
+    first_of(images.to_vec())
+}
+
+fn main() {
+    let what = std::env::args().nth(1).unwrap_or_default();
+    let count = if what.starts_with("copies") { 12 << 20 } else { 4096 * ROW };
+    let images: Vec<f32> = (0..count).map(|number| (number % 97) as f32).collect();
+    let mut kept = Vec::new();
+    let mut turn = || match what.as_str() {
+        "blocks" => rows_in_blocks(black_box(&images)),
+        "blocks-mended" => rows_in_one(black_box(&images), &mut kept),
+        "copies" => prepare(black_box(&images)),
+        "copies-mended" => black_box(&images)[0],
+        other => panic!("what is {other:?}?"),
+    };
+    let (mut quickest, mut turns) = (f64::INFINITY, 0_u64);
+    let started = Instant::now();
+    // Longer than rules ask for.
+    while started.elapsed() < Duration::from_millis(1500) {
+        let started = Instant::now();
+        black_box(turn());
+        quickest = quickest.min(started.elapsed().as_secs_f64());
+        turns += 1;
+    }
+    println!("quickest {quickest}");
+    println!("turns {turns}");
+}
