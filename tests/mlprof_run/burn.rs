@@ -132,7 +132,7 @@ fn ops_are_as_many_as_a_device_that_tells_of_them_is_given() {
 
 /// What ops return is looked at, too: forward, and within the nodes of the backward pass.
 #[test]
-fn numbers_that_ops_return_are_looked_at() {
+fn the_numbers_that_ops_return_are_looked_at() {
     let results = tempdir().expect("a folder");
     let options = ["--ops", "burn-flex,burn-autodiff", "--numerics"];
     let cargo = ["--profile", "quick", "-p", "burn-digits"];

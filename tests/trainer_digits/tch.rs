@@ -12,6 +12,7 @@ mod interruptions;
 mod learning;
 mod numerics;
 mod numerics_tch;
+mod numerics_twins;
 mod programs;
 mod tensor;
 mod tensor_tch;

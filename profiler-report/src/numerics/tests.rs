@@ -137,6 +137,12 @@ fn troubles_are_found_and_healthy_tensors_have_none() {
         let [trouble] = &found[..] else { panic!("{kind:?}: {found:?}") };
         assert_eq!((trouble.kind, &trouble.name), (kind, &row.name));
     }
+    // What is not finite is told of elsewhere, and what is left of it is no small number.
+    for (role, name) in [(TensorRole::Gradient, "a"), (TensorRole::Update, "a")] {
+        let spoilt = row(role, name, &[&[1e-3; 4], &[f32::NAN; 4]]);
+        let rows = [&healthy[2..4], &[spoilt]].concat();
+        assert_eq!(troubles(&rows), []);
+    }
     // What one step was like is how training begins.
     assert_eq!(troubles(&[row(TensorRole::Output, "dead", &[&[0.0; 32]])]), []);
 }

@@ -138,6 +138,10 @@ fn of_gradient<'rows>(
     usual: f64,
     limits: &TroubleLimits,
 ) -> Option<FoundTrouble<'rows>> {
+    // Of one that is not finite the norm is that of what is left, which may be nothing.
+    if !row.last.is_finite() {
+        return None;
+    }
     let (first, last) = (row.first.root_mean_square(), row.last.root_mean_square());
     let evidence = vec![
         Evidence::new("root mean square of the first", format!("{first:.1e}")),
@@ -225,7 +229,7 @@ fn of_update<'rows>(
         (_, last) if last > largest => {
             (TroubleKind::LargeUpdate, "last", last, "the learning rate is too high")
         }
-        (_, last) if last < smallest => {
+        (_, last) if last < smallest && row.last.is_finite() => {
             (TroubleKind::SmallUpdate, "last", last, "it hardly learns")
         }
         _ => return None,

@@ -71,7 +71,10 @@ mod tests {
         let finding = found("vanishing-gradient", numbers(vec![usual.clone(), gone]));
         assert_eq!(finding.place.module.as_deref(), Some("b"));
         let small = row(TensorRole::Gradient, "b.weight", &[&[1e-4; 4], &[1e-4; 4]]);
-        healthy("vanishing-gradient", numbers(vec![usual, small]));
+        healthy("vanishing-gradient", numbers(vec![usual.clone(), small]));
+        // What is not finite has not vanished: another rule says so.
+        let spoilt = row(TensorRole::Gradient, "b.weight", &[&[1e-2; 4], &[f32::NAN; 4]]);
+        healthy("vanishing-gradient", numbers(vec![usual, spoilt]));
         assert!(missing("vanishing-gradient", steps(100, 0.02)).contains("numerics"));
     }
 }
