@@ -39,8 +39,8 @@ pub fn said(output: &Output) -> String {
 }
 
 /// Plants a mistake from step 20 on into the layer `hidden` of a network of the digits, which is named, once, on standard error and
-/// in the report.
-pub fn assert_planted_mistake_is_named(program: &Path, plant: &str) {
+/// in the report: what that has of it.
+pub fn assert_planted_mistake_is_named(program: &Path, plant: &str) -> Value {
     let directory = tempdir().expect("a folder");
     let finished = run(program, directory.path(), &["--plant", plant]);
     let report = report(directory.path());
@@ -57,11 +57,12 @@ pub fn assert_planted_mistake_is_named(program: &Path, plant: &str) {
     let of_fit = lines.iter().filter(|line| line.contains("in step 20 what")).count();
     assert_eq!(of_fit, 1, "said once: {}", finished.stderr);
     assert!(finished.stdout.contains(&said["mlprof: ".len()..]), "{}", finished.stdout);
+    first.clone()
 }
 
 /// Two equal runs, and one in which the layer `conv2` computes with 16 bits: it is named first, where its input agrees, and the
-/// equal ones do not differ.
-pub fn assert_planted_half_is_where_runs_part(program: &Path) {
+/// equal ones do not differ: what is said of these.
+pub fn assert_planted_half_is_where_runs_part(program: &Path) -> String {
     let folders = [&[][..], &[], &["--plant", "half"]].map(|arguments| {
         let directory = tempdir().expect("a folder");
         assert!(run(program, directory.path(), arguments).status.success());
@@ -77,6 +78,7 @@ pub fn assert_planted_half_is_where_runs_part(program: &Path) {
     let first = first.lines().next().unwrap_or_default();
     assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
     assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
+    said(&equal)
 }
 
 /// A learning rate that is far too high is told by what it does.

@@ -45,7 +45,9 @@ fn refused(runtime: &Path, arguments: &[&str]) -> String {
 
 fn prepared(directory: &Path, profiler: &str) -> Run {
     // Long enough to be looked into, on any machine: it trains until that is over.
-    Run::of(&crate::program(), directory).args(["--profiler", profiler, "--epochs", "40"])
+    let run = Run::of(&crate::program(), directory);
+    // rayon's threads wait in circles, and other tests run beside this one.
+    run.args(["--profiler", profiler, "--epochs", "40"]).env("RAYON_NUM_THREADS", "1")
 }
 
 /// The number of the only process that is listed.

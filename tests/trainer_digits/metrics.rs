@@ -80,7 +80,9 @@ impl Drop for Collector {
 }
 
 fn prepared(directory: &Path) -> Run {
-    Run::of(&crate::program(), directory).args(["--profiler", "simple", "--epochs", "40"])
+    let run = Run::of(&crate::program(), directory);
+    // rayon's threads wait in circles, and other tests run beside this one.
+    run.args(["--profiler", "simple", "--epochs", "40"]).env("RAYON_NUM_THREADS", "1")
 }
 
 fn scrape(address: &str) -> String {

@@ -6,7 +6,11 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
-use tests::numerics::{self, compare, record, report, said};
+use tests::numerics::{
+    self, assert_digits_are_healthy, assert_planted_half_is_where_runs_part,
+    assert_planted_learning_rate_is_told, assert_planted_mistake_is_named, compare, record, report,
+    said,
+};
 use tests::program::{Finished, Run, build};
 
 use crate::{PACKAGE, program};
@@ -19,24 +23,9 @@ fn run(directory: &Path, arguments: &[&str]) -> Finished {
 #[test]
 fn a_planted_nan_is_named_in_the_layer_and_step_that_make_it() {
     for plant in ["nan", "variance"] {
-        let directory = tempdir().expect("a folder");
-        let finished = run(directory.path(), &["--plant", plant]);
-        let report = report(directory.path());
-        let first = &report["first_not_finite"];
-        let place = (first["step"].as_u64(), first["role"].as_str());
-        assert_eq!(place, (Some(20), Some("output")), "{plant}: {first}");
-        let name = first["name"].as_str().expect("a name");
-        assert_eq!(name, "[module]Linear: hidden", "{plant}");
-        assert_eq!(first["input"]["nans"], 0, "its input is whole");
+        let first = assert_planted_mistake_is_named(&program(), plant);
         let source = first["source"].as_str().expect("file:line");
         assert!(source.contains("-digits/src/net.rs:"), "where the layer was wrapped: {source}");
-        let said = format!("mlprof: in step 20 what {name} returned is not finite: ");
-        let lines: Vec<_> =
-            finished.stderr.lines().filter(|line| line.contains("not finite")).collect();
-        assert!(lines[0].starts_with(&said), "{plant}: {}", finished.stderr);
-        let of_fit = lines.iter().filter(|line| line.contains("in step 20 what")).count();
-        assert_eq!(of_fit, 1, "said once: {}", finished.stderr);
-        assert!(finished.stdout.contains(&said["mlprof: ".len()..]), "{}", finished.stdout);
     }
 }
 
@@ -111,11 +100,7 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
 
 #[test]
 fn a_learning_rate_that_is_too_high_is_told_by_what_it_does() {
-    let directory = tempdir().expect("a folder");
-    run(directory.path(), &["--plant", "learning-rate"]);
-    let report = report(directory.path());
-    let troubles = report["troubles"].as_array().expect("troubles");
-    assert!(troubles.iter().any(|trouble| trouble["kind"] == "large_update"), "{report:#}");
+    assert_planted_learning_rate_is_told(&program());
 }
 
 #[test]
@@ -130,36 +115,16 @@ fn a_healthy_training_has_no_trouble_and_learns_the_same_to_the_last_bit() {
     let curve = |name: &str| std::fs::read(directory.path().join(name)).expect("a curve");
     assert_eq!(curve("watched.txt"), curve("plain.txt"));
     let report = report(directory.path());
-    assert_eq!(report["first_not_finite"], Value::Null, "{report:#}");
-    assert_eq!(report["troubles"], serde_json::json!([]));
-    let rows = report["tensors"].as_array().expect("rows");
-    let of_role = |role: &str| rows.iter().filter(|row| row["role"] == role).count();
-    // Four layers, each with a weight and a bias.
-    let roles = ["batch", "output", "loss", "gradient", "parameter", "update"].map(of_role);
-    assert_eq!(roles, [2, 4, 1, 8, 8, 8], "{rows:#?}");
-    assert!(rows.iter().any(|row| row["name"] == "conv1.weight"), "{rows:#?}");
+    assert_digits_are_healthy(&report);
+    let rows = report["tensors"].as_array().expect("rows").iter();
+    assert_eq!(rows.filter(|row| row["role"] == "batch").count(), 2);
 }
 
 #[test]
 fn two_runs_part_where_one_computes_with_16_bits() {
-    let folders = ["", "", "half"].map(|plant| {
-        let directory = tempdir().expect("a folder");
-        let arguments: &[&str] = if plant.is_empty() { &[] } else { &["--plant", plant] };
-        assert!(run(directory.path(), arguments).status.success());
-        directory
-    });
-    let [reference, same, half] = folders.each_ref().map(|folder| folder.path());
-    let equal = compare(reference, same, &[]);
-    assert!(equal.status.success(), "{equal:?}");
-    assert!(said(&equal).contains(" steps were compared. No difference.\n"), "{}", said(&equal));
+    let said = assert_planted_half_is_where_runs_part(&program());
     let alike = "Begun alike: the seed is 42 in both; the batches are the same in all 8 steps.\n";
-    assert!(said(&equal).contains(alike), "{}", said(&equal));
-    let other = compare(reference, half, &[]);
-    assert_eq!(other.status.code(), Some(1), "{other:?}");
-    let first = said(&other);
-    let first = first.lines().next().unwrap_or_default();
-    assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
-    assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
+    assert!(said.contains(alike), "{said}");
 }
 
 #[test]
