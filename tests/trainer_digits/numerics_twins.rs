@@ -1,6 +1,8 @@
 //! The numbers of candle's network and of tch's, which begin with the same weights and see the same batches.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Output;
 
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
@@ -31,25 +33,41 @@ fn first_step(package: &str, weights: &Path, arguments: &[&str]) -> TempDir {
     directory
 }
 
+/// What a comparison's JSON says of a pair of tensors, by role and place.
+fn places(compared: &Output) -> BTreeMap<(String, String), Value> {
+    let found: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let places = found["places"].as_array().expect("places").iter();
+    places.map(|place| ((text(&place["role"]), text(&place["name"])), place.clone())).collect()
+}
+
+/// All that is computed agrees down to rounding, but for what is wrong in candle 0.11: what comes back through its `max_pool2d`
+/// is divided by how many numbers a window has, four here. (Where it is mended, nothing differs.)
 #[test]
-fn two_frameworks_agree_down_to_rounding_until_one_of_them_has_another_kernel() {
+fn two_frameworks_agree_down_to_rounding_and_a_gradient_that_is_not_right_is_found() {
     let weights = weights();
     let candle = first_step("candle-digits", weights.path(), &[]);
     let tch = first_step("tch-digits", weights.path(), &[]);
     let compared = compare(candle.path(), tch.path(), &OPTIMIZERS);
+    assert_eq!(compared.status.code(), Some(1), "{compared:?}");
     let text = said(&compared);
-    assert!(compared.status.success(), "{text}");
-    assert!(text.contains("1 step was compared. No difference.\n"), "{text}");
+    let first = text.lines().next().unwrap_or_default();
+    assert!(first.starts_with("The first difference: the gradient of conv"), "{first}");
     assert!(text.contains("the batches are the same in all 1 steps."), "{text}");
 
-    // What the optimizers have no part in is closer than any of their steps.
-    let compared = compare(candle.path(), tch.path(), &["--json"]);
-    let found: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
-    let places = found["places"].as_array().expect("places");
-    let of_role = |role: &'static str| places.iter().filter(move |place| place["role"] == role);
-    for (role, count) in [("output", 4), ("loss", 1), ("gradient", 8), ("parameter", 8)] {
-        let agree = of_role(role).filter(|place| place["different"] == 0).count();
+    let places = places(&compare(candle.path(), tch.path(), &["--json"]));
+    let of_role = |role: &'static str| places.iter().filter(move |((of, _), _)| of == role);
+    for (role, count) in [("batch", 2), ("output", 4), ("loss", 1), ("parameter", 8)] {
+        let agree = of_role(role).filter(|(_, place)| place["different"] == 0).count();
         assert_eq!((of_role(role).count(), agree), (count, count), "{role}: {places:#?}");
+    }
+    assert_eq!(of_role("gradient").count(), 8);
+    for ((_, name), place) in of_role("gradient") {
+        let apart = place["worst"]["relative_l2"].as_f64();
+        let apart = apart.unwrap_or_else(|| panic!("{name}: {place:#}"));
+        // From a quarter it is three times that to the whole; somewhat less where two in a window are the largest.
+        let expected = if name.starts_with("conv") { 2.5..3.1 } else { 0.0..1e-5 };
+        assert!(expected.contains(&apart), "{name}: {place:#}");
     }
 
     let flipped = first_step("tch-digits", weights.path(), &["--plant", "flipped"]);

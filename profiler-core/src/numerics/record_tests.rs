@@ -5,7 +5,8 @@ use safetensors::{Dtype, SafeTensors};
 use super::tests::{Numbers, tell, with};
 use super::*;
 use crate::hook;
-use crate::report::numerics::RecordHeader;
+use crate::report::numerics::{RecordHeader, RecordedTensor};
+use profiler_events::ObservedTensor;
 
 /// A module's output and its input.
 fn tell_output(name: &str, input: &[f32], output: &[f32]) {

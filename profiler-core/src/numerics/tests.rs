@@ -2,9 +2,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::report::numerics::RecordHeader;
+use crate::report::numerics::{RecordHeader, RecordedTensor};
 use crate::{TensorProfiler, activate, hook};
-use profiler_events::{NumberReader, Reduced, ReducedNumbers, TensorNumbers};
+use profiler_events::{NumberReader, ObservedTensor, Reduced, ReducedNumbers, TensorNumbers};
 
 /// A tensor of the host's, or of a device.
 pub(super) struct Numbers {
