@@ -49,7 +49,7 @@ use profiler_events::{Observation, OpStart, TensorRole, uncounted};
 /// step late. Tensors of candle and tch on other devices are not read; the report says how many there were.
 ///
 /// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
-/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`], and [`RecordHeader`](numerics::RecordHeader) for what its first line
+/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`](numerics::RecordedTensor), and [`RecordHeader`](numerics::RecordHeader) for what its first line
 /// says of the run. Of each recorded step it has the batch, with a hash: the tensors that the program has told of (`tell_batch` of the
 /// plugins), or else what the first module of the step was given.
 ///
