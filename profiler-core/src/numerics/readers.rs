@@ -3,6 +3,8 @@
 use profiler_events::{NumberReader, TensorNumbers};
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::report::numerics::StatisticsReader;
+
 /// Whether all numbers are finite.
 #[derive(Default)]
 pub(super) struct FiniteReader {
@@ -71,8 +73,8 @@ impl CopyReader {
         self
     }
 
-    pub(super) fn read_by(&self, reader: &mut dyn NumberReader) {
-        reader.read_each(&mut self.numbers.iter().copied(), self.least_normal);
+    pub(super) fn read_by(&self, reader: &mut StatisticsReader) {
+        reader.read_widened(&self.numbers, self.least_normal);
     }
 }
 

@@ -252,6 +252,11 @@ impl StatisticsReader {
         finite_or_none(&self.sample)
     }
 
+    /// Reads numbers that were of a narrower type before, whose smallest normal number is `least_normal`.
+    pub fn read_widened(&mut self, numbers: &[f64], least_normal: f64) {
+        self.read(numbers, least_normal, |number| number);
+    }
+
     #[inline(always)]
     fn read<T: Copy>(&mut self, numbers: &[T], least_normal: f64, wide: impl Fn(T) -> f64) {
         self.read_sample(numbers, &wide);
@@ -259,8 +264,12 @@ impl StatisticsReader {
         let mut chunks = numbers.chunks_exact(LANES);
         for chunk in &mut chunks {
             let chunk: [f64; LANES] = std::array::from_fn(|lane| wide(chunk[lane]));
-            // A sum of numbers that are finite is so, too, or so large that they are looked at one by one.
-            if !chunk.iter().sum::<f64>().is_finite() {
+            // A sum of numbers that are finite is so, too, or so large that they are looked at one by one. In pairs, which do not
+            // wait for each other.
+            let pairs: [f64; LANES / 2] =
+                std::array::from_fn(|lane| chunk[lane] + chunk[lane + LANES / 2]);
+            let [one, two, three, four] = pairs;
+            if !((one + three) + (two + four)).is_finite() {
                 chunk.iter().for_each(|number| self.read_one(*number, least_normal));
                 continue;
             }
