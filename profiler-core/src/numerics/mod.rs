@@ -53,7 +53,7 @@ use profiler_events::{Observation, OpStart, TensorRole, uncounted};
 /// says of the run. Of each recorded step it has the batch, with a hash: the tensors that the program has told of (`tell_batch` of the
 /// plugins), or else what the first module of the step was given.
 ///
-/// *Cost*: reading each number once, some 0.5 ns, in each step; in recorded steps some 2 ns, and 8 bytes of memory for each
+/// *Cost*: reading each number once, some 0.5 ns, in each step; in recorded steps 1 to 2 ns, and 8 bytes of memory for each
 /// number of a parameter until the step ends. *Stages*: what is inside of another stage, as a validation in a fit, is not looked at.
 ///
 /// ```

@@ -257,10 +257,36 @@ impl StatisticsReader {
         self.read(numbers, least_normal, |number| number);
     }
 
-    #[inline(always)]
     fn read<T: Copy>(&mut self, numbers: &[T], least_normal: f64, wide: impl Fn(T) -> f64) {
         self.read_sample(numbers, &wide);
         self.counts.all += numbers.len() as u64;
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            return unsafe { self.read_by_avx2(numbers, least_normal, wide) };
+        }
+        self.read_in_lanes(numbers, least_normal, wide);
+    }
+
+    /// The same numbers in the same order, four of them by an instruction instead of two, whatever the program was compiled for.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn read_by_avx2<T: Copy>(
+        &mut self,
+        numbers: &[T],
+        least_normal: f64,
+        wide: impl Fn(T) -> f64,
+    ) {
+        self.read_in_lanes(numbers, least_normal, wide);
+    }
+
+    #[inline(always)]
+    fn read_in_lanes<T: Copy>(
+        &mut self,
+        numbers: &[T],
+        least_normal: f64,
+        wide: impl Fn(T) -> f64,
+    ) {
         let mut chunks = numbers.chunks_exact(LANES);
         for chunk in &mut chunks {
             let chunk: [f64; LANES] = std::array::from_fn(|lane| wide(chunk[lane]));
@@ -330,5 +356,29 @@ impl NumberReader for StatisticsReader {
             }
             self.read(&chunk, least_normal, |number| number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_does_not_depend_on_what_the_processor_has() {
+        let mut numbers: Vec<f32> = (0..10_007).map(|n| (n as f32 * 0.37).sin() * 1e3).collect();
+        for (at, number) in [(5, f32::NAN), (77, f32::INFINITY), (78, 0.0), (9_000, 1e-40)] {
+            numbers[at] = number;
+        }
+        let mut by_processor = StatisticsReader::new(10_007);
+        by_processor.read_f32(&numbers);
+        let mut plain = StatisticsReader::new(10_007);
+        plain.counts.all = 10_007;
+        plain.read_in_lanes(&numbers, f32::MIN_POSITIVE.into(), f64::from);
+        assert_eq!(by_processor.statistics(), plain.statistics());
+        let statistics = plain.statistics();
+        assert_eq!(
+            (statistics.nans, statistics.infinities, statistics.zeros, statistics.subnormals),
+            (1, 1, 2, 1)
+        );
     }
 }
