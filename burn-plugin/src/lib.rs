@@ -67,7 +67,9 @@
 //! ops that no other profiler counts, and what came of that is read when the batch has ended: what is not finite is
 //! then in the parameters already. With `stop_on_nan` the fit ends there, with a reason that says where it began. A
 //! loop, a training strategy or an agent of your own tells of modules and losses, and of the rest with
-//! [`optimizer.step_profiled(…)`](ProfiledOptimizerStep::step_profiled).
+//! [`optimizer.step_profiled(…)`](ProfiledOptimizerStep::step_profiled). For `mlprof compare-numerics`, which puts two runs beside each other,
+//! a training says what its random numbers are seeded with ([`seeded_with`](ProfiledTraining::seeded_with)), and a step which batch it is given
+//! ([`tell_batch`]).
 //!
 //! # Metrics and the renderer
 //!
@@ -149,6 +151,7 @@ pub use evaluation::{TestMetricTuple, TestTextMetricTuple};
 pub use loader::profiled_loader;
 pub use metric::ProfiledMetric;
 pub use module::ProfileModule;
+pub use numerics::tell_batch;
 pub use optimizer::ProfiledOptimizerStep;
 pub use progress::ProfiledProgressLogger;
 pub use renderer::ProfiledRenderer;
@@ -165,7 +168,7 @@ pub mod prelude {
     pub use crate::rl::ProfileRLStrategy;
     pub use crate::{
         ProfileEvaluation, ProfileEvaluator, ProfileModule, ProfileStrategy, ProfileTraining,
-        ProfiledBackward, ProfiledBatcher, ProfiledOptimizerStep, profiled_loader,
+        ProfiledBackward, ProfiledBatcher, ProfiledOptimizerStep, profiled_loader, tell_batch,
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;

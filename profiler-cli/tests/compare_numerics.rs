@@ -58,7 +58,7 @@ fn equal_records_end_with_0_and_others_with_1() {
     let other = record(folder.path(), "other", &[("a", 1.0), ("b", 2.5)]);
     let (status, out, err) = said(&mlprof([reference.as_path(), &same]));
     assert_eq!((status, &*err), (Some(0), ""), "{out}");
-    assert!(out.starts_with("2 tensors of 1 steps were compared. No difference.\n"), "{out}");
+    assert!(out.starts_with("2 tensors of 1 step were compared. No difference.\n"), "{out}");
     let (status, out, _) = said(&mlprof([reference.as_path(), &other]));
     assert_eq!(status, Some(1), "{out}");
     assert!(

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::{DType, NumberReader, TensorNumbers, strided_offsets};
 
 /// The smallest positive `f16` that is not subnormal, 2⁻¹⁴.
-const LEAST_NORMAL_F16: f64 = 6.103_515_625e-5;
+pub const LEAST_NORMAL_F16: f64 = 6.103_515_625e-5;
 
 /// A tensor in the host's memory: where its first number is, of what type its numbers are, and how they lie.
 #[derive(Debug, Clone, Copy)]

@@ -65,7 +65,7 @@ pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, Timi
 pub use evaluation::EvaluatedOutputs;
 pub use framework::{Framework, declare_device, declare_framework};
 pub use group_by::GroupBy;
-pub use host_tensor::{AllNumbers, HostTensor};
+pub use host_tensor::{AllNumbers, HostTensor, LEAST_NORMAL_F16};
 pub use interest::{Interest, interest_changes, note_interest_change};
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};

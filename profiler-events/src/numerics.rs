@@ -83,6 +83,12 @@ pub trait TensorNumbers {
     /// Has `reader` read all of it; false if that cannot be done without waiting for a device, or not at all.
     fn read(&self, reader: &mut dyn NumberReader) -> bool;
 
+    /// The same, and waits for the device if it has to: for what must be known to the bit, as of the batch of a recorded step. Unless a
+    /// framework's hook says how, as [`read`](Self::read).
+    fn read_waiting(&self, reader: &mut dyn NumberReader) -> bool {
+        self.read(reader)
+    }
+
     /// For a tensor that [`read`](Self::read) cannot read: has the device that it is on make a few numbers of it, and does not
     /// wait for them. `None` if that is not possible either, which it is not unless a framework's hook says how.
     fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tempfile::tempdir;
+use tests::collector;
 use tests::program::{Run, build};
 
 use crate::digits;
@@ -33,4 +34,9 @@ fn its_epochs_and_samples_are_known() {
     // But for the last one of an epoch.
     let batch = samples * steps.iter().sum::<f64>() / steps.len() as f64;
     assert!((24.0..=32.001).contains(&batch), "{batch}: {training}");
+}
+
+#[test]
+fn what_is_pushed_is_what_the_reports_say() {
+    collector::assert_pushed_is_as_reported(&digits());
 }

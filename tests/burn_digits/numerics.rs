@@ -1,8 +1,8 @@
 //! The numbers of a training with burn: mistakes that are planted into them are found where they are, and nothing else changes.
 
-use tempfile::tempdir;
+use tempfile::{TempDir, tempdir};
 use tests::digits::test_accuracy;
-use tests::numerics::{self, report, run};
+use tests::numerics::{self, compare, report, run, said};
 use tests::program::Run;
 
 use crate::digits;
@@ -55,4 +55,32 @@ fn a_healthy_training_has_no_trouble_and_learns_the_same() {
     assert_eq!(epochs(&watched.stderr), epochs(&plain.stderr));
     assert_eq!(epochs(&plain.stderr).len(), 2, "{}", plain.stderr);
     numerics::assert_digits_are_healthy(&report(directory.path()));
+}
+
+/// What a device computes in the first step, before the differences of one step are those of the next.
+fn first_step(arguments: &[&str]) -> TempDir {
+    let directory = tempdir().expect("a folder");
+    let own = ["--epochs", "1", "--every", "1000"];
+    let finished = run(&digits(), directory.path(), &[&own, arguments].concat());
+    assert!(finished.status.success(), "{finished:#?}");
+    directory
+}
+
+#[test]
+fn a_processor_and_a_device_agree_down_to_rounding() {
+    let flex = first_step(&[]);
+    let wgpu = first_step(&["--device", "wgpu"]);
+    let compared = compare(flex.path(), wgpu.path(), &[]);
+    assert!(compared.status.success(), "{compared:?}");
+    let text = said(&compared);
+    assert!(text.contains("; the batches are the same in the only step."), "{text}");
+    assert!(text.contains(" of 1 step were compared. No difference."), "{text}");
+    // The kernels of one layer are others.
+    let half = first_step(&["--device", "wgpu", "--plant", "half"]);
+    let compared = compare(flex.path(), half.path(), &[]);
+    assert_eq!(compared.status.code(), Some(1), "{compared:?}");
+    let first = said(&compared);
+    let first = first.lines().next().unwrap_or_default();
+    assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
+    assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
 }

@@ -40,14 +40,14 @@ pub const CANDLE: Together = Together {
 /// For all of burn's devices.
 pub const BURN: Together = Together {
     packages: &["burn-plugin", "burn-digits"],
-    features: &["burn-plugin/rl", "burn-plugin/tracing", "burn-digits/wgpu"],
+    features: &["burn-plugin/otlp", "burn-plugin/rl", "burn-plugin/tracing", "burn-digits/wgpu"],
     profile: "quick",
 };
 
 /// tch, which looks for libtorch.
 pub const TCH: Together = Together {
     packages: &["tch-plugin", "tch-digits"],
-    features: &["tch-plugin/capture", "tch-plugin/kineto-oracle"],
+    features: &["tch-plugin/capture", "tch-plugin/kineto-oracle", "tch-plugin/otlp"],
     profile: "release",
 };
 

@@ -5,6 +5,8 @@
 //! target `traces` records for itself, since machines that run tests have no GPU.
 
 pub mod builds;
+#[cfg(unix)]
+pub mod collector;
 pub mod digits;
 pub mod findings;
 #[cfg(unix)]

@@ -101,12 +101,20 @@ pub fn run_with_columns(script: &str, arguments: &[&Path]) -> String {
     run_with(python, script, arguments)
 }
 
-/// The interpreter of an environment that has OpenTelemetry's messages (`opentelemetry.proto`).
-pub fn with_opentelemetry() -> PathBuf {
+/// The interpreter of an environment that has OpenTelemetry's messages (`opentelemetry.proto`), and the program of a collector that
+/// speaks its protocol.
+pub fn with_opentelemetry() -> (PathBuf, PathBuf) {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    let requirements = ["--no-deps", "opentelemetry-proto==1.45.2", "protobuf==7.36.2"];
-    let probe = "from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2";
-    PYTHON.get_or_init(|| environment_with("opentelemetry", probe, &requirements)).clone()
+    let requirements =
+        ["--no-deps", "opentelemetry-proto==1.45.2", "protobuf==7.36.2", "rotel==0.0.1a15"];
+    let agent = "import importlib.util as util, os; \
+                 agent = os.path.join(util.find_spec('rotel').submodule_search_locations[0], 'rotel-agent')";
+    let probe = format!(
+        "from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2; {agent}; os.stat(agent)"
+    );
+    let python = PYTHON.get_or_init(|| environment_with("opentelemetry", &probe, &requirements));
+    let agent = run_with(python, &format!("{agent}; print(agent)"), &[]);
+    (python.clone(), agent.trim_end().into())
 }
 
 fn run_with(python: &Path, script: &str, arguments: &[&Path]) -> String {

@@ -5,9 +5,9 @@ use profiler_core::Report;
 use profiler_core::report::findings::Rules;
 use serde_json::Value;
 use tempfile::tempdir;
-use tests::findings::{Faulty, of_rule};
+use tests::findings::{Faulty, assert_promise_is_kept, of_rule};
 
-use crate::faults_tch::{STEPS, assert_promised, fit, function, seconds};
+use crate::faults_tch::{STEPS, fit, function, saved, seconds};
 
 /// A fit with these faults in a folder of its own, with these arguments.
 fn run(faults: &[&str], arguments: &[&str]) -> Faulty {
@@ -67,20 +67,18 @@ fn a_lock_that_is_held_while_a_file_is_written_is_found_until_it_is_not() {
     assert!(source.contains("threads.rs"), "{found:#}");
 }
 
-/// The same rows are computed all at once then. The quickest calls of both are compared, which no other program of
-/// the machine has made longer.
+/// The same rows are computed all at once then.
 #[test]
 fn thousands_of_small_ops_are_found_until_they_are_a_few_large_ones() {
     let arguments = [&STEPS[..], &["--normalize", "--batch-size", "64"]].concat();
-    let faulty = run(&["rows"], &arguments).report;
-    let mended = run(&[], &arguments).report;
-    assert!(of_rule(&mended, "tiny-ops").is_empty(), "{mended:#}");
-    let [finding] = of_rule(&faulty, "tiny-ops")[..] else { panic!("{faulty:#}") };
-    assert_eq!(finding["confidence"], "hint");
-    let quickest = |report| seconds(&function(report, "normalized")["rest"]["min_seconds"]);
-    let whole = function(&faulty, "normalized");
-    let saved = 1.0 - quickest(&mended) / quickest(&faulty);
-    assert_promised(seconds(&finding["cost"]["seconds"]), saved * seconds(&whole["cpu_seconds"]));
+    assert_promise_is_kept(|| {
+        let faulty = run(&["rows"], &arguments).report;
+        let mended = run(&[], &arguments).report;
+        assert!(of_rule(&mended, "tiny-ops").is_empty(), "{mended:#}");
+        let [finding] = of_rule(&faulty, "tiny-ops")[..] else { panic!("{faulty:#}") };
+        assert_eq!(finding["confidence"], "hint");
+        (seconds(&finding["cost"]["seconds"]), saved("normalized", &faulty, &mended))
+    });
 }
 
 /// What the rule says, also where other programs have some of the cores: these tests run beside others.
@@ -93,19 +91,21 @@ fn crowded(report: &Value) -> Option<f64> {
 }
 
 /// What the thread that trains computes takes as long as it has a core then, whatever other programs do.
-fn assert_crowded(faulty: &Value, mended: &Value) {
-    assert!(of_rule(mended, "crowded-cores").is_empty(), "{mended:#}");
-    let promised = crowded(faulty).unwrap_or_else(|| panic!("nothing is found: {faulty:#}"));
-    let computes = seconds(&batches(mended)["cpu"]["thread_seconds"]);
-    assert_promised(promised, seconds(&batches(faulty)["total_seconds"]) - computes);
+fn assert_crowded(mut run: impl FnMut() -> [Value; 2]) {
+    assert_promise_is_kept(|| {
+        let [faulty, mended] = run();
+        assert!(of_rule(&mended, "crowded-cores").is_empty(), "{mended:#}");
+        let promised = crowded(&faulty).unwrap_or_else(|| panic!("nothing is found: {faulty:#}"));
+        let computes = seconds(&batches(&mended)["cpu"]["thread_seconds"]);
+        (promised, seconds(&batches(&faulty)["total_seconds"]) - computes)
+    });
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_that_take_the_cores_from_training_are_found_until_they_are_gone() {
     let arguments = ["--profiler", "simple", "--measure-cpu", "--epochs", "4"];
-    let [faulty, mended] = [&["pollers"][..], &[]].map(|faults| run(faults, &arguments).report);
-    assert_crowded(&faulty, &mended);
+    assert_crowded(|| [&["pollers"][..], &[]].map(|faults| run(faults, &arguments).report));
 }
 
 /// Then one thread works on each op.
@@ -118,7 +118,7 @@ fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
         let arguments = ["--profiler", "simple", "--measure-cpu", "--batch-size", "256"];
         run(&[], &[&arguments[..], &["--epochs", "5", "--threads", &threads]].concat()).report
     };
-    assert_crowded(&with(8 * cores), &with(1));
+    assert_crowded(|| [with(8 * cores), with(1)]);
 }
 
 /// Matrices of 1024 × 1024 are multiplied. Whether all cores are free is up to the other programs of the machine, so what

@@ -1,83 +1,18 @@
-//! A training whose metrics are scraped while it runs, and pushed to a collector that reads them by OpenTelemetry's own
-//! messages for Python: both beside the training's own report.
+//! A training whose metrics are scraped while it runs, and pushed to a collector: both beside the training's own report.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use serde_json::Value;
 use tempfile::tempdir;
+use tests::collector::{Collector, calls};
 use tests::digits::test_accuracy;
 use tests::program::{Run, Running, build};
-use tests::python;
-use tests::table::{Row, Table};
+use tests::table::Table;
 
 use crate::live::succeed;
-
-/// Keeps the last push that came as JSON. One that has what OTLP does not know is not answered.
-const COLLECTOR: &str = r#"
-import http.server, json, os, sys
-from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import Message
-from google.protobuf.unknown_fields import UnknownFieldSet
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest, ExportMetricsServiceResponse)
-
-def is_known(message):
-    fields = [value for field, value in message.ListFields() if field.message_type]
-    inner = [one for value in fields for one in ([value] if isinstance(value, Message) else value)]
-    return len(UnknownFieldSet(message)) == 0 and all(map(is_known, inner))
-
-class Collector(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        assert self.path == "/v1/metrics" and self.headers["Content-Type"] == "application/x-protobuf"
-        request = ExportMetricsServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
-        assert is_known(request), request
-        with open(sys.argv[1] + ".part", "w") as file:
-            json.dump(MessageToDict(request), file)
-        os.replace(sys.argv[1] + ".part", sys.argv[1])
-        answer = ExportMetricsServiceResponse().SerializeToString()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_):
-        pass
-
-# One after the other.
-server = http.server.HTTPServer(("127.0.0.1", 0), Collector)
-print(server.server_port, flush=True)
-server.serve_forever()
-"#;
-
-/// Gone when this is dropped.
-struct Collector {
-    child: Child,
-    port: String,
-}
-
-impl Collector {
-    fn start(file: &Path) -> Self {
-        let mut command = Command::new(python::with_opentelemetry());
-        command.arg("-c").arg(COLLECTOR).arg(file).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("Python 3 is there");
-        let mut port = String::new();
-        let output = child.stdout.take().expect("piped");
-        BufReader::new(output).read_line(&mut port).expect("text");
-        Self { child, port: port.trim().to_owned() }
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn prepared(directory: &Path) -> Run {
     let run = Run::of(&crate::program(), directory);
@@ -150,15 +85,6 @@ fn scrape_devices(address: &str) {
     );
 }
 
-/// How often an action was called by a report, which tells the sanity check apart, as metrics do not; `None` if it has no such
-/// row.
-fn calls(tables: &[&Table], action: &str) -> Option<u64> {
-    let is_of =
-        |row: &&Row| row.action.strip_prefix("[SanityCheck]").unwrap_or(&row.action) == action;
-    let rows = tables.iter().flat_map(|table| table.rows.iter().filter(is_of));
-    rows.map(|row| row.calls).reduce(|sum, calls| sum + calls)
-}
-
 /// A report between two scrapes has no less than the first one, and no more than the second.
 fn scrape_around_a_report(running: &mut Running, address: &str, runtime: &Path) {
     let (first, number) = (scrape(address), running.number().to_string());
@@ -188,38 +114,6 @@ fn scrape_around_a_report(running: &mut Running, address: &str, runtime: &Path) 
     assert!(series(&second, "mlprof_data_wait_seconds_total", "rank")["0"] > 0.0, "{second}");
 }
 
-/// The points of a metric, by one of their attributes.
-fn points(pushed: &Value, name: &str, attribute: &str) -> BTreeMap<String, Value> {
-    let metrics = pushed["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array();
-    let metric = metrics.expect("some").iter().find(|metric| metric["name"] == name);
-    let metric = metric.unwrap_or_else(|| panic!("no {name} in {pushed:#}"));
-    let kinds = ["sum", "histogram", "gauge"].map(|kind| &metric[kind]["dataPoints"]);
-    let points = kinds.into_iter().find_map(Value::as_array).expect("points");
-    let of = |point: &Value| {
-        let mut all = point["attributes"].as_array().expect("attributes").iter();
-        let found = all.find(|it| it["key"] == attribute).expect("such an attribute");
-        found["value"]["stringValue"].as_str().expect("text").to_owned()
-    };
-    points.iter().map(|point| (of(point), point.clone())).collect()
-}
-
-/// The last push is made when the process ends, and so has all that the reports have.
-fn compare_with_reports(pushed: &Value, stdout: &str) {
-    let [fit, test] = ["FIT", "TEST"].map(|stage| Table::find(stage, stdout));
-    let steps = points(pushed, "mlprof_steps_total", "stage");
-    assert_eq!(steps["fit"]["asDouble"], fit.row("run_training_batch").calls as f64);
-    let actions = points(pushed, "mlprof_action_seconds", "action");
-    assert!(actions.len() > 50, "{actions:#?}");
-    for (action, point) in &actions {
-        let calls = calls(&[&fit, &test], action).map(|calls| calls.to_string());
-        // Protobuf's JSON has numbers of 64 bits as text.
-        assert_eq!(point["count"].as_str(), calls.as_deref(), "{action}");
-    }
-    let sum = actions["run_training_epoch"]["sum"].as_f64().expect("a number");
-    let total = fit.row("run_training_epoch").total;
-    assert!((sum / total - 1.0).abs() < 0.1, "{sum} s, and {total} s in the report");
-}
-
 #[test]
 fn what_is_scraped_and_pushed_is_what_the_reports_say() {
     let plain = tempdir().expect("a folder");
@@ -227,14 +121,13 @@ fn what_is_scraped_and_pushed_is_what_the_reports_say() {
     let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     // Before the training begins, which does not wait for it.
     build("profiler-cli", "mlprof");
-    let file = directory.path().join("pushed.json");
-    let collector = Collector::start(&file);
+    let collector = Collector::start(directory.path());
     let run = prepared(directory.path())
         .env("XDG_RUNTIME_DIR", runtime.path())
         .env("MLPROF_LIVE", "1")
         .env("MLPROF_METRICS_PORT", "0")
         .env("MLPROF_METRICS_TOKEN", "off")
-        .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://127.0.0.1:{}", collector.port))
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url())
         .env("OTEL_METRIC_EXPORT_INTERVAL", "200")
         .env("OTEL_SERVICE_NAME", "digits")
         .env("MLPROF_NVML_LIBRARY", fake_nvml(directory.path()));
@@ -250,15 +143,12 @@ fn what_is_scraped_and_pushed_is_what_the_reports_say() {
     assert_eq!(test_accuracy(&finished.stdout), expected, "it learns the same");
     let said = finished.stderr.lines().filter(|line| line.contains("mlprof"));
     assert_eq!(said.count(), 2, "where they are, and nothing else: {}", finished.stderr);
-    let pushed = std::fs::read_to_string(&file).expect("something was pushed");
-    let pushed: Value = serde_json::from_str(&pushed).expect("JSON");
-    compare_with_reports(&pushed, &finished.stdout);
-    let attributes = pushed["resourceMetrics"][0]["resource"]["attributes"].as_array();
-    let attribute = |key: &str| {
-        let found = attributes.expect("attributes").iter().find(|it| it["key"] == key);
-        found.unwrap_or_else(|| panic!("no {key} in {pushed:#}"))["value"].clone()
-    };
-    assert_eq!(attribute("service.name")["stringValue"], "digits");
-    assert_eq!(attribute("process.pid")["intValue"], number.to_string());
-    assert_eq!(attribute("process.executable.name")["stringValue"], crate::PACKAGE);
+    let [fit, test] = ["FIT", "TEST"].map(|stage| Table::find(stage, &finished.stdout));
+    let pushed = collector.finish();
+    let steps = pushed.points("mlprof_steps_total", "stage");
+    assert_eq!(steps["fit"]["asDouble"], fit.row("run_training_batch").calls as f64);
+    assert!(pushed.assert_is_as_reported(&[&fit, &test], "run_training_epoch") > 50, "{pushed:#?}");
+    assert_eq!(pushed.resource("service.name")["stringValue"], "digits");
+    assert_eq!(pushed.resource("process.pid")["intValue"], number.to_string());
+    assert_eq!(pushed.resource("process.executable.name")["stringValue"], crate::PACKAGE);
 }

@@ -169,5 +169,5 @@ fn a_run_that_is_killed_leaves_a_record_that_can_be_compared() {
     let compared = compare(killed, whole, &[]);
     let said = said(&compared);
     assert!(compared.status.success(), "{compared:?}");
-    assert!(said.contains(" steps were compared. No difference.\n"), "{said}");
+    assert!(said.contains(" were compared. No difference.\n"), "{said}");
 }

@@ -14,6 +14,8 @@ mod numerics;
 mod numerics_tch;
 mod numerics_twins;
 mod programs;
+#[cfg(target_os = "linux")]
+mod pushed;
 mod tensor;
 mod tensor_tch;
 

@@ -1,5 +1,6 @@
 //! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
 
+mod batch;
 mod parameters;
 mod reduction;
 mod tensor;
@@ -12,6 +13,7 @@ use burn::tensor::Tensor;
 use profiler_core::hook::{self, ObservedTensor, TensorNumbers, TensorRole};
 use profiler_core::{Action, Interest};
 
+pub use batch::tell_batch;
 pub(crate) use parameters::StepTold;
 use tensor::Numbers;
 

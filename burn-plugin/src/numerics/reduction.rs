@@ -1,32 +1,23 @@
 //! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
 use burn::tensor::{Bool, DType, Device, FloatDType, Int, Slice, Tensor, Transaction};
-use profiler_core::hook::{Reduced, ReducedNumbers};
+use profiler_core::hook::{DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers};
 use profiler_core::report::numerics::sample_every;
 
 use crate::ops::unseen;
 
-/// The smallest positive `f16` that is not subnormal, 2⁻¹⁴.
-pub(super) const LEAST_NORMAL_F16: f64 = 6.103_515_625e-5;
+static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
 
 /// Has the device of the tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
 pub(super) fn begin(flat: impl FnOnce() -> Tensor<1>) -> Option<Box<dyn ReducedNumbers>> {
-    // A device that has failed says so where the program reads its tensors.
-    let begun = catch_unwind(AssertUnwindSafe(|| unseen(|| Reduction::of(flat()))));
-    let slot = Arc::new(Slot(Mutex::new(State::OnDevice(Box::new(begun.ok()?)))));
-    lock(&UNREAD).push(Arc::downgrade(&slot));
-    Some(Box::new(Reading(slot)))
+    REDUCTIONS.begin(|| Some(unseen(|| Reduction::of(flat()))))
 }
 
 /// A few numbers on the device.
 struct Reduction {
     device: Device,
-    /// Minimum, maximum, least magnitude, scale; sum, absolute sum and squares, by that scale; then the sample.
     floats: Tensor<1>,
-    /// NaN, infinite, these and zeros; of `f16` subnormals, too: those of 32 bits some devices take for 0.
+    /// Of `f16` subnormals, too: those of 32 bits some devices take for 0.
     counts: Tensor<1, Int>,
 }
 
@@ -77,94 +68,23 @@ impl Reduction {
     }
 }
 
-/// What came of it.
-fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
-    let [minimum, maximum, least_magnitude, scale, sum, absolute, squares, sample @ ..] = floats
-    else {
-        return None;
-    };
-    let [nans, infinities, masked, subnormals @ ..] = counts else { return None };
-    Some(Reduced {
-        nans: *nans,
-        infinities: *infinities,
-        zeros: masked.saturating_sub(nans + infinities),
-        subnormals: subnormals.first().copied().unwrap_or(0),
-        minimum: *minimum,
-        maximum: *maximum,
-        least_magnitude: *least_magnitude,
-        sum: sum * scale,
-        absolute: absolute * scale,
-        squares: squares * scale * scale,
-        sample: sample.to_vec(),
-    })
-}
+impl DeviceReduction for Reduction {
+    type Device = Device;
 
-enum State {
-    OnDevice(Box<Reduction>),
-    /// `None` if the device has failed.
-    Read(Option<Reduced>),
-}
-
-/// Where the numbers are.
-struct Slot(Mutex<State>);
-
-/// All that was begun and may not have been read. The first that is asked for has all of a device read at once.
-static UNREAD: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-struct Reading(Arc<Slot>);
-
-impl ReducedNumbers for Reading {
-    fn read(self: Box<Self>) -> Option<Reduced> {
-        if matches!(*lock(&self.0.0), State::OnDevice(_)) {
-            read_all();
-        }
-        match &mut *lock(&self.0.0) {
-            State::Read(reduced) => reduced.take(),
-            State::OnDevice(_) => None,
-        }
+    fn device(&self) -> Device {
+        self.device.clone()
     }
-}
 
-fn read_all() {
-    // Held while the device is waited for: who comes second finds everything read.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = lock(&TURN);
-    let unread = std::mem::take(&mut *lock(&UNREAD));
-    let mut devices: Vec<(Device, Vec<Arc<Slot>>)> = Vec::new();
-    for slot in unread.iter().filter_map(Weak::upgrade) {
-        let State::OnDevice(reduction) = &*lock(&slot.0) else { continue };
-        let device = reduction.device.clone();
-        match devices.iter_mut().find(|(known, _)| *known == device) {
-            Some((_, slots)) => slots.push(slot.clone()),
-            None => devices.push((device, vec![slot.clone()])),
-        }
+    fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
+        let both = |it: &&Self| (it.floats.clone(), it.counts.clone());
+        let transaction =
+            all.iter().map(both).fold(Transaction::default(), |all, (floats, counts)| {
+                all.register(floats).register(counts)
+            });
+        let data = unseen(|| transaction.try_execute().ok())?;
+        let pairs = data.chunks_exact(2).map(|pair| {
+            (pair[0].iter().collect(), pair[1].iter().map(i64::unsigned_abs).collect())
+        });
+        Some(pairs.collect())
     }
-    for (_, slots) in devices {
-        let read = catch_unwind(AssertUnwindSafe(|| unseen(|| read_device(&slots)))).ok().flatten();
-        let mut read = read.unwrap_or_default().into_iter();
-        for slot in slots {
-            *lock(&slot.0) = State::Read(read.next().flatten());
-        }
-    }
-}
-
-/// One transfer for all tensors of a device.
-fn read_device(slots: &[Arc<Slot>]) -> Option<Vec<Option<Reduced>>> {
-    let mut transaction = Transaction::default();
-    for slot in slots {
-        let State::OnDevice(reduction) = &*lock(&slot.0) else { return None };
-        transaction =
-            transaction.register(reduction.floats.clone()).register(reduction.counts.clone());
-    }
-    let data = transaction.try_execute().ok()?;
-    let pairs = data.chunks_exact(2).map(|pair| {
-        let floats: Vec<f64> = pair[0].iter().collect();
-        let counts: Vec<u64> = pair[1].iter().map(i64::unsigned_abs).collect();
-        reduced(&floats, &counts)
-    });
-    Some(pairs.collect())
 }

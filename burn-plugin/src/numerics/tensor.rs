@@ -2,9 +2,12 @@
 
 use burn::backend::{Device as BackendDevice, DispatchDeviceId, Flex};
 use burn::tensor::{DType, Device, Tensor, TensorData, bf16, f16};
-use profiler_core::hook::{NumberReader, ReducedNumbers, TensorNumbers, strided_offsets};
+use profiler_core::hook::{
+    LEAST_NORMAL_F16, NumberReader, ReducedNumbers, TensorNumbers, strided_offsets,
+};
 
-use super::reduction::{self, LEAST_NORMAL_F16};
+use super::reduction;
+use crate::ops::unseen;
 
 /// The smallest positive number that is not subnormal, of `f32` and of `bf16`, which has as large exponents.
 const LEAST_NORMAL_F32: f64 = f32::MIN_POSITIVE as f64;
@@ -37,13 +40,7 @@ impl<'told, const D: usize> Numbers<'told, D> {
 
 impl<const D: usize> TensorNumbers for Numbers<'_, D> {
     fn element_type(&self) -> &'static str {
-        match self.tensor.dtype() {
-            DType::F64 => "f64",
-            DType::F32 | DType::Flex32 => "f32",
-            DType::F16 => "f16",
-            DType::BF16 => "bf16",
-            _ => "quantized",
-        }
+        element_type(self.tensor.dtype())
     }
 
     fn shape(&self) -> Vec<u64> {
@@ -59,6 +56,14 @@ impl<const D: usize> TensorNumbers for Numbers<'_, D> {
             }
             None => false,
         }
+    }
+
+    fn read_waiting(&self, reader: &mut dyn NumberReader) -> bool {
+        if self.read(reader) {
+            return true;
+        }
+        let copy = unseen(|| without_gradients(self.tensor).try_into_data());
+        copy.is_ok_and(|copy| read_data(&copy, reader))
     }
 
     fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
@@ -88,13 +93,13 @@ fn without_gradients<const D: usize>(tensor: &Tensor<D>) -> Tensor<D> {
 }
 
 /// Whose tensors are in the host's memory.
-enum Host {
+pub(super) enum Host {
     Flex,
     NdArray,
 }
 
 /// The upper byte of an id says who a device belongs to.
-fn host(device: &Device) -> Option<Host> {
+pub(super) fn host(device: &Device) -> Option<Host> {
     let family = device.as_dispatch().to_id().type_id >> 8;
     if family == u16::from(DispatchDeviceId::Flex) {
         Some(Host::Flex)
@@ -138,7 +143,8 @@ fn read_flex<const D: usize>(tensor: Tensor<D>, reader: &mut dyn NumberReader) -
     true
 }
 
-fn read_data(numbers: &TensorData, reader: &mut dyn NumberReader) -> bool {
+/// False for quantized numbers.
+pub(super) fn read_data(numbers: &TensorData, reader: &mut dyn NumberReader) -> bool {
     if let Ok(numbers) = numbers.as_slice::<f32>() {
         reader.read_f32(numbers);
         return true;
@@ -147,5 +153,33 @@ fn read_data(numbers: &TensorData, reader: &mut dyn NumberReader) -> bool {
         reader.read_f64(numbers);
         return true;
     }
-    false
+    let least_normal = match numbers.dtype {
+        DType::QFloat(_) => return false,
+        DType::F16 => LEAST_NORMAL_F16,
+        DType::BF16 => LEAST_NORMAL_F32,
+        _ => 0.0,
+    };
+    reader.read_each(&mut numbers.iter::<f64>(), least_normal);
+    true
+}
+
+/// As other frameworks call it, too.
+pub(super) fn element_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F64 => "f64",
+        DType::F32 | DType::Flex32 => "f32",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::I64 => "i64",
+        DType::I32 => "i32",
+        DType::I16 => "i16",
+        DType::I8 => "i8",
+        DType::U64 => "u64",
+        DType::U32 => "u32",
+        DType::U16 => "u16",
+        DType::U8 => "u8",
+        DType::Bool(_) => "bool",
+        DType::QFloat(_) => "quantized",
+        _ => "other",
+    }
 }

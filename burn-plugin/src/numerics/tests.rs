@@ -76,36 +76,8 @@ fn a_device_makes_of_a_tensor_what_the_host_reads() {
         ("empty", Tensor::zeros([0], &device)),
     ];
     for (name, tensor) in cases {
-        let reader = read(&tensor);
-        let (read, reduced) = (reader.statistics(), reduce(&Numbers::of(&tensor)));
-        let device = TensorStatistics::of_reduced(read.count, &reduced);
-        let counts =
-            |it: &TensorStatistics| (it.count, it.nans, it.infinities, it.zeros, it.subnormals);
-        assert_eq!(counts(&device), counts(&read), "{name}");
-        let extremes = |it: &TensorStatistics| (it.minimum, it.maximum, it.least_magnitude);
-        assert_eq!(extremes(&device), extremes(&read), "{name}");
-        assert_close(device.l1_norm, read.l1_norm, name);
-        assert_close(device.l2_norm, read.l2_norm, name);
-        assert_eq!(device.mean.is_some(), read.mean.is_some(), "{name}");
-        let mean = |it: &TensorStatistics| it.mean.unwrap_or(0.0) + it.root_mean_square();
-        assert_close(mean(&device), mean(&read), name);
-        let sample: Vec<_> = profiler_core::report::numerics::finite_or_none(&reduced.sample);
-        assert_eq!(sample, reader.sample(), "{name}");
+        hook::assert_reduces_as_read(&Numbers::of(&tensor), name);
     }
-}
-
-#[test]
-fn what_devices_have_made_is_read_in_any_order_and_what_nobody_reads_is_no_harm() {
-    let device = Device::flex();
-    let begin = |number: f32| {
-        Numbers::of(&Tensor::<1>::full([3], number, &device)).reduce().expect("it can")
-    };
-    let (first, unread, last) = (begin(1.0), begin(2.0), begin(3.0));
-    drop(unread);
-    let sum = |reading: Box<dyn profiler_core::hook::ReducedNumbers>| {
-        reading.read().expect("it has not failed").sum
-    };
-    assert_eq!((sum(last), sum(first)), (9.0, 3.0));
 }
 
 #[test]

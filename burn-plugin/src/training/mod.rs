@@ -89,6 +89,7 @@ impl<M: LearnerModel> ProfileTraining<M> for SupervisedTraining<M> {
             strategy: None,
             gradient_checkpointing: false,
             log_dir: None,
+            seed: None,
             interrupt: Interrupt::Terminate,
             measures_event_thread: false,
         })
@@ -118,6 +119,7 @@ pub struct ProfiledTraining<M: LearnerModel> {
     strategy: Option<TrainingStrategy<M>>,
     gradient_checkpointing: bool,
     log_dir: Option<PathBuf>,
+    seed: Option<u64>,
     interrupt: Interrupt,
     measures_event_thread: bool,
 }
@@ -134,6 +136,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     pub fn launch(self, learner: Learner<M>) -> LearningResult<M> {
         let mut run = RunContext::from_environment();
         run.log_dir = self.log_dir;
+        run.seed = self.seed;
         // Outlives the session: a report must not be cut short by the signal that asked for it.
         let stop = StopSignal::new(self.interrupt).with_interrupter(self.training.interrupter());
         let _session = begin_session(self.profiler.clone(), Stage::Fit, &run, self.interrupt);
@@ -197,6 +200,13 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     /// the training's directory to itself, so it has to be said again.
     pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.log_dir = Some(directory.into());
+        self
+    }
+
+    /// What the program has seeded its random numbers with ([`Device::seed`](burn::tensor::Device::seed), a loader's `shuffle`), for the
+    /// record of the [`NumericsProfiler`](profiler_core::NumericsProfiler): burn cannot be asked. Seeds nothing.
+    pub fn seeded_with(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 

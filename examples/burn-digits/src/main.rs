@@ -98,6 +98,7 @@ fn fit(
     let training = SupervisedTraining::new(directory, train, valid)
         .profiler(profiler.clone())?
         .live(options.profiling.live)
+        .seeded_with(options.seed)
         .metrics((LossMetric::new(), AccuracyMetric::new()))
         .renderer(Box::new(Progress::new()))
         .num_epochs(options.epochs);

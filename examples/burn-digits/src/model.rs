@@ -11,7 +11,7 @@ use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_plugin::{ProfileModule, ProfiledBackward};
+use burn_plugin::{ProfileModule, ProfiledBackward, tell_batch};
 use digits::Plant;
 use profiler_core::prelude::profile;
 
@@ -117,6 +117,8 @@ impl TrainStep for DigitNet {
     type Output = ClassificationOutput;
 
     fn step(&self, batch: Batch) -> TrainOutput<ClassificationOutput> {
+        tell_batch("images", &batch.images);
+        tell_batch("classes", &batch.classes);
         let step = self.planted.steps.fetch_add(1, Ordering::Relaxed);
         let plant = Plant::in_step(self.planted.plant, step);
         let output = self.planted_classification(batch, plant);

@@ -127,6 +127,7 @@ pub(super) fn circumstances(comparison: &NumericsComparison) -> Vec<String> {
     };
     let batches = match (batches.steps, batches.different) {
         (0, _) => "whether the batches are the same is not known".to_owned(),
+        (1, 0) => "the batches are the same in the only step".to_owned(),
         (steps, 0) => format!("the batches are the same in all {} steps", grouped(steps)),
         (steps, different) => {
             format!("the batches are others in {} of {} steps", grouped(different), grouped(steps))
@@ -159,9 +160,9 @@ pub(super) fn summary(comparison: &NumericsComparison) -> String {
         only => format!("; {} have no partner", grouped(only)),
     };
     let compared = format!(
-        "{} tensors of {} steps were compared{alone}",
-        grouped(comparison.pairs),
-        grouped(comparison.steps)
+        "{} of {} were compared{alone}",
+        counted(comparison.pairs, "tensor"),
+        counted(comparison.steps, "step")
     );
     match &comparison.first {
         None if comparison.pairs == 0 => {
@@ -172,6 +173,10 @@ pub(super) fn summary(comparison: &NumericsComparison) -> String {
             format!("{}.\n{compared}, and {} differ.", told(first), grouped(comparison.different))
         }
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 fn told(first: &FirstDifference) -> String {

@@ -131,6 +131,11 @@ pub fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) {
     }
 }
 
+/// Calls `work`; nobody is told of what this thread does meanwhile.
+pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
+    thread::unseen(work)
+}
+
 /// Whether the active profiler has `action` open on this thread. Not on a hot path.
 pub(crate) fn is_open(action: Action) -> bool {
     let mut is_open = false;

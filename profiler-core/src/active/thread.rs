@@ -175,6 +175,22 @@ pub(super) fn tell_each(profilers: &[Arc<dyn Profiler>], tell: impl Fn(&dyn Prof
     });
 }
 
+/// Calls `work`; nobody is told of what this thread does meanwhile.
+pub(super) fn unseen<T>(work: impl FnOnce() -> T) -> T {
+    let mut work = Some(work);
+    let done = with(|thread| {
+        // Taken already where a profiler is at work.
+        let _exclusive = thread.seen.try_borrow_mut();
+        work.take().map(|work| work())
+    });
+    match (done.flatten(), work) {
+        (Some(done), _) => done,
+        // The thread is torn down: it tells nobody.
+        (None, Some(work)) => work(),
+        (None, None) => unreachable!("it was called"),
+    }
+}
+
 /// Whether nobody knows which training the calling thread is of.
 pub(super) fn is_unbound(key: Key) -> bool {
     let is_unbound = with(|thread| {

@@ -24,6 +24,7 @@
 //! the wishes of the active profiler change.
 
 mod op;
+mod reductions;
 mod without_ops;
 
 #[doc(hidden)]
@@ -37,12 +38,16 @@ pub use profiler_events::evaluation::EvaluatedOutputsCounter;
 pub use profiler_events::{
     AllNumbers, Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription,
     DeviceEvent, Direction, DriverCall, EvaluatedOutputs, Framework, HostTensor, InputDetail,
-    InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, MemoryCategory, MemoryChange,
-    MemoryDevice, MemoryLabel, Number, NumberReader, Observation, ObservedTensor, OpStart,
-    PastMemoryChange, Reduced, ReducedNumbers, RegionSink, ShapeList, TensorNumbers, TensorRole,
-    TensorShape, Timestamp, TimingMethod, declare_device, declare_device_memory, declare_framework,
-    declare_module_place, describe_device, strided_offsets,
+    InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, LEAST_NORMAL_F16,
+    MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, Number, NumberReader, Observation,
+    ObservedTensor, OpStart, PastMemoryChange, Reduced, ReducedNumbers, RegionSink, ShapeList,
+    TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod, declare_device,
+    declare_device_memory, declare_framework, declare_module_place, describe_device,
+    strided_offsets,
 };
+#[doc(hidden)]
+pub use reductions::assert_reduces_as_read;
+pub use reductions::{DeviceReduction, DeviceReductions};
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
 pub(crate) use crate::source::deliver_regions;
@@ -90,6 +95,11 @@ pub fn label_memory(label: &MemoryLabel) {
 #[inline]
 pub fn tensor(told: &ObservedTensor<'_>) {
     with_active(told.role.interest(), |profiler| profiler.observe(&Observation::Tensor(told)));
+}
+
+/// Calls `work`, which is the profiler's own: whatever hooks and scopes on this thread tell meanwhile is told to nobody.
+pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
+    active::unseen(work)
 }
 
 /// Tells the active profiler what ran on a device, if it wants to know. What was not timed by the

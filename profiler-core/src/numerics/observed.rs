@@ -59,6 +59,7 @@ impl NumericsProfiler {
         let is_read = match told.role {
             TensorRole::Update => told.tensor.read(&mut copy),
             _ if keeps_copy => told.tensor.read(&mut copy),
+            TensorRole::Batch if is_recorded => told.tensor.read_waiting(&mut reader),
             _ => told.tensor.read(&mut reader),
         };
         if !is_read {

@@ -102,10 +102,10 @@ pub(super) struct HashReader {
 }
 
 impl HashReader {
-    /// The hash of a tensor; `None` where it cannot be read.
+    /// The hash of a tensor that was read before; `None` where it cannot be read.
     pub(super) fn of(tensor: &dyn TensorNumbers) -> Option<String> {
         let mut reader = Self::default();
-        tensor.read(&mut reader).then(|| reader.digits())
+        tensor.read_waiting(&mut reader).then(|| reader.digits())
     }
 
     /// In hexadecimal digits: many readers of JSON have no numbers of 64 bits.

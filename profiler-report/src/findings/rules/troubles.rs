@@ -40,23 +40,53 @@ impl OfNumbers {
         }
         let all = troubles_by(&report.tensors, limits);
         let found = all.into_iter().filter(|trouble| self.kinds.contains(&trouble.kind));
-        let findings: Vec<_> = found.map(|trouble| self.finding(trouble)).collect();
+        let findings = self.findings(found.collect());
         match findings.is_empty() {
             true => Outcome::healthy([Evidence::new(self.rows, grouped(looked_at as u64))]),
             false => Outcome::Found(findings),
         }
     }
 
-    fn finding(&self, trouble: FoundTrouble<'_>) -> Finding {
+    /// One for all rows of which the same is to be said.
+    fn findings(&self, mut found: Vec<FoundTrouble<'_>>) -> Vec<Finding> {
+        let same = |trouble: &FoundTrouble<'_>| (trouble.kind, trouble.advice);
+        found.sort_by_key(same);
+        let alike = found.chunk_by(|one, other| same(one) == same(other));
+        alike.filter_map(|alike| Some(self.finding(alike.split_first()?))).collect()
+    }
+
+    fn finding(&self, (first, others): (&FoundTrouble<'_>, &[FoundTrouble<'_>])) -> Finding {
+        let (what, mut evidence) = (capitalized(&first.what), first.evidence.clone());
+        let sentence = match others.len() {
+            0 => format!("{what}: {}.", first.advice),
+            1 => format!("{what}, and one more is alike: {}.", first.advice),
+            count => format!("{what}, and {count} more are alike: {}.", first.advice),
+        };
+        if !others.is_empty() {
+            evidence.push(Evidence::new("alike", names(others)));
+        }
         Finding {
             rule: self.rule.to_owned(),
-            sentence: format!("{}: {}.", capitalized(&trouble.what), trouble.advice),
-            evidence: trouble.evidence,
-            place: place(trouble.row.role, &trouble.row.name),
+            sentence,
+            evidence,
+            place: place(first.row.role, &first.row.name),
             cost: Facts::cost_of_learning(),
             confidence: Confidence::Likely,
             remedy: self.remedy.to_owned(),
         }
+    }
+}
+
+/// How many names a finding lists.
+const LISTED: usize = 8;
+
+fn names(troubles: &[FoundTrouble<'_>]) -> String {
+    let listed: Vec<_> =
+        troubles.iter().take(LISTED).map(|trouble| label::shown(&trouble.row.name)).collect();
+    let listed = listed.join(", ");
+    match troubles.len().saturating_sub(LISTED) {
+        0 => listed,
+        more => format!("{listed} and {} more", grouped(more as u64)),
     }
 }
 

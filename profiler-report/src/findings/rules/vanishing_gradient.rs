@@ -61,6 +61,7 @@ impl Rule for VanishingGradient {
 mod tests {
     use profiler_events::TensorRole;
 
+    use crate::finding::Evidence;
     use crate::findings::samples::{found, healthy, missing, numbers, steps};
     use crate::numerics::tests::row;
 
@@ -70,11 +71,23 @@ mod tests {
         let gone = row(TensorRole::Gradient, "b.weight", &[&[0.0; 4], &[0.0; 4]]);
         let finding = found("vanishing-gradient", numbers(vec![usual.clone(), gone]));
         assert_eq!(finding.place.module.as_deref(), Some("b"));
+        assert!(!finding.sentence.contains("alike"), "{finding:?}");
         let small = row(TensorRole::Gradient, "b.weight", &[&[1e-4; 4], &[1e-4; 4]]);
         healthy("vanishing-gradient", numbers(vec![usual.clone(), small]));
         // What is not finite has not vanished: another rule says so.
         let spoilt = row(TensorRole::Gradient, "b.weight", &[&[1e-2; 4], &[f32::NAN; 4]]);
         healthy("vanishing-gradient", numbers(vec![usual, spoilt]));
+        // Many layers that are behind the same dead one are one finding.
+        let usual =
+            ["u", "v", "w"].map(|name| row(TensorRole::Gradient, name, &[&[1e-2; 4], &[2e-2; 4]]));
+        let gone = ["b.weight", "b.bias"]
+            .map(|name| row(TensorRole::Gradient, name, &[&[0.0; 4], &[0.0; 4]]));
+        let finding = found("vanishing-gradient", numbers([usual.as_slice(), &gone].concat()));
+        assert!(
+            finding.sentence.ends_with(", and one more is alike: it hardly learns."),
+            "{finding:?}"
+        );
+        assert_eq!(finding.evidence.last(), Some(&Evidence::new("alike", "b.bias")));
         assert!(missing("vanishing-gradient", steps(100, 0.02)).contains("numerics"));
     }
 }

@@ -1,0 +1,61 @@
+//! What a step learns from.
+
+use std::cell::OnceCell;
+
+use burn::tensor::kind::Basic;
+use burn::tensor::{Tensor, TensorData};
+use profiler_core::hook::{self, NumberReader, ObservedTensor, TensorNumbers, TensorRole};
+
+use super::is_wanted;
+use super::tensor::{element_type, host, read_data};
+use crate::ops::unseen;
+
+/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
+/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
+/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+///
+/// ```
+/// use burn::tensor::{Device, Int, Tensor};
+///
+/// let device = Device::flex();
+/// let images = Tensor::<2>::from_floats([[0.0, 1.0]], &device);
+/// let classes = Tensor::<1, Int>::from_ints([3], &device);
+/// burn_plugin::tell_batch("images", &images);
+/// burn_plugin::tell_batch("classes", &classes);
+/// ```
+///
+/// *Cost* if nobody wants to know: one relaxed load; else, in recorded steps, the batch is copied to the host's memory, which waits
+/// for the device that it is on. In steps that are only watched a batch that is on a device is not looked at.
+#[inline]
+pub fn tell_batch<const D: usize, K: Basic>(name: &str, tensor: &Tensor<D, K>) {
+    if is_wanted() {
+        let tensor: &dyn TensorNumbers = &BatchNumbers { tensor, copy: OnceCell::new() };
+        hook::tensor(&ObservedTensor { role: TensorRole::Batch, name, tensor, input: None });
+    }
+}
+
+/// Numbers of any kind.
+struct BatchNumbers<'told, const D: usize, K: Basic> {
+    tensor: &'told Tensor<D, K>,
+    /// In the host's memory; `None` inside if that cannot be.
+    copy: OnceCell<Option<TensorData>>,
+}
+
+impl<const D: usize, K: Basic> TensorNumbers for BatchNumbers<'_, D, K> {
+    fn element_type(&self) -> &'static str {
+        element_type(self.tensor.dtype())
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        self.tensor.dims().iter().map(|side| *side as u64).collect()
+    }
+
+    fn read(&self, reader: &mut dyn NumberReader) -> bool {
+        host(&self.tensor.device()).is_some() && self.read_waiting(reader)
+    }
+
+    fn read_waiting(&self, reader: &mut dyn NumberReader) -> bool {
+        let copy = || unseen(|| self.tensor.clone().try_into_data().ok());
+        self.copy.get_or_init(copy).as_ref().is_some_and(|copy| read_data(copy, reader))
+    }
+}

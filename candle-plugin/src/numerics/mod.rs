@@ -1,0 +1,273 @@
+//! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
+
+mod reduction;
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::backprop::GradStore;
+use candle_core::{CpuStorage, Device, Layout, Result, Storage, Tensor, TensorId, Var};
+use profiler_core::hook::{
+    self, LEAST_NORMAL_F16, NumberReader, ObservedTensor, ReducedNumbers, TensorNumbers,
+    TensorRole, strided_offsets,
+};
+use profiler_core::{Action, Interest};
+
+/// A tensor of candle.
+struct Numbers<'tensor> {
+    tensor: &'tensor Tensor,
+    change: Change<'tensor>,
+}
+
+/// What a tensor on a device has to do with another one.
+enum Change<'tensor> {
+    /// Nothing.
+    None,
+    /// It is going to change: whoever has it reduced keeps a copy here.
+    Begins(&'tensor RefCell<Option<Tensor>>),
+    /// This it was before: its change is reduced.
+    Since(&'tensor Tensor),
+}
+
+impl<'tensor> Numbers<'tensor> {
+    fn of(tensor: &'tensor Tensor) -> Self {
+        Self { tensor, change: Change::None }
+    }
+
+    /// As its device is to reduce it.
+    fn flat(&self) -> Result<Tensor> {
+        let flat = self.tensor.detach().flatten_all()?;
+        match self.change {
+            Change::None => {}
+            Change::Begins(kept) => *kept.borrow_mut() = Some(flat.copy()?),
+            Change::Since(before) => return flat - before,
+        }
+        Ok(flat)
+    }
+}
+
+impl TensorNumbers for Numbers<'_> {
+    fn element_type(&self) -> &'static str {
+        self.tensor.dtype().as_str()
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        self.tensor.dims().iter().map(|side| *side as u64).collect()
+    }
+
+    fn read(&self, reader: &mut dyn NumberReader) -> bool {
+        let (storage, layout) = self.tensor.storage_and_layout();
+        let Storage::Cpu(storage) = &*storage else { return false };
+        match storage {
+            CpuStorage::F32(numbers) => match piece(numbers, layout) {
+                Some(piece) => reader.read_f32(piece),
+                None => each(reader, numbers, layout, f32::MIN_POSITIVE.into(), f64::from),
+            },
+            CpuStorage::F64(numbers) => match piece(numbers, layout) {
+                Some(piece) => reader.read_f64(piece),
+                None => each(reader, numbers, layout, f64::MIN_POSITIVE, |number| number),
+            },
+            CpuStorage::F16(numbers) => each(reader, numbers, layout, LEAST_NORMAL_F16, f64::from),
+            CpuStorage::BF16(numbers) => {
+                each(reader, numbers, layout, f32::MIN_POSITIVE.into(), f64::from);
+            }
+            CpuStorage::U8(numbers) => each(reader, numbers, layout, 0.0, f64::from),
+            CpuStorage::U32(numbers) => each(reader, numbers, layout, 0.0, f64::from),
+            CpuStorage::I64(numbers) => each(reader, numbers, layout, 0.0, |number| number as f64),
+            _ => return false,
+        }
+        true
+    }
+
+    fn read_waiting(&self, reader: &mut dyn NumberReader) -> bool {
+        let on_host = hook::unseen(|| self.tensor.to_device(&Device::Cpu));
+        on_host.is_ok_and(|on_host| Numbers::of(&on_host).read(reader))
+    }
+
+    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+        reduction::begin(|| self.flat())
+    }
+}
+
+/// A tensor that is made once a profiler looks at it, which is its own work and none of the program's: no op of it is counted.
+struct Made<F> {
+    make: F,
+    made: OnceCell<Option<Tensor>>,
+}
+
+impl<F: Fn() -> Result<Tensor>> Made<F> {
+    fn tensor(&self) -> Option<Numbers<'_>> {
+        self.made.get_or_init(|| (self.make)().ok()).as_ref().map(Numbers::of)
+    }
+}
+
+impl<F: Fn() -> Result<Tensor>> TensorNumbers for Made<F> {
+    fn element_type(&self) -> &'static str {
+        self.tensor().map_or("none", |tensor| tensor.element_type())
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        self.tensor().map(|tensor| tensor.shape()).unwrap_or_default()
+    }
+
+    fn read(&self, reader: &mut dyn NumberReader) -> bool {
+        self.tensor().is_some_and(|tensor| tensor.read(reader))
+    }
+
+    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+        self.tensor()?.reduce()
+    }
+}
+
+/// The tensor's numbers, if they lie next to each other.
+fn piece<'numbers, T>(numbers: &'numbers [T], layout: &Layout) -> Option<&'numbers [T]> {
+    let (start, end) = layout.contiguous_offsets()?;
+    numbers.get(start..end)
+}
+
+fn each<T: Copy>(
+    reader: &mut dyn NumberReader,
+    numbers: &[T],
+    layout: &Layout,
+    least_normal: f64,
+    wide: impl Fn(T) -> f64,
+) {
+    match piece(numbers, layout) {
+        Some(piece) => {
+            reader.read_each(&mut piece.iter().map(|number| wide(*number)), least_normal)
+        }
+        None => {
+            let strides: Vec<isize> = layout.stride().iter().map(|it| it.cast_signed()).collect();
+            let offsets = strided_offsets(layout.dims(), &strides);
+            let start = layout.start_offset();
+            let mut all = offsets.map(|offset| wide(numbers[start.wrapping_add_signed(offset)]));
+            reader.read_each(&mut all, least_normal);
+        }
+    }
+}
+
+fn is_wanted() -> bool {
+    hook::interest().contains(Interest::NUMERICS)
+}
+
+/// What a layer has returned. *Cost* if nobody wants to know: one relaxed load.
+#[inline]
+pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>) {
+    if is_wanted()
+        && let Ok(output) = output
+    {
+        let input: &dyn TensorNumbers = &Numbers::of(input);
+        tell(TensorRole::Output, layer.name(), output, Some(input));
+    }
+}
+
+/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
+/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
+/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+///
+/// ```
+/// # use candle_core::{Device, Tensor};
+/// # let (images, classes) = (Tensor::new(&[[0f32, 1.]], &Device::Cpu)?, Tensor::new(&[3u32], &Device::Cpu)?);
+/// candle_plugin::tell_batch("images", &images);
+/// candle_plugin::tell_batch("classes", &classes);
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+///
+/// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
+#[inline]
+pub fn tell_batch(name: &str, tensor: &Tensor) {
+    if is_wanted() {
+        tell(TensorRole::Batch, name, tensor, None);
+    }
+}
+
+/// What a layer has returned that is no tensor; `make` makes one of it, if somebody looks at it. *Cost* if nobody wants to know: one
+/// relaxed load.
+#[inline]
+pub(crate) fn tell_made_output(layer: Action, input: &Tensor, make: impl Fn() -> Result<Tensor>) {
+    if is_wanted() {
+        let tensor = &Made { make, made: OnceCell::new() };
+        let (role, name, input) =
+            (TensorRole::Output, layer.name(), Some(&Numbers::of(input) as &_));
+        hook::tensor(&ObservedTensor { role, name, tensor, input });
+    }
+}
+
+/// The loss that `backward` begins with.
+#[inline]
+pub(crate) fn tell_loss(loss: &Tensor) {
+    if is_wanted() {
+        tell(TensorRole::Loss, "loss", loss, None);
+    }
+}
+
+fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn TensorNumbers>) {
+    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
+}
+
+/// Of a parameter around a step.
+fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_>) {
+    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
+}
+
+/// The names of parameters, as their map has them.
+static NAMES: Mutex<Option<HashMap<TensorId, String>>> = Mutex::new(None);
+
+/// Remembers a parameter's name: variables have none of their own.
+pub(crate) fn name_parameter(var: &Var, name: &str) {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.get_or_insert_default().insert(var.id(), name.to_owned());
+}
+
+/// A step of an optimizer, of which the numbers are wanted.
+pub(crate) struct StepTold {
+    parameters: Vec<ToldParameter>,
+}
+
+struct ToldParameter {
+    name: String,
+    var: Var,
+    /// What it was before, if it is on a device, which is to say how it has changed.
+    before: RefCell<Option<Tensor>>,
+}
+
+impl StepTold {
+    /// Tells of gradients and parameters before the step.
+    pub(crate) fn begin(vars: &[Var], gradients: &GradStore) -> Self {
+        if !is_wanted() {
+            return Self { parameters: Vec::new() };
+        }
+        let parameters: Vec<_> = {
+            let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+            let name = |(place, var): (usize, &Var)| {
+                let known = names.as_ref().and_then(|names| names.get(&var.id()));
+                known.cloned().unwrap_or_else(|| format!("parameter {place}"))
+            };
+            let told = |one: (usize, &Var)| {
+                let (name, var) = (name(one), one.1.clone());
+                ToldParameter { name, var, before: RefCell::new(None) }
+            };
+            vars.iter().enumerate().map(told).collect()
+        };
+        for ToldParameter { name, var, before } in &parameters {
+            if let Some(gradient) = gradients.get(var) {
+                tell(TensorRole::Gradient, name, gradient, None);
+            }
+            tell_changing(TensorRole::Parameter, name, var.as_tensor(), Change::Begins(before));
+        }
+        Self { parameters }
+    }
+
+    /// Tells of the parameters after it.
+    pub(crate) fn end(self) {
+        for ToldParameter { name, var, before } in &self.parameters {
+            let before = before.take();
+            let change = before.as_ref().map_or(Change::None, Change::Since);
+            tell_changing(TensorRole::Update, name, var.as_tensor(), change);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

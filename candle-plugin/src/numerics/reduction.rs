@@ -1,0 +1,115 @@
+//! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
+
+use candle_core::{DType, Device, DeviceLocation, Result, Tensor};
+use profiler_core::hook::{
+    self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers,
+};
+use profiler_core::report::numerics::sample_every;
+
+static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
+
+/// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
+pub(super) fn begin(flat: impl FnOnce() -> Result<Tensor>) -> Option<Box<dyn ReducedNumbers>> {
+    REDUCTIONS.begin(|| hook::unseen(|| Reduction::of(&flat()?)).ok())
+}
+
+/// A few numbers on the device, as [`DeviceReduction`] says.
+struct Reduction {
+    floats: Tensor,
+    counts: Tensor,
+}
+
+/// How many numbers come before the sample.
+const FLOATS: usize = 7;
+
+impl Reduction {
+    fn of(tensor: &Tensor) -> Result<Self> {
+        let (device, count) = (tensor.device(), tensor.elem_count());
+        if count == 0 {
+            let floats = Tensor::zeros(FLOATS, DType::F32, device)?;
+            return Ok(Self { floats, counts: Tensor::zeros(4, DType::U32, device)? });
+        }
+        let (kind, largest, least) = match tensor.dtype() {
+            DType::F64 => (DType::F64, f64::MAX, f64::MIN_POSITIVE),
+            _ => (DType::F32, f32::MAX.into(), f32::MIN_POSITIVE.into()),
+        };
+        // Of 16 bits: as wide ones they are subnormal no more.
+        let least_normal = match tensor.dtype() {
+            DType::F16 => LEAST_NORMAL_F16,
+            DType::BF16 | DType::F32 => f32::MIN_POSITIVE.into(),
+            DType::F64 => f64::MIN_POSITIVE,
+            _ => 0.0,
+        };
+        let tensor = tensor.to_dtype(kind)?;
+        let filled = |number: f64| tensor.ones_like()?.affine(0.0, number);
+        let nan = tensor.ne(&tensor)?;
+        let infinite = tensor.abs()?.eq(f64::INFINITY)?;
+        let is_not_finite = nan.maximum(&infinite)?;
+        let or = |number: f64| is_not_finite.where_cond(&filled(number)?, &tensor);
+        let finite = or(0.0)?;
+        let magnitude = finite.abs()?;
+        let is_zero = magnitude.eq(0.0)?;
+        let is_small = magnitude.lt(least_normal)?.minimum(&magnitude.gt(0.0)?)?;
+        let scale = magnitude.max(0)?.maximum(least)?;
+        let scaled = finite.broadcast_div(&scale)?;
+        let parts = [
+            or(largest)?.min(0)?,
+            or(-largest)?.max(0)?,
+            is_zero.where_cond(&filled(largest)?, &magnitude)?.min(0)?,
+            scale,
+            scaled.sum_all()?,
+            scaled.abs()?.sum_all()?,
+            scaled.sqr()?.sum_all()?,
+        ];
+        let every = sample_every(count as u64) as usize;
+        let places: Vec<u32> = (0..count).step_by(every).map(|place| place as u32).collect();
+        let sample = tensor.index_select(&Tensor::new(places, device)?, 0)?;
+        let counts = [nan, infinite, is_zero, is_small];
+        let counts: Result<Vec<_>> =
+            counts.iter().map(|mask| mask.to_dtype(DType::U32)?.sum_all()).collect();
+        Ok(Self {
+            floats: Tensor::cat(&[Tensor::stack(&parts, 0)?, sample], 0)?,
+            counts: Tensor::stack(&counts?, 0)?,
+        })
+    }
+}
+
+impl DeviceReduction for Reduction {
+    type Device = DeviceLocation;
+
+    fn device(&self) -> DeviceLocation {
+        self.floats.device().location()
+    }
+
+    /// Two transfers for each type of the tensors on a device.
+    fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
+        let floats: Vec<_> = all.iter().map(|it| &it.floats).collect();
+        let counts: Vec<_> = all.iter().map(|it| &it.counts).collect();
+        hook::unseen(|| {
+            let floats = on_host::<f64>(&floats, DType::F64)?.into_iter();
+            let counts = on_host::<u32>(&counts, DType::U32)?.into_iter();
+            let wide = |counts: Vec<u32>| counts.into_iter().map(u64::from).collect();
+            Result::Ok(floats.zip(counts.map(wide)).collect())
+        })
+        .ok()
+    }
+}
+
+/// The numbers of several flat tensors.
+fn on_host<T: candle_core::WithDType>(tensors: &[&Tensor], dtype: DType) -> Result<Vec<Vec<T>>> {
+    // What is put together must be of one type, and not every device has all of them.
+    let mut read = vec![Vec::new(); tensors.len()];
+    let mut kinds: Vec<DType> = tensors.iter().map(|tensor| tensor.dtype()).collect();
+    kinds.sort_by_key(DType::as_str);
+    kinds.dedup();
+    for kind in kinds {
+        let of_kind = || tensors.iter().enumerate().filter(|(_, it)| it.dtype() == kind);
+        let together: Vec<_> = of_kind().map(|(_, tensor)| *tensor).collect();
+        let together = Tensor::cat(&together, 0)?.to_device(&Device::Cpu)?.to_dtype(dtype)?;
+        let mut numbers = together.to_vec1::<T>()?.into_iter();
+        for (place, tensor) in of_kind() {
+            read[place] = numbers.by_ref().take(tensor.elem_count()).collect();
+        }
+    }
+    Ok(read)
+}

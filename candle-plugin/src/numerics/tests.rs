@@ -1,0 +1,215 @@
+use std::sync::Arc;
+
+use candle_core::{DType, Device};
+use candle_nn::{Linear, Module, RNN, SGD, VarMap};
+use profiler_core::{NumericsProfiler, Profiler, activate};
+use profiler_train::TrainOptimizer;
+
+use super::*;
+use crate::prelude::*;
+
+fn statistics(tensor: &Tensor) -> profiler_core::report::numerics::TensorStatistics {
+    let numbers = Numbers::of(tensor);
+    let mut reader = profiler_core::report::numerics::StatisticsReader::of_shape(&numbers.shape());
+    assert!(numbers.read(&mut reader));
+    reader.statistics()
+}
+
+#[test]
+fn all_numbers_of_a_view_are_read_and_no_others() {
+    let tensor = Tensor::arange(0f32, 12., &Device::Cpu).and_then(|it| it.reshape((3, 4)));
+    let tensor = tensor.expect("a tensor");
+    let row = tensor.get(1).expect("a row");
+    let column = tensor.t().and_then(|turned| turned.get(1)).expect("a column");
+    assert_eq!((statistics(&row).minimum, statistics(&row).maximum), (Some(4.), Some(7.)));
+    let column = statistics(&column);
+    assert_eq!((column.count, column.minimum, column.maximum), (3, Some(1.), Some(9.)));
+    assert_eq!(statistics(&tensor.t().expect("turned")).l1_norm, 66.0);
+    for dtype in [DType::F64, DType::F16, DType::BF16, DType::U8, DType::U32, DType::I64] {
+        let other = tensor.to_dtype(dtype).expect("converted");
+        let read = statistics(&other);
+        assert_eq!((read.mean, read.zeros, read.subnormals), (Some(5.5), 1, 0), "{dtype:?}");
+    }
+}
+
+#[test]
+fn a_device_makes_of_a_tensor_what_the_host_reads() {
+    let device = Device::Cpu;
+    let many: Vec<f32> = (0..1000).map(|place| (place as f32 * 0.37).sin() - 0.2).collect();
+    let mut spoilt = many.clone();
+    spoilt[3..6].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
+    let of = |numbers: &[f32]| Tensor::new(numbers, &device).expect("a tensor");
+    let cast = |tensor: &Tensor, dtype| tensor.to_dtype(dtype).expect("converted");
+    let cases = [
+        ("many", of(&many)),
+        ("turned", of(&many).reshape((10, 100)).and_then(|it| it.t()).expect("turned")),
+        ("spoilt", of(&spoilt)),
+        ("zeros", of(&[0.0; 40])),
+        ("large", of(&[3e38, -1e30, 0.0])),
+        ("small", of(&[1e-30, -2e-30, 1e-40])),
+        ("none finite", of(&[f32::NAN, f32::INFINITY])),
+        ("f64", cast(&of(&spoilt), DType::F64)),
+        ("f16", cast(&of(&[1e-6, 1.0, 0.0, -300.0]), DType::F16)),
+        ("bf16", cast(&of(&spoilt), DType::BF16)),
+        ("u32", cast(&of(&[1.0, 0.0, 7.0]), DType::U32)),
+        ("one", of(&[5.0]).get(0).expect("a number")),
+        ("empty", of(&[])),
+    ];
+    for (name, tensor) in &cases {
+        hook::assert_reduces_as_read(&Numbers::of(tensor), name);
+    }
+    // Of several types, read together.
+    let begin = |case: usize| Numbers::of(&cases[case].1).reduce().expect("it can");
+    let all = [0, 7, 3, 12].map(begin);
+    let maxima = all.map(|reducing| reducing.read().expect("it has not failed").maximum);
+    assert!(maxima[0] > 0.7 && maxima[1] > 0.7 && maxima[2..] == [0.0, 0.0], "{maxima:?}");
+}
+
+#[test]
+fn the_change_of_a_parameter_is_reduced_as_a_difference() {
+    let var = Var::new(&[[1f32, 2.], [3., 4.]], &Device::Cpu).expect("a variable");
+    let before = RefCell::new(None);
+    let reduce = |change| {
+        let numbers = Numbers { tensor: var.as_tensor(), change };
+        numbers.reduce().expect("it can").read().expect("it has not failed")
+    };
+    assert_eq!(reduce(Change::Begins(&before)).sum, 10.0);
+    var.set(&var.as_tensor().affine(1.5, 0.0).expect("a tensor")).expect("set");
+    let before = before.take().expect("it is kept");
+    let change = reduce(Change::Since(&before));
+    assert_eq!((change.sum, change.minimum, change.maximum), (5.0, 0.5, 2.0));
+}
+
+/// Whatever stands on a device is read in recorded steps, if it is a batch.
+#[test]
+fn a_copy_on_the_host_is_the_same_tensor() {
+    let tensor = Tensor::new(&[1f32, 2., 0.5], &Device::Cpu).expect("a tensor");
+    let mut reader = profiler_core::report::numerics::StatisticsReader::new(3);
+    assert!(Numbers::of(&tensor).read_waiting(&mut reader));
+    assert_eq!(reader.statistics(), statistics(&tensor));
+}
+
+#[test]
+fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
+    let profiler = Arc::new(NumericsProfiler::new().every(1));
+    let vars = VarMap::new();
+    let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);
+    let head: Profiled<Linear> =
+        vb.pp("head").profiled(|vb| candle_nn::linear(3, 2, vb)).expect("a layer");
+    let mut optimizer =
+        CandleOptimizer::<SGD>::new(vars_by_name(&vars), 0.5).expect("an optimizer");
+    let before = optimizer.vars()[1].to_vec2::<f32>().expect("numbers");
+    let active = activate(profiler.clone());
+    let input = Tensor::ones((4, 3), DType::F32, &Device::Cpu).expect("a tensor");
+    let loss = head.forward(&input).and_then(|it| it.sqr()?.mean_all()).expect("a loss");
+    optimizer.backward(&loss, 1.0).expect("gradients");
+    optimizer.step().expect("a step");
+    profiler.step();
+    drop(active);
+    let report = profiler.snapshot();
+    let rows: Vec<_> = report.tensors.iter().map(|row| (row.role.name(), &*row.name)).collect();
+    let of_parameter = |name| [("gradient", name), ("parameter", name)];
+    let head = "[module]Linear: head";
+    let mut expected = vec![("batch", head), ("output", head), ("loss", "loss")];
+    expected.extend(of_parameter("head.bias"));
+    expected.extend(of_parameter("head.weight"));
+    expected.extend([("update", "head.bias"), ("update", "head.weight")]);
+    assert_eq!(rows, expected);
+    let after = optimizer.vars()[1].to_vec2::<f32>().expect("numbers");
+    let numbers = |rows: &[Vec<f32>]| rows.concat();
+    let pairs = numbers(&before).into_iter().zip(numbers(&after));
+    let changed: f64 =
+        pairs.map(|(before, after)| (f64::from(after) - f64::from(before)).powi(2)).sum();
+    let update = report.tensors.last().expect("rows").last.l2_norm;
+    assert!((update - changed.sqrt()).abs() < 1e-9 && update > 0.0, "{update}, {changed}");
+    assert_eq!(report.first_not_finite, None);
+}
+
+/// Whatever is told of a batch stands for it, and else what its first layer was given.
+#[test]
+fn a_batch_is_told_of_or_what_the_first_layer_is_given() {
+    let hashes = |tells: bool, kind: DType| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let profiler = Arc::new(NumericsProfiler::new().every(1).dirpath(folder.path()));
+        let layer = (|x: &Tensor| x.relu()).profiled("layer");
+        let active = activate(profiler.clone());
+        let input = Tensor::new(&[1f32, 2., 0.5], &Device::Cpu).and_then(|it| it.to_dtype(kind));
+        let input = input.expect("a tensor");
+        if tells {
+            tell_batch("labels", &Tensor::new(&[7u32], &Device::Cpu).expect("a tensor"));
+            tell_batch("inputs", &input);
+        }
+        layer.forward(&input).and_then(|it| layer.forward(&it)).expect("a tensor");
+        profiler.step();
+        drop(active);
+        let text = std::fs::read_to_string(&profiler.snapshot().files[0]).expect("a record");
+        let rows = text.lines().skip(1).map(|line| {
+            profiler_core::report::numerics::RecordedTensor::from_line(line).expect("a tensor")
+        });
+        let batch = rows.filter(|row| row.hash.is_some()).map(|row| {
+            assert_eq!(row.role, TensorRole::Batch);
+            (row.name, row.hash.unwrap_or_default())
+        });
+        batch.collect::<Vec<_>>()
+    };
+    let told = hashes(true, DType::F32);
+    let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["labels", "inputs"]);
+    let seen = hashes(false, DType::F64);
+    let [(name, hash)] = &seen[..] else { panic!("{seen:?}") };
+    assert_eq!((name.as_str(), hash), ("[module]closure: layer", &told[1].1));
+}
+
+/// What a recurrent layer returns are states, one per step: all hidden ones are its output.
+#[test]
+fn recurrent_layers_tell_of_their_outputs() {
+    let profiler = Arc::new(NumericsProfiler::new().every(1));
+    let vars = VarMap::new();
+    let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);
+    let lstm = candle_nn::lstm(3, 2, Default::default(), vb.pp("lstm")).expect("a layer");
+    let gru = candle_nn::gru(3, 2, Default::default(), vb.pp("gru")).expect("a layer");
+    let (lstm, gru) = (lstm.profiled("lstm"), gru.profiled("gru"));
+    let input = Tensor::ones((4, 5, 3), DType::F32, &Device::Cpu).expect("a tensor");
+    let active = activate(profiler.clone());
+    let states = lstm.seq(&input).expect("states");
+    gru.seq_init(&input, &gru.zero_state(4).expect("a state")).expect("states");
+    gru.step(
+        &input.narrow(1, 0, 1).and_then(|it| it.squeeze(1)).expect("a step"),
+        &gru.zero_state(4).expect("a state"),
+    )
+    .expect("a state");
+    drop(active);
+    let report = profiler.snapshot();
+    let outputs: Vec<_> =
+        report.tensors.iter().filter(|row| row.role == TensorRole::Output).collect();
+    let rows: Vec<_> = outputs.iter().map(|row| (&*row.name, row.tensors, &*row.shape)).collect();
+    let expected: [(&str, u64, &[u64]); 2] =
+        [("[module]LSTM: lstm", 1, &[4, 5, 2]), ("[module]GRU: gru", 2, &[4, 2])];
+    assert_eq!(rows, expected);
+    let output = lstm.states_to_tensor(&states).expect("a tensor");
+    assert_eq!(outputs[0].last, statistics(&output));
+    assert!(output.abs().and_then(|it| it.sum_all()?.to_scalar::<f32>()).expect("a sum") > 0.0);
+}
+
+#[test]
+fn the_layer_that_makes_the_first_nan_is_named() {
+    let profiler = Arc::new(NumericsProfiler::new().every(0));
+    let logarithm = (|x: &Tensor| x.log()).profiled("logarithm");
+    let double = (|x: &Tensor| x * 2.0).profiled("double");
+    let active = activate(profiler.clone());
+    for step in 0..3 {
+        let input = Tensor::new(&[2f32, 1.0 - step as f32], &Device::Cpu).expect("a tensor");
+        let output = double.forward(&input).and_then(|it| logarithm.forward(&it));
+        double.forward(&output.expect("a tensor")).expect("a tensor");
+        profiler.step();
+    }
+    drop(active);
+    let report = profiler.snapshot();
+    let first = report.first_not_finite.as_ref().expect("a NaN");
+    assert_eq!(first.name, "[module]closure: logarithm");
+    assert_eq!((first.step, first.statistics.infinities), (1, 1));
+    assert_eq!(first.input.expect("is known").minimum, Some(0.0));
+    // The logarithm and what is made of it, in two steps.
+    assert_eq!(report.not_finite, 4);
+    assert_eq!(report.recorded_steps, 1, "the step after it");
+}

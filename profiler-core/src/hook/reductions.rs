@@ -1,0 +1,241 @@
+//! What devices make of tensors that the host cannot read: begun where a tensor is told of, read together when the step has ended.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use profiler_events::{Reduced, ReducedNumbers, TensorNumbers};
+
+use crate::report::numerics::{StatisticsReader, TensorStatistics, finite_or_none};
+
+/// A few numbers on a device, made of a tensor, as a framework's hook keeps them. Both lists are computed on the device, from the tensor
+/// as a flat one whose numbers that are not finite are left out:
+///
+/// | list | what is in it |
+/// |---|---|
+/// | floats | minimum, maximum, the least magnitude that is not 0, the scale; the sum, the sum of magnitudes and the sum of squares of the numbers divided by the scale; then the [sample](Reduced::sample) |
+/// | counts | NaN; infinite; these and zeros together; subnormal, which may be missing |
+///
+/// The scale is the largest magnitude, so that no square is too large.
+pub trait DeviceReduction: Send + 'static {
+    /// What tells devices apart.
+    type Device: PartialEq;
+
+    /// The device that the numbers are on.
+    fn device(&self) -> Self::Device;
+
+    /// Reads all of these, which are on one device, with as few transfers as possible, and waits for them: the floats and the counts of
+    /// each, in this order. `None` if the device has failed.
+    fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>>;
+}
+
+/// All reductions of a framework that have begun and may not have been read. The first that is asked for has all of its device read
+/// at once.
+///
+/// *Cost*: a lock and two small allocations per tensor.
+#[derive(Debug, Default)]
+pub struct DeviceReductions<R> {
+    unread: Mutex<Vec<Weak<Slot<R>>>>,
+    /// Held while a device is waited for: who comes second finds everything read.
+    turn: Mutex<()>,
+}
+
+/// Where the numbers of one tensor are.
+type Slot<R> = Mutex<State<R>>;
+
+#[derive(Debug)]
+enum State<R> {
+    OnDevice(R),
+    BeingRead,
+    /// `None` if the device has failed.
+    Read(Option<Reduced>),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<R: DeviceReduction> DeviceReductions<R> {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self { unread: Mutex::new(Vec::new()), turn: Mutex::new(()) }
+    }
+
+    /// Has a device begin one. `None` if `begin` has none, or panics: a device that has failed says so where the program reads its
+    /// tensors.
+    pub fn begin(
+        &'static self,
+        begin: impl FnOnce() -> Option<R>,
+    ) -> Option<Box<dyn ReducedNumbers>> {
+        let reduction = catch_unwind(AssertUnwindSafe(begin)).ok().flatten()?;
+        let slot = Arc::new(Mutex::new(State::OnDevice(reduction)));
+        lock(&self.unread).push(Arc::downgrade(&slot));
+        Some(Box::new(Reading { all: self, slot }))
+    }
+
+    fn read_all(&self) {
+        let _turn = lock(&self.turn);
+        let unread = std::mem::take(&mut *lock(&self.unread));
+        let mut devices: Vec<Vec<(Arc<Slot<R>>, R)>> = Vec::new();
+        for slot in unread.iter().filter_map(Weak::upgrade) {
+            let state = std::mem::replace(&mut *lock(&slot), State::BeingRead);
+            let State::OnDevice(reduction) = state else {
+                *lock(&slot) = state;
+                continue;
+            };
+            let device = reduction.device();
+            match devices.iter_mut().find(|slots| slots[0].1.device() == device) {
+                Some(slots) => slots.push((slot, reduction)),
+                None => devices.push(vec![(slot, reduction)]),
+            }
+        }
+        for slots in devices {
+            let reductions: Vec<&R> = slots.iter().map(|(_, reduction)| reduction).collect();
+            let read = catch_unwind(AssertUnwindSafe(|| R::read(&reductions))).ok().flatten();
+            let mut read = read.unwrap_or_default().into_iter();
+            for (slot, _) in &slots {
+                let parts = read.next();
+                *lock(slot) =
+                    State::Read(parts.and_then(|(floats, counts)| reduced(&floats, &counts)));
+            }
+        }
+    }
+}
+
+struct Reading<R: 'static> {
+    all: &'static DeviceReductions<R>,
+    slot: Arc<Slot<R>>,
+}
+
+impl<R: DeviceReduction> ReducedNumbers for Reading<R> {
+    fn read(self: Box<Self>) -> Option<Reduced> {
+        if !matches!(*lock(&self.slot), State::Read(_)) {
+            self.all.read_all();
+        }
+        match &mut *lock(&self.slot) {
+            State::Read(reduced) => reduced.take(),
+            State::OnDevice(_) | State::BeingRead => None,
+        }
+    }
+}
+
+/// What the lists of [`DeviceReduction`] say.
+fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
+    let [minimum, maximum, least_magnitude, scale, sum, absolute, squares, sample @ ..] = floats
+    else {
+        return None;
+    };
+    let [nans, infinities, masked, subnormals @ ..] = counts else { return None };
+    Some(Reduced {
+        nans: *nans,
+        infinities: *infinities,
+        zeros: masked.saturating_sub(nans + infinities),
+        subnormals: subnormals.first().copied().unwrap_or(0),
+        minimum: *minimum,
+        maximum: *maximum,
+        least_magnitude: *least_magnitude,
+        sum: sum * scale,
+        absolute: absolute * scale,
+        squares: squares * scale * scale,
+        sample: sample.to_vec(),
+    })
+}
+
+/// For the tests of plugins: that a device would make of a tensor what the host reads of it.
+///
+/// # Panics
+///
+/// If it would not.
+#[doc(hidden)]
+pub fn assert_reduces_as_read(tensor: &dyn TensorNumbers, what: &str) {
+    let mut reader = StatisticsReader::of_shape(&tensor.shape());
+    assert!(tensor.read(&mut reader), "{what}");
+    let reduced = tensor.reduce().and_then(|begun| begun.read()).expect("it has not failed");
+    let read = reader.statistics();
+    let device = TensorStatistics::of_reduced(read.count, &reduced);
+    let counts =
+        |it: &TensorStatistics| (it.count, it.nans, it.infinities, it.zeros, it.subnormals);
+    assert_eq!(counts(&device), counts(&read), "{what}");
+    let extremes = |it: &TensorStatistics| (it.minimum, it.maximum, it.least_magnitude);
+    assert_eq!(extremes(&device), extremes(&read), "{what}");
+    assert_eq!(device.mean.is_some(), read.mean.is_some(), "{what}");
+    let mean = |it: &TensorStatistics| it.mean.unwrap_or(0.0) + it.root_mean_square();
+    let pairs = [
+        (device.l1_norm, read.l1_norm),
+        (device.l2_norm, read.l2_norm),
+        (mean(&device), mean(&read)),
+    ];
+    for (one, other) in pairs {
+        let size = one.abs().max(other.abs()).max(f64::from(f32::MIN_POSITIVE));
+        assert!((one - other).abs() <= 1e-5 * size, "{what}: {one} {other}");
+    }
+    assert_eq!(finite_or_none(&reduced.sample), reader.sample(), "{what}");
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Of a device with this number; device 9 panics, device 8 fails.
+    struct Sum(u8, f64);
+
+    /// Of devices below 10.
+    static TRANSFERS: AtomicUsize = AtomicUsize::new(0);
+
+    impl DeviceReduction for Sum {
+        type Device = u8;
+
+        fn device(&self) -> u8 {
+            self.0
+        }
+
+        fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
+            TRANSFERS.fetch_add(usize::from(all[0].0 < 10), Ordering::Relaxed);
+            assert_ne!(all[0].0, 9, "it is gone");
+            let parts =
+                |it: &&Self| (vec![-1.0, 1.0, 0.5, 2.0, it.1, 4.0, 8.0, 7.0], vec![1, 2, 7]);
+            (all[0].0 != 8).then(|| all.iter().map(parts).collect())
+        }
+    }
+
+    static ALL: DeviceReductions<Sum> = DeviceReductions::new();
+
+    #[test]
+    fn all_of_a_device_are_read_at_once_in_any_order() {
+        let begin = |device: u8, sum: f64| ALL.begin(|| Some(Sum(device, sum))).expect("it can");
+        let (first, unread, last) = (begin(1, 1.0), begin(1, 2.0), begin(1, 3.0));
+        let (other, failed, gone) = (begin(2, 4.0), begin(8, 0.0), begin(9, 0.0));
+        drop(unread);
+        let sum = |reading: Box<dyn ReducedNumbers>| reading.read().map(|reduced| reduced.sum);
+        assert_eq!(
+            [last, other, first].map(sum),
+            [Some(6.0), Some(8.0), Some(2.0)],
+            "by the scale"
+        );
+        assert_eq!([failed, gone].map(sum), [None, None]);
+        assert_eq!(TRANSFERS.load(Ordering::Relaxed), 4, "one for each device");
+        let later = begin(1, 5.0).read().expect("it has not failed");
+        assert_eq!((later.nans, later.infinities, later.zeros, later.subnormals), (1, 2, 4, 0));
+        assert_eq!((later.absolute, later.squares, later.sample), (8.0, 32.0, vec![7.0]));
+        assert!(ALL.begin(|| None).is_none());
+        assert!(ALL.begin(|| panic!("no such op")).is_none());
+    }
+
+    #[test]
+    fn threads_that_read_at_the_same_time_all_get_theirs() {
+        static OWN: DeviceReductions<Sum> = DeviceReductions::new();
+        let read = |thread: u32| {
+            for number in 0..200 {
+                let wanted = f64::from(thread * 1000 + number);
+                let reading = OWN.begin(|| Some(Sum(10, wanted))).expect("it can");
+                assert_eq!(reading.read().map(|reduced| reduced.sum), Some(2.0 * wanted));
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || read(thread));
+            }
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
+
+mod reduction;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use profiler_core::hook::{
+    self, DType, HostTensor, NumberReader, ObservedTensor, ReducedNumbers, TensorNumbers,
+    TensorRole,
+};
+use profiler_core::{Action, Interest};
+use tch::nn::Variables;
+use tch::{Device, Kind, TchError, Tensor};
+
+/// A tensor of tch.
+struct Numbers<'tensor> {
+    tensor: &'tensor Tensor,
+    change: Change<'tensor>,
+}
+
+/// What a tensor on a device has to do with another one.
+enum Change<'tensor> {
+    /// Nothing.
+    None,
+    /// It is going to change: whoever has it reduced keeps a copy here.
+    Begins(&'tensor RefCell<Option<Tensor>>),
+    /// This it was before: its change is reduced.
+    Since(&'tensor Tensor),
+}
+
+impl<'tensor> Numbers<'tensor> {
+    fn of(tensor: &'tensor Tensor) -> Self {
+        Self { tensor, change: Change::None }
+    }
+
+    /// As its device is to reduce it.
+    fn flat(&self) -> Result<Tensor, TchError> {
+        let flat = self.tensor.f_detach()?.f_reshape([-1])?;
+        match self.change {
+            Change::None => {}
+            Change::Begins(kept) => *kept.borrow_mut() = Some(flat.f_detach_copy()?),
+            Change::Since(before) => return flat.f_sub(before),
+        }
+        Ok(flat)
+    }
+
+    /// What its numbers are; `None` for a tensor that is none.
+    fn dtype(&self) -> Option<DType> {
+        let kind = self.tensor.defined().then(|| self.tensor.kind())?;
+        Some(match kind {
+            Kind::Float => DType::Float32,
+            Kind::Double => DType::Float64,
+            Kind::Half => DType::Float16,
+            Kind::BFloat16 => DType::BFloat16,
+            Kind::Uint8 => DType::UInt8,
+            Kind::Int8 => DType::Int8,
+            Kind::Int16 => DType::Int16,
+            Kind::Int => DType::Int32,
+            Kind::Int64 => DType::Int64,
+            Kind::Bool => DType::Bool,
+            _ => DType::Other,
+        })
+    }
+}
+
+impl TensorNumbers for Numbers<'_> {
+    fn element_type(&self) -> &'static str {
+        self.dtype().map_or("none", DType::name)
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        match self.tensor.defined() {
+            true => self.tensor.size().into_iter().map(i64::cast_unsigned).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    fn read(&self, reader: &mut dyn NumberReader) -> bool {
+        let tensor = self.tensor;
+        let Some(dtype) = self.dtype() else { return false };
+        let is_there = tensor.device() == Device::Cpu && !tensor.is_sparse() && !tensor.is_mkldnn();
+        if !is_there {
+            return false;
+        }
+        let (sizes, strides) = (tensor.size(), tensor.stride());
+        let address = tensor.data_ptr().cast::<u8>();
+        if address.is_null() && tensor.numel() > 0 {
+            return false;
+        }
+        // SAFETY: a dense tensor in the host's memory, which it keeps as long as it is borrowed: it says itself where its
+        // numbers are, of what type and how they lie.
+        unsafe { HostTensor::new(address, dtype, &sizes, &strides) }.read(reader)
+    }
+
+    fn read_waiting(&self, reader: &mut dyn NumberReader) -> bool {
+        if self.tensor.defined() && self.tensor.device() != Device::Cpu {
+            let on_host = hook::unseen(|| self.tensor.f_detach()?.f_to_device(Device::Cpu));
+            return on_host.is_ok_and(|on_host| Numbers::of(&on_host).read(reader));
+        }
+        self.read(reader)
+    }
+
+    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+        let is_dense =
+            self.tensor.defined() && !self.tensor.is_sparse() && !self.tensor.is_mkldnn();
+        let is_real = self.dtype().is_some_and(|dtype| dtype != DType::Other);
+        if is_dense && is_real { reduction::begin(|| self.flat()) } else { None }
+    }
+}
+
+pub(crate) fn is_wanted() -> bool {
+    hook::interest().contains(Interest::NUMERICS)
+}
+
+/// What a layer has returned. *Cost* if nobody wants to know: one relaxed load.
+#[inline]
+pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
+    if is_wanted() {
+        let input: &dyn TensorNumbers = &Numbers::of(input);
+        tell(TensorRole::Output, layer.name(), output, Some(input));
+    }
+}
+
+/// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
+/// training step, before the first module. Its record then has their hashes, by which `mlprof compare-numerics` knows whether two runs
+/// saw the same batches. Without it what the first module is given stands for the batch, and of labels nothing is known.
+///
+/// ```
+/// let (images, classes) = (tch::Tensor::from_slice(&[0f32, 1.]), tch::Tensor::from_slice(&[3i64]));
+/// tch_plugin::tell_batch("images", &images);
+/// tch_plugin::tell_batch("classes", &classes);
+/// ```
+///
+/// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
+#[inline]
+pub fn tell_batch(name: &str, tensor: &Tensor) {
+    if is_wanted() {
+        tell(TensorRole::Batch, name, tensor, None);
+    }
+}
+
+/// The loss that `backward` begins with.
+#[inline]
+pub(crate) fn tell_loss(loss: &Tensor) {
+    if is_wanted() {
+        tell(TensorRole::Loss, "loss", loss, None);
+    }
+}
+
+fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn TensorNumbers>) {
+    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
+}
+
+/// Of a parameter around a step.
+fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_>) {
+    hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
+}
+
+/// A step of an optimizer, of which the numbers are wanted.
+pub(crate) struct StepTold {
+    parameters: Vec<ToldParameter>,
+}
+
+struct ToldParameter {
+    name: String,
+    tensor: Tensor,
+    /// What it was before, if it is on a device, which is to say how it has changed.
+    before: RefCell<Option<Tensor>>,
+}
+
+impl StepTold {
+    /// Tells of gradients and parameters before the step; `parameters` are asked for only then.
+    pub(crate) fn begin(parameters: impl FnOnce() -> Vec<(String, Tensor)>) -> Self {
+        let parameters = if is_wanted() { parameters() } else { Vec::new() };
+        let told = |(name, tensor)| ToldParameter { name, tensor, before: RefCell::new(None) };
+        let parameters: Vec<_> = parameters.into_iter().map(told).collect();
+        for ToldParameter { name, tensor: parameter, before } in &parameters {
+            if let Ok(gradient) = parameter.f_grad()
+                && gradient.defined()
+            {
+                tell(TensorRole::Gradient, name, &gradient, None);
+            }
+            tell_changing(TensorRole::Parameter, name, parameter, Change::Begins(before));
+        }
+        Self { parameters }
+    }
+
+    /// Tells of the parameters after it.
+    pub(crate) fn end(self) {
+        for ToldParameter { name, tensor, before } in &self.parameters {
+            let before = before.take();
+            let change = before.as_ref().map_or(Change::None, Change::Since);
+            tell_changing(TensorRole::Update, name, tensor, change);
+        }
+    }
+}
+
+/// The parameters of a store, with the names that it has for them.
+pub(crate) fn named(variables: &Variables) -> Vec<(String, Tensor)> {
+    let address = |tensor: &Tensor| tensor.data_ptr().addr();
+    let names = variables.named_variables.iter();
+    let names: HashMap<usize, &str> =
+        names.map(|(name, tensor)| (address(tensor), name.as_str())).collect();
+    let trained = variables.trainable_variables.iter().enumerate();
+    let name = |place: usize, tensor: &Tensor| match names.get(&address(tensor)) {
+        Some(name) => (*name).to_owned(),
+        None => numbered(place),
+    };
+    trained.map(|(place, one)| (name(place, &one.tensor), one.tensor.shallow_clone())).collect()
+}
+
+/// A parameter whose name is not known.
+pub(crate) fn numbered(place: usize) -> String {
+    format!("parameter {place}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
+
+use profiler_core::hook::{
+    self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers,
+};
+use profiler_core::report::numerics::sample_every;
+use tch::{Device, Kind, TchError, Tensor};
+
+static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
+
+/// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
+pub(super) fn begin(
+    flat: impl FnOnce() -> Result<Tensor, TchError>,
+) -> Option<Box<dyn ReducedNumbers>> {
+    let reduce = || Reduction::of(&flat()?);
+    REDUCTIONS.begin(|| hook::unseen(|| tch::no_grad(reduce)).ok())
+}
+
+/// A few numbers on the device, as [`DeviceReduction`] says.
+struct Reduction {
+    floats: Tensor,
+    counts: Tensor,
+}
+
+/// How many numbers come before the sample, and how many are counted.
+const FLOATS: i64 = 7;
+const COUNTS: usize = 4;
+
+impl Reduction {
+    fn of(tensor: &Tensor) -> Result<Self, TchError> {
+        let Ok(count @ 1..) = u64::try_from(tensor.numel()) else {
+            let zeros = |count, kind| Tensor::f_zeros([count], (kind, tensor.device()));
+            let counts = zeros(COUNTS as i64, Kind::Int64)?;
+            return Ok(Self { floats: zeros(FLOATS, Kind::Float)?, counts });
+        };
+        let (kind, largest, least) = match tensor.kind() {
+            Kind::Double => (Kind::Double, f64::MAX, f64::MIN_POSITIVE),
+            _ => (Kind::Float, f32::MAX.into(), f32::MIN_POSITIVE.into()),
+        };
+        // Of 16 bits: as wide ones they are subnormal no more.
+        let least_normal = match tensor.kind() {
+            Kind::Half => LEAST_NORMAL_F16,
+            Kind::BFloat16 | Kind::Float => f32::MIN_POSITIVE.into(),
+            Kind::Double => f64::MIN_POSITIVE,
+            _ => 0.0,
+        };
+        let tensor = tensor.f_to_kind(kind)?;
+        let (nan, infinite) = (tensor.f_isnan()?, tensor.f_isinf()?);
+        let is_not_finite = nan.f_logical_or(&infinite)?;
+        let or = |number: f64| tensor.f_masked_fill(&is_not_finite, number);
+        let finite = or(0.0)?;
+        let magnitude = finite.f_abs()?;
+        let is_zero = magnitude.f_eq(0.0)?;
+        let is_small = magnitude.f_lt(least_normal)?.f_logical_and(&is_zero.f_logical_not()?)?;
+        let scale = magnitude.f_max()?.f_clamp_min(least)?;
+        let scaled = finite.f_div(&scale)?;
+        let parts = [
+            or(largest)?.f_min()?,
+            or(-largest)?.f_max()?,
+            magnitude.f_masked_fill(&is_zero, largest)?.f_min()?,
+            scale,
+            scaled.f_sum(kind)?,
+            scaled.f_abs()?.f_sum(kind)?,
+            scaled.f_square()?.f_sum(kind)?,
+        ];
+        let every = sample_every(count).cast_signed();
+        let sample = tensor.f_slice(0, 0, None, every)?;
+        let counts = [nan, infinite, is_zero, is_small];
+        let counts: Result<Vec<_>, _> = counts.iter().map(|mask| mask.f_sum(Kind::Int64)).collect();
+        let floats = Tensor::f_cat(&[Tensor::f_stack(&parts, 0)?, sample], 0)?;
+        Ok(Self { floats, counts: Tensor::f_stack(&counts?, 0)? })
+    }
+}
+
+impl DeviceReduction for Reduction {
+    type Device = Device;
+
+    fn device(&self) -> Device {
+        self.floats.device()
+    }
+
+    /// Two transfers for all tensors of a device.
+    fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
+        hook::unseen(|| {
+            let floats: Vec<&Tensor> = all.iter().map(|it| &it.floats).collect();
+            let counts: Vec<&Tensor> = all.iter().map(|it| &it.counts).collect();
+            let kind = Kind::Double;
+            let floats = Tensor::f_cat(&floats, 0).ok()?.f_to_device(Device::Cpu).ok()?;
+            let floats = Vec::<f64>::try_from(floats.f_to_kind(kind).ok()?).ok()?;
+            let counts = Tensor::f_cat(&counts, 0).ok()?.f_to_device(Device::Cpu).ok()?;
+            let counts = Vec::<i64>::try_from(counts).ok()?;
+            let mut floats = floats.as_slice();
+            let parts = all.iter().zip(counts.chunks_exact(COUNTS)).map(|(reduction, counts)| {
+                let own =
+                    floats.split_off(..reduction.floats.size()[0].cast_unsigned() as usize)?;
+                Some((own.to_vec(), counts.iter().map(|count| count.unsigned_abs()).collect()))
+            });
+            parts.collect()
+        })
+    }
+}

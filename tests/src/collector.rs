@@ -1,0 +1,214 @@
+//! OpenTelemetry's collector, as whoever runs trainings has one: Rotel, which takes what is pushed, reads it, gathers it and
+//! hands it on, here to OpenTelemetry's own messages for Python.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::digits::test_accuracy;
+use crate::program::Run;
+use crate::python;
+use crate::table::Table;
+
+/// Keeps the last push that came as JSON. One that has what OTLP does not know is not answered.
+const READER: &str = r#"
+import gzip, http.server, json, os, sys
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse)
+
+def is_known(message):
+    fields = [value for field, value in message.ListFields() if field.message_type]
+    inner = [one for value in fields for one in ([value] if isinstance(value, Message) else value)]
+    return len(UnknownFieldSet(message)) == 0 and all(map(is_known, inner))
+
+class Reader(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        assert self.path == "/v1/metrics" and self.headers["Content-Type"] == "application/x-protobuf"
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Content-Encoding"] == "gzip":
+            body = gzip.decompress(body)
+        request = ExportMetricsServiceRequest.FromString(body)
+        assert is_known(request), request
+        with open(sys.argv[1] + ".part", "w") as file:
+            json.dump(MessageToDict(request), file)
+        os.replace(sys.argv[1] + ".part", sys.argv[1])
+        answer = ExportMetricsServiceResponse().SerializeToString()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+# One after the other.
+server = http.server.HTTPServer(("127.0.0.1", 0), Reader)
+print(server.server_port, flush=True)
+server.serve_forever()
+"#;
+
+/// Starting, and handing on what is left when it is told to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Gone when this is dropped.
+pub struct Collector {
+    rotel: Child,
+    reader: Child,
+    port: u16,
+    file: PathBuf,
+}
+
+impl Collector {
+    /// Starts it. What it has to write goes to `folder`.
+    pub fn start(folder: &Path) -> Self {
+        let file = folder.join("pushed.json");
+        let (python, agent) = python::with_opentelemetry();
+        let mut reader = Command::new(python);
+        reader.arg("-c").arg(READER).arg(&file).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut reader = reader.spawn().expect("Python 3 is there");
+        let mut port = String::new();
+        let output = reader.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut port).expect("text");
+        let behind = format!("http://127.0.0.1:{}", port.trim());
+        let [port, unused] = free_ports();
+        let mut rotel = Command::new(agent);
+        rotel
+            .args(["start", "--exporter", "otlp", "--otlp-exporter-protocol", "http"])
+            .args(["--otlp-exporter-endpoint", &behind])
+            .args(["--otlp-http-endpoint", &format!("127.0.0.1:{port}")])
+            .args(["--otlp-grpc-endpoint", &format!("127.0.0.1:{unused}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let rotel = rotel.spawn().expect("Rotel runs");
+        let mut collector = Self { rotel, reader, port, file };
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = collector.rotel.try_wait().expect("it was started here");
+            assert!(ended.is_none() && began.elapsed() < PATIENCE, "it does not listen: {ended:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        collector
+    }
+
+    /// What `OTEL_EXPORTER_OTLP_ENDPOINT` is to be.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends it. Returns the last push that it was given.
+    pub fn finish(mut self) -> Pushed {
+        let mut kill = Command::new("kill");
+        let told = kill.arg(self.rotel.id().to_string()).status().expect("it is everywhere");
+        assert!(told.success(), "it runs");
+        let began = Instant::now();
+        while self.rotel.try_wait().expect("it was started here").is_none() {
+            assert!(began.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pushed = std::fs::read_to_string(&self.file).expect("something was pushed");
+        let mut pushed: Value = serde_json::from_str(&pushed).expect("JSON");
+        // It gathers what comes together.
+        let last = pushed["resourceMetrics"].as_array_mut().and_then(Vec::pop);
+        Pushed(last.expect("a push"))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        for child in [&mut self.rotel, &mut self.reader] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Nobody listens there, and nobody is given one of them soon.
+fn free_ports() -> [u16; 2] {
+    let listeners = [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("a port"));
+    listeners.map(|listener| listener.local_addr().expect("an address").port())
+}
+
+/// What a training pushed at once, in the JSON of Protobuf.
+#[derive(Debug)]
+pub struct Pushed(Value);
+
+impl Pushed {
+    /// What is said of the whole process.
+    pub fn resource(&self, key: &str) -> &Value {
+        let attributes = self.0["resource"]["attributes"].as_array().expect("attributes");
+        let found = attributes.iter().find(|it| it["key"] == key);
+        &found.unwrap_or_else(|| panic!("no {key} in {:#}", self.0["resource"]))["value"]
+    }
+
+    /// The points of a metric, by one of their attributes.
+    pub fn points(&self, name: &str, attribute: &str) -> BTreeMap<&str, &Value> {
+        let metrics = self.0["scopeMetrics"][0]["metrics"].as_array();
+        let metric = metrics.expect("some").iter().find(|metric| metric["name"] == name);
+        let metric = metric.unwrap_or_else(|| panic!("no {name} in {:#}", self.0));
+        let kinds = ["sum", "histogram", "gauge"].map(|kind| &metric[kind]["dataPoints"]);
+        let points = kinds.into_iter().find_map(Value::as_array).expect("points");
+        let of = |point: &'_ Value| -> usize {
+            let mut all = point["attributes"].as_array().expect("attributes").iter();
+            all.position(|it| it["key"] == attribute).expect("such an attribute")
+        };
+        let named = points.iter().map(|point| {
+            let name = &point["attributes"][of(point)]["value"]["stringValue"];
+            (name.as_str().expect("text"), point)
+        });
+        named.collect()
+    }
+
+    /// The last push is made when the process ends, and so has all that the reports of its stages have: the calls of each action,
+    /// and the whole time of one of them. Returns how many actions were compared.
+    pub fn assert_is_as_reported(&self, reports: &[&Table], longest: &str) -> usize {
+        let actions = self.points("mlprof_action_seconds", "action");
+        for (action, point) in &actions {
+            let calls = calls(reports, action).map(|calls| calls.to_string());
+            // Protobuf's JSON has numbers of 64 bits as text.
+            assert_eq!(point["count"].as_str(), calls.as_deref(), "{action}");
+        }
+        let sum = actions[longest]["sum"].as_f64().expect("a number");
+        let total = reports[0].row(longest).total;
+        assert!((sum / total - 1.0).abs() < 0.1, "{sum} s, and {total} s in the report");
+        actions.len()
+    }
+}
+
+/// How often an action was called by reports, which tell the sanity check apart, as metrics do not; `None` if they have no such
+/// row.
+pub fn calls(reports: &[&Table], action: &str) -> Option<u64> {
+    let is_of = |name: &str| name.strip_prefix("[SanityCheck]").unwrap_or(name) == action;
+    let rows = reports.iter().flat_map(|table| &table.rows).filter(|row| is_of(&row.action));
+    rows.map(|row| row.calls).reduce(|sum, calls| sum + calls)
+}
+
+/// A short training of the digits pushes what its reports say, learns the same as without, and says only where it pushes to.
+pub fn assert_pushed_is_as_reported(program: &Path) {
+    let directory = tempdir().expect("a folder");
+    let run = || Run::of(program, directory.path()).args(["--profiler", "simple", "--epochs", "2"]);
+    let expected = test_accuracy(&run().succeed().stdout);
+    let collector = Collector::start(directory.path());
+    let pushing = run().env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
+    // More often than it trains an epoch.
+    let finished = pushing.env("OTEL_METRIC_EXPORT_INTERVAL", "5").succeed();
+    assert_eq!(test_accuracy(&finished.stdout), expected, "it learns the same");
+    let said = finished.stderr.lines().filter(|line| line.contains("mlprof"));
+    assert_eq!(said.count(), 1, "where they go, and nothing else: {}", finished.stderr);
+    let [fit, test] = ["FIT", "TEST"].map(|stage| Table::find(stage, &finished.stdout));
+    let pushed = collector.finish();
+    let compared = pushed.assert_is_as_reported(&[&fit, &test], "run_training_epoch");
+    assert!(compared > 10, "{pushed:#?}");
+    let steps = pushed.points("mlprof_steps_total", "stage");
+    assert_eq!(steps["fit"]["asDouble"], fit.row("run_training_batch").calls as f64);
+}
