@@ -153,7 +153,7 @@ pub(super) fn read_data(numbers: &TensorData, reader: &mut dyn NumberReader) -> 
         reader.read_f64(numbers);
         return true;
     }
-    let least_normal = match numbers.dtype {
+    let least_normal = match numbers.dtype() {
         DType::QFloat(_) => return false,
         DType::F16 => LEAST_NORMAL_F16,
         DType::BF16 => LEAST_NORMAL_F32,
@@ -180,6 +180,5 @@ pub(super) fn element_type(dtype: DType) -> &'static str {
         DType::U8 => "u8",
         DType::Bool(_) => "bool",
         DType::QFloat(_) => "quantized",
-        _ => "other",
     }
 }

@@ -6,7 +6,7 @@ use burn::nn::{Linear, LinearConfig, LstmConfig};
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Device, FloatDType, Tensor};
 use profiler_core::hook::Reduced;
-use profiler_core::report::numerics::{NumericsReport, StatisticsReader, TensorStatistics};
+use profiler_core::report::numerics::{NumericsReport, StatisticsReader};
 use profiler_core::{NumericsProfiler, Profiler, activate};
 
 use super::tensor::Change;
