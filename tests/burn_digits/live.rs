@@ -38,5 +38,6 @@ fn its_epochs_and_samples_are_known() {
 
 #[test]
 fn what_is_pushed_is_what_the_reports_say() {
-    collector::assert_pushed_is_as_reported(&digits());
+    // The accuracy that it prints at its end is of no stage.
+    collector::assert_pushed_is_as_reported(&digits(), &["[Batcher]", "[module]"]);
 }

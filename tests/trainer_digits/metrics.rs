@@ -147,7 +147,10 @@ fn what_is_scraped_and_pushed_is_what_the_reports_say() {
     let pushed = collector.finish();
     let steps = pushed.points("mlprof_steps_total", "stage");
     assert_eq!(steps["fit"]["asDouble"], fit.row("run_training_batch").calls as f64);
-    assert!(pushed.assert_is_as_reported(&[&fit, &test], "run_training_epoch") > 50, "{pushed:#?}");
+    assert!(
+        pushed.assert_is_as_reported(&[&fit, &test], "run_training_epoch", &[]) > 50,
+        "{pushed:#?}"
+    );
     assert_eq!(pushed.resource("service.name")["stringValue"], "digits");
     assert_eq!(pushed.resource("process.pid")["intValue"], number.to_string());
     assert_eq!(pushed.resource("process.executable.name")["stringValue"], crate::PACKAGE);

@@ -2,5 +2,5 @@
 
 #[test]
 fn what_is_pushed_is_what_the_reports_say() {
-    tests::collector::assert_pushed_is_as_reported(&crate::program());
+    tests::collector::assert_pushed_is_as_reported(&crate::program(), &[]);
 }
