@@ -15,10 +15,12 @@ import json
 import os
 import random
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 HTA = """
 import sys, warnings
@@ -74,11 +76,17 @@ def make(path, slices):
     return written
 
 
-def measured(command):
-    """CPU time in seconds and resident memory in bytes."""
+def measured(command, limit=None):
+    """CPU time in seconds and resident memory in bytes; None if it was not done in so many seconds."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    timer = threading.Timer(limit or threading.TIMEOUT_MAX, process.kill)
+    timer.daemon = True
+    timer.start()
     said = process.stderr.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
+    timer.cancel()
+    if limit and os.waitstatus_to_exitcode(status) == -signal.SIGKILL:
+        return None
     if os.waitstatus_to_exitcode(status) != 0:
         sys.exit(f"{shlex.join(command)} failed:\n{said}")
     unit = 1 if sys.platform == "darwin" else 1024

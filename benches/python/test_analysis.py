@@ -36,6 +36,9 @@ class Analysis(unittest.TestCase):
         self.assertGreater(memory, 200_000_000)
         self.assertGreater(seconds, 0)
 
+    def test_a_process_that_takes_too_long_is_ended(self):
+        self.assertIsNone(analysis.measured([sys.executable, "-c", "import time; time.sleep(600)"], limit=0.2))
+
 
 if __name__ == "__main__":
     unittest.main()

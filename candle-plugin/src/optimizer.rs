@@ -251,9 +251,11 @@ impl<O: Optimizer> TrainOptimizer for CandleOptimizer<O> {
 
     fn step(&mut self) -> train::Result<()> {
         self.memory.label();
-        let told = numerics::StepTold::begin(&self.vars, &self.gradients);
+        let told = numerics::begin_step(&self.vars, &self.gradients);
         self.optimizer.step(&self.gradients)?;
-        told.end();
+        if let Some(told) = told {
+            told.end();
+        }
         Ok(self.wait()?)
     }
 

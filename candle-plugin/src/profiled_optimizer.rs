@@ -88,9 +88,11 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
     fn step(&mut self, gradients: &GradStore) -> Result<()> {
         let _scope = profile!(actions::OPTIMIZER_STEP);
         self.memory.label();
-        let told = numerics::StepTold::begin(self.memory.variables(), gradients);
+        let told = numerics::begin_step(self.memory.variables(), gradients);
         self.optimizer.step(gradients)?;
-        told.end();
+        if let Some(told) = told {
+            told.end();
+        }
         self.wait()
     }
 

@@ -3,6 +3,8 @@
 
 use profiler_events::Stage;
 
+use crate::number::grouped;
+
 /// The longest name that a table shows, in characters; JSON and `.prof` files keep all of it.
 const LONGEST_SHOWN: usize = 200;
 
@@ -32,6 +34,16 @@ pub(super) fn polls(polls: u64) -> String {
     match polls {
         0 => String::new(),
         polls => format!(" (polled {polls} times)"),
+    }
+}
+
+/// `a, b, c and 5 more`: so many of them by name.
+pub(crate) fn first_of(names: impl Iterator<Item = String>, named: usize) -> String {
+    let mut names = names;
+    let first: Vec<String> = names.by_ref().take(named).collect();
+    match names.count() {
+        0 => first.join(", "),
+        more => format!("{} and {} more", first.join(", "), grouped(more as u64)),
     }
 }
 
@@ -86,6 +98,12 @@ mod tests {
         assert_eq!(shown("a\nb\tc\r\u{1b}[31m\0"), r"a\nb\tc\r\u{1b}[31m\u{0}");
         assert_eq!(shown("plain 'quoted' \\ 🔥"), "plain 'quoted' \\ 🔥", "nothing else changes");
         assert_eq!(shown(""), "");
+    }
+
+    #[test]
+    fn some_are_named_and_the_others_counted() {
+        let first_of = |count: u32| first_of((0..count).map(|it| it.to_string()), 3);
+        assert_eq!([1, 3, 1004].map(first_of), ["0", "0, 1, 2", "0, 1, 2 and 1,001 more"]);
     }
 
     #[test]

@@ -193,9 +193,11 @@ impl TrainOptimizer for TchOptimizer {
             let tensors = variables.trainable_variables.iter().map(|one| &one.tensor);
             ops::StepFollowed::begin(tensors)
         };
-        let told = numerics::StepTold::begin(|| numerics::named(&self.lock()));
+        let told = numerics::begin_step(|| numerics::named(&self.lock()));
         self.optimizer.step()?;
-        told.end();
+        if let Some(told) = told {
+            told.end();
+        }
         drop(followed);
         if self.synchronizes {
             let first = self.lock().trainable_variables.first().map(|first| first.tensor.device());

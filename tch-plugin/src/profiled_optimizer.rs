@@ -80,12 +80,14 @@ impl ProfiledOptimizer {
         let is_wanted = profiler_core::hook::interest().contains(Interest::MEMORY);
         let variables = is_wanted.then(|| self.optimizer.trainable_variables());
         let followed = ops::StepFollowed::begin(variables.iter().flatten());
-        let told = numerics::StepTold::begin(|| {
+        let told = numerics::begin_step(|| {
             let variables = self.optimizer.trainable_variables().into_iter().enumerate();
             variables.map(|(place, variable)| (numerics::numbered(place), variable)).collect()
         });
         self.optimizer.step();
-        told.end();
+        if let Some(told) = told {
+            told.end();
+        }
         drop(followed);
         if self.synchronizes
             && let Some(variable) = self.optimizer.trainable_variables().first()

@@ -13,6 +13,7 @@ pub mod findings;
 pub mod interruption;
 pub mod numerics;
 pub mod program;
+pub mod promise;
 pub mod python;
 pub mod table;
 pub mod trace;

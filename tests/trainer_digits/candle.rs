@@ -15,6 +15,8 @@ mod learning;
 #[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
+mod long_training;
+#[cfg(target_os = "linux")]
 mod metrics;
 mod numerics;
 mod programs;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
-use tests::program::{Run, Running};
+use tests::program::Running;
 use tests::python;
+
+use crate::long_training::{prepared, unwatched_accuracy};
 
 /// Steps whose numbers are as they were asked for, whole, with what the trainer does in each.
 const STEPS: &str = r##"
@@ -66,18 +68,12 @@ fn record(running: &mut Running, daemon: &UnixDatagram, folder: &Path) {
 
 #[test]
 fn a_daemon_gets_its_trace_and_the_training_learns_the_same() {
-    let prepared = |directory: &Path| {
-        // Long enough to be asked, on any machine.
-        Run::of(&crate::program(), directory).args(["--profiler", "none", "--epochs", "40"])
-    };
-    let plain = tempdir().expect("a folder");
-    let expected = test_accuracy(&prepared(plain.path()).succeed().stdout);
     let (directory, folder) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let daemon = UnixDatagram::bind(folder.path().join("dynolog")).expect("a socket");
     daemon.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
     let config = folder.path().join("libkineto.conf");
     std::fs::write(&config, "ON_DEMAND_CONFIG_UPDATE_INTERVAL_SECS=1\n").expect("written");
-    let run = prepared(directory.path())
+    let run = prepared(directory.path(), "none")
         .env("KINETO_USE_DAEMON", "1")
         .env("KINETO_CONFIG", &config)
         .env("KINETO_IPC_SOCKET_DIR", folder.path())
@@ -87,6 +83,6 @@ fn a_daemon_gets_its_trace_and_the_training_learns_the_same() {
     let number = running.number();
     let finished = running.finish();
     assert!(finished.status.success(), "{finished:#?}");
-    assert_eq!(test_accuracy(&finished.stdout), expected);
+    assert_eq!(test_accuracy(&finished.stdout), unwatched_accuracy());
     python::run(STEPS, &[&folder.path().join(format!("trace_{number}.json"))]);
 }

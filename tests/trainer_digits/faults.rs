@@ -9,8 +9,9 @@ use profiler_core::report::findings::Rules;
 #[cfg(target_os = "linux")]
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
-use tests::findings::{Faulty, assert_promise_is_kept, of_rule, reports, sure, told, wall_seconds};
+use tests::findings::{Faulty, of_rule, reports, sure, told, wall_seconds};
 use tests::program::{Finished, Run, Running, build};
+use tests::promise::assert_promise_is_kept;
 
 use crate::PACKAGE;
 

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 use tempfile::tempdir;
-use tests::findings::{Faulty, assert_healthy, assert_promise_is_kept, of_rule, reports, sure};
+use tests::findings::{Faulty, assert_healthy, of_rule, reports, sure};
 use tests::program::{Run, build};
+use tests::promise::assert_promise_is_kept;
 
 use crate::PACKAGE;
 

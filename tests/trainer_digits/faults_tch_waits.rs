@@ -5,7 +5,8 @@ use profiler_core::Report;
 use profiler_core::report::findings::Rules;
 use serde_json::Value;
 use tempfile::tempdir;
-use tests::findings::{Faulty, assert_promise_is_kept, of_rule};
+use tests::findings::{Faulty, of_rule};
+use tests::promise::assert_promise_is_kept;
 
 use crate::faults_tch::{STEPS, fit, function, saved, seconds};
 

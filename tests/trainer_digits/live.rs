@@ -6,9 +6,11 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
-use tests::program::{Run, Running, build};
+use tests::program::{Running, build};
 use tests::python;
 use tests::table::Table;
+
+use crate::long_training::{EPOCHS, prepared, unwatched_accuracy};
 
 /// Three whole steps, one after the other, with what the trainer does in each.
 const STEPS: &str = r##"
@@ -43,13 +45,6 @@ fn refused(runtime: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).expect("text")
 }
 
-fn prepared(directory: &Path, profiler: &str) -> Run {
-    // Long enough to be looked into, on any machine: it trains until that is over.
-    let run = Run::of(&crate::program(), directory);
-    // rayon's threads wait in circles, and other tests run beside this one.
-    run.args(["--profiler", profiler, "--epochs", "40"]).env("RAYON_NUM_THREADS", "1")
-}
-
 /// The number of the only process that is listed.
 fn listed(runtime: &Path) -> (String, Value) {
     let all: Value = serde_json::from_str(&succeed(runtime, &["ps", "--json"])).expect("JSON");
@@ -62,7 +57,7 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
     let (number, process) = listed(runtime);
     assert_eq!(process["program"], crate::PACKAGE);
     let training = &process["trainings"][0];
-    assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &40.into()));
+    assert_eq!((&training["stage"], &training["epochs"]), (&"fit".into(), &EPOCHS.into()));
     assert!(succeed(runtime, &["ps"]).contains(&number));
     assert!(training["loss"].as_f64().is_some_and(|loss| loss < 3.0), "{training}");
     let steps: Vec<f64> = serde_json::from_value(training["last_steps"].clone()).expect("times");
@@ -92,8 +87,6 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
 
 #[test]
 fn a_training_is_looked_into_and_learns_the_same() {
-    let plain = tempdir().expect("a folder");
-    let expected = test_accuracy(&prepared(plain.path(), "none").succeed().stdout);
     // By the environment, and by a line of the program.
     for (profiler, variable) in [("none", Some("1")), ("simple", None)] {
         let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
@@ -107,7 +100,7 @@ fn a_training_is_looked_into_and_learns_the_same() {
         look_in(&mut running, runtime.path(), directory.path(), profiler);
         let finished = running.finish();
         assert!(finished.status.success(), "{finished:#?}");
-        assert_eq!(test_accuracy(&finished.stdout), expected, "{profiler}");
+        assert_eq!(test_accuracy(&finished.stdout), unwatched_accuracy(), "{profiler}");
         assert!(!finished.stderr.contains("mlprof"), "{}", finished.stderr);
         let left = std::fs::read_dir(runtime.path().join("mlprof")).expect("a folder").count();
         assert_eq!(left, 0, "the socket is gone");

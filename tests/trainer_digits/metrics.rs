@@ -9,16 +9,11 @@ use std::process::{Command, Stdio};
 use tempfile::tempdir;
 use tests::collector::{Collector, calls};
 use tests::digits::test_accuracy;
-use tests::program::{Run, Running, build};
+use tests::program::{Running, build};
 use tests::table::Table;
 
 use crate::live::succeed;
-
-fn prepared(directory: &Path) -> Run {
-    let run = Run::of(&crate::program(), directory);
-    // rayon's threads wait in circles, and other tests run beside this one.
-    run.args(["--profiler", "simple", "--epochs", "40"]).env("RAYON_NUM_THREADS", "1")
-}
+use crate::long_training::{EPOCHS, prepared, unwatched_accuracy};
 
 fn scrape(address: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
@@ -109,20 +104,18 @@ fn scrape_around_a_report(running: &mut Running, address: &str, runtime: &Path) 
     assert!((0.0..3.0).contains(&gauge("mlprof_loss")), "{second}");
     let samples = series(&second, "mlprof_samples_total", "rank")["0"];
     assert!(samples > steps[0], "several in each step: {second}");
-    assert_eq!(gauge("mlprof_epochs"), 40.0);
-    assert!((1.0..40.0).contains(&gauge("mlprof_epoch")), "{second}");
+    assert_eq!(gauge("mlprof_epochs"), f64::from(EPOCHS));
+    assert!((1.0..f64::from(EPOCHS)).contains(&gauge("mlprof_epoch")), "{second}");
     assert!(series(&second, "mlprof_data_wait_seconds_total", "rank")["0"] > 0.0, "{second}");
 }
 
 #[test]
 fn what_is_scraped_and_pushed_is_what_the_reports_say() {
-    let plain = tempdir().expect("a folder");
-    let expected = test_accuracy(&prepared(plain.path()).succeed().stdout);
     let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     // Before the training begins, which does not wait for it.
     build("profiler-cli", "mlprof");
     let collector = Collector::start(directory.path());
-    let run = prepared(directory.path())
+    let run = prepared(directory.path(), "simple")
         .env("XDG_RUNTIME_DIR", runtime.path())
         .env("MLPROF_LIVE", "1")
         .env("MLPROF_METRICS_PORT", "0")
@@ -140,7 +133,7 @@ fn what_is_scraped_and_pushed_is_what_the_reports_say() {
     let number = running.number();
     let finished = running.finish();
     assert!(finished.status.success(), "{finished:#?}");
-    assert_eq!(test_accuracy(&finished.stdout), expected, "it learns the same");
+    assert_eq!(test_accuracy(&finished.stdout), unwatched_accuracy(), "it learns the same");
     let said = finished.stderr.lines().filter(|line| line.contains("mlprof"));
     assert_eq!(said.count(), 2, "where they are, and nothing else: {}", finished.stderr);
     let [fit, test] = ["FIT", "TEST"].map(|stage| Table::find(stage, &finished.stdout));

@@ -6,6 +6,7 @@ mod disk_space;
 mod features;
 mod gpu_check;
 mod libtorch;
+mod loom_compiler;
 mod metadata;
 mod miri;
 mod msrv;
@@ -64,6 +65,9 @@ Usage: cargo xtask <command>
   bench analysis [...]  what questions to a trace of a million slices cost, beside HolisticTraceAnalysis
                         and Perfetto's trace_processor (--slices N, --rounds N, --trace FILE,
                         --json FILE, --without-hta, --without-trace-processor)
+  bench fleet [...]     what questions to the traces of a hundred ranks of a million slices cost, asked of all at once
+                        (--ranks N, --slices N, --question NAME, --memory MIB, --limit SECONDS, --folder FOLDER,
+                        --json FILE); DataFusion takes minutes to build
   bench live [...]      what it costs a training with tch to be watched: with MLPROF_LIVE=1, by mlprof top, by
                         mlprof record, beside one that nobody watches (--rounds N, --clock cpu, --json FILE)
   bench <name> --lto    one of those from scopes to torture, built with link-time optimisation
@@ -82,6 +86,9 @@ fn usage() -> String {
 }
 
 fn main() -> ExitCode {
+    if loom_compiler::is_called() {
+        return loom_compiler::compile();
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments.as_slice() {

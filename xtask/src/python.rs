@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::libtorch::cache;
+use crate::libtorch::{cache, workspace};
 use crate::system;
 
 /// An environment with what a file of requirements names, and nothing else.
@@ -19,6 +19,15 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// Engines that answer SQL of tables, and what writes these.
+    pub fn sql_engines() -> Self {
+        Self {
+            name: "python-engines",
+            requirements: workspace().join("mlprof-sql/tests/sql/requirements.txt"),
+            announcement: "DuckDB and DataFusion, 110 MB to download",
+        }
+    }
+
     /// Its interpreter. What is missing is installed; a run that was broken off goes on.
     pub fn interpreter(&self) -> Result<PathBuf, String> {
         let requirements = &self.requirements;

@@ -1,5 +1,6 @@
 //! What a step learns from.
 
+use std::any::Any;
 use std::cell::OnceCell;
 
 use burn::tensor::kind::Basic;
@@ -7,7 +8,7 @@ use burn::tensor::{Tensor, TensorData};
 use profiler_core::hook::{self, NumberReader, ObservedTensor, TensorNumbers, TensorRole};
 
 use super::is_wanted;
-use super::tensor::{element_type, host, read_data};
+use super::tensor::{Numbers, element_type, host, read_data};
 use crate::ops::unseen;
 
 /// Tells the profiler of numbers which tensors a step learns from, each by a name of its own, such as `images`: at the beginning of a
@@ -24,10 +25,10 @@ use crate::ops::unseen;
 /// burn_plugin::tell_batch("classes", &classes);
 /// ```
 ///
-/// *Cost* if nobody wants to know: one relaxed load; else, in recorded steps, the batch is copied to the host's memory, which waits
-/// for the device that it is on. In steps that are only watched a batch that is on a device is not looked at.
+/// *Cost* if nobody wants to know: one relaxed load; else, in recorded steps, a batch of integers, or on a device, is copied to the
+/// host's memory, which waits for that device. In steps that are only watched a batch that is on a device is not looked at.
 #[inline]
-pub fn tell_batch<const D: usize, K: Basic>(name: &str, tensor: &Tensor<D, K>) {
+pub fn tell_batch<const D: usize, K: Basic + 'static>(name: &str, tensor: &Tensor<D, K>) {
     if is_wanted() {
         let tensor: &dyn TensorNumbers = &BatchNumbers { tensor, copy: OnceCell::new() };
         hook::tensor(&ObservedTensor { role: TensorRole::Batch, name, tensor, input: None });
@@ -41,7 +42,7 @@ struct BatchNumbers<'told, const D: usize, K: Basic> {
     copy: OnceCell<Option<TensorData>>,
 }
 
-impl<const D: usize, K: Basic> TensorNumbers for BatchNumbers<'_, D, K> {
+impl<const D: usize, K: Basic + 'static> TensorNumbers for BatchNumbers<'_, D, K> {
     fn element_type(&self) -> &'static str {
         element_type(self.tensor.dtype())
     }
@@ -51,10 +52,23 @@ impl<const D: usize, K: Basic> TensorNumbers for BatchNumbers<'_, D, K> {
     }
 
     fn read(&self, reader: &mut dyn NumberReader) -> bool {
-        host(&self.tensor.device()).is_some() && self.read_waiting(reader)
+        self.read_in_place(reader)
+            || host(&self.tensor.device()).is_some() && self.read_copy(reader)
     }
 
     fn read_waiting(&self, reader: &mut dyn NumberReader) -> bool {
+        self.read_in_place(reader) || self.read_copy(reader)
+    }
+}
+
+impl<const D: usize, K: Basic + 'static> BatchNumbers<'_, D, K> {
+    /// Numbers with a point, where they are in the host's memory.
+    fn read_in_place(&self, reader: &mut dyn NumberReader) -> bool {
+        let floats = (self.tensor as &dyn Any).downcast_ref::<Tensor<D>>();
+        floats.is_some_and(|floats| Numbers::of(floats).read(reader))
+    }
+
+    fn read_copy(&self, reader: &mut dyn NumberReader) -> bool {
         let copy = || unseen(|| self.tensor.clone().try_into_data().ok());
         self.copy.get_or_init(copy).as_ref().is_some_and(|copy| read_data(copy, reader))
     }

@@ -2,14 +2,14 @@
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use profiler_core::hook::{TensorNumbers, TensorRole};
+use profiler_core::hook::{Change, TensorNumbers, TensorRole};
 
-use super::tensor::{Change, Numbers};
+use super::tensor::Numbers;
 use super::{is_wanted, tell};
 
 /// A step of an optimizer, of which the numbers are wanted.
@@ -18,13 +18,8 @@ pub(crate) struct StepTold {
     told: Option<Told>,
 }
 
-/// The parameters that were told of before the step.
-#[derive(Default)]
-struct Told {
-    parameters: HashSet<ParamId>,
-    /// Those on a device, of which the change is to be reduced.
-    before: RefCell<HashMap<ParamId, Tensor<1>>>,
-}
+/// The parameters that were told of before the step, and what each was then, if it is on a device, which is to say how it has changed.
+type Told = HashMap<ParamId, Option<Tensor<1>>>;
 
 impl StepTold {
     /// Tells of gradients and parameters before the step. The model is asked for only if somebody wants to know, and gone when
@@ -82,10 +77,10 @@ impl ModuleVisitor for Before<'_> {
         for gradient in &gradients {
             tell_parameter(TensorRole::Gradient, &self.path, &Numbers::of(gradient));
         }
-        self.told.parameters.insert(parameter.id);
-        let keep = |tensor| drop(self.told.before.borrow_mut().insert(parameter.id, tensor));
-        let numbers = Numbers::changing(&tensor, Change::Begins(&keep));
+        let before = RefCell::new(None);
+        let numbers = Numbers::changing(&tensor, Change::Begins(&before));
         tell_parameter(TensorRole::Parameter, &self.path, &numbers);
+        self.told.insert(parameter.id, before.take());
     }
 }
 
@@ -104,13 +99,8 @@ impl ModuleVisitor for After {
     }
 
     fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
-        if !self.told.parameters.contains(&parameter.id) {
-            return;
-        }
-        let change = match self.told.before.get_mut().remove(&parameter.id) {
-            Some(before) => Change::Since(Box::new(before)),
-            None => Change::None,
-        };
+        let Some(before) = self.told.get(&parameter.id) else { return };
+        let change = before.as_ref().map_or(Change::None, Change::Since);
         let tensor = parameter.base();
         tell_parameter(TensorRole::Update, &self.path, &Numbers::changing(&tensor, change));
     }

@@ -1,9 +1,11 @@
 //! A tensor of burn: read where its numbers are in the host's memory, reduced where they are not.
 
+use std::convert::Infallible;
+
 use burn::backend::{Device as BackendDevice, DispatchDeviceId, Flex};
 use burn::tensor::{DType, Device, Tensor, TensorData, bf16, f16};
 use profiler_core::hook::{
-    LEAST_NORMAL_F16, NumberReader, ReducedNumbers, TensorNumbers, strided_offsets,
+    Change, LEAST_NORMAL_F16, NumberReader, ReducedNumbers, TensorNumbers, strided_offsets,
 };
 
 use super::reduction;
@@ -15,17 +17,7 @@ const LEAST_NORMAL_F32: f64 = f32::MIN_POSITIVE as f64;
 /// A tensor of burn.
 pub(super) struct Numbers<'told, const D: usize> {
     tensor: &'told Tensor<D>,
-    change: Change<'told>,
-}
-
-/// What a tensor on a device has to do with another one.
-pub(super) enum Change<'told> {
-    /// Nothing.
-    None,
-    /// It is going to change: whoever has it reduced is given it, to be kept until then.
-    Begins(&'told dyn Fn(Tensor<1>)),
-    /// This it was before: its change is reduced.
-    Since(Box<Tensor<1>>),
+    change: Change<'told, Tensor<1>>,
 }
 
 impl<'told, const D: usize> Numbers<'told, D> {
@@ -33,7 +25,7 @@ impl<'told, const D: usize> Numbers<'told, D> {
         Self::changing(tensor, Change::None)
     }
 
-    pub(super) fn changing(tensor: &'told Tensor<D>, change: Change<'told>) -> Self {
+    pub(super) fn changing(tensor: &'told Tensor<D>, change: Change<'told, Tensor<1>>) -> Self {
         Self { tensor, change }
     }
 }
@@ -73,15 +65,11 @@ impl<const D: usize> TensorNumbers for Numbers<'_, D> {
         reduction::begin(|| {
             let tensor = without_gradients(self.tensor);
             let count = tensor.shape().num_elements();
-            let tensor = tensor.reshape([count]);
-            match &self.change {
-                Change::None => tensor,
-                Change::Begins(keep) => {
-                    keep(tensor.clone());
-                    tensor
-                }
-                Change::Since(before) => tensor - (**before).clone(),
-            }
+            // What is kept of a tensor of burn does not change with it.
+            let copy = |flat: &Tensor<1>| Ok(flat.clone());
+            let difference = |now: &Tensor<1>, before: &Tensor<1>| Ok(now.clone() - before.clone());
+            let Ok(flat) = self.change.of::<Infallible>(tensor.reshape([count]), copy, difference);
+            flat
         })
     }
 }

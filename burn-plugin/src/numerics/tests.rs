@@ -1,15 +1,14 @@
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig, LstmConfig};
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Device, FloatDType, Tensor};
-use profiler_core::hook::Reduced;
+use profiler_core::hook::{Change, Reduced};
 use profiler_core::report::numerics::{NumericsReport, StatisticsReader};
 use profiler_core::{NumericsProfiler, Profiler, activate};
 
-use super::tensor::Change;
 use super::*;
 use crate::{ProfileModule, ProfiledBackward};
 
@@ -60,22 +59,14 @@ fn assert_close(one: f64, other: f64, what: &str) {
 #[test]
 fn a_device_makes_of_a_tensor_what_the_host_reads() {
     let device = Device::flex();
-    let of = |numbers: &[f32]| Tensor::<1>::from_floats(numbers, &device);
-    let many: Vec<f32> = (0..1000).map(|place| (place as f32 * 0.37).sin() - 0.2).collect();
-    let mut spoilt = many.clone();
-    spoilt[3..6].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
-    let cases = [
-        ("many", of(&many)),
-        ("spoilt", of(&spoilt)),
-        ("zeros", Tensor::zeros([40], &device)),
-        ("large", of(&[3e38, -1e30, 0.0])),
-        ("small", of(&[1e-30, -2e-30])),
-        ("none finite", of(&[f32::NAN, f32::INFINITY])),
-        ("f64", of(&many).cast(FloatDType::F64)),
-        ("f16", of(&[1e-6, 1.0, 0.0, -300.0]).cast(FloatDType::F16)),
-        ("empty", Tensor::zeros([0], &device)),
-    ];
-    for (name, tensor) in cases {
+    for (name, kind, numbers) in hook::numbers_to_reduce() {
+        let tensor = Tensor::<1>::from_floats(numbers.as_slice(), &device);
+        let tensor = match kind {
+            "f64" => tensor.cast(FloatDType::F64),
+            "f16" => tensor.cast(FloatDType::F16),
+            "bf16" => tensor.cast(FloatDType::BF16),
+            _ => tensor,
+        };
         hook::assert_reduces_as_read(&Numbers::of(&tensor), name);
     }
 }
@@ -84,11 +75,10 @@ fn a_device_makes_of_a_tensor_what_the_host_reads() {
 fn the_change_of_a_parameter_is_reduced_as_a_difference() {
     let device = Device::flex();
     let (before, after) = (range(&device), range(&device) * 1.5);
-    let kept = Cell::new(None);
-    let keep = |tensor| kept.set(Some(tensor));
-    reduce(&Numbers::changing(&before, Change::Begins(&keep)));
+    let kept = RefCell::new(None);
+    reduce(&Numbers::changing(&before, Change::Begins(&kept)));
     let before = kept.take().expect("it is kept");
-    let change = reduce(&Numbers::changing(&after, Change::Since(Box::new(before))));
+    let change = reduce(&Numbers::changing(&after, Change::Since(&before)));
     assert_close(change.sum, 33.0, "half of 66");
     assert_eq!((change.minimum, change.maximum, change.zeros), (0.0, 5.5, 1));
 }

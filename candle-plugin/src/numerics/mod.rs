@@ -2,32 +2,22 @@
 
 mod reduction;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, Device, Layout, Result, Storage, Tensor, TensorId, Var};
 use profiler_core::hook::{
-    self, LEAST_NORMAL_F16, NumberReader, ObservedTensor, ReducedNumbers, TensorNumbers,
-    TensorRole, strided_offsets,
+    self, Change, LEAST_NORMAL_F16, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
+    TensorNumbers, TensorRole, strided_offsets,
 };
 use profiler_core::{Action, Interest};
 
 /// A tensor of candle.
 struct Numbers<'tensor> {
     tensor: &'tensor Tensor,
-    change: Change<'tensor>,
-}
-
-/// What a tensor on a device has to do with another one.
-enum Change<'tensor> {
-    /// Nothing.
-    None,
-    /// It is going to change: whoever has it reduced keeps a copy here.
-    Begins(&'tensor RefCell<Option<Tensor>>),
-    /// This it was before: its change is reduced.
-    Since(&'tensor Tensor),
+    change: Change<'tensor, Tensor>,
 }
 
 impl<'tensor> Numbers<'tensor> {
@@ -38,12 +28,7 @@ impl<'tensor> Numbers<'tensor> {
     /// As its device is to reduce it.
     fn flat(&self) -> Result<Tensor> {
         let flat = self.tensor.detach().flatten_all()?;
-        match self.change {
-            Change::None => {}
-            Change::Begins(kept) => *kept.borrow_mut() = Some(flat.copy()?),
-            Change::Since(before) => return flat - before,
-        }
-        Ok(flat)
+        self.change.of(flat, Tensor::copy, |now, before| now - before)
     }
 }
 
@@ -206,8 +191,8 @@ fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn Tensor
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
 }
 
-/// Of a parameter around a step.
-fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_>) {
+/// Of a parameter around a step, or its gradient.
+fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_, Tensor>) {
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
 }
 
@@ -220,53 +205,23 @@ pub(crate) fn name_parameter(var: &Var, name: &str) {
     names.get_or_insert_default().insert(var.id(), name.to_owned());
 }
 
-/// A step of an optimizer, of which the numbers are wanted.
-pub(crate) struct StepTold {
-    parameters: Vec<ToldParameter>,
+/// Tells of gradients and parameters before a step of an optimizer; `None` if nobody wants their numbers.
+pub(crate) fn begin_step(vars: &[Var], gradients: &GradStore) -> Option<ParametersTold<Tensor>> {
+    is_wanted().then(|| {
+        let gradient = |var: &Tensor| gradients.get(var).cloned();
+        ParametersTold::begin(named(vars), gradient, tell_changing)
+    })
 }
 
-struct ToldParameter {
-    name: String,
-    var: Var,
-    /// What it was before, if it is on a device, which is to say how it has changed.
-    before: RefCell<Option<Tensor>>,
-}
-
-impl StepTold {
-    /// Tells of gradients and parameters before the step.
-    pub(crate) fn begin(vars: &[Var], gradients: &GradStore) -> Self {
-        if !is_wanted() {
-            return Self { parameters: Vec::new() };
-        }
-        let parameters: Vec<_> = {
-            let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-            let name = |(place, var): (usize, &Var)| {
-                let known = names.as_ref().and_then(|names| names.get(&var.id()));
-                known.cloned().unwrap_or_else(|| format!("parameter {place}"))
-            };
-            let told = |one: (usize, &Var)| {
-                let (name, var) = (name(one), one.1.clone());
-                ToldParameter { name, var, before: RefCell::new(None) }
-            };
-            vars.iter().enumerate().map(told).collect()
-        };
-        for ToldParameter { name, var, before } in &parameters {
-            if let Some(gradient) = gradients.get(var) {
-                tell(TensorRole::Gradient, name, gradient, None);
-            }
-            tell_changing(TensorRole::Parameter, name, var.as_tensor(), Change::Begins(before));
-        }
-        Self { parameters }
-    }
-
-    /// Tells of the parameters after it.
-    pub(crate) fn end(self) {
-        for ToldParameter { name, var, before } in &self.parameters {
-            let before = before.take();
-            let change = before.as_ref().map_or(Change::None, Change::Since);
-            tell_changing(TensorRole::Update, name, var.as_tensor(), change);
-        }
-    }
+/// The variables, by the names that their map has for them.
+fn named(vars: &[Var]) -> Vec<(String, Tensor)> {
+    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = |(place, var): (usize, &Var)| {
+        let known = names.as_ref().and_then(|names| names.get(&var.id()));
+        let name = known.cloned().unwrap_or_else(|| format!("parameter {place}"));
+        (name, var.as_tensor().clone())
+    };
+    vars.iter().enumerate().map(name).collect()
 }
 
 #[cfg(test)]

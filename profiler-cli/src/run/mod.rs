@@ -10,6 +10,7 @@ mod reasons;
 pub mod record;
 mod results;
 mod target;
+mod target_copy;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -91,8 +92,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
             "what ops of {framework} return is not looked at: its rules do not say how their numbers are read"
         ));
     }
-    let target = target::directory(&arguments.command, &arguments.ops);
-    let folder = target.join("mlprof-state");
+    let hooks = target::Hooks {
+        presets: &arguments.ops,
+        outputs: arguments.numerics,
+        frame_pointers: arguments.frame_pointers,
+    };
+    let folders = target::folders_of(&arguments.command, hooks);
+    let target = folders.own;
+    if let Some(from) = target_copy::begin_as_copy(&target, &folders.alike) {
+        say(&format!("begins with what is built in {}", from.display()));
+    }
+    let folder = target.join(target_copy::STATE);
     let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };
     let runtime = runtime::install(&folder).map_err(in_target)?;
     // Of this process alone, also where others in containers have its number. Gone at the end.

@@ -8,16 +8,50 @@ use std::process::{Command, Stdio};
 use super::plan::Plan;
 use super::record::CrateRecord;
 
-/// The folder of build output of its own: `mlprof` in the one that cargo would use, and in it one for
-/// each set of presets, so that going from one framework to another builds neither anew.
-pub fn directory(command: &[OsString], presets: &[String]) -> PathBuf {
+/// What decides of many crates whether they have to be built again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hooks<'arguments> {
+    /// The presets and rule files of `--ops`.
+    pub presets: &'arguments [String],
+    /// Whether ops tell of what they return, and not how long they take.
+    pub outputs: bool,
+    /// Whether everything is compiled with frame pointers.
+    pub frame_pointers: bool,
+}
+
+impl Hooks<'_> {
+    /// The name of the folder of what is built with these.
+    fn folder(&self) -> String {
+        let outputs = if self.outputs && !self.presets.is_empty() { "+numerics" } else { "" };
+        let frame_pointers = if self.frame_pointers { "+frame-pointers" } else { "" };
+        name(self.presets) + outputs + frame_pointers
+    }
+}
+
+/// Folders of build output.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Folders {
+    /// The one that is built in.
+    pub own: PathBuf,
+    /// Those of the same presets, of which all but a few crates are the same ones. One that is compiled with frame pointers has none
+    /// in common with one that is not.
+    pub alike: Vec<PathBuf>,
+}
+
+/// Build output is in a folder of its own, `mlprof` in the one that cargo would use, and in it one for each kind of hooks, so that
+/// going from one to another builds neither anew.
+pub fn folders_of(command: &[OsString], hooks: Hooks<'_>) -> Folders {
     let own = option(command, "--target-dir")
         .map(PathBuf::from)
         .or_else(|| non_empty("CARGO_TARGET_DIR"))
         .or_else(|| non_empty("CARGO_BUILD_TARGET_DIR"))
         .or_else(|| ask_cargo(command));
-    let own = own.unwrap_or_else(|| PathBuf::from("target")).join("mlprof").join(name(presets));
-    std::path::absolute(&own).unwrap_or(own)
+    let all = own.unwrap_or_else(|| PathBuf::from("target")).join("mlprof");
+    let all = std::path::absolute(&all).unwrap_or(all);
+    let other = Hooks { outputs: !hooks.outputs, ..hooks };
+    let names = [hooks, other].map(|hooks| hooks.folder());
+    let alike = names.iter().filter(|name| **name != names[0]).map(|name| all.join(name));
+    Folders { alike: alike.collect(), own: all.join(&names[0]) }
 }
 
 /// The presets as the name of a folder; rule files by their own names.
@@ -137,7 +171,8 @@ fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
         .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-fn folders(folder: &Path) -> Vec<PathBuf> {
+/// The folders in a folder.
+pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     entries.filter_map(Result::ok).filter(is_folder).map(|entry| entry.path()).collect()
@@ -155,12 +190,22 @@ mod tests {
     #[test]
     fn the_target_directory_of_the_command_comes_first_and_is_replaced() {
         let command = words("cargo run --target-dir /t --release -- --target-dir /mine");
-        assert_eq!(directory(&command, &[]), Path::new("/t/mlprof/functions"));
+        let none = Hooks { presets: &[], outputs: true, frame_pointers: false };
+        let expected = Folders { own: "/t/mlprof/functions".into(), alike: Vec::new() };
+        assert_eq!(folders_of(&command, none), expected, "numbers of no ops");
         let expected = words("cargo run --target-dir /o --release -- --target-dir /mine");
         assert_eq!(redirected(&command, Path::new("/o")), expected);
         let command = words("cargo test --target-dir=/t");
         let presets = ["burn-flex".to_owned(), "./rules/my own.toml".to_owned()];
-        assert_eq!(directory(&command, &presets), Path::new("/t/mlprof/burn-flex+my-own"));
+        let mut hooks = Hooks { presets: &presets, outputs: false, frame_pointers: false };
+        let folders = folders_of(&command, hooks);
+        assert_eq!(folders.own, Path::new("/t/mlprof/burn-flex+my-own"));
+        assert_eq!(folders.alike, [Path::new("/t/mlprof/burn-flex+my-own+numerics")]);
+        (hooks.outputs, hooks.frame_pointers) = (true, true);
+        let folders = folders_of(&command, hooks);
+        let frames = Path::new("/t/mlprof/burn-flex+my-own+numerics+frame-pointers");
+        assert_eq!(folders.own, frames);
+        assert_eq!(folders.alike, [Path::new("/t/mlprof/burn-flex+my-own+frame-pointers")]);
         assert_eq!(redirected(&command, Path::new("/o")), words("cargo test --target-dir=/o"));
     }
 

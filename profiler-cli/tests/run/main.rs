@@ -1,5 +1,8 @@
 //! `mlprof run` on a program that knows nothing of it.
 
+// As the examples are tested.
+#[path = "../../../tests/src/promise.rs"]
+mod promise;
 mod shop;
 
 mod corners;

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use super::promise::assert_promise_is_kept;
 use super::shop::{Finished, Shop};
 
 /// What the program says that was built with these settings: the findings, and how long its quickest loops took.
@@ -35,15 +36,12 @@ fn of_level(level: &str) -> [String; 2] {
     [of(""), of("package.profiler-core.")]
 }
 
-/// One finding, of this rule and this sure, promises what was saved. The quickest of thousands are compared: other programs
-/// have not made them longer.
-fn assert_promised(found: &[String], rule: &str, slow: f64, fast: f64) {
+/// The share that one finding, of this rule and this sure, promises, and the one that was saved. The quickest of thousands are compared:
+/// other programs have not made them longer.
+fn promised_and_saved(found: &[String], rule: &str, slow: f64, fast: f64) -> (f64, f64) {
     let [finding] = found else { panic!("one finding: {found:?}") };
     let share = finding.strip_prefix(rule).unwrap_or_else(|| panic!("{rule}: {finding}"));
-    let promised: f64 = share.trim().parse().expect("a number");
-    let saved = 1.0 - fast / slow;
-    println!("{promised} promised, {saved} saved");
-    assert!((promised - saved).abs() <= 0.3 * saved, "{promised} promised, {saved} saved");
+    (share.trim().parse().expect("a number"), 1.0 - fast / slow)
 }
 
 #[test]
@@ -53,9 +51,11 @@ fn a_build_for_size_is_found_until_it_is_one_for_speed_which_saves_what_was_prom
         let settings = of_level(level);
         run(&shop, &settings.each_ref().map(String::as_str), &[])
     };
-    let ((found, slow), (mended, fast)) = (of_level("'s'"), of_level("3"));
-    assert!(mended.is_empty(), "{mended:?}");
-    assert_promised(&found, "unoptimized-build Likely", slow, fast);
+    assert_promise_is_kept(|| {
+        let ((found, slow), (mended, fast)) = (of_level("'s'"), of_level("3"));
+        assert!(mended.is_empty(), "{mended:?}");
+        promised_and_saved(&found, "unoptimized-build Likely", slow, fast)
+    });
 }
 
 /// Where the processor has nothing wider than any of its kind, nothing is found, with the same program.
@@ -64,14 +64,20 @@ fn a_build_for_any_processor_is_found_until_it_is_one_for_this_which_saves_what_
     let shop = Shop::with_core("own_loops");
     let settings = of_level("3");
     let [of_program, of_core] = settings.each_ref().map(String::as_str);
-    let (found, slow) = run(&shop, &[of_program, of_core], &["neurons"]);
     let native = "build.rustflags=['-Ctarget-cpu=native']";
-    let (mended, fast) = run(&shop, &[of_program, of_core, native], &["neurons"]);
-    assert!(mended.is_empty(), "{mended:?}");
+    let measure = || {
+        let (found, slow) = run(&shop, &[of_program, of_core], &["neurons"]);
+        let (mended, fast) = run(&shop, &[of_program, of_core, native], &["neurons"]);
+        assert!(mended.is_empty(), "{mended:?}");
+        (found, slow, fast)
+    };
     if has_avx2() {
-        assert_promised(&found, "baseline-cpu Hint", slow, fast);
+        assert_promise_is_kept(|| {
+            let (found, slow, fast) = measure();
+            promised_and_saved(&found, "baseline-cpu Hint", slow, fast)
+        });
     } else {
-        assert!(found.is_empty(), "{found:?}");
+        assert_eq!(measure().0, [""; 0]);
     }
 }
 

@@ -177,18 +177,16 @@ pub(super) fn tell_each(profilers: &[Arc<dyn Profiler>], tell: impl Fn(&dyn Prof
 
 /// Calls `work`; nobody is told of what this thread does meanwhile.
 pub(super) fn unseen<T>(work: impl FnOnce() -> T) -> T {
-    let mut work = Some(work);
-    let done = with(|thread| {
+    let is_torn_down = with(|_| ()).is_none();
+    if is_torn_down {
+        // It tells nobody.
+        return work();
+    }
+    THREAD.with(|thread| {
         // Taken already where a profiler is at work.
         let _exclusive = thread.seen.try_borrow_mut();
-        work.take().map(|work| work())
-    });
-    match (done.flatten(), work) {
-        (Some(done), _) => done,
-        // The thread is torn down: it tells nobody.
-        (None, Some(work)) => work(),
-        (None, None) => unreachable!("it was called"),
-    }
+        work()
+    })
 }
 
 /// Whether nobody knows which training the calling thread is of.

@@ -24,6 +24,7 @@
 //! the wishes of the active profiler change.
 
 mod op;
+mod parameters;
 mod reductions;
 mod without_ops;
 
@@ -31,6 +32,7 @@ mod without_ops;
 pub use crate::source::set_region_delivery;
 pub use crate::source::{Source, SourceHandle};
 pub use op::OpScope;
+pub use parameters::{Change, ParametersTold, TellTensor};
 #[doc(hidden)]
 pub use profiler_events::declare_evaluated_outputs;
 #[doc(hidden)]
@@ -45,9 +47,9 @@ pub use profiler_events::{
     declare_device_memory, declare_framework, declare_module_place, describe_device,
     strided_offsets,
 };
-#[doc(hidden)]
-pub use reductions::assert_reduces_as_read;
 pub use reductions::{DeviceReduction, DeviceReductions};
+#[doc(hidden)]
+pub use reductions::{assert_reduces_as_read, numbers_to_reduce};
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
 pub(crate) use crate::source::deliver_regions;

@@ -140,6 +140,26 @@ fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
     })
 }
 
+/// For the tests of plugins: what a reduction may get wrong, by a name, the type that the tensor is to be of, and its numbers.
+#[doc(hidden)]
+pub fn numbers_to_reduce() -> Vec<(&'static str, &'static str, Vec<f32>)> {
+    let many: Vec<f32> = (0..1000).map(|place| (place as f32 * 0.37).sin() - 0.2).collect();
+    let mut spoilt = many.clone();
+    spoilt[3..6].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
+    vec![
+        ("many", "f32", many),
+        ("spoilt", "f32", spoilt.clone()),
+        ("zeros", "f32", vec![0.0; 40]),
+        ("large", "f32", vec![3e38, -1e30, 0.0]),
+        ("small", "f32", vec![1e-30, -2e-30]),
+        ("none finite", "f32", vec![f32::NAN, f32::INFINITY]),
+        ("empty", "f32", Vec::new()),
+        ("of 64 bits", "f64", spoilt.clone()),
+        ("of 16 bits", "f16", vec![1e-6, 1.0, 0.0, -300.0]),
+        ("of 16 bits, with large exponents", "bf16", spoilt),
+    ]
+}
+
 /// For the tests of plugins: that a device would make of a tensor what the host reads of it.
 ///
 /// # Panics

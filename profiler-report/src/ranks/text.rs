@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Exposed, Straggler};
+use crate::label;
 use crate::number::{duration, grouped, share};
 use crate::table::Table;
 
@@ -55,12 +56,8 @@ pub fn slow_in_words(slow: &Straggler) -> [String; 2] {
 
 /// `ranks 3, 5, 7`.
 pub fn numbers(ranks: &[u32]) -> String {
-    let named: Vec<String> = ranks.iter().take(NAMED).map(u32::to_string).collect();
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-    match ranks.len() - named.len() {
-        0 => format!("{word} {}", named.join(", ")),
-        more => format!("{word} {} and {} more", named.join(", "), grouped(more as u64)),
-    }
+    format!("{word} {}", label::first_of(ranks.iter().map(u32::to_string), NAMED))
 }
 
 fn time(nanoseconds: i64) -> String {

@@ -2,12 +2,11 @@
 
 mod reduction;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 use profiler_core::hook::{
-    self, DType, HostTensor, NumberReader, ObservedTensor, ReducedNumbers, TensorNumbers,
-    TensorRole,
+    self, Change, DType, HostTensor, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
+    TensorNumbers, TensorRole,
 };
 use profiler_core::{Action, Interest};
 use tch::nn::Variables;
@@ -16,17 +15,7 @@ use tch::{Device, Kind, TchError, Tensor};
 /// A tensor of tch.
 struct Numbers<'tensor> {
     tensor: &'tensor Tensor,
-    change: Change<'tensor>,
-}
-
-/// What a tensor on a device has to do with another one.
-enum Change<'tensor> {
-    /// Nothing.
-    None,
-    /// It is going to change: whoever has it reduced keeps a copy here.
-    Begins(&'tensor RefCell<Option<Tensor>>),
-    /// This it was before: its change is reduced.
-    Since(&'tensor Tensor),
+    change: Change<'tensor, Tensor>,
 }
 
 impl<'tensor> Numbers<'tensor> {
@@ -37,12 +26,7 @@ impl<'tensor> Numbers<'tensor> {
     /// As its device is to reduce it.
     fn flat(&self) -> Result<Tensor, TchError> {
         let flat = self.tensor.f_detach()?.f_reshape([-1])?;
-        match self.change {
-            Change::None => {}
-            Change::Begins(kept) => *kept.borrow_mut() = Some(flat.f_detach_copy()?),
-            Change::Since(before) => return flat.f_sub(before),
-        }
-        Ok(flat)
+        self.change.of(flat, Tensor::f_detach_copy, Tensor::f_sub)
     }
 
     /// What its numbers are; `None` for a tensor that is none.
@@ -152,48 +136,18 @@ fn tell(role: TensorRole, name: &str, tensor: &Tensor, input: Option<&dyn Tensor
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers::of(tensor), input });
 }
 
-/// Of a parameter around a step.
-fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_>) {
+/// Of a parameter around a step, or its gradient.
+fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'_, Tensor>) {
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
 }
 
-/// A step of an optimizer, of which the numbers are wanted.
-pub(crate) struct StepTold {
-    parameters: Vec<ToldParameter>,
-}
-
-struct ToldParameter {
-    name: String,
-    tensor: Tensor,
-    /// What it was before, if it is on a device, which is to say how it has changed.
-    before: RefCell<Option<Tensor>>,
-}
-
-impl StepTold {
-    /// Tells of gradients and parameters before the step; `parameters` are asked for only then.
-    pub(crate) fn begin(parameters: impl FnOnce() -> Vec<(String, Tensor)>) -> Self {
-        let parameters = if is_wanted() { parameters() } else { Vec::new() };
-        let told = |(name, tensor)| ToldParameter { name, tensor, before: RefCell::new(None) };
-        let parameters: Vec<_> = parameters.into_iter().map(told).collect();
-        for ToldParameter { name, tensor: parameter, before } in &parameters {
-            if let Ok(gradient) = parameter.f_grad()
-                && gradient.defined()
-            {
-                tell(TensorRole::Gradient, name, &gradient, None);
-            }
-            tell_changing(TensorRole::Parameter, name, parameter, Change::Begins(before));
-        }
-        Self { parameters }
-    }
-
-    /// Tells of the parameters after it.
-    pub(crate) fn end(self) {
-        for ToldParameter { name, tensor, before } in &self.parameters {
-            let before = before.take();
-            let change = before.as_ref().map_or(Change::None, Change::Since);
-            tell_changing(TensorRole::Update, name, tensor, change);
-        }
-    }
+/// Tells of gradients and parameters before a step of an optimizer; `None` if nobody wants their numbers. `parameters` are asked for
+/// only if somebody does.
+pub(crate) fn begin_step(
+    parameters: impl FnOnce() -> Vec<(String, Tensor)>,
+) -> Option<ParametersTold<Tensor>> {
+    let gradient = |parameter: &Tensor| parameter.f_grad().ok().filter(Tensor::defined);
+    is_wanted().then(|| ParametersTold::begin(parameters(), gradient, tell_changing))
 }
 
 /// The parameters of a store, with the names that it has for them.

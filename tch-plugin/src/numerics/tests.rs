@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use profiler_core::report::numerics::{StatisticsReader, TensorStatistics};
@@ -47,33 +48,34 @@ fn all_numbers_of_a_view_are_read_and_no_others() {
 
 #[test]
 fn a_device_makes_of_a_tensor_what_the_host_reads() {
-    let many: Vec<f32> = (0..1000).map(|place| (place as f32 * 0.37).sin() - 0.2).collect();
-    let mut spoilt = many.clone();
-    spoilt[3..6].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
-    let of = |numbers: &[f32]| Tensor::from_slice(numbers);
-    let cases = [
-        ("many", of(&many)),
-        ("turned", of(&many).reshape([10, 100]).tr()),
-        ("spoilt", of(&spoilt)),
-        ("zeros", of(&[0.0; 40])),
-        ("large", of(&[3e38, -1e30, 0.0])),
-        ("small", of(&[1e-30, -2e-30, 1e-40])),
-        ("none finite", of(&[f32::NAN, f32::INFINITY])),
-        ("f64", of(&spoilt).to_kind(Kind::Double)),
-        ("f16", of(&[1e-6, 1.0, 0.0, -300.0]).to_kind(Kind::Half)),
-        ("bf16", of(&spoilt).to_kind(Kind::BFloat16)),
+    let of = |numbers: &[f32], kind| Tensor::from_slice(numbers).to_kind(kind);
+    let kind = |name: &str| match name {
+        "f64" => Kind::Double,
+        "f16" => Kind::Half,
+        "bf16" => Kind::BFloat16,
+        _ => Kind::Float,
+    };
+    let cases = hook::numbers_to_reduce();
+    let cases: Vec<_> =
+        cases.iter().map(|(name, of_kind, numbers)| (*name, of(numbers, kind(of_kind)))).collect();
+    let many = &cases[0].1;
+    let own = [
+        ("turned", many.reshape([10, 100]).tr()),
+        ("subnormal", of(&[1e-30, -2e-30, 1e-40], Kind::Float)),
         ("i64", Tensor::from_slice(&[1i64, 0, -7])),
-        ("one", of(&[5.0]).get(0)),
-        ("empty", of(&[])),
-        ("with gradients", of(&many).set_requires_grad(true)),
+        ("one", many.get(0)),
+        ("with gradients", many.copy().set_requires_grad(true)),
     ];
-    for (name, tensor) in &cases {
+    for (name, tensor) in cases.iter().chain(&own) {
         hook::assert_reduces_as_read(&Numbers::of(tensor), name);
     }
     assert!(Numbers::of(&Tensor::new()).reduce().is_none(), "none is there");
+    let begin = |wanted: &str| {
+        let (_, tensor) = cases.iter().find(|(name, _)| *name == wanted).expect("a case");
+        Numbers::of(tensor).reduce().expect("it can")
+    };
     // Of several types, read together.
-    let begin = |case: usize| Numbers::of(&cases[case].1).reduce().expect("it can");
-    let all = [0, 7, 3, 12].map(begin);
+    let all = ["many", "of 64 bits", "zeros", "empty"].map(begin);
     let maxima = all.map(|reducing| reducing.read().expect("it has not failed").maximum);
     assert!(maxima[0] > 0.7 && maxima[1] > 0.7 && maxima[2..] == [0.0, 0.0], "{maxima:?}");
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask bench analysis`: questions asked of traces, beside HolisticTraceAnalysis and Perfetto's
 //! trace_processor.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::python;
 use crate::libtorch::{cache, workspace};
@@ -14,7 +14,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     let build = ["build", "--release", "-p", "profiler-cli", "--features", "parquet"];
     let mut build_command = cargo();
     build_command.args(build).args(["--bin", "mlprof"]);
-    succeed(build_command)?;
+    super::succeed(build_command)?;
     let mut command = match arguments.contains(&"--without-hta") {
         true => Command::new("python3"),
         false => {
@@ -40,13 +40,5 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     }
     let arguments = arguments.iter().filter(|argument| **argument != without);
     command.arg("--mlprof").arg(target_directory().join("release/mlprof")).args(arguments);
-    succeed(command)
-}
-
-fn succeed(mut command: Command) -> Result<(), String> {
-    match command.stdin(Stdio::null()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("bench analysis: {status}")),
-        Err(error) => Err(format!("bench analysis: {error}")),
-    }
+    super::succeed(command)
 }

@@ -5,13 +5,9 @@ use crate::steps::{cargo, target_directory};
 
 /// Builds the command, which watches, and runs the trainings with the arguments that are meant for them.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
-    let status = cargo()
-        .args(["build", "--release", "--package", "profiler-cli", "--bin", "mlprof"])
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !status.success() {
-        return Err(format!("bench live: mlprof cannot be built: {status}"));
-    }
+    let mut build = cargo();
+    build.args(["build", "--release", "--package", "profiler-cli", "--bin", "mlprof"]);
+    super::succeed(build)?;
     let mlprof = target_directory().join("release/mlprof");
     let mlprof = mlprof.to_str().ok_or("the target directory's path is not UTF-8")?;
     let program = ["--bin", "tch-live-overhead", "--", "--mlprof", mlprof];

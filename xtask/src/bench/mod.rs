@@ -2,15 +2,19 @@
 
 mod analysis;
 mod digits;
+mod fleet;
 mod live;
 mod python;
+
+use std::process::{Command, Stdio};
 
 use crate::run::run as run_program;
 use crate::steps::cargo;
 
 /// All that there are: the programs of the package `benches`, the overhead on the digits, what it costs to
-/// record libtorch's ops, what questions to traces cost, what it costs to be watched, and to look at numbers.
-pub const PROGRAMS: [&str; 11] = [
+/// record libtorch's ops, what questions to traces cost, and to those of a fleet, what it costs to be watched, and to look at
+/// numbers.
+pub const PROGRAMS: [&str; 12] = [
     "scopes",
     "memory",
     "tensor",
@@ -20,6 +24,7 @@ pub const PROGRAMS: [&str; 11] = [
     "digits",
     "tch",
     "analysis",
+    "fleet",
     "live",
     "numerics",
 ];
@@ -40,6 +45,9 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     if program == "analysis" {
         return analysis::run(arguments);
     }
+    if program == "fleet" {
+        return fleet::run(arguments);
+    }
     if program == "live" {
         return live::run(arguments);
     }
@@ -47,12 +55,20 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
         let build = ["--features", "kineto", "--bin", "tch-ops-overhead", "--"];
         return run_program("tch-digits", &[&build[..], arguments].concat());
     }
-    let status = cargo()
-        .args(build_arguments(program, arguments.contains(&"--lto")))
-        .args(arguments.iter().filter(|argument| **argument != "--lto"))
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("bench {program}: {status}")) }
+    let mut command = cargo();
+    command.args(build_arguments(program, arguments.contains(&"--lto")));
+    command.args(arguments.iter().filter(|argument| **argument != "--lto"));
+    succeed(command)
+}
+
+/// Runs a program that needs no input.
+fn succeed(mut command: Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("cannot run {program}: {error}")),
+    }
 }
 
 /// As users build, that is without link-time optimisation, unless asked for.

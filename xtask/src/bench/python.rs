@@ -35,6 +35,6 @@ mod tests {
         tests.args(["-B", "-m", "unittest", "-v", "test_pairs", "test_analysis"]);
         let output = tests.current_dir(folder()).output().expect("there is a Python");
         let report = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && report.contains("Ran 7 tests"), "{report}");
+        assert!(output.status.success() && report.contains("Ran 8 tests"), "{report}");
     }
 }

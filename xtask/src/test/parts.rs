@@ -5,8 +5,8 @@ use std::path::Path;
 use super::builds::{self, Together};
 use super::{aarch64, sanitizers, sql, windows};
 use crate::libtorch::{Libtorch, Variables, version};
-use crate::steps::{Step, target_directory};
-use crate::{miri, newest};
+use crate::steps::Step;
+use crate::{loom_compiler, miri, newest};
 
 /// Tests that can be run by themselves.
 pub struct Part {
@@ -112,7 +112,7 @@ pub const PARTS: [Part; 12] = [
         name: "benches",
         about: "the programs that measure costs",
         stands_on: core_and!("benches"),
-        steps: || Ok(vec![unified(Step::cargo("benchmarks", "test --release -p benches"))]),
+        steps: || Ok(vec![unified(Step::cargo("benchmarks", "test --profile quick -p benches"))]),
     },
     Part {
         name: "candle",
@@ -263,13 +263,23 @@ fn cupti_of(libtorch: &Variables) -> Variables {
     there.map(|(variable, path)| (variable, Some(path.into_os_string()))).collect()
 }
 
-/// Loom replaces the atomics everywhere, hence a build folder of its own.
+/// Loom replaces the atomics of this workspace's crates everywhere. They are tried in every order, hence optimised a little.
 fn loom() -> Result<Vec<Step>, String> {
-    let packages = "test --profile loom -p profiler-events -p profiler-trace -p profiler-core \
-                    -p profiler-cuda --lib loom";
-    let step = Step::cargo("core under loom", packages).argument("--target-dir");
-    let step = step.argument(target_directory().join("loom")).env("RUSTFLAGS", "--cfg loom");
-    Ok(vec![step.must_run_tests()])
+    let packages = "test --profile quick -p profiler-events -p profiler-trace -p profiler-core -p profiler-cuda \
+                    --no-default-features --features profiler-core/default --lib loom";
+    let optimized = [
+        "profiler-events",
+        "profiler-trace",
+        "profiler-core",
+        "profiler-cuda",
+        "loom",
+        "generator",
+    ];
+    let step = unified(Step::cargo("core under loom", packages));
+    let step = optimized.iter().fold(step, |step, package| {
+        step.argument("--config").argument(format!("profile.quick.package.{package}.opt-level=1"))
+    });
+    Ok(vec![step.variables(&loom_compiler::variables()?).must_run_tests()])
 }
 
 /// One test after the other, since cubecl tells one observer of the process what is launched.
@@ -297,6 +307,6 @@ fn newest_tch() -> Result<Vec<Step>, String> {
 
 fn end_to_end() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
-    let step = unified(Step::cargo("end to end", "test --release -p tests"));
+    let step = unified(Step::cargo("end to end", "test --profile quick -p tests"));
     Ok(vec![step.variables(&libtorch)])
 }

@@ -17,11 +17,7 @@ const NAMES: &str = "MLPROF_TEST_ENGINE_NAMES";
 /// Tests, the same questions to other engines, and tables that lie in S3.
 pub fn steps() -> Vec<Step> {
     let step = step("SQL over traces");
-    let engines = Environment {
-        name: "python-engines",
-        requirements: folder().join("tests/sql/requirements.txt"),
-        announcement: "DuckDB and DataFusion, 110 MB to download",
-    };
+    let engines = Environment::sql_engines();
     let environments = [(PYTHON, engines, "beside other engines"), (STORE, store(), "in S3")];
     vec![step.variables(&interpreters(environments))]
 }

@@ -3,48 +3,23 @@
 use profiler_events::TensorRole;
 
 use super::troubles::OfNumbers;
-use crate::findings::facts::Facts;
-use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::findings::rule::Threshold;
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) struct DeadActivation;
-
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: TroubleLimits::DEFAULT.zeros,
-    why: "the part of its numbers that must be 0: of what `relu` returns half usually is",
-}];
-
-const OF_NUMBERS: OfNumbers = OfNumbers {
-    rule: "dead-activation",
+pub(super) const RULE: OfNumbers = OfNumbers {
+    name: "dead-activation",
+    condition: "nearly all of what a module returns is 0, or all of it the same number",
+    thresholds: &[Threshold {
+        name: "share",
+        default: TroubleLimits::DEFAULT.zeros,
+        why: "the part of its numbers that must be 0: of what `relu` returns half usually is",
+    }],
     kinds: &[TroubleKind::DeadActivation],
     looks_at: |row| row.role == TensorRole::Output,
     rows: "outputs",
     remedy: "start again with a lower learning rate, `leaky_relu` or `gelu` in place of `relu`, or another initialisation.",
+    limits: |limits| TroubleLimits { zeros: limits[0], ..TroubleLimits::DEFAULT },
 };
-
-impl Rule for DeadActivation {
-    fn name(&self) -> &'static str {
-        OF_NUMBERS.rule
-    }
-
-    fn condition(&self) -> &'static str {
-        "nearly all of what a module returns is 0, or all of it the same number"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn is_of_time(&self) -> bool {
-        false
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let limits = TroubleLimits { zeros: limits[0], ..TroubleLimits::DEFAULT };
-        OF_NUMBERS.examine(facts, &limits)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,56 +3,34 @@
 use profiler_events::TensorRole;
 
 use super::troubles::OfNumbers;
-use crate::findings::facts::Facts;
-use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::findings::rule::Threshold;
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) struct ExplodingGradient;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "growth",
-        default: TroubleLimits::DEFAULT.growth,
-        why: "so many times as large as in the first recorded step its root mean square must be: gradients vary by ten times",
-    },
-    Threshold {
-        name: "least-norm",
-        default: TroubleLimits::DEFAULT.gradient_norm,
-        why: "the norm that it must have then: one that was nearly 0 at first has grown by any number of times",
-    },
-];
-
-const OF_NUMBERS: OfNumbers = OfNumbers {
-    rule: "exploding-gradient",
+pub(super) const RULE: OfNumbers = OfNumbers {
+    name: "exploding-gradient",
+    condition: "a gradient has grown many times over the recorded steps, and is large",
+    thresholds: &[
+        Threshold {
+            name: "growth",
+            default: TroubleLimits::DEFAULT.growth,
+            why: "so many times as large as in the first recorded step its root mean square must be: gradients vary by ten times",
+        },
+        Threshold {
+            name: "least-norm",
+            default: TroubleLimits::DEFAULT.gradient_norm,
+            why: "the norm that it must have then: one that was nearly 0 at first has grown by any number of times",
+        },
+    ],
     kinds: &[TroubleKind::ExplodingGradient],
     looks_at: |row| row.role == TensorRole::Gradient,
     rows: "gradients",
     remedy: "lower the learning rate or let it rise slowly at first, or clip gradients (`gradient_clip_val` of the trainer).",
+    limits: |limits| TroubleLimits {
+        growth: limits[0],
+        gradient_norm: limits[1],
+        ..TroubleLimits::DEFAULT
+    },
 };
-
-impl Rule for ExplodingGradient {
-    fn name(&self) -> &'static str {
-        OF_NUMBERS.rule
-    }
-
-    fn condition(&self) -> &'static str {
-        "a gradient has grown many times over the recorded steps, and is large"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn is_of_time(&self) -> bool {
-        false
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let limits =
-            TroubleLimits { growth: limits[0], gradient_norm: limits[1], ..TroubleLimits::DEFAULT };
-        OF_NUMBERS.examine(facts, &limits)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,59 +1,34 @@
 //! Numbers of 16 bits that lose digits.
 
 use super::troubles::OfNumbers;
-use crate::findings::facts::Facts;
-use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::findings::rule::Threshold;
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) struct LostPrecision;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "subnormals",
-        default: TroubleLimits::DEFAULT.subnormals,
-        why: "the part of numbers that must be subnormal",
-    },
-    Threshold {
-        name: "part-of-largest",
-        default: TroubleLimits::DEFAULT.part_of_largest,
-        why: "the part of 65,504 that the largest number of an `f16` must be above",
-    },
-];
-
-const OF_NUMBERS: OfNumbers = OfNumbers {
-    rule: "lost-precision",
+pub(super) const RULE: OfNumbers = OfNumbers {
+    name: "lost-precision",
+    condition: "numbers of 16 bits are so small that they lose digits, or nearly as large as can be",
+    thresholds: &[
+        Threshold {
+            name: "subnormals",
+            default: TroubleLimits::DEFAULT.subnormals,
+            why: "the part of numbers that must be subnormal",
+        },
+        Threshold {
+            name: "part-of-largest",
+            default: TroubleLimits::DEFAULT.part_of_largest,
+            why: "the part of 65,504 that the largest number of an `f16` must be above",
+        },
+    ],
     kinds: &[TroubleKind::LostPrecision],
     looks_at: |row| matches!(&*row.element_type, "f16" | "bf16"),
     rows: "tensors of 16 bits",
     remedy: "scale the loss (and gradients back before the step), use `bf16`, or compute this layer with 32 bits.",
+    limits: |limits| TroubleLimits {
+        subnormals: limits[0],
+        part_of_largest: limits[1],
+        ..TroubleLimits::DEFAULT
+    },
 };
-
-impl Rule for LostPrecision {
-    fn name(&self) -> &'static str {
-        OF_NUMBERS.rule
-    }
-
-    fn condition(&self) -> &'static str {
-        "numbers of 16 bits are so small that they lose digits, or nearly as large as can be"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn is_of_time(&self) -> bool {
-        false
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let limits = TroubleLimits {
-            subnormals: limits[0],
-            part_of_largest: limits[1],
-            ..TroubleLimits::DEFAULT
-        };
-        OF_NUMBERS.examine(facts, &limits)
-    }
-}
 
 #[cfg(test)]
 mod tests {

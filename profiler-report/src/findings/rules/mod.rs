@@ -42,11 +42,11 @@ use super::rule::Rule;
 /// All of them.
 pub(super) static ALL: &[&dyn Rule] = &[
     &not_finite::NotFinite,
-    &exploding_gradient::ExplodingGradient,
-    &vanishing_gradient::VanishingGradient,
-    &dead_activation::DeadActivation,
-    &update_ratio::UpdateRatio,
-    &lost_precision::LostPrecision,
+    &exploding_gradient::RULE,
+    &vanishing_gradient::RULE,
+    &dead_activation::RULE,
+    &update_ratio::RULE,
+    &lost_precision::RULE,
     &unoptimized_build::UnoptimizedBuild,
     &data_waiting::DataWaiting,
     &frequent_validation::FrequentValidation,

@@ -5,17 +5,21 @@ use profiler_events::TensorRole;
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::Facts;
-use crate::findings::rule::Outcome;
+use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::label;
 use crate::number::grouped;
 use crate::numerics::{
     FoundTrouble, TensorRow, TroubleKind, TroubleLimits, has_enough, troubles_by,
 };
 
-/// What a rule on numbers is of.
+/// A rule on numbers.
 pub(super) struct OfNumbers {
-    /// Its name.
-    pub(super) rule: &'static str,
+    /// Its name, in words with hyphens.
+    pub(super) name: &'static str,
+    /// When it speaks.
+    pub(super) condition: &'static str,
+    /// What can be set.
+    pub(super) thresholds: &'static [Threshold],
     /// The troubles that it tells.
     pub(super) kinds: &'static [TroubleKind],
     /// Whether it looks at a row.
@@ -24,11 +28,28 @@ pub(super) struct OfNumbers {
     pub(super) rows: &'static str,
     /// What to do.
     pub(super) remedy: &'static str,
+    /// What its thresholds, in their order, are the limits of.
+    pub(super) limits: fn(&[f64]) -> TroubleLimits,
 }
 
-impl OfNumbers {
-    /// Looks at the rows of the report by these limits.
-    pub(super) fn examine(&self, facts: &Facts<'_>, limits: &TroubleLimits) -> Outcome {
+impl Rule for OfNumbers {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn condition(&self) -> &'static str {
+        self.condition
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        self.thresholds
+    }
+
+    fn is_of_time(&self) -> bool {
+        false
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let Report::Numerics(report) = facts.report else {
             return Outcome::no_inputs(NO_NUMBERS);
         };
@@ -38,7 +59,7 @@ impl OfNumbers {
             let missing = format!("the report has no {} of more than one recorded step", self.rows);
             return Outcome::NoInputs(missing);
         }
-        let all = troubles_by(&report.tensors, limits);
+        let all = troubles_by(&report.tensors, &(self.limits)(limits));
         let found = all.into_iter().filter(|trouble| self.kinds.contains(&trouble.kind));
         let findings = self.findings(found.collect());
         match findings.is_empty() {
@@ -46,7 +67,9 @@ impl OfNumbers {
             false => Outcome::Found(findings),
         }
     }
+}
 
+impl OfNumbers {
     /// One for all rows of which the same is to be said.
     fn findings(&self, mut found: Vec<FoundTrouble<'_>>) -> Vec<Finding> {
         let same = |trouble: &FoundTrouble<'_>| (trouble.kind, trouble.advice);
@@ -63,10 +86,11 @@ impl OfNumbers {
             count => format!("{what}, and {count} more are alike: {}.", first.advice),
         };
         if !others.is_empty() {
-            evidence.push(Evidence::new("alike", names(others)));
+            let names = others.iter().map(|other| label::shown(&other.row.name));
+            evidence.push(Evidence::new("alike", label::first_of(names, LISTED)));
         }
         Finding {
-            rule: self.rule.to_owned(),
+            rule: self.name.to_owned(),
             sentence,
             evidence,
             place: place(first.row.role, &first.row.name),
@@ -79,16 +103,6 @@ impl OfNumbers {
 
 /// How many names a finding lists.
 const LISTED: usize = 8;
-
-fn names(troubles: &[FoundTrouble<'_>]) -> String {
-    let listed: Vec<_> =
-        troubles.iter().take(LISTED).map(|trouble| label::shown(&trouble.row.name)).collect();
-    let listed = listed.join(", ");
-    match troubles.len().saturating_sub(LISTED) {
-        0 => listed,
-        more => format!("{listed} and {} more", grouped(more as u64)),
-    }
-}
 
 /// What a report lacks that is of another profiler.
 pub(super) const NO_NUMBERS: &str =

@@ -3,59 +3,34 @@
 use profiler_events::TensorRole;
 
 use super::troubles::OfNumbers;
-use crate::findings::facts::Facts;
-use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::findings::rule::Threshold;
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) struct UpdateRatio;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "most",
-        default: TroubleLimits::DEFAULT.largest_update,
-        why: "the part of its norm that a step may change",
-    },
-    Threshold {
-        name: "least",
-        default: TroubleLimits::DEFAULT.smallest_update,
-        why: "the part of its norm that a step must change",
-    },
-];
-
-const OF_NUMBERS: OfNumbers = OfNumbers {
-    rule: "update-ratio",
+pub(super) const RULE: OfNumbers = OfNumbers {
+    name: "update-ratio",
+    condition: "a step changes a matrix by a large part of it, or by nearly nothing",
+    thresholds: &[
+        Threshold {
+            name: "most",
+            default: TroubleLimits::DEFAULT.largest_update,
+            why: "the part of its norm that a step may change",
+        },
+        Threshold {
+            name: "least",
+            default: TroubleLimits::DEFAULT.smallest_update,
+            why: "the part of its norm that a step must change",
+        },
+    ],
     kinds: &[TroubleKind::LargeUpdate, TroubleKind::SmallUpdate],
     looks_at: |row| row.role == TensorRole::Update,
     rows: "updates",
     remedy: "set the learning rate so that steps change parameters by about a thousandth.",
+    limits: |limits| TroubleLimits {
+        largest_update: limits[0],
+        smallest_update: limits[1],
+        ..TroubleLimits::DEFAULT
+    },
 };
-
-impl Rule for UpdateRatio {
-    fn name(&self) -> &'static str {
-        OF_NUMBERS.rule
-    }
-
-    fn condition(&self) -> &'static str {
-        "a step changes a matrix by a large part of it, or by nearly nothing"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn is_of_time(&self) -> bool {
-        false
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let limits = TroubleLimits {
-            largest_update: limits[0],
-            smallest_update: limits[1],
-            ..TroubleLimits::DEFAULT
-        };
-        OF_NUMBERS.examine(facts, &limits)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,59 +3,34 @@
 use profiler_events::TensorRole;
 
 use super::troubles::OfNumbers;
-use crate::findings::facts::Facts;
-use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::findings::rule::Threshold;
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) struct VanishingGradient;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "part-of-others",
-        default: TroubleLimits::DEFAULT.part_of_others,
-        why: "the part of the usual gradient that it must be below: layers differ by a hundred times",
-    },
-    Threshold {
-        name: "most",
-        default: TroubleLimits::DEFAULT.least_gradient,
-        why: "and its root mean square must be below this: what is larger moves parameters",
-    },
-];
-
-const OF_NUMBERS: OfNumbers = OfNumbers {
-    rule: "vanishing-gradient",
+pub(super) const RULE: OfNumbers = OfNumbers {
+    name: "vanishing-gradient",
+    condition: "a gradient is a tiny part of the others, or all of it is 0",
+    thresholds: &[
+        Threshold {
+            name: "part-of-others",
+            default: TroubleLimits::DEFAULT.part_of_others,
+            why: "the part of the usual gradient that it must be below: layers differ by a hundred times",
+        },
+        Threshold {
+            name: "most",
+            default: TroubleLimits::DEFAULT.least_gradient,
+            why: "and its root mean square must be below this: what is larger moves parameters",
+        },
+    ],
     kinds: &[TroubleKind::VanishingGradient],
     looks_at: |row| row.role == TensorRole::Gradient,
     rows: "gradients",
     remedy: "look at what comes behind the layer: activations that saturate (use `relu` or `gelu`), a `detach`, too many layers without a normalisation or a residual connection.",
+    limits: |limits| TroubleLimits {
+        part_of_others: limits[0],
+        least_gradient: limits[1],
+        ..TroubleLimits::DEFAULT
+    },
 };
-
-impl Rule for VanishingGradient {
-    fn name(&self) -> &'static str {
-        OF_NUMBERS.rule
-    }
-
-    fn condition(&self) -> &'static str {
-        "a gradient is a tiny part of the others, or all of it is 0"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn is_of_time(&self) -> bool {
-        false
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let limits = TroubleLimits {
-            part_of_others: limits[0],
-            least_gradient: limits[1],
-            ..TroubleLimits::DEFAULT
-        };
-        OF_NUMBERS.examine(facts, &limits)
-    }
-}
 
 #[cfg(test)]
 mod tests {

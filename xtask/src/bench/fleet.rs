@@ -1,0 +1,27 @@
+//! `cargo xtask bench fleet`: questions asked of the traces of a hundred ranks at once.
+
+use std::process::Command;
+
+use super::python;
+use crate::libtorch::workspace;
+use crate::python::Environment;
+use crate::steps::{cargo, target_directory};
+
+/// Builds the commands as they are installed, and runs what measures them. Arguments are passed on.
+pub fn run(arguments: &[&str]) -> Result<(), String> {
+    let mut mlprof = cargo();
+    mlprof.args(["build", "--release", "-p", "profiler-cli", "--features", "parquet"]);
+    let mut sql = cargo();
+    sql.args(["build", "--release", "--manifest-path"]);
+    sql.arg(workspace().join("mlprof-sql/Cargo.toml"));
+    sql.arg("--target-dir").arg(target_directory());
+    for build in [mlprof, sql] {
+        super::succeed(build)?;
+    }
+    let program = |name: &str| target_directory().join("release").join(name);
+    let mut measure = Command::new(Environment::sql_engines().interpreter()?);
+    measure.arg("-B").arg(python::folder().join("fleet.py"));
+    measure.arg("--mlprof").arg(program("mlprof")).arg("--sql").arg(program("mlprof-sql"));
+    measure.args(arguments);
+    super::succeed(measure)
+}
