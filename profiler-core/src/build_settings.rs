@@ -51,7 +51,21 @@ fn processor_features() -> Vec<String> {
         (has!("avx2"), "avx2"),
         (has!("fma"), "fma"),
         (has!("avx512f"), "avx512f"),
+        (has!("avx2") && does_avx2_in_halves(), BuildSettings::AVX2_IN_HALVES),
     ])
+}
+
+/// AMD's first Zen does what is 32 bytes wide as twice 16 (family 17h, models up to 2Fh), so it is no quicker for it.
+#[cfg(target_arch = "x86_64")]
+fn does_avx2_in_halves() -> bool {
+    use std::arch::x86_64::__cpuid as cpuid;
+    let maker = cpuid(0);
+    let is_amd =
+        [maker.ebx, maker.edx, maker.ecx] == [*b"Auth", *b"enti", *b"cAMD"].map(u32::from_le_bytes);
+    let version = cpuid(1).eax;
+    let family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
+    let model = (version >> 4 & 0xf) | (version >> 12 & 0xf0);
+    is_amd && family == 0x17 && model < 0x30
 }
 
 /// Of the processor that this runs on.
@@ -91,5 +105,21 @@ mod tests {
             cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64")))
         );
         assert_eq!(Some(build), of_program());
+    }
+
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[test]
+    fn a_processor_with_half_as_wide_instructions_is_known_as_the_system_knows_it() {
+        let known = std::fs::read_to_string("/proc/cpuinfo").expect("there is a processor");
+        let said = |what: &str| {
+            let mut lines = known.lines().filter_map(|line| line.split_once(':'));
+            let said = lines.find(|(name, _)| name.trim() == what);
+            said.expect("it is said").1.trim().to_owned()
+        };
+        let number = |what: &str| said(what).parse::<u32>().expect("a number");
+        let is_first_zen = said("vendor_id") == "AuthenticAMD"
+            && number("cpu family") == 23
+            && number("model") < 48;
+        assert_eq!(does_avx2_in_halves(), is_first_zen);
     }
 }

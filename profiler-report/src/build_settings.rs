@@ -13,12 +13,16 @@ pub struct BuildSettings {
     /// What the compiler may take for granted of the processor beyond what each of its kind can do
     /// (`target-cpu`, `target-feature`), of what matters to numeric code.
     pub target_features: Vec<String>,
-    /// What of the same the processor can do that the program runs on; empty where that is not known.
+    /// What of the same the processor can do that the program runs on, and
+    /// [what it does in halves](Self::AVX2_IN_HALVES); empty where that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processor_features: Vec<String>,
 }
 
 impl BuildSettings {
+    /// Among the features of a processor: it has AVX2, and takes as long for it as for two of half the width.
+    pub const AVX2_IN_HALVES: &'static str = "avx2-in-halves";
+
     /// Whether the compiler was told to optimise hardly or not at all.
     pub fn is_unoptimized(&self) -> bool {
         matches!(self.opt_level.as_str(), "0" | "1")

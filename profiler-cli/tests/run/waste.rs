@@ -14,13 +14,13 @@ fn said(finished: &Finished, word: &str) -> f64 {
 }
 
 /// What this rule promises for each turn, in seconds, and the action that it names.
-fn promised(shop: &Shop, rule: &str, what: &str) -> Option<(f64, String)> {
+fn promised(shop: &Shop, rules: &Rules, rule: &str, what: &str) -> Option<(f64, String)> {
     let finished = shop.mlprof("--memory waste::prepare,waste::rows_*", &command(what));
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let reports = shop.reports().into_values();
     let memory: Vec<Report> = reports.filter(|it| matches!(it, Report::Memory(_))).collect();
     let [report] = &memory[..] else { panic!("one report of memory: {finished:?}") };
-    let found = Rules::new().apply(report).into_iter().find(|finding| finding.rule == rule);
+    let found = rules.apply(report).into_iter().find(|finding| finding.rule == rule);
     shop.forget_results();
     found.map(|finding| {
         let place = finding.place.action.expect("a place");
@@ -32,18 +32,32 @@ fn command(what: &str) -> String {
     format!("cargo run --release --quiet -- {what}")
 }
 
+/// Rules that know what blocks and copies cost on this machine: thresholds are of others.
+fn rules_of_this_machine(shop: &Shop) -> Rules {
+    let costs = run(shop, "costs");
+    let mut rules = Rules::new();
+    for cost in costs.stdout.lines() {
+        let (name, value) = cost.split_once(' ').expect("a threshold and its value");
+        rules.set(name, value.parse().expect("a number")).expect("a threshold of a rule");
+    }
+    rules
+}
+
+fn run(shop: &Shop, what: &str) -> Finished {
+    let command = command(what);
+    let words: Vec<&str> = command.split(' ').collect();
+    shop.run(words[0], &words[1..])
+}
+
 /// The quickest turns of both are compared without a profiler: other programs have not made them longer.
 fn assert_found_until_it_is_mended(rule: &str, fault: &str, function: &str) {
     let shop = Shop::copy_of("waste");
     let mended = format!("{fault}-mended");
-    assert_eq!(promised(&shop, rule, &mended), None);
-    let quickest = |what: &str| {
-        let command = command(what);
-        let words: Vec<&str> = command.split(' ').collect();
-        said(&shop.run(words[0], &words[1..]), "quickest")
-    };
+    let quickest = |what: &str| said(&run(&shop, what), "quickest");
     assert_promise_is_kept(|| {
-        let (promised, place) = promised(&shop, rule, fault).expect("it is found");
+        let rules = rules_of_this_machine(&shop);
+        assert_eq!(promised(&shop, &rules, rule, &mended), None);
+        let (promised, place) = promised(&shop, &rules, rule, fault).expect("it is found");
         assert_eq!(place, function);
         (promised, quickest(fault) - quickest(&mended))
     });

@@ -29,8 +29,35 @@ fn prepare(images: &[f32]) -> f32 {
     first_of(images.to_vec())
 }
 
+/// The quickest of some, in seconds.
+fn quickest(mut work: impl FnMut()) -> f64 {
+    let timed = |_| {
+        let started = Instant::now();
+        work();
+        started.elapsed().as_secs_f64()
+    };
+    (0..20).map(timed).fold(f64::INFINITY, f64::min)
+}
+
+/// What blocks and copies cost on this machine, as thresholds of the rules.
+fn print_costs() {
+    const BLOCKS: usize = 4096;
+    let blocks = quickest(|| {
+        let blocks: Vec<Vec<f32>> =
+            (0..BLOCKS).map(|_| Vec::with_capacity(black_box(ROW))).collect();
+        drop(black_box(blocks));
+    });
+    println!("allocation-churn.seconds-per-block {}", blocks / BLOCKS as f64);
+    let large = vec![1_u8; 48 << 20];
+    let copied = quickest(|| drop(black_box(black_box(&large).clone())));
+    println!("large-copies.new-bytes-per-second {}", large.len() as f64 / copied);
+}
+
 fn main() {
     let what = std::env::args().nth(1).unwrap_or_default();
+    if what == "costs" {
+        return print_costs();
+    }
     let count = if what.starts_with("copies") { 12 << 20 } else { 4096 * ROW };
     let images: Vec<f32> = (0..count).map(|number| (number % 97) as f32).collect();
     let mut kept = Vec::new();

@@ -2,12 +2,12 @@
 
 use profiler_events::ActionKind;
 
-use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
 use crate::tensor::KeyAverage;
+use crate::{BuildSettings, Report};
 
 pub(super) struct BaselineCpu;
 
@@ -64,13 +64,15 @@ impl Rule for BaselineCpu {
         let seconds: f64 = own().map(|row| row.self_cpu_seconds).sum();
         let has_wider = |features: &[String]| features.iter().any(|known| known == WIDER);
         let compiled = has_wider(&build.target_features);
-        let able = has_wider(&build.processor_features);
+        let in_halves =
+            build.processor_features.iter().any(|known| known == BuildSettings::AVX2_IN_HALVES);
+        let able = has_wider(&build.processor_features) && !in_halves;
         let shown = |has: bool| if has { WIDER } else { "none" };
         let evidence = [
             Evidence::new("own loops", duration(seconds)),
             Evidence::new("share", share(facts.share(seconds), 1.0)),
             Evidence::new("wider instructions compiled for", shown(compiled)),
-            Evidence::new("of the processor", shown(able)),
+            Evidence::new("of the processor", if in_halves { "in halves" } else { shown(able) }),
         ];
         let longest =
             own().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
@@ -146,6 +148,7 @@ mod tests {
         healthy(NAME, built(loops(0.8), &["avx2", "fma"], &["avx2", "fma"]));
         healthy(NAME, built(loops(0.8), &["avx2"], &["avx2", "avx512f"]));
         healthy(NAME, built(loops(0.1), &[], &["avx2", "fma"]));
+        healthy(NAME, built(loops(0.8), &[], &["avx2", BuildSettings::AVX2_IN_HALVES]));
         let others = vec![op("aten::exp", 500, 0.8)];
         assert!(missing(NAME, built(others, &[], &["avx2"])).contains("own code"));
         assert!(missing(NAME, built(loops(0.8), &[], &[])).contains("processor can do"));
