@@ -51,11 +51,14 @@ fn a_build_for_size_is_found_until_it_is_one_for_speed_which_saves_what_was_prom
         let settings = of_level(level);
         run(&shop, &settings.each_ref().map(String::as_str), &[])
     };
-    assert_promise_is_kept(|| {
-        let ((found, slow), (mended, fast)) = (of_level("'s'"), of_level("3"));
-        assert!(mended.is_empty(), "{mended:?}");
-        promised_and_saved(&found, "unoptimized-build Likely", slow, fast)
-    });
+    assert_promise_is_kept(
+        |_, saved| saved,
+        || {
+            let ((found, slow), (mended, fast)) = (of_level("'s'"), of_level("3"));
+            assert!(mended.is_empty(), "{mended:?}");
+            promised_and_saved(&found, "unoptimized-build Likely", slow, fast)
+        },
+    );
 }
 
 /// Where the processor is no quicker than any of its kind, nothing is found, with the same program.
@@ -65,14 +68,17 @@ fn a_build_for_any_processor_is_found_until_it_is_one_for_this_which_saves_what_
     let settings = of_level("3");
     let [of_program, of_core] = settings.each_ref().map(String::as_str);
     let native = "build.rustflags=['-Ctarget-cpu=native']";
-    assert_promise_is_kept(|| {
-        let (found, slow) = run(&shop, &[of_program, of_core], &["neurons"]);
-        let (mended, fast) = run(&shop, &[of_program, of_core, native], &["neurons"]);
-        assert!(mended.is_empty(), "{mended:?}");
-        if found.is_empty() {
-            assert!(fast > 0.8 * slow, "nothing is found, and {slow} s became {fast} s");
-            return (0.0, 0.0);
-        }
-        promised_and_saved(&found, "baseline-cpu Hint", slow, fast)
-    });
+    assert_promise_is_kept(
+        |_, saved| saved,
+        || {
+            let (found, slow) = run(&shop, &[of_program, of_core], &["neurons"]);
+            let (mended, fast) = run(&shop, &[of_program, of_core, native], &["neurons"]);
+            assert!(mended.is_empty(), "{mended:?}");
+            if found.is_empty() {
+                assert!(fast > 0.8 * slow, "nothing is found, and {slow} s became {fast} s");
+                return (0.0, 0.0);
+            }
+            promised_and_saved(&found, "baseline-cpu Hint", slow, fast)
+        },
+    );
 }

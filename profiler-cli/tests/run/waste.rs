@@ -54,13 +54,16 @@ fn assert_found_until_it_is_mended(rule: &str, fault: &str, function: &str) {
     let shop = Shop::copy_of("waste");
     let mended = format!("{fault}-mended");
     let quickest = |what: &str| said(&run(&shop, what), "quickest");
-    assert_promise_is_kept(|| {
-        let rules = rules_of_this_machine(&shop);
-        assert_eq!(promised(&shop, &rules, rule, &mended), None);
-        let (promised, place) = promised(&shop, &rules, rule, fault).expect("it is found");
-        assert_eq!(place, function);
-        (promised, quickest(fault) - quickest(&mended))
-    });
+    assert_promise_is_kept(
+        |_, saved| saved,
+        || {
+            let rules = rules_of_this_machine(&shop);
+            assert_eq!(promised(&shop, &rules, rule, &mended), None);
+            let (promised, place) = promised(&shop, &rules, rule, fault).expect("it is found");
+            assert_eq!(place, function);
+            (promised, quickest(fault) - quickest(&mended))
+        },
+    );
 }
 
 #[test]
