@@ -99,7 +99,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     };
     let folders = target::folders_of(&arguments.command, hooks);
     let target = folders.own;
-    if let Some(from) = target_copy::begin_as_copy(&target, &folders.alike) {
+    if let Some(from) = folders.alike
+        && target_copy::begin_as_copy(&target, &from)
+    {
         say(&format!("begins with what is built in {}", from.display()));
     }
     let folder = target.join(target_copy::STATE);

@@ -33,9 +33,9 @@ impl Hooks<'_> {
 pub struct Folders {
     /// The one that is built in.
     pub own: PathBuf,
-    /// Those of the same presets, of which all but a few crates are the same ones. One that is compiled with frame pointers has none
-    /// in common with one that is not.
-    pub alike: Vec<PathBuf>,
+    /// The other one of the same presets, in which all but a few crates are the same ones. One that is compiled with frame pointers has
+    /// none in common with one that is not.
+    pub alike: Option<PathBuf>,
 }
 
 /// Build output is in a folder of its own, `mlprof` in the one that cargo would use, and in it one for each kind of hooks, so that
@@ -49,9 +49,8 @@ pub fn folders_of(command: &[OsString], hooks: Hooks<'_>) -> Folders {
     let all = own.unwrap_or_else(|| PathBuf::from("target")).join("mlprof");
     let all = std::path::absolute(&all).unwrap_or(all);
     let other = Hooks { outputs: !hooks.outputs, ..hooks };
-    let names = [hooks, other].map(|hooks| hooks.folder());
-    let alike = names.iter().filter(|name| **name != names[0]).map(|name| all.join(name));
-    Folders { alike: alike.collect(), own: all.join(&names[0]) }
+    let [own, alike] = [hooks, other].map(|hooks| all.join(hooks.folder()));
+    Folders { alike: (alike != own).then_some(alike), own }
 }
 
 /// The presets as the name of a folder; rule files by their own names.
@@ -191,7 +190,7 @@ mod tests {
     fn the_target_directory_of_the_command_comes_first_and_is_replaced() {
         let command = words("cargo run --target-dir /t --release -- --target-dir /mine");
         let none = Hooks { presets: &[], outputs: true, frame_pointers: false };
-        let expected = Folders { own: "/t/mlprof/functions".into(), alike: Vec::new() };
+        let expected = Folders { own: "/t/mlprof/functions".into(), alike: None };
         assert_eq!(folders_of(&command, none), expected, "numbers of no ops");
         let expected = words("cargo run --target-dir /o --release -- --target-dir /mine");
         assert_eq!(redirected(&command, Path::new("/o")), expected);
@@ -200,12 +199,12 @@ mod tests {
         let mut hooks = Hooks { presets: &presets, outputs: false, frame_pointers: false };
         let folders = folders_of(&command, hooks);
         assert_eq!(folders.own, Path::new("/t/mlprof/burn-flex+my-own"));
-        assert_eq!(folders.alike, [Path::new("/t/mlprof/burn-flex+my-own+numerics")]);
+        assert_eq!(folders.alike, Some("/t/mlprof/burn-flex+my-own+numerics".into()));
         (hooks.outputs, hooks.frame_pointers) = (true, true);
         let folders = folders_of(&command, hooks);
         let frames = Path::new("/t/mlprof/burn-flex+my-own+numerics+frame-pointers");
         assert_eq!(folders.own, frames);
-        assert_eq!(folders.alike, [Path::new("/t/mlprof/burn-flex+my-own+frame-pointers")]);
+        assert_eq!(folders.alike, Some("/t/mlprof/burn-flex+my-own+frame-pointers".into()));
         assert_eq!(redirected(&command, Path::new("/o")), words("cargo test --target-dir=/o"));
     }
 

@@ -12,16 +12,16 @@ use super::target::folders;
 pub const STATE: &str = "mlprof-state";
 const RECORDS: &str = "crates";
 
-/// Has `target`, if it is not there yet, begin as a copy of the first of these folders that is; which one that was. Cargo then finds
-/// built whatever has no hooks or the same ones.
+/// Has `target`, if it is not there yet, begin as a copy of `from`, if that is; whether it does. Cargo then finds built whatever has no
+/// hooks or the same ones.
 ///
 /// Nothing is copied while cargo builds there, and nothing is left of a copy that failed: then everything is built.
-pub fn begin_as_copy<'from>(target: &Path, of: &'from [PathBuf]) -> Option<&'from Path> {
-    let from = of.iter().find(|from| from.is_dir())?;
+pub fn begin_as_copy(target: &Path, from: &Path) -> bool {
+    from.is_dir() && !target.exists() && copy_target(target, from).is_some()
+}
+
+fn copy_target(target: &Path, from: &Path) -> Option<()> {
     let parent = target.parent()?;
-    if target.exists() {
-        return None;
-    }
     let _locks = lock_profiles(from)?;
     let copying = TemporaryFolder::within(parent).ok()?;
     let copy = copying.path().join("copy");
@@ -30,8 +30,7 @@ pub fn begin_as_copy<'from>(target: &Path, of: &'from [PathBuf]) -> Option<&'fro
     if state.is_dir() {
         copy_folder(&state, &copy.join(STATE).join(RECORDS), &|_| false).ok()?;
     }
-    fs::rename(&copy, target).ok()?;
-    Some(from)
+    fs::rename(&copy, target).ok()
 }
 
 /// What cargo makes again by itself, and what names the folder that it is in.
@@ -97,13 +96,13 @@ mod tests {
         let old = SystemTime::now() - Duration::from_secs(3600);
         let file = File::options().append(true).open(from.join(library)).expect("a file");
         file.set_modified(old).expect("set");
-        let of = [none, from.clone()];
+        assert!(!begin_as_copy(&target, &none));
         // While cargo builds there, nothing is taken.
         let lock = File::open(from.join("release/.cargo-lock")).expect("a lock");
         lock.lock().expect("locked");
-        assert_eq!(begin_as_copy(&target, &of), None);
+        assert!(!begin_as_copy(&target, &from));
         drop(lock);
-        assert_eq!(begin_as_copy(&target, &of), Some(&*from));
+        assert!(begin_as_copy(&target, &from));
         let written = fs::metadata(target.join(library)).and_then(|it| it.modified());
         assert_eq!(
             written.expect("a time"),
@@ -111,7 +110,7 @@ mod tests {
         );
         assert!(kept.iter().all(|path| target.join(path).is_file()));
         assert!(!left.iter().any(|path| target.join(path).exists()));
-        assert_eq!(begin_as_copy(&target, &of), None, "it is there");
+        assert!(!begin_as_copy(&target, &from), "it is there");
         let names = |folder: &Path| fs::read_dir(folder).expect("a folder").count();
         assert_eq!(names(all.path()), 2, "nothing else is left");
     }
