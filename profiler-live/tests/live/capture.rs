@@ -238,6 +238,23 @@ fn understood(bytes: &[u8], trailers: &HeaderMap) -> Answer {
     }
 }
 
+const NO_WHOLE_STEP: [&str; 2] =
+    ["no step began within the time", "a step took longer than the time"];
+
+/// Captures steps. On a machine with much else to do no whole one may fall into so short a time, which is said: asked
+/// again then.
+fn captured(program: &mut Program, port: u16, request: &ProfileRequest) -> Space {
+    for _ in 0..20 {
+        let answer = capturing(port, request.clone());
+        let space = train(program, &answer);
+        let said = [&space.errors[..], &space.warnings[..]].concat().join("; ");
+        if !NO_WHOLE_STEP.iter().any(|note| said.contains(note)) {
+            return space;
+        }
+    }
+    panic!("no whole step in 20 captures")
+}
+
 /// Captures, while the test goes on.
 fn capturing(port: u16, request: ProfileRequest) -> Receiver<Space> {
     let (sender, receiver) = channel();
@@ -258,16 +275,15 @@ fn train(program: &mut Program, answer: &Receiver<Space>) -> Space {
 fn a_capture_is_a_trace_for_xprof() {
     let (mut program, port) = start("none", "", "0");
     let wishes = ProfileRequest { emit_xspace: true, ..request(200) };
-    let answer = capturing(port, wishes);
-    let space = train(&mut program, &answer);
+    let space = captured(&mut program, port, &wishes);
     assert_eq!((&space.errors[..], &space.warnings[..]), (&[][..], &[][..]));
     let steps = space.count("ProfilerStep");
     assert!(steps > 0, "{space:?}");
     assert_eq!(space.count("training_step"), steps, "whole steps only");
     assert_eq!(space.count("aten.mm"), 2 * steps, "{space:?}");
     // Once more, by the other way of a first request.
-    let answer = capturing(port, request(1));
-    assert_eq!(train(&mut program, &answer).count("ProfilerStep"), 1);
+    let space = captured(&mut program, port, &request(1));
+    assert_eq!(space.count("ProfilerStep"), 1, "{space:?}");
     assert!(!program.folder.path().join("mlprof").exists(), "nobody asked for the other door");
     let (status, text, errors) = program.end();
     assert!(status.success() && text.contains("wanted last: Interest()"), "{text}");
@@ -278,10 +294,9 @@ fn levels_say_whether_ops_are_captured() {
     let (mut program, port) = start("none", "", "0");
     for (level, has_ops) in [(1, false), (2, true)] {
         let opts = Some(ProfileOptions { host_tracer_level: level, version: 1 });
-        let answer = capturing(port, ProfileRequest { opts, ..request(50) });
-        let space = train(&mut program, &answer);
-        assert_eq!(space.count("aten.mm") > 0, has_ops, "level {level}");
-        assert!(space.count("training_step") > 0);
+        let space = captured(&mut program, port, &ProfileRequest { opts, ..request(50) });
+        assert_eq!(space.count("aten.mm") > 0, has_ops, "level {level}: {space:?}");
+        assert!(space.count("training_step") > 0, "{space:?}");
     }
     assert!(program.end().0.success());
 }
