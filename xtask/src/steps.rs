@@ -23,6 +23,14 @@ pub struct Step {
     is_beside: bool,
 }
 
+/// When what a step says is shown.
+#[derive(Clone, Copy)]
+enum Shown {
+    AtOnce,
+    /// Of steps that run at the same time, so that each can be read.
+    AtTheEnd,
+}
+
 impl Step {
     /// A cargo command; `arguments` are separated by spaces.
     pub fn cargo(title: impl Into<String>, arguments: &str) -> Self {
@@ -86,8 +94,8 @@ impl Step {
         &self.title
     }
 
-    /// Runs at the same time as the step before it, for programs that keep one processor busy each. What
-    /// it says is shown when it is over.
+    /// Runs at the same time as the step before it, for programs that wait, or keep one processor busy each. What it says is
+    /// shown when it is over.
     pub fn beside(mut self) -> Self {
         self.is_beside = true;
         self
@@ -112,7 +120,7 @@ impl Step {
         command
     }
 
-    fn run(&self) -> Result<(), String> {
+    fn run(&self, shown: Shown) -> Result<(), String> {
         if let Some(prepare) = self.preparation {
             prepare()?;
         }
@@ -127,14 +135,13 @@ impl Step {
             }
         }
         let mut command = self.command();
-        let status = if self.is_beside {
-            command.output().map(|output| {
+        let status = match shown {
+            Shown::AtOnce => command.status(),
+            Shown::AtTheEnd => command.output().map(|output| {
                 let said = [output.stderr, output.stdout].concat();
                 print!("{}", String::from_utf8_lossy(&said));
                 output.status
-            })
-        } else {
-            command.status()
+            }),
         };
         let status = status.map_err(|error| format!("cannot run cargo: {error}"))?;
         if !status.success() {
@@ -143,9 +150,9 @@ impl Step {
         self.conclusion.map_or(Ok(()), |conclude| conclude())
     }
 
-    fn timed(&self) -> (Result<(), String>, Duration) {
+    fn timed(&self, shown: Shown) -> (Result<(), String>, Duration) {
         let start = Instant::now();
-        let result = self.run();
+        let result = self.run(shown);
         (result, start.elapsed())
     }
 }
@@ -186,9 +193,10 @@ pub fn run_all(steps: &[Step]) -> Result<(), String> {
 fn at_once(steps: &[Step]) -> Vec<(Result<(), String>, Duration)> {
     let Some((first, others)) = steps.split_first() else { return Vec::new() };
     thread::scope(|scope| {
-        let others: Vec<_> = others.iter().map(|step| scope.spawn(move || step.timed())).collect();
+        let others: Vec<_> =
+            others.iter().map(|step| scope.spawn(move || step.timed(Shown::AtTheEnd))).collect();
         let panicked = |_| (Err("the step panicked".to_owned()), Duration::ZERO);
-        iter::once(first.timed())
+        iter::once(first.timed(Shown::AtOnce))
             .chain(others.into_iter().map(|other| other.join().unwrap_or_else(panicked)))
             .collect()
     })

@@ -92,7 +92,13 @@ pub const PARTS: [Part; 12] = [
             "gpu-check",
             "mlprof-sql"
         ),
-        steps: || Ok(vec![Step::cargo("this tool", "test -p xtask")]),
+        steps: || Ok(vec![Step::cargo("this tool", "test -p xtask").beside()]),
+    },
+    Part {
+        name: "sql",
+        about: "SQL over traces: mlprof-sql, beside other engines",
+        stands_on: core_and!("profiler-analysis", "mlprof-sql"),
+        steps: || Ok(sql::steps()),
     },
     Part {
         name: "cli",
@@ -101,12 +107,6 @@ pub const PARTS: [Part; 12] = [
         steps: || {
             Ok(vec![together("the command mlprof, and questions to traces", &builds::COMMAND)])
         },
-    },
-    Part {
-        name: "sql",
-        about: "SQL over traces: mlprof-sql, beside other engines",
-        stands_on: core_and!("profiler-analysis", "mlprof-sql"),
-        steps: || Ok(sql::steps()),
     },
     Part {
         name: "benches",
@@ -279,7 +279,7 @@ fn loom() -> Result<Vec<Step>, String> {
     let step = optimized.iter().fold(step, |step, package| {
         step.argument("--config").argument(format!("profile.quick.package.{package}.opt-level=1"))
     });
-    Ok(vec![step.variables(&loom_compiler::variables()?).must_run_tests()])
+    Ok(vec![step.variables(&loom_compiler::variables()?).must_run_tests().beside()])
 }
 
 /// One test after the other, since cubecl tells one observer of the process what is launched.

@@ -19,7 +19,7 @@ pub fn steps() -> Vec<Step> {
     let step = step("SQL over traces");
     let engines = Environment::sql_engines();
     let environments = [(PYTHON, engines, "beside other engines"), (STORE, store(), "in S3")];
-    vec![step.variables(&interpreters(environments))]
+    vec![step.variables(&interpreters(environments)).beside()]
 }
 
 /// The same by a cluster of Ballista: a scheduler and executors that are processes of their own, of which one is killed on
