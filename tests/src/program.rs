@@ -108,6 +108,12 @@ impl Run {
         self
     }
 
+    /// rayon, by which candle computes, gets one thread: its threads wait in circles, and other tests run beside this one.
+    #[must_use]
+    pub fn on_one_thread(self) -> Self {
+        self.env("RAYON_NUM_THREADS", "1")
+    }
+
     /// Runs it to its end.
     pub fn finish(self) -> Finished {
         self.start().finish()

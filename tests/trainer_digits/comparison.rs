@@ -15,7 +15,7 @@ const HALF: f64 = 0.5;
 fn fit(directory: &Path, faults: &[&str]) -> Report {
     let run = Run::of(&build(PACKAGE, "candle-faults"), directory)
         .args(["--profiler", "simple", "--json", "fit.json", "--epochs", "2"])
-        .env("RAYON_NUM_THREADS", "1");
+        .on_one_thread();
     let run = if faults.is_empty() { run } else { run.args(["--faults", &faults.join(",")]) };
     run.succeed();
     let json = std::fs::read_to_string(directory.join("fit.json")).expect("a file");

@@ -13,9 +13,8 @@ pub const EPOCHS: u32 = 40;
 /// It runs until its epochs are over.
 pub fn prepared(directory: &Path, profiler: &str) -> Run {
     let run = Run::of(&crate::program(), directory);
-    // rayon's threads wait in circles, and other tests run beside this one.
     let epochs = EPOCHS.to_string();
-    run.args(["--profiler", profiler, "--epochs", &epochs]).env("RAYON_NUM_THREADS", "1")
+    run.args(["--profiler", profiler, "--epochs", &epochs]).on_one_thread()
 }
 
 /// What it learns when nobody looks into it: trained once for all tests.

@@ -22,7 +22,8 @@ fn record(directory: &Path, name: &str, faults: &[&str]) -> PathBuf {
         if !faults.is_empty() {
             arguments.extend(["--faults", &faults]);
         }
-        Run::of(&build(PACKAGE, "candle-faults"), directory).args(&arguments).succeed();
+        let run = Run::of(&build(PACKAGE, "candle-faults"), directory).args(&arguments);
+        run.on_one_thread().succeed();
     }
     folder
 }
