@@ -87,8 +87,6 @@ fn look_in(running: &mut Running, runtime: &Path, directory: &Path, profiler: &s
 
 #[test]
 fn a_training_is_looked_into_and_learns_the_same() {
-    // Before the training begins, which does not wait for it.
-    build("profiler-cli", "mlprof");
     // By the environment, and by a line of the program.
     for (profiler, variable) in [("none", Some("1")), ("simple", None)] {
         let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));

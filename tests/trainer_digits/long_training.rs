@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use tempfile::tempdir;
 use tests::digits::test_accuracy;
-use tests::program::Run;
+use tests::program::{Run, build};
 
 /// So many epochs it has.
 pub const EPOCHS: u32 = 40;
@@ -13,6 +13,8 @@ pub const EPOCHS: u32 = 40;
 /// It runs until its epochs are over.
 pub fn prepared(directory: &Path, profiler: &str) -> Run {
     let run = Run::of(&crate::program(), directory);
+    // What looks in, before the training begins, which does not wait for it.
+    build("profiler-cli", "mlprof");
     let epochs = EPOCHS.to_string();
     run.args(["--profiler", profiler, "--epochs", &epochs]).on_one_thread()
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use tempfile::tempdir;
 use tests::collector::{Collector, calls};
 use tests::digits::test_accuracy;
-use tests::program::{Running, build};
+use tests::program::Running;
 use tests::table::Table;
 
 use crate::live::succeed;
@@ -112,8 +112,6 @@ fn scrape_around_a_report(running: &mut Running, address: &str, runtime: &Path) 
 #[test]
 fn what_is_scraped_and_pushed_is_what_the_reports_say() {
     let (directory, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
-    // Before the training begins, which does not wait for it.
-    build("profiler-cli", "mlprof");
     let collector = Collector::start(directory.path());
     let run = prepared(directory.path(), "simple")
         .env("XDG_RUNTIME_DIR", runtime.path())
