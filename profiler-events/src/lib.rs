@@ -71,7 +71,7 @@ pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
 pub use module_place::{declare_module_place, module_place};
 pub use numerics::{
-    NumberReader, ObservedTensor, Reduced, ReducedNumbers, TensorNumbers, TensorRole,
+    NumberReader, ObservedTensor, Reduced, ReducedNumbers, Reduction, TensorNumbers, TensorRole,
     strided_offsets,
 };
 pub use observation::Observation;

@@ -91,9 +91,19 @@ pub trait TensorNumbers {
 
     /// For a tensor that [`read`](Self::read) cannot read: has the device that it is on make a few numbers of it, and does not
     /// wait for them. `None` if that is not possible either, which it is not unless a framework's hook says how.
-    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+    fn reduce(&self, _reduction: Reduction) -> Option<Box<dyn ReducedNumbers>> {
         None
     }
+}
+
+/// What a device is to make of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduction {
+    /// How many of its numbers are NaN and how many infinite, of all that [`Reduced`] has: for steps that are only watched. Some six
+    /// ops.
+    NotFinite,
+    /// All of [`Reduced`]: some thirty ops.
+    Statistics,
 }
 
 /// What a device makes of a tensor, while that goes on. What was launched for it is the profiler's own, and no op of the program.

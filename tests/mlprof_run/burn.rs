@@ -16,7 +16,7 @@ const SCHEDULE: &str = "wait=2,warmup=1,active=3,repeat=1";
 fn flex(results: &Path) -> TensorReport {
     let options = ["--ops", "burn-flex,burn-autodiff", "--group-by-shapes", "--schedule", SCHEDULE];
     let finished =
-        run(&options, &["--profile", "quick", "-p", "burn-digits"], &["--epochs", "1"], results);
+        run(&options, &["--profile", "hooked", "-p", "burn-digits"], &["--epochs", "1"], results);
     // The program was given no profiler: it trains as ever, and its loop tells of its steps.
     assert!(finished.stderr.contains("FIT Profiler Report"), "{finished:?}");
     report(results, "fit-burn-digits-")
@@ -135,7 +135,7 @@ fn ops_are_as_many_as_a_device_that_tells_of_them_is_given() {
 fn the_numbers_that_ops_return_are_looked_at() {
     let results = tempdir().expect("a folder");
     let options = ["--ops", "burn-flex,burn-autodiff", "--numerics"];
-    let cargo = ["--profile", "quick", "-p", "burn-digits"];
+    let cargo = ["--profile", "hooked", "-p", "burn-digits"];
     let finished = run(&options, &cargo, &["--epochs", "1"], results.path());
     let report = numerics(results.path(), "fit-burn-digits-");
     assert_eq!(report.first_not_finite, None, "{}", finished.stderr);

@@ -20,7 +20,7 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
     let options = ["--ops", "candle", "--group-by-shapes", "--html"];
     let finished = run(
         &options,
-        &["--profile", "quick", "-p", "candle-digits"],
+        &["--profile", "hooked", "-p", "candle-digits"],
         &["--epochs", "1"],
         results.path(),
     );
@@ -66,7 +66,7 @@ fn a_step_of_the_digits_has_its_ops_with_shapes_forward_and_backward() {
 #[test]
 fn a_program_with_a_plugin_listens_once() {
     let (results, runtime) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
-    let cargo = ["--profile", "quick", "-p", "candle-digits"];
+    let cargo = ["--profile", "hooked", "-p", "candle-digits"];
     let options = ["--ops", "candle", "--live"];
     let _turn = turn();
     let run = prepared(&options, &cargo, &["--epochs", "20"], results.path());
@@ -135,7 +135,7 @@ fn leaves(trace: &Path, scope: &str) -> BTreeMap<String, u64> {
 #[test]
 fn as_many_ops_are_seen_as_candle_itself_remembers() {
     let results = tempdir().expect("a folder");
-    let cargo = ["--profile", "quick", "-p", "candle-digits", "--bin", "candle-tracked-nodes"];
+    let cargo = ["--profile", "hooked", "-p", "candle-digits", "--bin", "candle-tracked-nodes"];
     let finished = run(&["--ops", "candle"], &cargo, &[], results.path());
     let said = finished.stdout.lines().find_map(|line| line.strip_suffix(" tracked nodes"));
     let nodes: u64 = said.expect("the count").parse().expect("a number");
@@ -150,7 +150,7 @@ fn as_many_ops_are_seen_as_candle_itself_remembers() {
 #[test]
 fn numbers_that_ops_return_are_looked_at() {
     let results = tempdir().expect("a folder");
-    let cargo = ["--profile", "quick", "-p", "candle-digits"];
+    let cargo = ["--profile", "hooked", "-p", "candle-digits"];
     let options = ["--ops", "candle", "--numerics"];
     let arguments = ["--epochs", "1", "--plant", "nan"];
     let finished = run(&options, &cargo, &arguments, results.path());

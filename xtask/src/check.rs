@@ -7,8 +7,8 @@ use crate::steps::{Step, run_all, target_directory};
 use crate::{features, msrv, packages, page, platforms, public_api};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
-/// and is of use only where there is a GPU. All in one profile, the one in which burn is quickest to build: nothing is
-/// run, and what all of it stands on is looked at once.
+/// and is of use only where there is a GPU. All in the ordinary profile, which optimises nothing: but for build scripts and macros nothing
+/// is run, and what all of it stands on is looked at once.
 pub fn run() -> Result<(), String> {
     // The build scripts of tch's parts run for lints and documentation too.
     let libtorch = Libtorch::of_workspace()?.variables();
@@ -18,42 +18,42 @@ pub fn run() -> Result<(), String> {
         Step::cargo("formatting of mlprof-sql", "fmt --all --manifest-path mlprof-sql/Cargo.toml --check"),
         Step::cargo(
             "lints",
-            "clippy --profile quick --workspace --exclude gpu-check --exclude burn-plugin \
+            "clippy --workspace --exclude gpu-check --exclude burn-plugin \
              --exclude burn-digits --all-targets -- -D warnings",
         )
         .variables(&libtorch),
         Step::cargo(
             "lints of burn's plugin and example",
-            "clippy --profile quick -p feature-unification -p burn-plugin -p burn-digits --all-targets \
+            "clippy -p feature-unification -p burn-plugin -p burn-digits --all-targets \
              --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu -- -D warnings",
         ),
         Step::cargo(
             "lints of the core, all features",
-            "clippy --profile quick -p feature-unification -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
+            "clippy -p feature-unification -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
              -p profiler-analysis -p profiler-cuda -p profiler-live -p profiler-macros --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
             "lints of what compares with torch's profiler",
-            "clippy --profile quick -p feature-unification -p tch-plugin -p tch-digits --all-targets \
+            "clippy -p feature-unification -p tch-plugin -p tch-digits --all-targets \
              --features tch-plugin/kineto-oracle,tch-digits/kineto -- -D warnings",
         )
         .variables(&libtorch),
         Step::cargo(
             "documentation",
-            "doc --profile quick --workspace --exclude gpu-check --exclude burn-plugin \
+            "doc --workspace --exclude gpu-check --exclude burn-plugin \
              --exclude burn-digits --no-deps",
         )
         .variables(&libtorch)
         .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of burn's plugin and example",
-            "doc --profile quick -p feature-unification -p burn-plugin -p burn-digits --no-deps \
+            "doc -p feature-unification -p burn-plugin -p burn-digits --no-deps \
              --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of the core, all features",
-            "doc --profile quick -p feature-unification -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
+            "doc -p feature-unification -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
              -p profiler-analysis -p profiler-cuda -p profiler-live --all-features --no-deps",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),

@@ -26,10 +26,11 @@ fn steps_of(package: &Value) -> impl Iterator<Item = Step> {
             || format!("{name} without features"),
             |feature| format!("{name} with {feature} alone"),
         );
-        let feature = feature.map(|feature| format!("--features {name}/{feature} ")).unwrap_or_default();
+        let feature =
+            feature.map(|feature| format!("--features {name}/{feature} ")).unwrap_or_default();
         // As the lints have looked at what it stands on.
         let arguments = format!(
-            "clippy --profile quick -p {name} -p feature-unification --lib --no-deps --no-default-features \
+            "clippy -p {name} -p feature-unification --lib --no-deps --no-default-features \
              {feature}-- -D warnings"
         );
         Step::cargo(title, &arguments)

@@ -70,6 +70,8 @@ Usage: cargo xtask <command>
                         --json FILE); DataFusion takes minutes to build
   bench live [...]      what it costs a training with tch to be watched: with MLPROF_LIVE=1, by mlprof top, by
                         mlprof record, beside one that nobody watches (--rounds N, --clock cpu, --json FILE)
+  bench numerics [...]  what looking at the numbers of each step costs with candle and tch (--only NAME, burn too; --rounds N,
+                        --clock cpu)
   bench <name> --lto    one of those from scopes to torture, built with link-time optimisation
   gpu-check [...]       on a machine with an NVIDIA GPU: check kernels, times, traces and costs, and
                         end with one table (--only NAME, --python PATH, --save-fixtures FOLDER,

@@ -24,7 +24,7 @@ pub fn step() -> Option<Step> {
         println!("oldest Rust: skipped: there is no toolchain {toolchain}");
         return None;
     }
-    let arguments = "cargo check --profile quick -p profiler-core -p profiler-train -p profiler-cuda -p profiler-live -p profiler-cli \
+    let arguments = "cargo check -p profiler-core -p profiler-train -p profiler-cuda -p profiler-live -p profiler-cli \
                      -p burn-plugin -p candle-plugin";
     Some(Step::rustup("oldest Rust", &format!("run {toolchain} {arguments}")))
 }

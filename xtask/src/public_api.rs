@@ -15,7 +15,7 @@ pub fn run(writes: bool) -> Result<(), String> {
 /// The step that does so.
 pub fn step(writes: bool) -> Result<Step, String> {
     let title = if writes { "writing the public items" } else { "public items" };
-    let program = "run --quiet --profile quick -p xtask-public-api --";
+    let program = "run --quiet -p xtask-public-api --";
     let step = Step::cargo(title, program);
     let step = if writes { step.argument("--write") } else { step };
     // tch's build script looks for libtorch whatever is built.

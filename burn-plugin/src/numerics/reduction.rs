@@ -1,7 +1,9 @@
 //! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
 
 use burn::tensor::{Bool, DType, Device, FloatDType, Int, Slice, Tensor, Transaction};
-use profiler_core::hook::{DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers};
+use profiler_core::hook::{
+    self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers,
+};
 use profiler_core::report::numerics::sample_every;
 
 use crate::ops::unseen;
@@ -9,14 +11,22 @@ use crate::ops::unseen;
 static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
 
 /// Has the device of the tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
-pub(super) fn begin(flat: impl FnOnce() -> Tensor<1>) -> Option<Box<dyn ReducedNumbers>> {
-    REDUCTIONS.begin(|| Some(unseen(|| Reduction::of(flat()))))
+pub(super) fn begin(
+    reduction: hook::Reduction,
+    flat: impl FnOnce() -> Tensor<1>,
+) -> Option<Box<dyn ReducedNumbers>> {
+    let reduce = || match reduction {
+        hook::Reduction::NotFinite => Reduction::not_finite(flat()),
+        hook::Reduction::Statistics => Reduction::of(flat()),
+    };
+    REDUCTIONS.begin(|| Some(unseen(reduce)))
 }
 
 /// A few numbers on the device.
 struct Reduction {
     device: Device,
-    floats: Tensor<1>,
+    /// None where only what is not finite is counted.
+    floats: Option<Tensor<1>>,
     /// Of `f16` subnormals, too: those of 32 bits some devices take for 0.
     counts: Tensor<1, Int>,
 }
@@ -25,13 +35,23 @@ struct Reduction {
 const FLOATS: usize = 7;
 
 impl Reduction {
+    /// How many are NaN, and how many infinite.
+    fn not_finite(tensor: Tensor<1>) -> Self {
+        let device = tensor.device();
+        let counts = match tensor.dims()[0] {
+            0 => Tensor::zeros([2], &device),
+            _ => Tensor::cat(vec![number(tensor.clone().is_nan()), number(tensor.is_inf())], 0),
+        };
+        Self { device, floats: None, counts }
+    }
+
     /// Extremes and sums are those of finite numbers. Sums are of quotients with the largest, so that no square is too large. No
     /// infinite number is computed with, which some devices take for one that there is not.
     fn of(tensor: Tensor<1>) -> Self {
         let device = tensor.device();
         let count = tensor.dims()[0];
         if count == 0 {
-            let floats = Tensor::zeros([FLOATS], &device);
+            let floats = Some(Tensor::zeros([FLOATS], &device));
             return Self { floats, counts: Tensor::zeros([3], &device), device };
         }
         let is_half = tensor.dtype() == DType::F16;
@@ -47,7 +67,6 @@ impl Reduction {
         let is_zero = magnitude.clone().equal_elem(0.0);
         let scale = magnitude.clone().max().clamp_min(least);
         let scaled = finite / scale.clone();
-        let number = |mask: Tensor<1, Bool>| mask.int().sum();
         let mut counts = vec![number(nan), number(infinite), number(is_zero.clone())];
         if is_half {
             let is_small = magnitude.clone().lower_elem(LEAST_NORMAL_F16);
@@ -64,8 +83,13 @@ impl Reduction {
             (scaled.clone() * scaled).sum(),
             tensor.clone().slice([Slice::new(0, None, every)]),
         ];
-        Self { floats: Tensor::cat(floats, 0), counts: Tensor::cat(counts, 0), device }
+        Self { floats: Some(Tensor::cat(floats, 0)), counts: Tensor::cat(counts, 0), device }
     }
+}
+
+/// How many are true.
+fn number(mask: Tensor<1, Bool>) -> Tensor<1, Int> {
+    mask.int().sum()
 }
 
 impl DeviceReduction for Reduction {
@@ -76,15 +100,21 @@ impl DeviceReduction for Reduction {
     }
 
     fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
-        let both = |it: &&Self| (it.floats.clone(), it.counts.clone());
-        let transaction =
-            all.iter().map(both).fold(Transaction::default(), |all, (floats, counts)| {
-                all.register(floats).register(counts)
-            });
-        let data = unseen(|| transaction.try_execute().ok())?;
-        let pairs = data.chunks_exact(2).map(|pair| {
-            (pair[0].iter().collect(), pair[1].iter().map(i64::unsigned_abs).collect())
+        let transaction = all.iter().fold(Transaction::default(), |transaction, it| {
+            let with_floats = match &it.floats {
+                Some(floats) => transaction.register(floats.clone()),
+                None => transaction,
+            };
+            with_floats.register(it.counts.clone())
         });
-        Some(pairs.collect())
+        let mut data = unseen(|| transaction.try_execute().ok())?.into_iter();
+        let mut read = |it: &&Self| {
+            let floats = match it.floats {
+                Some(_) => data.next()?.iter().collect(),
+                None => Vec::new(),
+            };
+            Some((floats, data.next()?.iter().map(i64::unsigned_abs).collect()))
+        };
+        all.iter().map(&mut read).collect()
     }
 }

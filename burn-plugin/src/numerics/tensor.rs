@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use burn::backend::{Device as BackendDevice, DispatchDeviceId, Flex};
 use burn::tensor::{DType, Device, Tensor, TensorData, bf16, f16};
 use profiler_core::hook::{
-    Change, LEAST_NORMAL_F16, NumberReader, ReducedNumbers, TensorNumbers, strided_offsets,
+    Change, LEAST_NORMAL_F16, NumberReader, ReducedNumbers, Reduction, TensorNumbers,
+    strided_offsets,
 };
 
 use super::reduction;
@@ -58,11 +59,11 @@ impl<const D: usize> TensorNumbers for Numbers<'_, D> {
         copy.is_ok_and(|copy| read_data(&copy, reader))
     }
 
-    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+    fn reduce(&self, reduction: Reduction) -> Option<Box<dyn ReducedNumbers>> {
         if !self.tensor.dtype().is_float() {
             return None;
         }
-        reduction::begin(|| {
+        reduction::begin(reduction, || {
             let tensor = without_gradients(self.tensor);
             let count = tensor.shape().num_elements();
             // What is kept of a tensor of burn does not change with it.

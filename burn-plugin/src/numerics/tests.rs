@@ -25,7 +25,7 @@ fn read<const D: usize>(tensor: &Tensor<D>) -> StatisticsReader {
 
 /// What a device would make of it.
 fn reduce(numbers: &dyn TensorNumbers) -> Reduced {
-    numbers.reduce().expect("it can").read().expect("it has not failed")
+    numbers.reduce(hook::Reduction::Statistics).expect("it can").read().expect("it has not failed")
 }
 
 #[test]

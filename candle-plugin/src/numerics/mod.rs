@@ -10,7 +10,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, Device, Layout, Result, Storage, Tensor, TensorId, Var};
 use profiler_core::hook::{
     self, Change, LEAST_NORMAL_F16, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
-    TensorNumbers, TensorRole, strided_offsets,
+    Reduction, TensorNumbers, TensorRole, strided_offsets,
 };
 use profiler_core::{Action, Interest};
 
@@ -70,8 +70,8 @@ impl TensorNumbers for Numbers<'_> {
         on_host.is_ok_and(|on_host| Numbers::of(&on_host).read(reader))
     }
 
-    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
-        reduction::begin(|| self.flat())
+    fn reduce(&self, reduction: Reduction) -> Option<Box<dyn ReducedNumbers>> {
+        reduction::begin(reduction, || self.flat())
     }
 }
 
@@ -100,8 +100,8 @@ impl<F: Fn() -> Result<Tensor>> TensorNumbers for Made<F> {
         self.tensor().is_some_and(|tensor| tensor.read(reader))
     }
 
-    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
-        self.tensor()?.reduce()
+    fn reduce(&self, reduction: Reduction) -> Option<Box<dyn ReducedNumbers>> {
+        self.tensor()?.reduce(reduction)
     }
 }
 

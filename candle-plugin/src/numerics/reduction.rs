@@ -9,13 +9,21 @@ use profiler_core::report::numerics::sample_every;
 static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
 
 /// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
-pub(super) fn begin(flat: impl FnOnce() -> Result<Tensor>) -> Option<Box<dyn ReducedNumbers>> {
-    REDUCTIONS.begin(|| hook::unseen(|| Reduction::of(&flat()?)).ok())
+pub(super) fn begin(
+    reduction: hook::Reduction,
+    flat: impl FnOnce() -> Result<Tensor>,
+) -> Option<Box<dyn ReducedNumbers>> {
+    let reduce = || match reduction {
+        hook::Reduction::NotFinite => Reduction::not_finite(&flat()?),
+        hook::Reduction::Statistics => Reduction::of(&flat()?),
+    };
+    REDUCTIONS.begin(|| hook::unseen(reduce).ok())
 }
 
 /// A few numbers on the device, as [`DeviceReduction`] says.
 struct Reduction {
-    floats: Tensor,
+    /// None where only what is not finite is counted.
+    floats: Option<Tensor>,
     counts: Tensor,
 }
 
@@ -23,15 +31,28 @@ struct Reduction {
 const FLOATS: usize = 7;
 
 impl Reduction {
+    /// How many are NaN, and how many infinite.
+    fn not_finite(tensor: &Tensor) -> Result<Self> {
+        let counts = match tensor.elem_count() {
+            0 => Tensor::zeros(2, DType::U32, tensor.device())?,
+            _ => {
+                let tensor = tensor.to_dtype(computed_with(tensor))?;
+                Tensor::stack(&[number(&nan(&tensor)?)?, number(&infinite(&tensor)?)?], 0)?
+            }
+        };
+        Ok(Self { floats: None, counts })
+    }
+
     fn of(tensor: &Tensor) -> Result<Self> {
         let (device, count) = (tensor.device(), tensor.elem_count());
         if count == 0 {
-            let floats = Tensor::zeros(FLOATS, DType::F32, device)?;
+            let floats = Some(Tensor::zeros(FLOATS, DType::F32, device)?);
             return Ok(Self { floats, counts: Tensor::zeros(4, DType::U32, device)? });
         }
-        let (kind, largest, least) = match tensor.dtype() {
-            DType::F64 => (DType::F64, f64::MAX, f64::MIN_POSITIVE),
-            _ => (DType::F32, f32::MAX.into(), f32::MIN_POSITIVE.into()),
+        let kind = computed_with(tensor);
+        let (largest, least) = match kind {
+            DType::F64 => (f64::MAX, f64::MIN_POSITIVE),
+            _ => (f32::MAX.into(), f32::MIN_POSITIVE.into()),
         };
         // Of 16 bits: as wide ones they are subnormal no more.
         let least_normal = match tensor.dtype() {
@@ -42,8 +63,7 @@ impl Reduction {
         };
         let tensor = tensor.to_dtype(kind)?;
         let filled = |number: f64| tensor.ones_like()?.affine(0.0, number);
-        let nan = tensor.ne(&tensor)?;
-        let infinite = tensor.abs()?.eq(f64::INFINITY)?;
+        let (nan, infinite) = (nan(&tensor)?, infinite(&tensor)?);
         let is_not_finite = nan.maximum(&infinite)?;
         let or = |number: f64| is_not_finite.where_cond(&filled(number)?, &tensor);
         let finite = or(0.0)?;
@@ -65,31 +85,53 @@ impl Reduction {
         let places: Vec<u32> = (0..count).step_by(every).map(|place| place as u32).collect();
         let sample = tensor.index_select(&Tensor::new(places, device)?, 0)?;
         let counts = [nan, infinite, is_zero, is_small];
-        let counts: Result<Vec<_>> =
-            counts.iter().map(|mask| mask.to_dtype(DType::U32)?.sum_all()).collect();
+        let counts: Result<Vec<_>> = counts.iter().map(number).collect();
         Ok(Self {
-            floats: Tensor::cat(&[Tensor::stack(&parts, 0)?, sample], 0)?,
+            floats: Some(Tensor::cat(&[Tensor::stack(&parts, 0)?, sample], 0)?),
             counts: Tensor::stack(&counts?, 0)?,
         })
     }
+}
+
+/// The type that a tensor's numbers are reduced in: not all that there are can be compared.
+fn computed_with(tensor: &Tensor) -> DType {
+    if tensor.dtype() == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Where numbers are NaN.
+fn nan(tensor: &Tensor) -> Result<Tensor> {
+    tensor.ne(tensor)
+}
+
+/// Where they are infinite.
+fn infinite(tensor: &Tensor) -> Result<Tensor> {
+    tensor.abs()?.eq(f64::INFINITY)
+}
+
+/// In how many places a mask is set.
+fn number(mask: &Tensor) -> Result<Tensor> {
+    mask.to_dtype(DType::U32)?.sum_all()
 }
 
 impl DeviceReduction for Reduction {
     type Device = DeviceLocation;
 
     fn device(&self) -> DeviceLocation {
-        self.floats.device().location()
+        self.counts.device().location()
     }
 
     /// Two transfers for each type of the tensors on a device.
     fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
-        let floats: Vec<_> = all.iter().map(|it| &it.floats).collect();
+        let floats: Vec<_> = all.iter().filter_map(|it| it.floats.as_ref()).collect();
         let counts: Vec<_> = all.iter().map(|it| &it.counts).collect();
         hook::unseen(|| {
-            let floats = on_host::<f64>(&floats, DType::F64)?.into_iter();
+            let mut floats = on_host::<f64>(&floats, DType::F64)?.into_iter();
             let counts = on_host::<u32>(&counts, DType::U32)?.into_iter();
-            let wide = |counts: Vec<u32>| counts.into_iter().map(u64::from).collect();
-            Result::Ok(floats.zip(counts.map(wide)).collect())
+            let both = |(it, counts): (&&Self, Vec<u32>)| {
+                let floats = it.floats.as_ref().and_then(|_| floats.next());
+                (floats.unwrap_or_default(), counts.into_iter().map(u64::from).collect())
+            };
+            Result::Ok(all.iter().zip(counts).map(both).collect())
         })
         .ok()
     }

@@ -59,7 +59,7 @@ fn a_device_makes_of_a_tensor_what_the_host_reads() {
     }
     let begin = |wanted: &str| {
         let (_, tensor) = cases.iter().find(|(name, _)| *name == wanted).expect("a case");
-        Numbers::of(tensor).reduce().expect("it can")
+        Numbers::of(tensor).reduce(Reduction::Statistics).expect("it can")
     };
     // Of several types, read together.
     let all = ["many", "of 64 bits", "zeros", "empty"].map(begin);
@@ -73,7 +73,7 @@ fn the_change_of_a_parameter_is_reduced_as_a_difference() {
     let before = RefCell::new(None);
     let reduce = |change| {
         let numbers = Numbers { tensor: var.as_tensor(), change };
-        numbers.reduce().expect("it can").read().expect("it has not failed")
+        numbers.reduce(Reduction::Statistics).expect("it can").read().expect("it has not failed")
     };
     assert_eq!(reduce(Change::Begins(&before)).sum, 10.0);
     var.set(&var.as_tensor().affine(1.5, 0.0).expect("a tensor")).expect("set");

@@ -42,8 +42,8 @@ pub use profiler_events::{
     DeviceEvent, Direction, DriverCall, EvaluatedOutputs, Framework, HostTensor, InputDetail,
     InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, LEAST_NORMAL_F16,
     MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, Number, NumberReader, Observation,
-    ObservedTensor, OpStart, PastMemoryChange, Reduced, ReducedNumbers, RegionSink, ShapeList,
-    TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod, declare_device,
+    ObservedTensor, OpStart, PastMemoryChange, Reduced, ReducedNumbers, Reduction, RegionSink,
+    ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod, declare_device,
     declare_device_memory, declare_framework, declare_module_place, describe_device,
     strided_offsets,
 };

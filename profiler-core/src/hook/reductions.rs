@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use profiler_events::{Reduced, ReducedNumbers, TensorNumbers};
+use profiler_events::{Reduced, ReducedNumbers, Reduction, TensorNumbers};
 
 use crate::report::numerics::{StatisticsReader, TensorStatistics, finite_or_none};
 
@@ -15,7 +15,8 @@ use crate::report::numerics::{StatisticsReader, TensorStatistics, finite_or_none
 /// | floats | minimum, maximum, the least magnitude that is not 0, the scale; the sum, the sum of magnitudes and the sum of squares of the numbers divided by the scale; then the [sample](Reduced::sample) |
 /// | counts | NaN; infinite; these and zeros together; subnormal, which may be missing |
 ///
-/// The scale is the largest magnitude, so that no square is too large.
+/// The scale is the largest magnitude, so that no square is too large. Of a [`Reduction::NotFinite`] there are no floats, and the first
+/// two counts.
 pub trait DeviceReduction: Send + 'static {
     /// What tells devices apart.
     type Device: PartialEq;
@@ -120,6 +121,9 @@ impl<R: DeviceReduction> ReducedNumbers for Reading<R> {
 
 /// What the lists of [`DeviceReduction`] say.
 fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
+    if let ([], [nans, infinities]) = (floats, counts) {
+        return Some(Reduced { nans: *nans, infinities: *infinities, ..Reduced::default() });
+    }
     let [minimum, maximum, least_magnitude, scale, sum, absolute, squares, sample @ ..] = floats
     else {
         return None;
@@ -169,8 +173,15 @@ pub fn numbers_to_reduce() -> Vec<(&'static str, &'static str, Vec<f32>)> {
 pub fn assert_reduces_as_read(tensor: &dyn TensorNumbers, what: &str) {
     let mut reader = StatisticsReader::of_shape(&tensor.shape());
     assert!(tensor.read(&mut reader), "{what}");
-    let reduced = tensor.reduce().and_then(|begun| begun.read()).expect("it has not failed");
+    let begin = |reduction| tensor.reduce(reduction).expect("it can");
+    // Both are read together.
+    let (counted, all) = (begin(Reduction::NotFinite), begin(Reduction::Statistics));
+    let reduced = all.read().expect("it has not failed");
+    let counted = counted.read().expect("it has not failed");
     let read = reader.statistics();
+    let nothing_else =
+        Reduced { nans: read.nans, infinities: read.infinities, ..Reduced::default() };
+    assert_eq!(counted, nothing_else, "{what}");
     let device = TensorStatistics::of_reduced(read.count, &reduced);
     let counts =
         |it: &TensorStatistics| (it.count, it.nans, it.infinities, it.zeros, it.subnormals);
@@ -197,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a device with this number; device 9 panics, device 8 fails.
+    /// Of a device with this number; device 9 panics, device 8 fails. Where the sum is negative only what is not finite was counted.
     struct Sum(u8, f64);
 
     /// Of devices below 10.
@@ -213,8 +224,10 @@ mod tests {
         fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
             TRANSFERS.fetch_add(usize::from(all[0].0 < 10), Ordering::Relaxed);
             assert_ne!(all[0].0, 9, "it is gone");
-            let parts =
-                |it: &&Self| (vec![-1.0, 1.0, 0.5, 2.0, it.1, 4.0, 8.0, 7.0], vec![1, 2, 7]);
+            let parts = |it: &&Self| match it.1 < 0.0 {
+                true => (Vec::new(), vec![3, 4]),
+                false => (vec![-1.0, 1.0, 0.5, 2.0, it.1, 4.0, 8.0, 7.0], vec![1, 2, 7]),
+            };
             (all[0].0 != 8).then(|| all.iter().map(parts).collect())
         }
     }
@@ -238,6 +251,9 @@ mod tests {
         let later = begin(1, 5.0).read().expect("it has not failed");
         assert_eq!((later.nans, later.infinities, later.zeros, later.subnormals), (1, 2, 4, 0));
         assert_eq!((later.absolute, later.squares, later.sample), (8.0, 32.0, vec![7.0]));
+        let counted = begin(1, -1.0).read();
+        let counts = Reduced { nans: 3, infinities: 4, ..Reduced::default() };
+        assert_eq!(counted, Some(counts), "and nothing else is known");
         assert!(ALL.begin(|| None).is_none());
         assert!(ALL.begin(|| panic!("no such op")).is_none());
     }

@@ -42,11 +42,11 @@ use profiler_events::{Observation, OpStart, TensorRole, uncounted};
 ///
 /// *Ops*: what each op has returned is looked at [if asked for](Self::ops), forward and backward; and in any case in the step after
 /// something was not finite, and where a batch is run again, so that the report names the op, too. They are known of tch, and, in a
-/// program that `mlprof run --ops … --numerics` has built, of candle.
+/// program that `mlprof run --ops … --numerics` has built, of candle and of burn's flex device.
 ///
-/// *What it reads*: tensors in the host's memory, as they are told of. burn's tensors on other devices are reduced where they are,
-/// and what came of that is read when the step ends: so nothing waits in its middle, and what is not finite is known an optimizer's
-/// step late. Tensors of candle and tch on other devices are not read; the report says how many there were.
+/// *What it reads*: tensors in the host's memory, as they are told of. Those on other devices are reduced where they are, in steps that
+/// are only watched to two counts, and what came of that is read when the step ends: so nothing waits in its middle, and what is not
+/// finite is known an optimizer's step late. What ops return on other devices is not read; the report says how many there were.
 ///
 /// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
 /// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`](numerics::RecordedTensor), and [`RecordHeader`](numerics::RecordHeader) for what its first line

@@ -36,7 +36,7 @@ impl NumericsProfiler {
         if wish == FINITE {
             let mut reader = FiniteReader::default();
             if !told.tensor.read(&mut reader) {
-                return self.reduce(told);
+                return self.reduce(told, false);
             }
             if reader.is_finite() {
                 if matches!(told.role, TensorRole::Batch | TensorRole::Output) {
@@ -63,7 +63,7 @@ impl NumericsProfiler {
             _ => told.tensor.read(&mut reader),
         };
         if !is_read {
-            return self.reduce(told);
+            return self.reduce(told, is_recorded);
         }
         let hash = (is_recorded && (self.settings.hashes || told.role == TensorRole::Batch))
             .then(|| HashReader::of(told.tensor))

@@ -3,7 +3,7 @@
 use super::NumericsProfiler;
 use crate::report::numerics::{RecordedTensor, TensorStatistics, finite_or_none};
 use profiler_events::{
-    ObservedTensor, Reduced, ReducedNumbers, TensorNumbers, TensorRole, ThreadName,
+    ObservedTensor, ReducedNumbers, Reduction, TensorNumbers, TensorRole, ThreadName,
 };
 
 /// So many reductions of a step are kept until it ends. Each keeps some hundred bytes on its device.
@@ -12,18 +12,29 @@ const MOST_REDUCED: usize = 20_000;
 /// Numbers that a device is working on.
 struct Reducing {
     count: u64,
+    reduction: Reduction,
     numbers: Box<dyn ReducedNumbers>,
 }
 
 impl Reducing {
-    fn begin(tensor: &dyn TensorNumbers) -> Option<Self> {
-        let numbers = tensor.reduce()?;
-        Some(Self { count: tensor.shape().iter().product(), numbers })
+    fn begin(tensor: &dyn TensorNumbers, reduction: Reduction) -> Option<Self> {
+        let numbers = tensor.reduce(reduction)?;
+        Some(Self { count: tensor.shape().iter().product(), reduction, numbers })
     }
 
-    fn read(self) -> Option<(TensorStatistics, Reduced)> {
+    /// What is known of it, and the sample.
+    fn read(self) -> Option<(TensorStatistics, Vec<f64>)> {
         let reduced = self.numbers.read()?;
-        Some((TensorStatistics::of_reduced(self.count, &reduced), reduced))
+        let statistics = match self.reduction {
+            Reduction::NotFinite => TensorStatistics {
+                count: self.count,
+                nans: reduced.nans,
+                infinities: reduced.infinities,
+                ..TensorStatistics::default()
+            },
+            Reduction::Statistics => TensorStatistics::of_reduced(self.count, &reduced),
+        };
+        Some((statistics, reduced.sample))
     }
 }
 
@@ -37,24 +48,26 @@ pub(super) struct Awaited {
 
 impl Awaited {
     fn read(self) -> Option<RecordedTensor> {
-        let (statistics, reduced) = self.numbers.read()?;
+        let (statistics, sample) = self.numbers.read()?;
         let input = self.input.and_then(Reducing::read).map(|(statistics, _)| statistics);
-        let sample = finite_or_none(&reduced.sample);
+        let sample = finite_or_none(&sample);
         Some(RecordedTensor { statistics, input, sample, ..self.tensor })
     }
 }
 
 impl NumericsProfiler {
-    /// Has the device reduce a tensor that the host cannot read.
-    pub(super) fn reduce(&self, told: &ObservedTensor<'_>) {
+    /// Has the device reduce a tensor that the host cannot read: in a step that is only watched, to as little as tells whether it is
+    /// finite.
+    pub(super) fn reduce(&self, told: &ObservedTensor<'_>, is_recorded: bool) {
+        let reduction = if is_recorded { Reduction::Statistics } else { Reduction::NotFinite };
         let is_full = self.state().awaited.len() >= MOST_REDUCED;
         if is_full {
             return self.state().dropped += 1;
         }
-        let Some(numbers) = Reducing::begin(told.tensor) else {
+        let Some(numbers) = Reducing::begin(told.tensor, reduction) else {
             return self.state().unread += 1;
         };
-        let input = told.input.and_then(Reducing::begin);
+        let input = told.input.and_then(|input| Reducing::begin(input, reduction));
         let shape = match told.role {
             TensorRole::Loss => Vec::new(),
             _ => told.tensor.shape(),

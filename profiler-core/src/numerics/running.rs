@@ -314,8 +314,8 @@ impl Running {
         }
         if settings.looks_at_ops && !sees_ops && self.step > 0 {
             notes.push(
-                "no output of an op was looked at: tch tells of them, and candle in a program that \
-                 `mlprof run --ops candle --numerics` has built"
+                "no output of an op was looked at: tch tells of them, and candle and burn's flex device in a program that \
+                 `mlprof run --ops … --numerics` has built"
                     .to_owned(),
             );
         }

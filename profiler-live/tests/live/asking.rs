@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -39,7 +40,16 @@ impl Program {
     /// The same with more in its environment.
     pub fn start_in(scene: &str, live: &str, more: &HashMap<&'static str, PathBuf>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        // In the background of a shell tests inherit an ignored SIGINT, which the program would go on to ignore.
+        // SAFETY: the closure calls nothing but `signal`, which may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let mut child = command
             .env(SCENE, scene)
             .env("MLPROF_LIVE", live)
             .envs(more)

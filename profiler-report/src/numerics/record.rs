@@ -163,6 +163,10 @@ impl RecordedTensor {
         let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
         let input = match &self.input {
             None => String::new(),
+            // A device has only counted.
+            Some(input) if input.is_finite() && input.minimum.is_none() => {
+                ". Its input was finite".to_owned()
+            }
             Some(input) if input.is_finite() => format!(
                 ". Its input was finite, from {} to {}",
                 shown_number(input.minimum),

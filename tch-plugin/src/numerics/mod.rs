@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use profiler_core::hook::{
     self, Change, DType, HostTensor, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
-    TensorNumbers, TensorRole,
+    Reduction, TensorNumbers, TensorRole,
 };
 use profiler_core::{Action, Interest};
 use tch::nn::Variables;
@@ -85,11 +85,11 @@ impl TensorNumbers for Numbers<'_> {
         self.read(reader)
     }
 
-    fn reduce(&self) -> Option<Box<dyn ReducedNumbers>> {
+    fn reduce(&self, reduction: Reduction) -> Option<Box<dyn ReducedNumbers>> {
         let is_dense =
             self.tensor.defined() && !self.tensor.is_sparse() && !self.tensor.is_mkldnn();
         let is_real = self.dtype().is_some_and(|dtype| dtype != DType::Other);
-        if is_dense && is_real { reduction::begin(|| self.flat()) } else { None }
+        (is_dense && is_real).then(|| reduction::begin(reduction, || self.flat())).flatten()
     }
 }
 

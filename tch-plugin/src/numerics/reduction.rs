@@ -10,28 +10,39 @@ static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
 
 /// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
 pub(super) fn begin(
+    reduction: hook::Reduction,
     flat: impl FnOnce() -> Result<Tensor, TchError>,
 ) -> Option<Box<dyn ReducedNumbers>> {
-    let reduce = || Reduction::of(&flat()?);
+    let reduce = || match reduction {
+        hook::Reduction::NotFinite => Reduction::not_finite(&flat()?),
+        hook::Reduction::Statistics => Reduction::of(&flat()?),
+    };
     REDUCTIONS.begin(|| hook::unseen(|| tch::no_grad(reduce)).ok())
 }
 
 /// A few numbers on the device, as [`DeviceReduction`] says.
 struct Reduction {
-    floats: Tensor,
+    /// None where only what is not finite is counted.
+    floats: Option<Tensor>,
     counts: Tensor,
 }
 
 /// How many numbers come before the sample, and how many are counted.
 const FLOATS: i64 = 7;
-const COUNTS: usize = 4;
+const COUNTS: i64 = 4;
 
 impl Reduction {
+    /// How many are NaN, and how many infinite.
+    fn not_finite(tensor: &Tensor) -> Result<Self, TchError> {
+        let counts = [number(&tensor.f_isnan()?)?, number(&tensor.f_isinf()?)?];
+        Ok(Self { floats: None, counts: Tensor::f_stack(&counts, 0)? })
+    }
+
     fn of(tensor: &Tensor) -> Result<Self, TchError> {
         let Ok(count @ 1..) = u64::try_from(tensor.numel()) else {
             let zeros = |count, kind| Tensor::f_zeros([count], (kind, tensor.device()));
-            let counts = zeros(COUNTS as i64, Kind::Int64)?;
-            return Ok(Self { floats: zeros(FLOATS, Kind::Float)?, counts });
+            let counts = zeros(COUNTS, Kind::Int64)?;
+            return Ok(Self { floats: Some(zeros(FLOATS, Kind::Float)?), counts });
         };
         let (kind, largest, least) = match tensor.kind() {
             Kind::Double => (Kind::Double, f64::MAX, f64::MIN_POSITIVE),
@@ -66,34 +77,49 @@ impl Reduction {
         let every = sample_every(count).cast_signed();
         let sample = tensor.f_slice(0, 0, None, every)?;
         let counts = [nan, infinite, is_zero, is_small];
-        let counts: Result<Vec<_>, _> = counts.iter().map(|mask| mask.f_sum(Kind::Int64)).collect();
+        let counts: Result<Vec<_>, _> = counts.iter().map(number).collect();
         let floats = Tensor::f_cat(&[Tensor::f_stack(&parts, 0)?, sample], 0)?;
-        Ok(Self { floats, counts: Tensor::f_stack(&counts?, 0)? })
+        Ok(Self { floats: Some(floats), counts: Tensor::f_stack(&counts?, 0)? })
     }
+}
+
+/// In how many places a mask is set.
+fn number(mask: &Tensor) -> Result<Tensor, TchError> {
+    mask.f_sum(Kind::Int64)
+}
+
+/// The numbers of several flat tensors of a device, one after the other, by one transfer.
+fn on_host(tensors: &[&Tensor]) -> Result<Tensor, TchError> {
+    Tensor::f_cat(tensors, 0)?.f_to_device(Device::Cpu)
+}
+
+/// How many numbers a flat tensor has.
+fn length(tensor: &Tensor) -> usize {
+    tensor.size()[0].cast_unsigned() as usize
 }
 
 impl DeviceReduction for Reduction {
     type Device = Device;
 
     fn device(&self) -> Device {
-        self.floats.device()
+        self.counts.device()
     }
 
     /// Two transfers for all tensors of a device.
     fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>> {
         hook::unseen(|| {
-            let floats: Vec<&Tensor> = all.iter().map(|it| &it.floats).collect();
+            let floats: Vec<&Tensor> = all.iter().filter_map(|it| it.floats.as_ref()).collect();
             let counts: Vec<&Tensor> = all.iter().map(|it| &it.counts).collect();
-            let kind = Kind::Double;
-            let floats = Tensor::f_cat(&floats, 0).ok()?.f_to_device(Device::Cpu).ok()?;
-            let floats = Vec::<f64>::try_from(floats.f_to_kind(kind).ok()?).ok()?;
-            let counts = Tensor::f_cat(&counts, 0).ok()?.f_to_device(Device::Cpu).ok()?;
-            let counts = Vec::<i64>::try_from(counts).ok()?;
-            let mut floats = floats.as_slice();
-            let parts = all.iter().zip(counts.chunks_exact(COUNTS)).map(|(reduction, counts)| {
-                let own =
-                    floats.split_off(..reduction.floats.size()[0].cast_unsigned() as usize)?;
-                Some((own.to_vec(), counts.iter().map(|count| count.unsigned_abs()).collect()))
+            let floats: Vec<f64> = match floats.as_slice() {
+                [] => Vec::new(),
+                some => on_host(some).ok()?.f_to_kind(Kind::Double).ok()?.try_into().ok()?,
+            };
+            let counts: Vec<i64> = on_host(&counts).ok()?.try_into().ok()?;
+            let (mut floats, mut counts) = (floats.as_slice(), counts.as_slice());
+            let parts = all.iter().map(|it| {
+                let floats = floats.split_off(..it.floats.as_ref().map_or(0, length))?;
+                let counts = counts.split_off(..length(&it.counts))?;
+                Some((floats.to_vec(), counts.iter().map(|count| count.unsigned_abs()).collect()))
             });
             parts.collect()
         })

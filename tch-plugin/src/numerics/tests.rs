@@ -69,10 +69,10 @@ fn a_device_makes_of_a_tensor_what_the_host_reads() {
     for (name, tensor) in cases.iter().chain(&own) {
         hook::assert_reduces_as_read(&Numbers::of(tensor), name);
     }
-    assert!(Numbers::of(&Tensor::new()).reduce().is_none(), "none is there");
+    assert!(Numbers::of(&Tensor::new()).reduce(Reduction::Statistics).is_none(), "none is there");
     let begin = |wanted: &str| {
         let (_, tensor) = cases.iter().find(|(name, _)| *name == wanted).expect("a case");
-        Numbers::of(tensor).reduce().expect("it can")
+        Numbers::of(tensor).reduce(Reduction::Statistics).expect("it can")
     };
     // Of several types, read together.
     let all = ["many", "of 64 bits", "zeros", "empty"].map(begin);
@@ -86,7 +86,7 @@ fn the_change_of_a_parameter_is_reduced_as_a_difference() {
     let before = RefCell::new(None);
     let reduce = |tensor: &Tensor, change| {
         let numbers = Numbers { tensor, change };
-        numbers.reduce().expect("it can").read().expect("it has not failed")
+        numbers.reduce(Reduction::Statistics).expect("it can").read().expect("it has not failed")
     };
     assert_eq!(reduce(&tensor, Change::Begins(&before)).sum, 10.0);
     // In place, as optimizers do.

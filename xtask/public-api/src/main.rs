@@ -132,7 +132,7 @@ fn document(together: &Together) -> Result<PathBuf, String> {
         }
     }
     // As lints and documentation have looked at what they stand on.
-    cargo.args(["doc", "--quiet", "--no-deps", "--lib", "--profile", "quick"]);
+    cargo.args(["doc", "--quiet", "--no-deps", "--lib"]);
     cargo.args(["--package", "feature-unification"]);
     cargo.args(together.crates.iter().flat_map(|name| ["--package", name]));
     cargo.args(together.features).args(together.beside);

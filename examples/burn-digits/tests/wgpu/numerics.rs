@@ -63,6 +63,30 @@ fn a_gpu_makes_of_numbers_what_the_processor_reads() {
 }
 
 #[test]
+fn in_steps_that_are_only_watched_a_gpu_counts_what_is_not_finite() {
+    let _alone = alone();
+    let device = device();
+    let profiler = Arc::new(NumericsProfiler::new().every(0));
+    let layer: Linear = LinearConfig::new(1, 1).init(&device);
+    let active = activate(profiler.clone());
+    for numbers in [[1.0, 2.0, 3.0], [f32::NAN, f32::INFINITY, f32::NEG_INFINITY]] {
+        let input = Tensor::<1>::from_floats([1.0, 2.0], &device);
+        let output = |_: &_, _: Tensor<1>| Tensor::<1>::from_floats(numbers, &device);
+        let _ = layer.profiled_forward("layer", input, output);
+        profiler.step();
+    }
+    drop(active);
+    let report = profiler.snapshot();
+    let first = report.first_not_finite.expect("it is seen");
+    let said = "in step 1 what [module]Linear: layer returned is not finite: 1 NaN and 2 infinite of 3 numbers. \
+                Its input was finite";
+    let told = first.what_is_not_finite();
+    assert!(told.starts_with(said), "{told}");
+    assert_eq!(first.input.expect("it is known").maximum, None, "its range is not");
+    assert!(report.tensors.is_empty(), "no step is recorded");
+}
+
+#[test]
 fn a_training_learns_the_same_and_no_op_of_the_profilers_is_counted() {
     let _alone = alone();
     let plain = train("none", &Arc::default());

@@ -64,7 +64,8 @@ fn evidence(report: &NumericsReport, first: &RecordedTensor) -> Vec<Evidence> {
         Evidence::new("numbers", grouped(first.statistics.count)),
         Evidence::new("tensors that were not finite", grouped(report.not_finite)),
     ];
-    if let Some(input) = &first.input {
+    // Where a device has only counted, its range is not known.
+    if let Some(input) = first.input.as_ref().filter(|input| input.minimum.is_some()) {
         let range = format!("{} to {}", shown_number(input.minimum), shown_number(input.maximum));
         evidence.push(Evidence::new("its input", range));
     }
