@@ -39,8 +39,9 @@ fn is_needed() -> bool {
 fn build() -> PathBuf {
     let package = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
-    // <target>/<profile>/build/<package>/out: once for all profiles.
-    let target = out.ancestors().nth(4).unwrap_or(&out).join("mlprof-runtime");
+    // <target>/<profile>/build/<package>/out: once for all profiles that are optimised, and once for all others.
+    let folder = if is_optimized() { "mlprof-runtime" } else { "mlprof-runtime-quick" };
+    let target = out.ancestors().nth(4).unwrap_or(&out).join(folder);
     let workspace = package.join("..");
     if workspace.join("profiler-runtime/Cargo.toml").is_file() {
         watch(&workspace);
@@ -104,7 +105,16 @@ fn write_package(package: &Path, folder: &Path) -> PathBuf {
     folder.join("Cargo.toml")
 }
 
-/// The library is linked with programs of any kind, so it is optimised in every profile.
+/// Whether the command is built as its users have it, and not to be tested.
+fn is_optimized() -> bool {
+    env::var("PROFILE").is_ok_and(|profile| profile == "release")
+}
+
+/// What writes reports and traces, and answers who looks in: more than half of what there is to optimise, and none of it is on
+/// the way of what is measured.
+const WRITERS: [&str; 3] = ["profiler-report", "profiler-trace", "profiler-live"];
+
+/// The library is linked with programs of any kind, so what measures is optimised in every profile.
 fn build_package(manifest: &Path, target_folder: &Path, more: &[&str]) -> Result<PathBuf, String> {
     let target = env::var("TARGET").unwrap_or_default();
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -121,6 +131,10 @@ fn build_package(manifest: &Path, target_folder: &Path, more: &[&str]) -> Result
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    if !is_optimized() {
+        let setting = |writer| format!("profile.release.package.{writer}.opt-level=0");
+        cargo.args(WRITERS.iter().flat_map(|writer| ["--config".to_owned(), setting(writer)]));
+    }
     let status = cargo.status();
     if !status.as_ref().is_ok_and(|status| status.success()) {
         return Err(format!("the runtime library could not be built: {status:?}"));

@@ -2,8 +2,8 @@
 //!
 //! `scopes` measures the time that one scope costs ([`harness`] has the method, [`subjects`] what is
 //! compared), `memory` shows that a profiler's memory does not depend on the number of calls,
-//! `tensor` what ten million ops cost, `allocations` what counting an allocation costs, and `sampler`
-//! what one stack sample costs. `torture` measures nothing: it treats the profilers hard.
+//! `tensor` what ten million ops cost, `allocations` what counting an allocation costs, `sampler`
+//! what one stack sample costs, and `watched` what it costs a step to be looked into. `torture` measures nothing: it treats the profilers hard.
 
 pub mod budget;
 pub mod conditions;

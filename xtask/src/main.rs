@@ -56,6 +56,8 @@ Usage: cargo xtask <command>
   bench sampler         what one stack sample costs, and a program that is sampled
   bench torture [...]   hard treatment: millions of scopes, threads, panics, names, kills and forks, with
                         every count checked (--scale X, --help)
+  bench watched [...]   what it costs a step to be watched, by account: its scopes, and the thread that answers
+                        (--scopes N, --step-ms N, --rounds N)
   bench digits [--only NAME]... [--rounds N] [--clock cpu]
                         what profiling costs a training step with candle, tch and Python's Lightning
                         (all of them, or NAME: candle, tch, python, burn); Python's torch is 3 GB
@@ -72,7 +74,7 @@ Usage: cargo xtask <command>
                         mlprof record, beside one that nobody watches (--rounds N, --clock cpu, --json FILE)
   bench numerics [...]  what looking at the numbers of each step costs with candle and tch (--only NAME, burn too; --rounds N,
                         --clock cpu)
-  bench <name> --lto    one of those from scopes to torture, built with link-time optimisation
+  bench <name> --lto    one of those from scopes to watched, built with link-time optimisation
   gpu-check [...]       on a machine with an NVIDIA GPU: check kernels, times, traces and costs, and
                         end with one table (--only NAME, --python PATH, --save-fixtures FOLDER,
                         --help). burn's CUDA backend takes minutes to build, and downloads an LLVM;

@@ -44,7 +44,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub memory: Vec<String>,
     /// Look at the numbers in what modules and ops return, and name the first that is not finite. Ops are those of --ops, if
-    /// the preset says how to read them (candle does), in place of their times; and those that a plugin tells of (tch).
+    /// the preset says how to read them (candle and burn-flex do), in place of their times; and those that a plugin tells of (tch).
     #[arg(long)]
     pub numerics: bool,
     /// Look so many times a second at what each thread is doing, whatever it is written in.

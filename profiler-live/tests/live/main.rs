@@ -5,6 +5,8 @@
 mod asking;
 #[cfg(all(target_os = "linux", feature = "capture"))]
 mod capture;
+#[cfg(all(target_os = "linux", feature = "capture"))]
+mod capture_client;
 #[cfg(all(target_os = "linux", feature = "otlp"))]
 mod collector;
 #[cfg(target_os = "linux")]

@@ -14,13 +14,14 @@ use crate::steps::cargo;
 /// All that there are: the programs of the package `benches`, the overhead on the digits, what it costs to
 /// record libtorch's ops, what questions to traces cost, and to those of a fleet, what it costs to be watched, and to look at
 /// numbers.
-pub const PROGRAMS: [&str; 12] = [
+pub const PROGRAMS: [&str; 13] = [
     "scopes",
     "memory",
     "tensor",
     "allocations",
     "sampler",
     "torture",
+    "watched",
     "digits",
     "tch",
     "analysis",

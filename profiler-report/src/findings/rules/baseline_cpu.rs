@@ -88,7 +88,7 @@ impl Rule for BaselineCpu {
             evidence: evidence.into(),
             place: place_of_op(longest),
             cost: facts.estimated_cost(seconds * SAVED),
-            // Loops that wait for memory, or that the compiler cannot widen, stay as they are.
+            // Loops that wait for memory or for divisions, or that the compiler cannot widen, stay as they are.
             confidence: Confidence::Hint,
             remedy:
                 "compile for the processor that it runs on: `RUSTFLAGS=\"-C target-cpu=native\"`, \

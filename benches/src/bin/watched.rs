@@ -1,0 +1,212 @@
+//! What it costs a training step to be watched, by account: what its scopes take longer in a process that listens, and
+//! while `mlprof top` follows it, and what the thread takes that answers. Shares of a step that are too small to be seen
+//! between processes (`cargo xtask bench live`) can be told so.
+
+#[cfg(not(unix))]
+fn main() {
+    eprintln!("error: processes listen on Unix only");
+    std::process::exit(2);
+}
+
+#[cfg(unix)]
+fn main() -> std::process::ExitCode {
+    watched::main()
+}
+
+#[cfg(unix)]
+mod watched {
+    use std::io::BufReader;
+    use std::os::unix::net::UnixStream;
+    use std::process::ExitCode;
+    use std::thread::JoinHandle;
+    use std::time::{Duration, Instant};
+
+    use benches::conditions::Conditions;
+    use benches::harness::{time, work};
+    use benches::settings;
+    use profiler_core::{RunContext, Session, Stage, profile};
+    use profiler_events::live::{
+        LONGEST_ANSWER, Question, Request, folder, read_line, socket_of, write_line,
+    };
+
+    const USAGE: &str = "\
+Measures what the scopes of a training step take longer in a process that listens, and while somebody follows it.
+
+Usage: watched [--scopes N] [--step-ms N] [--rounds N]
+
+  --scopes N   scopes of a step, as many as its loop opens [22]
+  --step-ms N  how long the step is that the cost is told as a share of [3.1]
+  --rounds N   how often each is measured; medians are shown [15]
+";
+
+    /// Steps between two readings of the clock, and how many such slices a turn has.
+    const STEPS: usize = 200;
+    const SLICES: usize = 50;
+
+    /// From one answer to the next, as `mlprof top` asks for them.
+    const INTERVAL: Duration = Duration::from_secs(1);
+
+    struct Settings {
+        scopes: usize,
+        step_milliseconds: f64,
+        rounds: usize,
+    }
+
+    fn options() -> Result<Option<Settings>, lexopt::Error> {
+        use lexopt::prelude::*;
+
+        let mut settings = Settings { scopes: 22, step_milliseconds: 3.1, rounds: 15 };
+        let mut parser = lexopt::Parser::from_env();
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("scopes") => settings.scopes = parser.value()?.parse::<usize>()?.max(1),
+                Long("step-ms") => settings.step_milliseconds = parser.value()?.parse()?,
+                Long("rounds") => settings.rounds = parser.value()?.parse::<usize>()?.max(1),
+                Long("help") | Short('h') => return Ok(None),
+                _ => return Err(argument.unexpected()),
+            }
+        }
+        Ok(Some(settings))
+    }
+
+    pub fn main() -> ExitCode {
+        let settings = match settings(options(), USAGE) {
+            Ok(settings) => settings,
+            Err(code) => return code,
+        };
+        match run(&settings) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn median(mut values: Vec<f64>) -> f64 {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    }
+
+    /// Nanoseconds that each of many steps takes which has nothing in it but scopes.
+    fn steps(profiler: &str, scopes: usize, nanoseconds: &mut Vec<f64>) {
+        let session = Session::begin(profiler, Stage::Fit, &RunContext::default());
+        for slice in 0..=SLICES {
+            let duration = time(STEPS, |call| {
+                {
+                    let _batch = profile!("run_training_batch");
+                    for _ in 1..scopes {
+                        let _scope = profile!("training_step");
+                        work(call);
+                    }
+                }
+                session.profiler().step();
+            });
+            // The first one warms up.
+            if slice > 0 {
+                nanoseconds.push(duration.as_nanos() as f64 / STEPS as f64);
+            }
+        }
+    }
+
+    /// Somebody who asks this process what its actions do, and reads the answers.
+    struct Follower {
+        stream: UnixStream,
+        reader: JoinHandle<()>,
+    }
+
+    impl Follower {
+        fn begin() -> Result<Self, String> {
+            let socket = socket_of(&folder(), std::process::id());
+            let stream = UnixStream::connect(&socket)
+                .map_err(|error| format!("{}: {error}", socket.display()))?;
+            let request = Request::Follow {
+                interval_milliseconds: INTERVAL.as_millis() as u64,
+                actions: true,
+            };
+            write_line(&stream, &Question::new(request)).map_err(|error| error.to_string())?;
+            let copy = stream.try_clone().map_err(|error| error.to_string())?;
+            let mut answers = BufReader::new(copy);
+            // It counts from here on.
+            let first = read_line(&mut answers, LONGEST_ANSWER);
+            first.map_err(|error| error.to_string())?.ok_or("it does not answer")?;
+            let reader = std::thread::spawn(move || {
+                while let Ok(Some(_)) = read_line(&mut answers, LONGEST_ANSWER) {}
+            });
+            Ok(Self { stream, reader })
+        }
+
+        /// Goes away, which the other side sees before its next answer.
+        fn end(self) {
+            // It fails if the other side has closed, which is as good.
+            let _ = self.stream.shutdown(std::net::Shutdown::Both);
+            // The reader reads only; a panic of its would be no matter of the figures.
+            let _ = self.reader.join();
+            std::thread::sleep(2 * INTERVAL);
+        }
+    }
+
+    /// Seconds of the processor that the thread has taken which answers; `None` where the system does not say.
+    fn answering() -> Option<f64> {
+        let tasks = std::fs::read_dir("/proc/self/task").ok()?;
+        let mut nanoseconds = None;
+        for task in tasks.filter_map(Result::ok) {
+            let read = |name: &str| std::fs::read_to_string(task.path().join(name)).ok();
+            // The system keeps fifteen bytes of a name.
+            if read("comm").is_some_and(|name| name.starts_with("mlprof-live-doo")) {
+                let ran = read("schedstat")?.split_whitespace().next()?.parse::<f64>().ok()?;
+                nanoseconds = Some(nanoseconds.unwrap_or(0.0) + ran);
+            }
+        }
+        nanoseconds.map(|ran| ran / 1e9)
+    }
+
+    fn run(settings: &Settings) -> Result<(), String> {
+        let profilers = ["none", "simple"];
+        let [mut alone, mut listening, mut followed] = [(); 3].map(|()| [Vec::new(), Vec::new()]);
+        let measure = |into: &mut [Vec<f64>; 2]| {
+            for (profiler, nanoseconds) in profilers.iter().zip(into) {
+                steps(profiler, settings.scopes, nanoseconds);
+            }
+        };
+        // Once it listens, it does so for good.
+        (0..settings.rounds).for_each(|_| measure(&mut alone));
+        profiler_live::start().map_err(|error| error.to_string())?;
+        let (mut answers, mut seconds) = (0.0, 0.0);
+        for _ in 0..settings.rounds {
+            measure(&mut listening);
+            let follower = Follower::begin()?;
+            let (began, before) = (Instant::now(), answering());
+            measure(&mut followed);
+            std::thread::sleep(INTERVAL.saturating_sub(began.elapsed()) + INTERVAL / 2);
+            if let Some((before, after)) = before.zip(answering()) {
+                seconds += after - before;
+                answers += (began.elapsed().as_secs_f64() / INTERVAL.as_secs_f64()).floor();
+            }
+            follower.end();
+        }
+        print!("{}", Conditions::here());
+        println!("a step of {} scopes, in nanoseconds; medians\n", settings.scopes);
+        let share = |nanoseconds: f64| nanoseconds / (settings.step_milliseconds * 1e4);
+        let row = |name: &str, of: &[Vec<f64>; 2]| {
+            let [none, simple] = [0, 1].map(|at| median(of[at].clone()));
+            let more = [none - median(alone[0].clone()), simple - median(alone[1].clone())];
+            let more = more.map(|more| format!("{more:+.0} ({:+.4} %)", share(more)));
+            println!("{name:<12} {none:>10.0} {:>22} {simple:>10.0} {:>22}", more[0], more[1]);
+        };
+        println!("{:<12} {:>33} {:>33}", "", "no profiler", "Simple");
+        row("alone", &alone);
+        row("listens", &listening);
+        row("followed", &followed);
+        println!("\nin brackets: of a step of {} ms", settings.step_milliseconds);
+        if answers > 0.0 {
+            let each = seconds / answers;
+            println!(
+                "an answer takes {:.0} µs of a thread of ours: once a second {:.4} % of one core",
+                each * 1e6,
+                each * 100.0 / INTERVAL.as_secs_f64()
+            );
+        }
+        Ok(())
+    }
+}
