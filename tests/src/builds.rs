@@ -11,7 +11,7 @@ pub struct Together {
     pub packages: &'static [&'static str],
     /// With the names of the packages before them.
     pub features: &'static [&'static str],
-    /// `quick` where hundreds of crates would take half an hour to optimise.
+    /// `quick` where hundreds of crates would take half an hour to optimise, `tested` where what computes must be.
     pub profile: &'static str,
 }
 
@@ -34,7 +34,7 @@ pub const CANDLE: Together = Together {
         "candle-plugin/tracing",
         "candle-text/spans",
     ],
-    profile: "release",
+    profile: "tested",
 };
 
 /// For all of burn's devices.
@@ -48,7 +48,7 @@ pub const BURN: Together = Together {
 pub const TCH: Together = Together {
     packages: &["tch-plugin", "tch-digits"],
     features: &["tch-plugin/capture", "tch-plugin/kineto-oracle", "tch-plugin/otlp"],
-    profile: "release",
+    profile: "tested",
 };
 
 /// The command, and what it asks traces. What reads whole frameworks, and traces, is optimised a little in this profile.

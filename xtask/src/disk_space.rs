@@ -12,7 +12,7 @@ use crate::steps::{cargo, target_directory};
 const WANTED: f64 = 20.0;
 
 /// The profiles that the workspace's packages are built in.
-const PROFILES: [&str; 3] = ["dev", "release", "quick"];
+const PROFILES: [&str; 4] = ["dev", "release", "tested", "quick"];
 
 /// Takes earlier builds of the workspace's own packages away if the disk is nearly full, and says so. Those
 /// of what they stand on stay, since they take far longer to build.

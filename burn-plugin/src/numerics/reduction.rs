@@ -2,28 +2,28 @@
 
 use burn::tensor::{Bool, DType, Device, FloatDType, Int, Slice, Tensor, Transaction};
 use profiler_core::hook::{
-    self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers,
+    DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers, Reduction,
 };
 use profiler_core::report::numerics::sample_every;
 
 use crate::ops::unseen;
 
-static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
+static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
 /// Has the device of the tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
 pub(super) fn begin(
-    reduction: hook::Reduction,
+    reduction: Reduction,
     flat: impl FnOnce() -> Tensor<1>,
 ) -> Option<Box<dyn ReducedNumbers>> {
     let reduce = || match reduction {
-        hook::Reduction::NotFinite => Reduction::not_finite(flat()),
-        hook::Reduction::Statistics => Reduction::of(flat()),
+        Reduction::NotFinite => DeviceNumbers::not_finite(flat()),
+        Reduction::Statistics => DeviceNumbers::of(flat()),
     };
     REDUCTIONS.begin(|| Some(unseen(reduce)))
 }
 
 /// A few numbers on the device.
-struct Reduction {
+struct DeviceNumbers {
     device: Device,
     /// None where only what is not finite is counted.
     floats: Option<Tensor<1>>,
@@ -34,13 +34,16 @@ struct Reduction {
 /// How many numbers come before the sample.
 const FLOATS: usize = 7;
 
-impl Reduction {
+impl DeviceNumbers {
     /// How many are NaN, and how many infinite.
     fn not_finite(tensor: Tensor<1>) -> Self {
         let device = tensor.device();
         let counts = match tensor.dims()[0] {
             0 => Tensor::zeros([2], &device),
-            _ => Tensor::cat(vec![number(tensor.clone().is_nan()), number(tensor.is_inf())], 0),
+            _ => {
+                let tensor = wide(tensor);
+                Tensor::cat(vec![number(tensor.clone().is_nan()), number(tensor.is_inf())], 0)
+            }
         };
         Self { device, floats: None, counts }
     }
@@ -55,9 +58,10 @@ impl Reduction {
             return Self { floats, counts: Tensor::zeros([3], &device), device };
         }
         let is_half = tensor.dtype() == DType::F16;
-        let (tensor, largest, least) = match tensor.dtype() {
-            DType::F64 => (tensor, f64::MAX, f64::MIN_POSITIVE),
-            _ => (tensor.cast(FloatDType::F32), f32::MAX.into(), f32::MIN_POSITIVE.into()),
+        let tensor = wide(tensor);
+        let (largest, least) = match tensor.dtype() {
+            DType::F64 => (f64::MAX, f64::MIN_POSITIVE),
+            _ => (f32::MAX.into(), f32::MIN_POSITIVE.into()),
         };
         let (nan, infinite) = (tensor.clone().is_nan(), tensor.clone().is_inf());
         let is_not_finite = nan.clone().bool_or(infinite.clone());
@@ -87,12 +91,17 @@ impl Reduction {
     }
 }
 
+/// In 32 bits at least, which all devices compute with.
+fn wide(tensor: Tensor<1>) -> Tensor<1> {
+    if tensor.dtype() == DType::F64 { tensor } else { tensor.cast(FloatDType::F32) }
+}
+
 /// How many are true.
 fn number(mask: Tensor<1, Bool>) -> Tensor<1, Int> {
     mask.int().sum()
 }
 
-impl DeviceReduction for Reduction {
+impl DeviceReduction for DeviceNumbers {
     type Device = Device;
 
     fn device(&self) -> Device {

@@ -2,26 +2,26 @@
 
 use candle_core::{DType, Device, DeviceLocation, Result, Tensor};
 use profiler_core::hook::{
-    self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers,
+    self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers, Reduction,
 };
 use profiler_core::report::numerics::sample_every;
 
-static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
+static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
 /// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
 pub(super) fn begin(
-    reduction: hook::Reduction,
+    reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor>,
 ) -> Option<Box<dyn ReducedNumbers>> {
     let reduce = || match reduction {
-        hook::Reduction::NotFinite => Reduction::not_finite(&flat()?),
-        hook::Reduction::Statistics => Reduction::of(&flat()?),
+        Reduction::NotFinite => DeviceNumbers::not_finite(&flat()?),
+        Reduction::Statistics => DeviceNumbers::of(&flat()?),
     };
     REDUCTIONS.begin(|| hook::unseen(reduce).ok())
 }
 
 /// A few numbers on the device, as [`DeviceReduction`] says.
-struct Reduction {
+struct DeviceNumbers {
     /// None where only what is not finite is counted.
     floats: Option<Tensor>,
     counts: Tensor,
@@ -30,7 +30,7 @@ struct Reduction {
 /// How many numbers come before the sample.
 const FLOATS: usize = 7;
 
-impl Reduction {
+impl DeviceNumbers {
     /// How many are NaN, and how many infinite.
     fn not_finite(tensor: &Tensor) -> Result<Self> {
         let counts = match tensor.elem_count() {
@@ -113,7 +113,7 @@ fn number(mask: &Tensor) -> Result<Tensor> {
     mask.to_dtype(DType::U32)?.sum_all()
 }
 
-impl DeviceReduction for Reduction {
+impl DeviceReduction for DeviceNumbers {
     type Device = DeviceLocation;
 
     fn device(&self) -> DeviceLocation {

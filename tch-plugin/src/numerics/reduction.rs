@@ -1,27 +1,27 @@
 //! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
 
 use profiler_core::hook::{
-    self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers,
+    self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers, Reduction,
 };
 use profiler_core::report::numerics::sample_every;
 use tch::{Device, Kind, TchError, Tensor};
 
-static REDUCTIONS: DeviceReductions<Reduction> = DeviceReductions::new();
+static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 
 /// Has the device of the flat tensor that `flat` returns reduce it; `None` if it refuses. What is launched is no op of the program's.
 pub(super) fn begin(
-    reduction: hook::Reduction,
+    reduction: Reduction,
     flat: impl FnOnce() -> Result<Tensor, TchError>,
 ) -> Option<Box<dyn ReducedNumbers>> {
     let reduce = || match reduction {
-        hook::Reduction::NotFinite => Reduction::not_finite(&flat()?),
-        hook::Reduction::Statistics => Reduction::of(&flat()?),
+        Reduction::NotFinite => DeviceNumbers::not_finite(&flat()?),
+        Reduction::Statistics => DeviceNumbers::of(&flat()?),
     };
     REDUCTIONS.begin(|| hook::unseen(|| tch::no_grad(reduce)).ok())
 }
 
 /// A few numbers on the device, as [`DeviceReduction`] says.
-struct Reduction {
+struct DeviceNumbers {
     /// None where only what is not finite is counted.
     floats: Option<Tensor>,
     counts: Tensor,
@@ -31,7 +31,7 @@ struct Reduction {
 const FLOATS: i64 = 7;
 const COUNTS: i64 = 4;
 
-impl Reduction {
+impl DeviceNumbers {
     /// How many are NaN, and how many infinite.
     fn not_finite(tensor: &Tensor) -> Result<Self, TchError> {
         let counts = [number(&tensor.f_isnan()?)?, number(&tensor.f_isinf()?)?];
@@ -98,7 +98,7 @@ fn length(tensor: &Tensor) -> usize {
     tensor.size()[0].cast_unsigned() as usize
 }
 
-impl DeviceReduction for Reduction {
+impl DeviceReduction for DeviceNumbers {
     type Device = Device;
 
     fn device(&self) -> Device {

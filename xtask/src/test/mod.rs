@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test there is, or those of some parts.
 //!
-//! The core is tested with debug assertions. What stands on candle and on tch is tested optimised, as its
-//! users run it; what stands on burn is not: its hundreds of crates take far longer to optimise than its
+//! The core is tested with debug assertions. What stands on candle and on tch is tested with what computes and what measures
+//! optimised, as its users run it; what stands on burn is not: its hundreds of crates take far longer to optimise than its
 //! tests to run, and what a GPU computes is as fast either way. All parts are built together with one package
 //! that asks for the features of crates that any of them needs (`builds.rs`), so that no crate is built twice.
 
