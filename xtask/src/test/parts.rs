@@ -5,7 +5,7 @@ use std::path::Path;
 use super::builds::{self, Together};
 use super::{aarch64, sanitizers, sql, windows};
 use crate::libtorch::{Libtorch, Variables, version};
-use crate::steps::{Step, target_directory};
+use crate::steps::Step;
 use crate::{loom_compiler, miri, newest};
 
 /// Tests that can be run by themselves.
@@ -301,7 +301,7 @@ fn newest_tch() -> Result<Vec<Step>, String> {
          --manifest-path",
     );
     let step = step.argument(newest::source().join("Cargo.toml")).argument("--target-dir");
-    let step = unified(step.argument(target_directory())).variables(&libtorch);
+    let step = step.argument(newest::folder().join("build")).variables(&libtorch);
     Ok(vec![step.after(newest::prepare)])
 }
 
