@@ -1,7 +1,7 @@
 //! What threads do while somebody looks: how often each action ran, how long, and inside of which other one.
 //!
 //! Each thread has a table of its own, with a lock that only who reads takes besides; actions are told apart by what is
-//! around them. *Cost* while somebody looks: two readings of the clock and of a small table for each action, and a sum over
+//! around them. *Cost* while somebody looks: two readings of the clock and of a small table for each action, some 300 ns, and a sum over
 //! all places each 16 steps. *Memory*: at most 512 places, each with a few hundred bytes for each of up to 1,024 threads;
 //! nothing while nobody looks.
 
