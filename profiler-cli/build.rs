@@ -40,8 +40,8 @@ fn build() -> PathBuf {
     let package = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
     // <target>/<profile>/build/<package>/out: once for all profiles that are optimised, and once for all others.
-    let folder = if is_optimized() { "mlprof-runtime" } else { "mlprof-runtime-quick" };
-    let target = out.ancestors().nth(4).unwrap_or(&out).join(folder);
+    let name = if is_optimized() { "mlprof-runtime" } else { "mlprof-runtime-quick" };
+    let target = out.ancestors().nth(4).unwrap_or(&out).join(name);
     let workspace = package.join("..");
     if workspace.join("profiler-runtime/Cargo.toml").is_file() {
         watch(&workspace);

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use benches::harness::median;
 use benches::settings;
 use profiler_core::sampler::{Sampler, SamplerError, SamplerSettings};
 
@@ -54,11 +55,6 @@ fn work(depth: u32, rounds: u64) -> u64 {
     black_box(below).wrapping_add(1)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 /// Seconds that the handler takes for a sample of a stack of about this depth.
 fn handler_cost(
     depth: u32,
@@ -76,7 +72,7 @@ fn handler_cost(
         let samples = sampler.stop().samples;
         costs.push(samples.handler_seconds / samples.samples.max(1) as f64);
     }
-    Ok(median(costs))
+    Ok(median(costs.into_iter()))
 }
 
 /// The calling thread's processor time for the same work, in seconds.
@@ -111,7 +107,7 @@ fn slowdown(frame_pointers: bool, settings: &Settings) -> Result<(f64, f64), Sam
         ratios.push(sampled / alone - 1.0);
         per_sample.push((sampled - alone) / samples.max(1) as f64);
     }
-    Ok((median(ratios), median(per_sample)))
+    Ok((median(ratios.into_iter()), median(per_sample.into_iter())))
 }
 
 fn measure(settings: &Settings) -> Result<(), SamplerError> {

@@ -22,7 +22,7 @@ mod watched {
     use std::time::{Duration, Instant};
 
     use benches::conditions::Conditions;
-    use benches::harness::{time, work};
+    use benches::harness::{median, time, work};
     use benches::settings;
     use profiler_core::{Output, RunContext, Session, SimpleProfiler, Stage, profile};
     use profiler_events::live::{
@@ -81,11 +81,6 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
                 ExitCode::FAILURE
             }
         }
-    }
-
-    fn median(mut values: Vec<f64>) -> f64 {
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
     }
 
     /// Nanoseconds that each of many steps takes which has nothing in it but scopes.
@@ -191,8 +186,11 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
         println!("a step of {} scopes, in nanoseconds; medians\n", settings.scopes);
         let share = |nanoseconds: f64| nanoseconds / (settings.step_milliseconds * 1e4);
         let row = |name: &str, of: &[Vec<f64>; 2]| {
-            let [none, simple] = [0, 1].map(|at| median(of[at].clone()));
-            let more = [none - median(alone[0].clone()), simple - median(alone[1].clone())];
+            let [none, simple] = [0, 1].map(|at| median(of[at].iter().copied()));
+            let more = [
+                none - median(alone[0].iter().copied()),
+                simple - median(alone[1].iter().copied()),
+            ];
             let more = more.map(|more| format!("{more:+.0} ({:+.4} %)", share(more)));
             println!("{name:<12} {none:>10.0} {:>22} {simple:>10.0} {:>22}", more[0], more[1]);
         };
