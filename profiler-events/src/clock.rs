@@ -177,13 +177,18 @@ impl Rate {
         let origin = origin();
         let (ticks, elapsed) = read_together(|| origin.clock.raw(), || origin.instant.elapsed());
         let spent = ticks.saturating_sub(origin.ticks);
-        let seconds_per_tick = if elapsed >= MINIMAL_BASE && spent > 0 {
-            elapsed.as_secs_f64() / spent as f64
-        } else {
-            const SAMPLE: u64 = 1 << 32;
-            origin.clock.delta_as_nanos(0, SAMPLE) as f64 * 1e-9 / SAMPLE as f64
-        };
-        Self { seconds_per_tick }
+        if elapsed < MINIMAL_BASE || spent == 0 {
+            return Self::calibrated();
+        }
+        Self { seconds_per_tick: elapsed.as_secs_f64() / spent as f64 }
+    }
+
+    /// The rate as it was when the clock was first used: for short spans, and for those who have no time to read both
+    /// clocks. Right to some ten thousandths.
+    pub fn calibrated() -> Self {
+        const SAMPLE: u64 = 1 << 32;
+        let nanoseconds = origin().clock.delta_as_nanos(0, SAMPLE);
+        Self { seconds_per_tick: nanoseconds as f64 * 1e-9 / SAMPLE as f64 }
     }
 
     /// The rate by a measurement that is long enough to be right to a millionth: in the first

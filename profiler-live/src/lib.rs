@@ -63,6 +63,8 @@ mod shared;
 #[cfg(unix)]
 mod tallies;
 #[cfg(unix)]
+mod told;
+#[cfg(unix)]
 mod trainings;
 #[cfg(unix)]
 mod watcher;

@@ -5,19 +5,18 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwapOption;
 use profiler_core::output::RenderedReport;
 use profiler_core::spliced::why_no_steps;
 use profiler_core::{
-    Action, ActionKind, Interest, NeverStarted, Observation, Profiler, RunContext, Stage,
-    TensorProfiler, hook,
+    Action, Interest, NeverStarted, Observation, Profiler, RunContext, Stage, hook,
 };
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::live::{Activity, RecordRequest, TrainingState};
 use profiler_events::{OpStart, RegionSink, uncounted};
 
 use crate::recording::{Guest, News, Recording};
-use crate::tallies::Tallies;
+use crate::tallies::{Followed, Tallies};
+use crate::told::Told;
 use crate::trainings::Trainings;
 
 /// See the [module](self).
@@ -25,12 +24,11 @@ pub(crate) struct Watcher {
     /// What is done whenever a stage begins.
     at_stage: fn(),
     /// Who is told of what happens while something is recorded.
-    told: ArcSwapOption<TensorProfiler>,
+    told: Told,
     /// What counts actions for metrics, from when they are first asked for.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
     scraped: std::sync::OnceLock<profiler_core::SimpleProfiler>,
-    /// What counts actions while somebody follows them.
-    followed: ArcSwapOption<Tallies>,
+    followed: Followed,
     /// Also held while the guest is told of steps: it is told by one thread at a time.
     control: Mutex<Control>,
 }
@@ -61,7 +59,7 @@ impl Drop for Following {
             let mut control = self.0.control();
             control.followers -= 1;
             if control.followers == 0 {
-                self.0.followed.store(None);
+                self.0.followed.end();
                 hook::interest_changed();
             }
         });
@@ -73,10 +71,10 @@ impl Watcher {
     pub(crate) fn new(at_stage: fn()) -> Self {
         Self {
             at_stage,
-            told: ArcSwapOption::empty(),
+            told: Told::default(),
             #[cfg(any(feature = "metrics", feature = "otlp"))]
             scraped: std::sync::OnceLock::new(),
-            followed: ArcSwapOption::empty(),
+            followed: Followed::default(),
             control: Mutex::default(),
         }
     }
@@ -89,40 +87,11 @@ impl Watcher {
     pub(crate) fn follow_actions(self: &Arc<Self>) -> Following {
         uncounted(|| {
             let mut control = self.control();
-            let tallies = match self.followed() {
-                Some(tallies) => tallies,
-                None => {
-                    let tallies = Tallies::new();
-                    self.followed.store(Some(tallies.clone()));
-                    tallies
-                }
-            };
+            let tallies = self.followed.tallies().unwrap_or_else(|| self.followed.begin());
             control.followers += 1;
             hook::interest_changed();
             Following(self.clone(), tallies)
         })
-    }
-
-    /// What counts actions now. In a forked child nobody does whose parent was followed.
-    fn followed(&self) -> Option<Arc<Tallies>> {
-        self.followed.load_full().filter(|tallies| tallies.is_of_this_process())
-    }
-
-    /// Has something done with what counts actions now, on whose behalf this thread hears of one of them.
-    #[inline]
-    fn count(&self, action: Action, work: impl FnOnce(&Arc<Tallies>)) {
-        let is_told = matches!(action.kind(), ActionKind::Action | ActionKind::Module);
-        if let Some(tallies) = &*self.followed.load()
-            && is_told
-            && tallies.is_of_this_process()
-        {
-            work(tallies);
-        }
-    }
-
-    /// For how long this thread has waited for data since this was last asked; `None` where nobody looks.
-    fn take_waited(&self) -> Option<Duration> {
-        self.followed()?.take_waited()
     }
 
     /// What runs, and whether something is recorded.
@@ -220,7 +189,7 @@ impl Watcher {
     fn begin(&self, recording: &mut Recording, guest: Guest, stage: Option<(Stage, &RunContext)>) {
         let profiler = guest.profiler.clone();
         recording.guest = Some(guest);
-        self.told.store(Some(profiler.clone()));
+        self.told.begin(profiler.clone());
         if let Some((stage, run)) = stage {
             profiler.setup(stage, run);
         }
@@ -238,7 +207,7 @@ impl Watcher {
 
     fn take_away(&self, control: &mut Control, notes: Vec<String>) {
         let Some(recording) = control.recording.take() else { return };
-        self.told.store(None);
+        self.told.end();
         hook::interest_changed();
         let guest = recording.guest.map(|guest| guest.profiler);
         let _ = recording.news.send(News::Over(notes, guest));
@@ -248,11 +217,11 @@ impl Watcher {
     fn step_is_over(&self, thread: ThreadId, now: Instant) {
         let mut control = self.control();
         let Control { trainings, recording, .. } = &mut *control;
-        trainings.waited(thread, self.take_waited());
+        trainings.waited(thread, self.followed.take_waited());
         let Some(running) = trainings.step(thread, now).map(|training| training.top()) else {
             return;
         };
-        if let Some(tallies) = self.followed() {
+        if let Some(tallies) = self.followed.tallies() {
             tallies.step();
         }
         let Some(recording) = recording else { return };
@@ -305,10 +274,10 @@ impl Watcher {
 
     /// In a forked child, whose parent was followed.
     fn forget_parents_followers(&self) {
-        if self.followed.load().as_ref().is_some_and(|tallies| !tallies.is_of_this_process()) {
+        if self.followed.is_of_parent() {
             uncounted(|| {
                 self.control().followers = 0;
-                self.followed.store(None);
+                self.followed.end();
                 hook::interest_changed();
             });
         }
@@ -329,10 +298,8 @@ impl Profiler for Watcher {
         if let Some(scraped) = self.scraped.get() {
             scraped.start(action);
         }
-        self.count(action, |tallies| tallies.start(action));
-        if let Some(guest) = &*self.told.load() {
-            guest.start(action);
-        }
+        self.followed.start(action);
+        self.told.tell(|guest| guest.start(action));
     }
 
     /// Never fails: what was started before the recording began is not known to it.
@@ -342,44 +309,37 @@ impl Profiler for Watcher {
             // It may have been started before it was counted.
             let _ = scraped.stop(action);
         }
-        self.count(action, |tallies| tallies.stop(action));
-        match &*self.told.load() {
-            Some(guest) => guest.stop(action),
-            None => Ok(()),
-        }
+        self.followed.stop(action);
+        self.told.tell(|guest| guest.stop(action)).unwrap_or(Ok(()))
     }
 
     fn is_open(&self, action: Action) -> bool {
-        let is_counted = self.followed().is_some_and(|tallies| tallies.is_open(action));
+        let is_counted = self.followed.is_open(action);
         #[cfg(any(feature = "metrics", feature = "otlp"))]
         let is_counted = is_counted || self.scraped.get().is_some_and(|it| it.is_open(action));
-        is_counted || self.told.load().as_ref().is_some_and(|guest| guest.is_open(action))
+        is_counted || self.told.tell(|guest| guest.is_open(action)).unwrap_or(false)
     }
 
     fn start_op(&self, op: &OpStart<'_>) {
-        if let Some(guest) = &*self.told.load() {
-            guest.start_op(op);
-        }
+        self.told.tell(|guest| guest.start_op(op));
     }
 
     fn observe(&self, observation: &Observation<'_>) {
-        if let Some(guest) = &*self.told.load() {
-            guest.observe(observation);
-        }
+        self.told.tell(|guest| guest.observe(observation));
     }
 
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        self.told.load().as_ref().and_then(|guest| guest.region_sink())
+        self.told.tell(|guest| guest.region_sink()).flatten()
     }
 
     fn interest(&self) -> Interest {
-        let of_guest = self.told.load().as_ref().map_or(Interest::NONE, |guest| guest.interest());
+        let of_guest = self.told.tell(|guest| guest.interest()).unwrap_or(Interest::NONE);
         #[cfg(any(feature = "metrics", feature = "otlp"))]
         let of_guest = match self.scraped.get() {
             Some(scraped) => of_guest | scraped.interest(),
             None => of_guest,
         };
-        let of_followers = self.followed().map_or(Interest::NONE, |_| Interest::ACTIONS);
+        let of_followers = self.followed.tallies().map_or(Interest::NONE, |_| Interest::ACTIONS);
         of_guest | of_followers
     }
 
@@ -393,7 +353,7 @@ impl Profiler for Watcher {
     }
 
     fn pause(&self) {
-        let waited = self.take_waited();
+        let waited = self.followed.take_waited();
         self.change(|trainings, thread| {
             trainings.waited(thread, waited);
             trainings.pause(thread, Instant::now());
@@ -402,7 +362,7 @@ impl Profiler for Watcher {
 
     fn resume(&self) {
         // What waited for data meanwhile was not the training.
-        self.take_waited();
+        self.followed.take_waited();
         self.change(|trainings, thread| trainings.resume(thread, Instant::now()));
     }
 
@@ -410,7 +370,7 @@ impl Profiler for Watcher {
         (self.at_stage)();
         self.forget_parents_followers();
         self.change(|trainings, thread| {
-            if let (true, Some(tallies)) = (trainings.is_empty(), self.followed()) {
+            if let (true, Some(tallies)) = (trainings.is_empty(), self.followed.tallies()) {
                 tallies.stage_begins();
             }
             trainings.begin(thread, stage, run, Instant::now());

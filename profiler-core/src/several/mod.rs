@@ -45,10 +45,9 @@ pub struct Several {
     pair: Option<Pair>,
     /// Whether the last part is told of everything, whoever else is active.
     last_is_beside: bool,
-    /// The [kinds of actions](ActionKind) that all parts are interested in, a bit each, those that only the first
-    /// one is, and above them how often interests had [changed](interest_changes) when they were asked; 0 if they
-    /// are to be asked.
-    common: AtomicU64,
+    /// Which of the first parts want to hear of actions, functions and ops, a [group](group_of) of bits each, and above
+    /// them how often interests had [changed](interest_changes) when they were asked; 0 if they are to be asked.
+    wanted: AtomicU64,
 }
 
 /// Two profilers without the way through `Arc`, which looks up in each one's table of methods where its value
@@ -100,7 +99,7 @@ impl Several {
     }
 
     fn of_parts(parts: Vec<Arc<dyn Profiler>>, last_is_beside: bool) -> Self {
-        Self { pair: Pair::of(&parts), parts, last_is_beside, common: AtomicU64::new(0) }
+        Self { pair: Pair::of(&parts), parts, last_is_beside, wanted: AtomicU64::new(0) }
     }
 
     /// Without the one that is told of everything.
@@ -108,46 +107,45 @@ impl Several {
         &self.parts[..self.parts.len() - usize::from(self.last_is_beside)]
     }
 
-    /// Which parts are interested in actions of this kind.
+    /// Which of the first parts are interested in actions of this kind, a bit each.
     #[inline(always)]
-    fn who_is_interested(&self, kind: ActionKind) -> Interested {
-        let known = self.common.load(Ordering::Relaxed);
+    fn who_is_interested(&self, kind: ActionKind) -> u32 {
+        let known = self.wanted.load(Ordering::Relaxed);
         let is_current = known >> 32 == u64::from(interest_changes());
-        let common = if is_current { known as u32 } else { self.ask_all() };
-        let (all, only_first) = (bit_of(kind), bit_of(kind) << ONLY_FIRST);
-        match common & (all | only_first) {
-            0 => Interested::Some,
-            wanted if wanted == all => Interested::All,
-            _ => Interested::OnlyFirst,
-        }
+        let wanted = if is_current { known as u32 } else { self.ask_all() };
+        (wanted >> group_of(kind)) & ((1 << PARTS_OF_A_GROUP) - 1)
     }
 
     #[cold]
     fn ask_all(&self) -> u32 {
         // Before they are asked: who changes its mind meanwhile is asked again.
         let changes = interest_changes();
-        let interests: Vec<u16> = self.parts.iter().map(|part| part.interest().bits()).collect();
-        let all = interests.iter().fold(Interest::ALL.bits(), |all, wish| all & wish);
-        let first = interests.first().copied().unwrap_or_default();
-        let only_first = interests.iter().skip(1).fold(first, |left, wish| left & !wish);
-        let kinds = kinds_in(all) | kinds_in(only_first) << ONLY_FIRST;
-        self.common.store(u64::from(changes) << 32 | u64::from(kinds), Ordering::Relaxed);
-        kinds
+        let mut wanted = 0;
+        for (place, part) in self.parts.iter().take(PARTS_OF_A_GROUP).enumerate() {
+            let interest = part.interest();
+            for kind in ActionKind::ALL {
+                let is_interested = interest.contains(interest_in(kind));
+                wanted |= u32::from(is_interested) << (place as u32 + group_of(kind));
+            }
+        }
+        self.wanted.store((u64::from(changes) << 32) | u64::from(wanted), Ordering::Relaxed);
+        wanted
     }
 
-    #[inline(never)]
-    fn start_interested(&self, action: Action) {
-        self.interested(interest_in(action.kind())).for_each(|part| part.start(action));
-    }
-
-    #[inline(never)]
-    fn stop_interested(&self, action: Action) -> Result<(), NeverStarted> {
-        stop_all(self.interested(interest_in(action.kind())).rev(), action)
+    /// Those of more than two parts that hear of actions of this kind.
+    fn told(&self, kind: ActionKind) -> impl DoubleEndedIterator<Item = &Arc<dyn Profiler>> {
+        let wanted = self.who_is_interested(kind);
+        let is_told = move |(place, part): &(usize, &Arc<dyn Profiler>)| match *place {
+            ..PARTS_OF_A_GROUP => (wanted >> place) & 1 == 1,
+            // Nobody has so many.
+            _ => part.interest().contains(interest_in(kind)),
+        };
+        self.parts.iter().enumerate().filter(is_told).map(|(_, part)| part)
     }
 
     /// Has the parts say again what they are interested in.
     fn forget_interests(&self) {
-        self.common.store(0, Ordering::Relaxed);
+        self.wanted.store(0, Ordering::Relaxed);
     }
 
     fn interested(
@@ -196,33 +194,36 @@ fn stop_all<'parts>(
     if is_stopped { Ok(()) } else { stopped }
 }
 
-/// Where the bits begin of the kinds that only the first part is interested in.
-const ONLY_FIRST: u32 = 16;
+/// So many parts have a bit in each group.
+const PARTS_OF_A_GROUP: usize = 10;
 
-/// Which parts want to hear of something.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Interested {
-    All,
-    /// As where the others only watch, and have been asked for nothing.
-    OnlyFirst,
-    Some,
-}
+/// The bits of a pair's parts.
+const FIRST: u32 = 1;
+const SECOND: u32 = 1 << 1;
 
-/// The bits of the kinds of which whoever has these wishes hears.
-fn kinds_in(wishes: u16) -> u32 {
-    let wishes = Interest::from_bits(wishes);
-    let kinds = ActionKind::ALL.into_iter().filter(|kind| wishes.contains(interest_in(*kind)));
-    kinds.fold(0, |all, kind| all | bit_of(kind))
-}
-
-/// One of 16 bits for each kind.
+/// Where the bits begin of those that want to hear of actions of this kind.
 #[inline(always)]
-fn bit_of(kind: ActionKind) -> u32 {
-    1 << kind as u32
+const fn group_of(kind: ActionKind) -> u32 {
+    // A table in a number: one shift.
+    const GROUPS: u64 = {
+        let (mut groups, mut number) = (0, 0);
+        while number < ActionKind::ALL.len() {
+            let kind = ActionKind::ALL[number];
+            let group = match interest_in(kind) {
+                Interest::FUNCTIONS => 1,
+                Interest::OPS => 2,
+                _ => 0,
+            };
+            groups |= (group * PARTS_OF_A_GROUP as u64) << (kind as u32 * 8);
+            number += 1;
+        }
+        groups
+    };
+    (GROUPS >> (kind as u32 * 8)) as u32 & 0xff
 }
 
 /// What a profiler must be interested in to hear of an action of this kind.
-fn interest_in(kind: ActionKind) -> Interest {
+const fn interest_in(kind: ActionKind) -> Interest {
     match kind {
         ActionKind::Function | ActionKind::Span => Interest::FUNCTIONS,
         ActionKind::Op | ActionKind::Launch | ActionKind::Kernel => Interest::OPS,
@@ -232,33 +233,36 @@ fn interest_in(kind: ActionKind) -> Interest {
 
 impl Profiler for Several {
     fn start(&self, action: Action) {
-        match self.who_is_interested(action.kind()) {
-            Interested::All => {}
-            Interested::OnlyFirst => return self.parts[0].start(action),
-            Interested::Some => return self.start_interested(action),
-        }
-        if let Some(pair) = &self.pair {
-            let [first, second] = pair.parts();
+        let kind = action.kind();
+        let Some(pair) = &self.pair else {
+            return self.told(kind).for_each(|part| part.start(action));
+        };
+        let wanted = self.who_is_interested(kind);
+        let [first, second] = pair.parts();
+        if wanted & FIRST != 0 {
             first.start(action);
-            return second.start(action);
         }
-        self.parts.iter().for_each(|part| part.start(action));
+        if wanted & SECOND != 0 {
+            second.start(action);
+        }
     }
 
     /// Fails if no part has started it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         // The last one to hear of the start is the first one to hear of the end.
-        match self.who_is_interested(action.kind()) {
-            Interested::All => {}
-            Interested::OnlyFirst => return self.parts[0].stop(action),
-            Interested::Some => return self.stop_interested(action),
+        let kind = action.kind();
+        let Some(pair) = &self.pair else { return stop_all(self.told(kind).rev(), action) };
+        let wanted = self.who_is_interested(kind);
+        let [first, second] = pair.parts();
+        match (wanted & FIRST != 0, wanted & SECOND != 0) {
+            (true, false) => first.stop(action),
+            (false, true) => second.stop(action),
+            (true, true) => {
+                let stopped = second.stop(action);
+                first.stop(action).or(stopped)
+            }
+            (false, false) => Ok(()),
         }
-        if let Some(pair) = &self.pair {
-            let [first, second] = pair.parts();
-            let stopped = second.stop(action);
-            return first.stop(action).or(stopped);
-        }
-        stop_all(self.parts.iter().rev(), action)
     }
 
     /// Whether any part has it open.

@@ -79,6 +79,41 @@ fn parts_are_asked_again_when_they_say_so_and_not_before() {
     assert_eq!((started(), simple.snapshot().actions[0].calls), (101, 111));
 }
 
+/// More than have a bit of their own, and each on its own.
+#[test]
+fn many_parts_are_told_of_what_each_wants() {
+    let parts: Vec<_> = (0..PARTS_OF_A_GROUP + 3).map(|_| Choosy::new()).collect();
+    for (place, part) in parts.iter().enumerate() {
+        let interest = [Interest::ACTIONS, Interest::FUNCTIONS, Interest::OPS][place % 3];
+        *part.interest.lock().expect("no panic") = interest;
+    }
+    let all = Several::new(parts.iter().map(|part| part.clone() as Arc<dyn Profiler>));
+    let kinds = [ActionKind::Module, ActionKind::Span, ActionKind::Kernel];
+    for (times, kind) in [1, 10, 100].into_iter().zip(kinds) {
+        let action = Action::of_kind(kind, "many parts", None);
+        (0..times).for_each(|_| drop(all.profile(action)));
+    }
+    let started: Vec<_> = parts.iter().map(|part| part.started.load(Ordering::Relaxed)).collect();
+    assert_eq!(started, [1, 10, 100].repeat(5)[..parts.len()]);
+}
+
+/// Who only watches costs the others nothing, and the other way round.
+#[test]
+fn one_of_a_pair_is_told_alone() {
+    let pairs: [fn() -> [Arc<dyn Profiler>; 2]; 2] = [
+        || [Arc::new(SimpleProfiler::new()), Arc::new(PassThroughProfiler)],
+        || [Arc::new(PassThroughProfiler), Arc::new(SimpleProfiler::new())],
+    ];
+    for pair in pairs {
+        let both = Several::new(pair());
+        let action = Action::new("one of a pair");
+        both.start(action);
+        assert!(both.is_open(action));
+        both.stop(action).expect("started");
+        assert_eq!(both.stop(action), Err(NeverStarted(action)));
+    }
+}
+
 /// Each has its table at hand, however often they take turns.
 #[test]
 fn profilers_that_take_turns_look_for_their_tables_once() {

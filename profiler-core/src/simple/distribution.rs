@@ -37,23 +37,25 @@ pub(super) fn width_of(bucket: usize) -> u64 {
     1 << (bucket / SUB_BUCKETS).saturating_sub(1)
 }
 
-/// Durations counted by bucket, the shortest first: those buckets that have any.
+/// Durations in ticks counted by bucket, the shortest first: those buckets that have any. A few hundred at most.
+/// **Not for users**: it may change in any version.
+#[doc(hidden)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Distribution(pub(super) Vec<(u16, u64)>);
+pub struct Distribution(pub(super) Vec<(u16, u64)>);
 
 impl Distribution {
     /// How many durations there are.
-    pub(super) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
     /// Counts one more.
-    pub(super) fn add(&mut self, ticks: u64) {
+    pub fn add(&mut self, ticks: u64) {
         self.add_to(bucket_of(ticks) as u16, 1);
     }
 
     /// Counts those of another one, too.
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(bucket, count)| self.add_to(*bucket, *count));
     }
 
@@ -67,7 +69,7 @@ impl Distribution {
 
     /// The duration that `share` (0 to 1) of the counted ones do not exceed, in ticks: interpolated
     /// inside its bucket. 0 when nothing was counted.
-    pub(super) fn quantile(&self, share: f64) -> u64 {
+    pub fn quantile(&self, share: f64) -> u64 {
         let Some(place) = self.place(share) else { return 0 };
         place.start + ((place.width - 1) as f64 * place.inside) as u64
     }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 pub use self::counters::{SimpleCountersProfiler, SimpleIoProfiler};
 #[doc(hidden)]
+pub use self::distribution::Distribution;
+#[doc(hidden)]
 pub use self::durations::ActionDurations;
 use self::table::SimpleTable;
 use crate::hook::{self, RegionSink};
