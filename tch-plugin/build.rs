@@ -7,6 +7,7 @@ fn main() {
     for file in [
         "build.rs",
         "src/ops/inputs.h",
+        "src/ops/op_names.h",
         "src/ops/outputs.h",
         "src/ops/record.cpp",
         "src/ops/record.h",

@@ -5,23 +5,23 @@ use super::{ShapeList, stored};
 /// A thread's own short cut to the lists that it used last.
 #[derive(Debug)]
 pub struct ShapeCache {
-    /// A list is at one of two places that its hash says.
-    slots: Box<[Slot; SLOTS]>,
+    /// A list is in the group that its hash says.
+    groups: Box<[Group]>,
 }
 
-/// A list, or nothing.
+/// Some lists, the latest first.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
-    words: &'static [i64],
+struct Group {
+    /// What else is known of their hashes: a look at the words themselves is nearly always the last.
+    marks: [u32; LISTS_OF_A_GROUP],
     /// 0 stands for no list.
-    number: u32,
-    /// What else is known of the hash: a look at the words themselves is nearly always the last.
-    mark: u32,
+    numbers: [u32; LISTS_OF_A_GROUP],
+    words: [&'static [i64]; LISTS_OF_A_GROUP],
 }
 
-/// A training has some hundred lists; with two places for each hardly one of them displaces another that
-/// is still in use.
-const SLOTS: usize = 1024;
+/// A training has some hundred lists: so hardly one of them displaces another that is still in use.
+const GROUPS: usize = 512;
+const LISTS_OF_A_GROUP: usize = 4;
 
 impl Default for ShapeCache {
     fn default() -> Self {
@@ -32,18 +32,27 @@ impl Default for ShapeCache {
 impl ShapeCache {
     /// With nothing in it.
     pub fn new() -> Self {
-        Self { slots: Box::new([Slot { words: &[], number: 0, mark: 0 }; SLOTS]) }
+        const EMPTY: Group = Group {
+            marks: [0; LISTS_OF_A_GROUP],
+            numbers: [0; LISTS_OF_A_GROUP],
+            words: [&[]; LISTS_OF_A_GROUP],
+        };
+        // Not on a thread's stack on the way.
+        Self { groups: vec![EMPTY; GROUPS].into_boxed_slice() }
     }
 
     /// The list of these words, if it is one of the latest.
     #[inline(always)]
     pub fn known(&self, words: &[i64]) -> Option<ShapeList> {
-        let (first, mark) = place(words);
-        let mut slot = &self.slots[first];
-        if slot.mark != mark {
-            slot = &self.slots[first ^ 1];
+        let (group, mark) = place(words);
+        let group = self.groups.get(group)?;
+        // Without a way out in the middle, which nobody could foresee.
+        let mut found = 0;
+        for place in (0..LISTS_OF_A_GROUP).rev() {
+            found = if group.marks[place] == mark { place } else { found };
         }
-        (slot.number != 0 && is_same(slot.words, words)).then_some(ShapeList(slot.number))
+        let number = group.numbers[found];
+        (number != 0 && is_same(group.words[found], words)).then_some(ShapeList(number))
     }
 
     /// The list of these words.
@@ -52,43 +61,50 @@ impl ShapeCache {
             return known;
         }
         let Some((stored, number)) = stored(words) else { return ShapeList::NONE };
-        let (first, mark) = place(words);
-        let is_free = |place: usize| self.slots[place].number == 0;
-        let mut place = first;
-        if !is_free(first) && is_free(first ^ 1) {
-            place = first ^ 1;
-        } else if !is_free(first) {
-            // Of two that are taken the one goes that has been there for longer.
-            self.slots[first ^ 1] = self.slots[first];
-        }
-        self.slots[place] = Slot { words: stored, number, mark };
+        let (group, mark) = place(words);
+        let group = &mut self.groups[group];
+        // The one goes that has been there for longest.
+        group.marks.rotate_right(1);
+        group.numbers.rotate_right(1);
+        group.words.rotate_right(1);
+        (group.marks[0], group.numbers[0], group.words[0]) = (mark, number, stored);
         ShapeList(number)
     }
 }
 
-/// Whether two lists are the same. Without a way out in the middle, so that it becomes a few vector
-/// instructions in line; a comparison of slices is a call.
+/// Whether two lists are the same. Word by word: the one that is looked for has just been written so, and a processor that
+/// reads two words at once, which are still on their way to its cache, waits until they are there.
 #[inline(always)]
 fn is_same(one: &[i64], other: &[i64]) -> bool {
-    one.len() == other.len()
-        && one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
 }
 
-/// The first place of a list and its mark: a sum of products, none of which has to wait for another. Of
-/// each both halves are taken, since sums of the lower ones alone are the same for the same sizes in another
-/// order; what is no tensor has its place in it, too.
+/// What the words of a list are multiplied with, each by its place: with the same factor for all of them the same sizes in
+/// another order would have the same sum.
+const FACTORS: [u64; 32] = {
+    let (mut factors, mut number, mut state) = ([0; 32], 0, 0_u64);
+    while number < factors.len() {
+        // SplitMix64.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        factors[number] = (mixed ^ (mixed >> 31)) | 1;
+        number += 1;
+    }
+    factors
+};
+
+/// The group of a list and its mark: a sum of products, none of which has to wait for another.
 #[inline(always)]
 fn place(words: &[i64]) -> (usize, u32) {
-    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mut place = FACTOR;
-    let mut hash = words.len() as u64;
-    for word in words {
-        let product = u128::from(word.cast_unsigned() ^ place) * u128::from(FACTOR);
-        hash = hash.wrapping_add(product as u64 ^ (product >> 64) as u64);
-        place = place.wrapping_add(0x3C6E_F372_FE94_F82A);
+    // Lists of what are no tensors, which are zeros, differ in this alone.
+    let mut hash = (words.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for (place, word) in words.iter().enumerate() {
+        let factor = FACTORS[place % FACTORS.len()].rotate_left(place as u32 / 32);
+        hash = hash.wrapping_add(word.cast_unsigned().wrapping_mul(factor));
     }
-    let mixed = (hash ^ (hash >> 32)).wrapping_mul(FACTOR);
-    ((mixed >> (u64::BITS - SLOTS.ilog2())) as usize, (mixed >> 16) as u32)
+    // The upper bits depend on all words, and on all of each word.
+    ((hash >> (u64::BITS - GROUPS.ilog2())) as usize, (hash >> 16) as u32)
 }
 
 #[cfg(all(test, not(loom)))]

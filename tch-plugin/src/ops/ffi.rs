@@ -8,6 +8,7 @@ use profiler_core::hook::{self, MemoryChange, MemoryDevice};
 use tch::Tensor;
 
 use super::Recorded;
+use super::names::OpWord;
 use super::op_call::OpCall;
 use super::op_output::OpOutput;
 use super::step_memory::{self, Storage};
@@ -16,11 +17,20 @@ use super::thread;
 /// `MlprofTchReceivers` of record.h.
 #[repr(C)]
 struct Receivers {
+    name: unsafe extern "C" fn(*const c_char, usize, *mut FoundName) -> bool,
     op_starts: unsafe extern "C" fn(*const OpCall),
     op_ends: extern "C" fn(*const c_void),
     op_returns: unsafe extern "C" fn(*const OpOutput),
     memory: extern "C" fn(u64, i64, u64, u64, i32),
     read: unsafe extern "C" fn(*const ForeignStorage),
+}
+
+/// `MlprofTchName` of record.h.
+#[repr(C)]
+struct FoundName {
+    text: *const c_char,
+    length: usize,
+    op: OpWord,
 }
 
 /// `MlprofTchStorage` of record.h.
@@ -56,7 +66,7 @@ unsafe extern "C" {
 fn connect() {
     static CONNECTED: Once = Once::new();
     CONNECTED.call_once(|| {
-        let receivers = Receivers { op_starts, op_ends, op_returns, memory, read };
+        let receivers = Receivers { name, op_starts, op_ends, op_returns, memory, read };
         // SAFETY: copied during the call.
         unsafe { mlprof_tch_receivers(&raw const receivers) };
     });
@@ -111,6 +121,23 @@ fn device(number: i32) -> MemoryDevice {
 #[inline(always)]
 fn keeping_panics(work: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(work));
+}
+
+/// # Safety
+///
+/// So many letters are there, and `found` is record.cpp's.
+unsafe extern "C" fn name(text: *const c_char, length: usize, found: *mut FoundName) -> bool {
+    // SAFETY: what the caller promises.
+    let letters = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
+    let mut name = None;
+    keeping_panics(|| name = thread::name(letters));
+    let Some(name) = name else { return false };
+    let known = name.action.name();
+    // What is not UTF-8 is not what it is known by: so it is looked up each time.
+    let it = FoundName { text: known.as_ptr().cast(), length: known.len(), op: name.word() };
+    // SAFETY: what the caller promises.
+    unsafe { found.write(it) };
+    true
 }
 
 /// # Safety

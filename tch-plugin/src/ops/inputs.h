@@ -58,7 +58,21 @@ int64_t head(int64_t code, size_t count) {
   return (code << 32) | static_cast<int64_t>(count);
 }
 
-void add_tensor(const c10::IValue& value, Words& words) {
+// In the path of every op; a call for each of its inputs would take as long as the work.
+#define MLPROF_IN_LINE __attribute__((always_inline)) inline
+
+// Word by word, as most tensors have a few dimensions: `append` is a call.
+MLPROF_IN_LINE void add_all(int64_t code, const c10::IntArrayRef numbers, Words& words) {
+  const size_t place = words.size();
+  words.resize_for_overwrite(place + 1 + numbers.size());
+  int64_t* next = words.data() + place;
+  *next = head(code, numbers.size());
+  for (const int64_t number : numbers) {
+    *++next = number;
+  }
+}
+
+MLPROF_IN_LINE void add_tensor(const c10::IValue& value, Words& words) {
   // Not `toTensor()`, which counts references.
   const c10::TensorImpl* tensor = value.unsafeToTensorImpl();
   // As in torch's own profiler: those without sizes of their own count as none.
@@ -69,8 +83,7 @@ void add_tensor(const c10::IValue& value, Words& words) {
   }
   const c10::IntArrayRef sizes = tensor->sizes();
   const int64_t code = code_of(c10::typeMetaToScalarType(tensor->dtype()));
-  words.push_back(head(code, sizes.size()));
-  words.append(sizes.begin(), sizes.end());
+  add_all(code, sizes, words);
 }
 
 void add_list(const c10::IValue& list, Words& words) {
@@ -79,11 +92,6 @@ void add_list(const c10::IValue& list, Words& words) {
   for (const c10::IValue& tensor : tensors) {
     add_tensor(tensor, words);
   }
-}
-
-// Whether the number of operations depends on the op's whole numbers and switches.
-bool is_convolution(const char* name) {
-  return std::strstr(name, "conv") != nullptr;
 }
 
 void add_integers(const c10::IValue& value, Words& words) {
@@ -105,14 +113,9 @@ void add_integers(const c10::IValue& value, Words& words) {
   words.append(integers.begin(), integers.end());
 }
 
-void add_inputs(const at::RecordFunction& op, const char* name, Words& words) {
-  // Asked only of ops that have whole numbers or switches at all.
-  enum { UNKNOWN, NO, YES } counts_integers = UNKNOWN;
+MLPROF_IN_LINE void add_inputs(const at::RecordFunction& op, bool counts_integers, Words& words) {
   const auto add_if_counted = [&](const c10::IValue& input) {
-    if (counts_integers == UNKNOWN) {
-      counts_integers = is_convolution(name) ? YES : NO;
-    }
-    if (counts_integers == YES) {
+    if (counts_integers) {
       add_integers(input, words);
     } else {
       words.push_back(NOT_A_TENSOR);
@@ -179,9 +182,7 @@ void add_strides(const c10::IValue& value, Words& words) {
     words.push_back(head(STRIDES, 0));
     return;
   }
-  const c10::IntArrayRef strides = tensor->strides();
-  words.push_back(head(STRIDES, strides.size()));
-  words.append(strides.begin(), strides.end());
+  add_all(STRIDES, tensor->strides(), words);
 }
 
 void add_number(const c10::IValue& value, Words& words) {

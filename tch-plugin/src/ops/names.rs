@@ -11,10 +11,43 @@ pub(super) struct OpName {
     pub(super) action: Action,
     /// Part of backward.
     pub(super) is_node: bool,
+    /// The number of its operations depends on its whole numbers and switches.
+    is_convolution: bool,
+}
+
+/// An op's name as record.cpp keeps it: `op` of `MlprofTchName` in record.h.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct OpWord(u64);
+
+const NODE: u64 = 1 << 32;
+/// `MLPROF_TCH_CONVOLUTION` of record.h.
+const CONVOLUTION: u64 = 1 << 33;
+
+impl OpName {
+    pub(super) fn word(self) -> OpWord {
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(self.is_node, NODE) | flag(self.is_convolution, CONVOLUTION);
+        OpWord(u64::from(self.action.number()) | flags)
+    }
+}
+
+impl OpWord {
+    /// `None` of a name that nobody could look up.
+    #[inline(always)]
+    pub(super) fn action(self) -> Option<Action> {
+        Action::from_number(self.0 as u32) // the lower half
+    }
+
+    /// Part of backward.
+    #[inline(always)]
+    pub(super) fn is_node(self) -> bool {
+        self.0 & NODE != 0
+    }
 }
 
 /// A thread's short cut from names to actions. By content, since libtorch makes the names of nodes
-/// anew each time.
+/// anew each time; those that stay where they are record.cpp finds by their address.
 pub(super) struct Names {
     /// A name and its op at one of the two places that its hash says; the latest one wins.
     slots: Vec<Option<(&'static str, OpName)>>,
@@ -27,7 +60,6 @@ impl Names {
         Self { slots: Vec::new() }
     }
 
-    #[inline(always)]
     pub(super) fn find(&mut self, name: &[u8]) -> OpName {
         let first = place(name);
         for place in [first, first ^ 1] {
@@ -45,7 +77,8 @@ impl Names {
     fn look_up(&mut self, first: usize, name: &[u8]) -> OpName {
         self.slots.resize(SLOTS, None);
         let action = Action::op(&String::from_utf8_lossy(name));
-        let op = OpName { action, is_node: name.starts_with(ENGINE) };
+        let is_node = name.starts_with(ENGINE);
+        let op = OpName { action, is_node, is_convolution: action.name().contains("conv") };
         let is_free = |place: usize| self.slots[place].is_none();
         let place = if is_free(first) || !is_free(first ^ 1) { first } else { first ^ 1 };
         self.slots[place] = Some((action.name(), op));
@@ -95,6 +128,23 @@ mod tests {
         }
         assert_eq!(names.find(b"\xffx").action.name(), "\u{fffd}x");
         assert!(names.find(b"autograd::engine::evaluate_function: AddmmBackward0").is_node);
+    }
+
+    #[test]
+    fn a_word_says_what_is_known_of_a_name() {
+        let mut names = Names::new();
+        let all = [
+            ("aten::thnn_conv2d", false, true),
+            ("aten::convolution_backward", false, true),
+            ("autograd::engine::evaluate_function: ConvolutionBackward0", true, false),
+            ("aten::mm", false, false),
+        ];
+        for (name, is_node, is_convolution) in all {
+            let word = names.find(name.as_bytes()).word();
+            assert_eq!(word.action().map(Action::name), Some(name));
+            assert_eq!((word.is_node(), word.0 & CONVOLUTION != 0), (is_node, is_convolution));
+        }
+        assert_eq!(OpWord(0).action(), None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! An op, as record.cpp tells of it.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
+
+use super::names::OpWord;
 
 /// An op that begins, as libtorch tells of it: `MlprofTchOp` of record.h.
 ///
@@ -8,8 +10,7 @@ use std::ffi::{c_char, c_void};
 #[repr(C)]
 pub(super) struct OpCall {
     key: *const c_void,
-    name: *const c_char,
-    name_length: usize,
+    pub(super) op: OpWord,
     /// Null if inputs are not wanted.
     words: *const i64,
     word_count: usize,
@@ -27,12 +28,6 @@ impl OpCall {
     #[inline(always)]
     pub(super) fn key(&self) -> usize {
         self.key as usize
-    }
-
-    #[inline(always)]
-    pub(super) fn name(&self) -> &[u8] {
-        // SAFETY: by the invariant.
-        unsafe { std::slice::from_raw_parts(self.name.cast(), self.name_length) }
     }
 
     /// Its inputs, in the form of [`InputsBuilder::set_words`](profiler_core::hook::InputsBuilder::set_words); `None` if

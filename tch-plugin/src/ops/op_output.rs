@@ -1,11 +1,11 @@
 //! What an op returns, as record.cpp tells of it.
 
-use std::ffi::c_char;
-
 use profiler_core::hook::{
     self, AllNumbers, DType, Direction, HostTensor, NumberReader, ObservedTensor, TensorNumbers,
     TensorRole,
 };
+
+use super::names::OpWord;
 
 /// A tensor as it lies in the host's memory: `MlprofTchTensor` of record.h.
 #[repr(C)]
@@ -23,8 +23,7 @@ struct ForeignTensor {
 /// *Invariant*: only record.cpp makes one, and what it points to is good for as long.
 #[repr(C)]
 pub(super) struct OpOutput {
-    name: *const c_char,
-    name_length: usize,
+    pub(super) op: OpWord,
     output: *const ForeignTensor,
     inputs: *const ForeignTensor,
     input_count: usize,
@@ -81,11 +80,6 @@ impl TensorNumbers for ForeignTensor {
 }
 
 impl OpOutput {
-    pub(super) fn name(&self) -> &[u8] {
-        // SAFETY: by the invariant.
-        unsafe { slice(self.name.cast(), self.name_length) }
-    }
-
     /// Tells the active profiler, under this name.
     pub(super) fn tell(&self, name: &str, direction: Direction) {
         // SAFETY: by the invariant.

@@ -5,6 +5,7 @@
 // turns them off: an op that began while they were on ends with a call of `op_ends`.
 
 #include "inputs.h"
+#include "op_names.h"
 #include "outputs.h"
 #include "record.h"
 
@@ -110,11 +111,9 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
   if (C10_UNLIKELY(wants_memory.load(std::memory_order_relaxed))) {
     attach();
   }
-  const char* name = op.name();
   MlprofTchOp start{};
   start.key = &op;
-  start.name = name;
-  start.name_length = std::strlen(name);
+  start.op = op_of_name(op.name(), receivers);
   start.sequence = op.seqNr();
   start.thread = op.threadId();
   start.forward_thread = op.forwardThreadId();
@@ -124,7 +123,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
     add_details(op, words);
   }
   if (INPUTS != Inputs::NONE) {
-    add_inputs(op, name, words);
+    add_inputs(op, (start.op & MLPROF_TCH_CONVOLUTION) != 0, words);
     start.words = words.data();
     start.word_count = words.size();
   }
@@ -132,12 +131,11 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& op) {
   return nullptr;
 }
 
-void tell_output(const char* name, const OutputContext& context, const c10::IValue& output,
+void tell_output(uint64_t op, const OutputContext& context, const c10::IValue& output,
                  const c10::SmallVectorImpl<MlprofTchTensor>& inputs) {
   MlprofTchTensor found = describe(output.unsafeToTensorImpl());
   MlprofTchOutput told{};
-  told.name = name;
-  told.name_length = std::strlen(name);
+  told.op = op;
   told.output = &found;
   told.inputs = inputs.data();
   told.input_count = inputs.size();
@@ -172,7 +170,7 @@ void op_ends_with_outputs(const at::RecordFunction& op, at::ObserverContext* giv
         if (inputs.empty()) {
           context->describe_inputs(inputs);
         }
-        tell_output(op.name(), *context, output, inputs);
+        tell_output(op_of_name(op.name(), receivers), *context, output, inputs);
       });
     }
   } catch (...) {

@@ -7,12 +7,24 @@
 
 extern "C" {
 
+// An op by its name.
+struct MlprofTchName {
+  // Good for ever; not terminated.
+  const char* text;
+  size_t length;
+  // What Rust knows it by, in the lower half, and what is known of all ops of this name; 0 is none.
+  uint64_t op;
+};
+
+// Whether the number of operations depends on the op's whole numbers and switches.
+constexpr uint64_t MLPROF_TCH_CONVOLUTION = uint64_t{1} << 33;
+
 // An op that begins. Everything it points to is good during the call alone.
 struct MlprofTchOp {
   // The same at its end; another op may have it after that.
   const void* key;
-  const char* name;
-  size_t name_length;
+  // Of its `MlprofTchName`.
+  uint64_t op;
   // In the form of `InputsBuilder::set_words`; null if they are not wanted.
   const int64_t* words;
   size_t word_count;
@@ -46,8 +58,8 @@ struct MlprofTchTensor {
 // What an op has returned that is about to end, and what it was given. Everything it points to is good during the call
 // alone.
 struct MlprofTchOutput {
-  const char* name;
-  size_t name_length;
+  // Of its `MlprofTchName`.
+  uint64_t op;
   const MlprofTchTensor* output;
   const MlprofTchTensor* inputs;
   size_t input_count;
@@ -59,6 +71,8 @@ struct MlprofTchOutput {
 };
 
 struct MlprofTchReceivers {
+  // Fills in what has this name; false on a thread that ends and knows nothing any more.
+  bool (*name)(const char* text, size_t length, MlprofTchName* found);
   void (*op_starts)(const MlprofTchOp*);
   void (*op_ends)(const void* key);
   void (*op_returns)(const MlprofTchOutput*);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use profiler_core::hook::{Direction, InputsBuilder, OpScope, OpStart};
 
-use super::names::Names;
+use super::names::{Names, OpName};
 use super::op_call::OpCall;
 use super::op_output::OpOutput;
 
@@ -15,8 +15,6 @@ struct OpenOp {
 }
 
 struct Thread {
-    names: Names,
-    inputs: InputsBuilder,
     /// The innermost last.
     open: Vec<OpenOp>,
     /// How many of them are nodes of autograd: everything inside those is part of backward.
@@ -24,14 +22,9 @@ struct Thread {
 }
 
 thread_local! {
-    static THREAD: RefCell<Thread> = const {
-        RefCell::new(Thread {
-            names: Names::new(),
-            inputs: InputsBuilder::new(),
-            open: Vec::new(),
-            nodes: 0,
-        })
-    };
+    static NAMES: RefCell<Names> = const { RefCell::new(Names::new()) };
+    static THREAD: RefCell<Thread> =
+        const { RefCell::new(Thread { open: Vec::new(), nodes: 0 }) };
 }
 
 /// Calls `work` with what the thread has, unless it is being torn down, or the op is one that a
@@ -43,6 +36,11 @@ fn with_thread(work: impl FnOnce(&mut Thread)) {
             work(&mut thread);
         }
     });
+}
+
+/// The op of this name; `None` while the thread is torn down.
+pub(super) fn name(name: &[u8]) -> Option<OpName> {
+    NAMES.try_with(|names| Some(names.try_borrow_mut().ok()?.find(name))).ok().flatten()
 }
 
 pub(super) fn op_starts(call: &OpCall) {
@@ -58,20 +56,26 @@ pub(super) fn op_ends(key: usize) {
 pub(super) fn op_returns(output: &OpOutput) {
     with_thread(|thread| {
         let direction = if thread.nodes > 0 { Direction::Backward } else { Direction::Forward };
-        output.tell(thread.names.find(output.name()).action.name(), direction);
+        if let Some(action) = output.op.action() {
+            output.tell(action.name(), direction);
+        }
     });
 }
 
 impl Thread {
     #[inline(always)]
     fn start(&mut self, call: &OpCall) {
-        let name = self.names.find(call.name());
-        let is_node = call.is_backward || name.is_node;
-        let mut start = OpStart::new(name.action);
-        start.inputs = call.words().map(|words| {
-            self.inputs.set_words(words);
-            &self.inputs
-        });
+        match call.words() {
+            Some(words) => InputsBuilder::with_words(words, |it| self.start_with(call, Some(it))),
+            None => self.start_with(call, None),
+        }
+    }
+
+    #[inline(always)]
+    fn start_with(&mut self, call: &OpCall, inputs: Option<&InputsBuilder>) {
+        let Some(action) = call.op.action() else { return };
+        let is_node = call.is_backward || call.op.is_node();
+        let mut start = OpStart { inputs, ..OpStart::new(action) };
         if let Ok(sequence) = u32::try_from(call.sequence) {
             // 0 is none to a profiler, and to autograd the first that it keeps on a thread: of the first step
             // that would be the first layer. It counts no thread's ops as far as what stands for it.
