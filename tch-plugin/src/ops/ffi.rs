@@ -53,6 +53,7 @@ unsafe extern "C" {
         memory: bool,
         outputs: bool,
     ) -> bool;
+    safe fn mlprof_tch_forget_names();
     safe fn mlprof_tch_slot_was_taken() -> bool;
     safe fn mlprof_tch_version() -> *const c_char;
     safe fn mlprof_tch_follow_reads(follows: bool) -> bool;
@@ -130,7 +131,7 @@ unsafe extern "C" fn name(text: *const c_char, length: usize, found: *mut FoundN
     // SAFETY: what the caller promises.
     let letters = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
     let mut name = None;
-    keeping_panics(|| name = thread::name(letters));
+    keeping_panics(|| name = thread::name(letters, || mlprof_tch_forget_names()));
     let Some(name) = name else { return false };
     let known = name.action.name();
     // What is not UTF-8 is not what it is known by: so it is looked up each time.

@@ -276,6 +276,8 @@ void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept {
   receivers = *calls;
 }
 
+void mlprof_tch_forget_names() noexcept { forget_names(); }
+
 bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory, bool outputs) noexcept {
   try {
     const std::lock_guard<std::mutex> guard(callback_lock);

@@ -71,7 +71,8 @@ struct MlprofTchOutput {
 };
 
 struct MlprofTchReceivers {
-  // Fills in what has this name; false on a thread that ends and knows nothing any more.
+  // Fills in what has this name; false on a thread that ends and knows nothing any more. A thread that has been told of
+  // one calls `mlprof_tch_forget_names` when it ends.
   bool (*name)(const char* text, size_t length, MlprofTchName* found);
   void (*op_starts)(const MlprofTchOp*);
   void (*op_ends)(const void* key);
@@ -85,6 +86,9 @@ struct MlprofTchReceivers {
 
 // Whom to call. Before anything else, once.
 void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept;
+
+// The calling thread ends, and no name is looked up on it from here on.
+void mlprof_tch_forget_names() noexcept;
 
 // What to record from here on: with `inputs` all that is known of ops' inputs, with `shapes` their shapes and
 // types, with `outputs` what they return; false if libtorch fails.

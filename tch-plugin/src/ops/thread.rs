@@ -14,6 +14,20 @@ struct OpenOp {
     is_node: bool,
 }
 
+struct KnownNames {
+    names: Names,
+    /// Has record.cpp forget those that it found by their address.
+    at_end: Option<fn()>,
+}
+
+impl Drop for KnownNames {
+    fn drop(&mut self) {
+        if let Some(forget) = self.at_end {
+            forget();
+        }
+    }
+}
+
 struct Thread {
     /// The innermost last.
     open: Vec<OpenOp>,
@@ -22,7 +36,8 @@ struct Thread {
 }
 
 thread_local! {
-    static NAMES: RefCell<Names> = const { RefCell::new(Names::new()) };
+    static NAMES: RefCell<KnownNames> =
+        const { RefCell::new(KnownNames { names: Names::new(), at_end: None }) };
     static THREAD: RefCell<Thread> =
         const { RefCell::new(Thread { open: Vec::new(), nodes: 0 }) };
 }
@@ -38,9 +53,14 @@ fn with_thread(work: impl FnOnce(&mut Thread)) {
     });
 }
 
-/// The op of this name; `None` while the thread is torn down.
-pub(super) fn name(name: &[u8]) -> Option<OpName> {
-    NAMES.try_with(|names| Some(names.try_borrow_mut().ok()?.find(name))).ok().flatten()
+/// The op of this name, after which `at_end` is called when the thread ends; `None` while it is torn down.
+pub(super) fn name(name: &[u8], at_end: fn()) -> Option<OpName> {
+    let find = |known: &RefCell<KnownNames>| {
+        let mut known = known.try_borrow_mut().ok()?;
+        known.at_end = Some(at_end);
+        Some(known.names.find(name))
+    };
+    NAMES.try_with(find).ok().flatten()
 }
 
 pub(super) fn op_starts(call: &OpCall) {
