@@ -145,3 +145,26 @@ impl Thread {
         op.scope.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn names_are_forgotten_once_when_their_thread_ends() {
+        static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
+        let forget = || {
+            FORGOTTEN.fetch_add(1, Ordering::Relaxed);
+        };
+        let looks_up = move || {
+            let find = |letters: &[u8]| name(letters, forget).map(|it| it.action.name());
+            assert_eq!(find(b"aten::mm"), Some("aten::mm"));
+            assert_eq!(find(b"aten::add"), Some("aten::add"));
+            assert_eq!(FORGOTTEN.load(Ordering::Relaxed), 0);
+        };
+        std::thread::spawn(looks_up).join().expect("no panic");
+        assert_eq!(FORGOTTEN.load(Ordering::Relaxed), 1);
+    }
+}
