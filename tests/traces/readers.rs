@@ -13,9 +13,15 @@ use crate::training::{BATCH, KERNEL_US, LAYERS, STEPS, record};
 fn traces() -> &'static Path {
     static TRACES: OnceLock<tempfile::TempDir> = OnceLock::new();
     let directory = TRACES.get_or_init(|| {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        (0..2).for_each(|rank| record(directory.path(), rank));
-        directory
+        let recorded = (0..100).map(|_| {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let are_behind = (0..2).all(|rank| record(directory.path(), rank));
+            (directory, are_behind)
+        });
+        // A training takes two milliseconds, so that one is undisturbed soon, however busy the machine.
+        let mut found =
+            recorded.filter_map(|(directory, are_behind)| are_behind.then_some(directory));
+        found.next().expect("a host that is ahead of its device")
     });
     directory.path()
 }

@@ -22,7 +22,9 @@ fn text(path: &Path) -> &str {
 /// Two ranks in one folder of tables.
 fn tables(folder: &Path) -> std::path::PathBuf {
     let tables = folder.join("tables");
-    (0..2).for_each(|rank| record(folder, rank));
+    for rank in 0..2 {
+        record(folder, rank);
+    }
     for entry in folder.read_dir().expect("a folder").flatten() {
         let path = entry.path();
         if text(&path).ends_with(".pt.trace.json.gz") {

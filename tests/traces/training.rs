@@ -21,6 +21,9 @@ pub const KERNEL_US: u64 = 300;
 /// How much each copy moves, in bytes.
 pub const BATCH: u64 = 1 << 20;
 
+/// Steps before those that are recorded.
+const UNRECORDED: usize = 2;
+
 /// One rank's training.
 struct Training<'profiler> {
     profiler: &'profiler TensorProfiler,
@@ -28,14 +31,18 @@ struct Training<'profiler> {
     steps: u32,
     /// When the device is done with what it has.
     busy_until: Instant,
+    /// When it begins with each step.
+    begins: Vec<Instant>,
     allocated: u64,
 }
 
-/// Trains as `rank` of two and writes one trace to `directory`.
-pub fn record(directory: &Path, rank: u32) {
+/// Trains as `rank` of two and writes one trace to `directory`. Whether the device began with the first recorded step only
+/// after the host had begun with the last one, as it does unless the host is held up: what is said of a device that keeps up
+/// is another thing.
+pub fn record(directory: &Path, rank: u32) -> bool {
     let worker = format!("worker{rank}");
     let profiler = TensorProfiler::new()
-        .schedule(Schedule::new().wait(1).warmup(1).active(STEPS).repeat(1))
+        .schedule(Schedule::new().wait(1).warmup(UNRECORDED as u64 - 1).active(STEPS).repeat(1))
         .expect("a schedule that makes sense")
         .profile_memory(true)
         .with_flops(true)
@@ -44,13 +51,26 @@ pub fn record(directory: &Path, rank: u32) {
     let run = RunContext::default().with_rank(rank, 2);
     profiler.setup(Stage::Fit, &run);
     let busy_until = Instant::now();
-    let mut training =
-        Training { profiler: &profiler, correlation: 0, steps: 0, busy_until, allocated: 0 };
-    for _ in 0..STEPS + 3 {
+    let begins = Vec::new();
+    let mut training = Training {
+        profiler: &profiler,
+        correlation: 0,
+        steps: 0,
+        busy_until,
+        begins,
+        allocated: 0,
+    };
+    let (first, last) = (UNRECORDED, UNRECORDED + STEPS as usize - 1);
+    let mut is_behind = false;
+    for step in 0..=last + 1 {
+        if step == last {
+            is_behind = training.begins[first] > Instant::now();
+        }
         training.step();
         profiler.step();
     }
     profiler.teardown(None);
+    is_behind
 }
 
 fn spin(microseconds: u64) {
@@ -143,6 +163,9 @@ impl Training<'_> {
         spin(5);
         self.profiler.stop(action).expect("it was started");
         let start = self.busy_until.max(Instant::now()) + Duration::from_micros(20);
+        if self.begins.len() == self.steps as usize {
+            self.begins.push(start);
+        }
         self.busy_until = start + Duration::from_micros(KERNEL_US);
         let kernel = Action::of_kind(ActionKind::Kernel, name, None);
         let (start, end) = (Timestamp::at(start), Timestamp::at(self.busy_until));
