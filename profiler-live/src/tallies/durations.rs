@@ -7,7 +7,7 @@ use profiler_core::simple::Distribution;
 pub(crate) struct Durations {
     pub(crate) calls: u64,
     pub(crate) ticks: u64,
-    pub(crate) distribution: Distribution,
+    distribution: Distribution,
 }
 
 impl Durations {
