@@ -15,6 +15,12 @@ fn a_planted_nan_is_named_in_the_layer_and_step_that_make_it() {
 }
 
 #[test]
+fn a_layer_whose_numbers_are_too_small_for_16_bits_is_found() {
+    numerics::assert_planted_underflow_is_found(&digits(), &[]);
+    numerics::assert_planted_underflow_is_found(&digits(), &["--device", "wgpu", "--epochs", "1"]);
+}
+
+#[test]
 fn a_learning_rate_that_is_too_high_is_told_by_what_it_does() {
     numerics::assert_planted_learning_rate_is_told(&digits());
 }

@@ -88,6 +88,7 @@ pub fn assert_healthy(program: &Path, directory: &Path, arguments: &[&str], know
     let run = Run::of(program, directory)
         .args(["--profiler", "simple+advanced+tensor", "--json", "reports.json"])
         .args(arguments)
+        .on_all_threads()
         .succeed();
     assert!(!known.is_empty() || told(&run.stdout).is_empty(), "{}", run.stdout);
     let reports = reports(&directory.join("reports.json"));

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::findings::reports;
+use crate::findings::{of_rule, reports};
 use crate::program::{Finished, Run, build};
 
 /// A training of two epochs, unless `arguments` say another number, under the numerics profiler, with its record in the folder `D`.
@@ -79,6 +79,39 @@ pub fn assert_planted_half_is_where_runs_part(program: &Path) -> String {
     assert!(first.starts_with("The first difference: the output of [module]Conv2"), "{first}");
     assert!(first.contains(": conv2 in step 0, where the inputs agree: "), "{first}");
     said(&equal)
+}
+
+/// A layer whose numbers are too small for 16 bits is found, and no other. That a healthy training has no trouble,
+/// [`assert_digits_are_healthy`] asserts.
+pub fn assert_planted_underflow_is_found(program: &Path, arguments: &[&str]) {
+    let directory = tempdir().expect("a folder");
+    let arguments = [&["--plant", "underflow"], arguments].concat();
+    let finished = run(program, directory.path(), &arguments);
+    assert!(finished.status.success(), "{finished:#?}");
+    let report = report(directory.path());
+    let rows = report["tensors"].as_array().expect("rows").iter();
+    let rows: Vec<_> = rows.filter(|row| row["element_type"] == "f16").collect();
+    let [row] = rows[..] else { panic!("{rows:#?}") };
+    let name = row["name"].as_str().expect("a name");
+    assert!(name.starts_with("[module]Conv2") && name.ends_with(": conv2"), "{row:#}");
+    // What is not even subnormal is 0.
+    let [count, subnormal, zeros] =
+        ["count", "subnormals", "zeros"].map(|it| row["all"][it].as_u64().expect("a number"));
+    assert!(subnormal > count / 2 && subnormal + zeros <= count, "{row:#}");
+    let troubles = report["troubles"].as_array().expect("troubles");
+    let [trouble] = &troubles[..] else { panic!("{troubles:#?}") };
+    assert_eq!((&trouble["kind"], &trouble["name"]), (&"lost_precision".into(), &row["name"]));
+    let sentence = trouble["sentence"].as_str().expect("text");
+    let share = format!("{:.1} % are so small that they lose digits", percent(subnormal, count));
+    assert!(sentence.contains(&share), "{sentence}");
+    assert!(finished.stdout.contains(sentence), "{sentence} is not in {}", finished.stdout);
+    let [finding] = of_rule(&report, "lost-precision")[..] else { panic!("{report:#}") };
+    assert_eq!(finding["place"]["action"], name, "{finding:#}");
+    assert_eq!(finding["cost"]["is_of_learning"], true, "{finding:#}");
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64 * 100.0
 }
 
 /// A learning rate that is far too high is told by what it does.

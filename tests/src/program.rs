@@ -14,6 +14,9 @@ use crate::builds;
 /// A program that runs longer is killed, and its test fails.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Among how many threads rayon and libtorch divide ops.
+const THREADS: [&str; 2] = ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"];
+
 /// Builds the programs of a package once, with those of the packages that are built together with it, and
 /// returns the path of the one that is named.
 pub fn build(package: &str, binary: &str) -> PathBuf {
@@ -53,7 +56,8 @@ fn run_cargo_build(package: &str) -> Vec<(String, PathBuf)> {
 }
 
 /// A run of a program that is being prepared: no input, in a folder of its own, and without those
-/// variables of the environment that would change what it does.
+/// variables of the environment that would change what it does. What divides ops among threads (rayon with candle and burn,
+/// libtorch) has one: such threads wait in circles for their part, and other tests run beside this one.
 pub struct Run {
     command: Command,
 }
@@ -84,6 +88,7 @@ impl Run {
                 command.env_remove(name);
             }
         }
+        command.envs(THREADS.map(|variable| (variable, "1")));
         receive_interrupts(&mut command);
         Self { command }
     }
@@ -108,10 +113,13 @@ impl Run {
         self
     }
 
-    /// rayon, by which candle computes, gets one thread: its threads wait in circles, and other tests run beside this one.
+    /// Ops are divided among as many threads as they are without anybody's saying.
     #[must_use]
-    pub fn on_one_thread(self) -> Self {
-        self.env("RAYON_NUM_THREADS", "1")
+    pub fn on_all_threads(mut self) -> Self {
+        THREADS.into_iter().for_each(|variable| {
+            self.command.env_remove(variable);
+        });
+        self
     }
 
     /// Runs it to its end.

@@ -140,6 +140,13 @@ fn environment_with(name: &str, probe: &str, requirements: &[&str]) -> PathBuf {
     if is_complete() {
         return python;
     }
+    // Another test program may be making it.
+    std::fs::create_dir_all(&directory).expect("a folder");
+    let lock = std::fs::File::create(directory.with_extension("lock")).expect("a file");
+    lock.lock().expect("a lock");
+    if is_complete() {
+        return python;
+    }
     let succeed = |command: &mut Command| {
         let output = command.stdin(Stdio::null()).output().expect("python3 runs");
         let stderr = String::from_utf8_lossy(&output.stderr);

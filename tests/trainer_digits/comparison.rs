@@ -13,9 +13,8 @@ use crate::PACKAGE;
 const HALF: f64 = 0.5;
 
 fn fit(directory: &Path, faults: &[&str]) -> Report {
-    let run = Run::of(&build(PACKAGE, "candle-faults"), directory)
-        .args(["--profiler", "simple", "--json", "fit.json", "--epochs", "2"])
-        .on_one_thread();
+    let arguments = ["--profiler", "simple", "--json", "fit.json", "--epochs", "2"];
+    let run = Run::of(&build(PACKAGE, "candle-faults"), directory).args(arguments);
     let run = if faults.is_empty() { run } else { run.args(["--faults", &faults.join(",")]) };
     run.succeed();
     let json = std::fs::read_to_string(directory.join("fit.json")).expect("a file");

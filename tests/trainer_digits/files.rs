@@ -138,7 +138,7 @@ fn a_page_of_the_digits_is_small() {
         let directory = tempdir().expect("a folder");
         let run = Run::of(&program(), directory.path());
         let run = run.args(["--profiler", profiler, "--html", "page.html"]);
-        (profiler, run.on_one_thread().start(), directory)
+        (profiler, run.start(), directory)
     };
     // Beside each other: how long they take is no matter.
     for (profiler, running, directory) in ["simple", "advanced", "tensor"].map(start) {

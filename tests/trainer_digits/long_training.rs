@@ -16,7 +16,7 @@ pub fn prepared(directory: &Path, profiler: &str) -> Run {
     // What looks in, before the training begins, which does not wait for it.
     build("profiler-cli", "mlprof");
     let epochs = EPOCHS.to_string();
-    run.args(["--profiler", profiler, "--epochs", &epochs]).on_one_thread()
+    run.args(["--profiler", profiler, "--epochs", &epochs])
 }
 
 /// What it learns when nobody looks into it: trained once for all tests.

@@ -99,6 +99,11 @@ fn a_training_ends_before_the_numbers_get_into_the_parameters() {
 }
 
 #[test]
+fn a_layer_whose_numbers_are_too_small_for_16_bits_is_found() {
+    numerics::assert_planted_underflow_is_found(&program(), &[]);
+}
+
+#[test]
 fn a_learning_rate_that_is_too_high_is_told_by_what_it_does() {
     assert_planted_learning_rate_is_told(&program());
 }

@@ -23,7 +23,7 @@ fn record(directory: &Path, name: &str, faults: &[&str]) -> PathBuf {
             arguments.extend(["--faults", &faults]);
         }
         let run = Run::of(&build(PACKAGE, "candle-faults"), directory).args(&arguments);
-        run.on_one_thread().succeed();
+        run.succeed();
     }
     folder
 }

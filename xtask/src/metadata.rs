@@ -26,3 +26,28 @@ pub fn packages() -> Result<Vec<Value>, String> {
 pub fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap_or_default()
 }
+
+/// The names of a package's test programs.
+pub fn tests_of(package: &str) -> Result<Vec<String>, String> {
+    let packages = packages()?;
+    let package = packages
+        .iter()
+        .find(|one| name(one) == package)
+        .ok_or_else(|| format!("there is no package {package}"))?;
+    let is_test = |target: &&Value| target["kind"] == serde_json::json!(["test"]);
+    let targets = package["targets"].as_array().into_iter().flatten().filter(is_test);
+    Ok(targets.filter_map(|target| target["name"].as_str()).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_have_names() {
+        let names = tests_of("tests").expect("cargo tells them");
+        assert!(names.contains(&"page".to_owned()), "{names:?}");
+        assert!(!names.contains(&"tests".to_owned()), "the library is none: {names:?}");
+        assert!(tests_of("no-such-package").is_err());
+    }
+}

@@ -85,7 +85,7 @@ impl DigitNet {
             Some(Plant::Flipped) => conv.forward(edges.flip([2, 3])).flip([2, 3]),
             _ => planted(conv.forward(edges), plant),
         });
-        self.pool.forward(relu(shapes)).flatten(1, 3)
+        self.pool.forward(relu(unplanted(shapes, plant))).flatten(1, 3)
     }
 
     fn classify(&self, features: Tensor<2>, plant: Option<Plant>) -> Tensor<2> {
@@ -147,6 +147,15 @@ fn planted<const D: usize>(output: Tensor<D>, plant: Option<Plant>) -> Tensor<D>
             constant / variance.sqrt()
         }
         Some(Plant::Half) => output.cast(FloatDType::F16).cast(FloatDType::F32),
+        Some(Plant::Underflow) => output.mul_scalar(Plant::TOO_SMALL).cast(FloatDType::F16),
         Some(Plant::LearningRate | Plant::Flipped) | None => output,
+    }
+}
+
+/// What the rest of the network gets of what a layer returned: what 16 bits have left of it.
+fn unplanted<const D: usize>(output: Tensor<D>, plant: Option<Plant>) -> Tensor<D> {
+    match plant {
+        Some(Plant::Underflow) => output.cast(FloatDType::F32).div_scalar(Plant::TOO_SMALL),
+        _ => output,
     }
 }

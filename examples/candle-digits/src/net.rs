@@ -60,7 +60,7 @@ impl DigitNet {
             Some(Plant::Flipped) => flipped(conv)?.forward(&edges),
             plant => planted(conv.forward(&edges)?, plant),
         };
-        let shapes = self.conv2.measure_output(&edges, conv2)?.relu()?;
+        let shapes = unplanted(self.conv2.measure_output(&edges, conv2)?, plant)?.relu()?;
         let features = shapes.max_pool2d(2)?.flatten_from(1)?;
         let hidden = |hidden: &Linear| planted(hidden.forward(&features)?, Plant::of_hidden(plant));
         self.out.forward(&self.hidden.measure_output(&features, hidden)?.relu()?)
@@ -97,7 +97,16 @@ fn planted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
             constant.broadcast_div(&variance.sqrt()?)
         }
         Some(Plant::Half) => output.to_dtype(DType::F16)?.to_dtype(DType::F32),
+        Some(Plant::Underflow) => (output * Plant::TOO_SMALL)?.to_dtype(DType::F16),
         Some(Plant::LearningRate | Plant::Flipped) | None => Ok(output),
+    }
+}
+
+/// What the rest of the network gets of what a layer returned: what 16 bits have left of it.
+fn unplanted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
+    match plant {
+        Some(Plant::Underflow) => output.to_dtype(DType::F32)? / Plant::TOO_SMALL,
+        _ => Ok(output),
     }
 }
 

@@ -11,11 +11,16 @@ pub enum Plant {
     LearningRate,
     /// The layer `conv2` computes with 16 bits
     Half,
+    /// The layer `conv2` returns 16 bits, and a hundred thousand times too small numbers for them
+    Underflow,
     /// The layer `conv2` has its filters upside down: as signal processing has convolutions, and other libraries
     Flipped,
 }
 
 impl Plant {
+    /// What the layer that underflows multiplies its numbers by, so that they are below the 6e-5 from which on an `f16` loses digits.
+    pub const TOO_SMALL: f64 = 1e-5;
+
     /// From which step on layers make their mistake.
     const FROM: u64 = 20;
 
@@ -26,7 +31,7 @@ impl Plant {
 
     /// The mistake, if the layer `conv2` makes it.
     pub fn of_conv2(plant: Option<Self>) -> Option<Self> {
-        plant.filter(|plant| matches!(plant, Self::Half | Self::Flipped))
+        plant.filter(|plant| matches!(plant, Self::Half | Self::Underflow | Self::Flipped))
     }
 
     /// The mistake, if the layer `hidden` makes it.

@@ -81,7 +81,7 @@ fn scores(net: &DigitNet, images: &Tensor, plant: Option<Plant>) -> Tensor {
         Some(Plant::Flipped) => upside_down(conv, &edges),
         plant => planted(conv.forward(&edges), plant),
     };
-    let shapes = net.conv2.measure_output(&edges, conv2).relu();
+    let shapes = unplanted(net.conv2.measure_output(&edges, conv2), plant).relu();
     let features = shapes.max_pool2d_default(2).flat_view();
     let hidden = |hidden: &Linear| planted(hidden.forward(&features), Plant::of_hidden(plant));
     net.out.forward(&net.hidden.measure_output(&features, hidden).relu())
@@ -97,7 +97,16 @@ fn planted(output: Tensor, plant: Option<Plant>) -> Tensor {
             &constant / variance.sqrt()
         }
         Some(Plant::Half) => output.to_kind(Kind::Half).to_kind(Kind::Float),
+        Some(Plant::Underflow) => (output * Plant::TOO_SMALL).to_kind(Kind::Half),
         Some(Plant::LearningRate | Plant::Flipped) | None => output,
+    }
+}
+
+/// What the rest of the network gets of what a layer returned: what 16 bits have left of it.
+fn unplanted(output: Tensor, plant: Option<Plant>) -> Tensor {
+    match plant {
+        Some(Plant::Underflow) => output.to_kind(Kind::Float) / Plant::TOO_SMALL,
+        _ => output,
     }
 }
 

@@ -22,7 +22,7 @@ use profiler_events::live::{ActionState, Activity, CounterState, ThreadState};
 
 use self::durations::Durations;
 pub(crate) use self::followed::Followed;
-use self::places::{Places, Told};
+use self::places::{Places, ToldPlace};
 use self::thread::OfThread;
 
 /// How far back it looks, and in how many parts.
@@ -209,7 +209,12 @@ fn add(to: &mut Vec<Durations>, from: &[Durations]) {
     to.iter_mut().zip(from).for_each(|(to, from)| to.merge(from));
 }
 
-fn action(told: &Told, sums: &[Durations], [last, stage]: [&Mark; 2], rate: Rate) -> ActionState {
+fn action(
+    told: &ToldPlace,
+    sums: &[Durations],
+    [last, stage]: [&Mark; 2],
+    rate: Rate,
+) -> ActionState {
     let mut all = Durations::default();
     told.numbers.iter().filter_map(|number| sums.get(*number)).for_each(|it| all.merge(it));
     let since = |mark: &Mark| {

@@ -30,7 +30,7 @@ pub(super) struct Places {
 }
 
 /// An action inside of another, as it is told.
-pub(super) struct Told {
+pub(super) struct ToldPlace {
     pub(super) action: Action,
     /// What is around it, by its place among those that are told.
     pub(super) around: Option<usize>,
@@ -61,8 +61,8 @@ impl Places {
     }
 
     /// All, each after what is around it.
-    pub(super) fn told(&self) -> Vec<Told> {
-        let mut told: Vec<Told> = Vec::new();
+    pub(super) fn told(&self) -> Vec<ToldPlace> {
+        let mut told: Vec<ToldPlace> = Vec::new();
         let mut known: HashMap<(Option<usize>, Action), usize> = HashMap::new();
         let mut told_as: Vec<usize> = Vec::with_capacity(self.all.len());
         for (number, place) in self.all.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Places {
             }
             let around = (around != OUTSIDE).then(|| told_as[around as usize]);
             let index = *known.entry((around, place.action)).or_insert_with(|| {
-                told.push(Told { action: place.action, around, numbers: Vec::new() });
+                told.push(ToldPlace { action: place.action, around, numbers: Vec::new() });
                 told.len() - 1
             });
             told[index].numbers.push(number);

@@ -259,7 +259,11 @@ fn of_precision<'rows>(
     let is_16_bit = matches!(&*row.element_type, "f16" | "bf16");
     let (what, advice) = match &*row.element_type {
         _ if is_16_bit && small > limits.subnormals => {
-            (format!("{:.1} % are so small that they lose digits", small * 100.0), "scale the loss")
+            let advice = match row.role {
+                TensorRole::Gradient => "scale the loss",
+                _ => "scale them, or compute this with 32 bits",
+            };
+            (format!("{:.1} % are so small that they lose digits", small * 100.0), advice)
         }
         "f16" if largest > limits.part_of_largest * LARGEST_F16 => (
             format!("the largest is {largest:.0}, and 65,504 is the largest that there is"),

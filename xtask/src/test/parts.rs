@@ -6,7 +6,7 @@ use super::builds::{self, Together};
 use super::{aarch64, sanitizers, sql, windows};
 use crate::libtorch::{Libtorch, Variables, version};
 use crate::steps::Step;
-use crate::{loom_compiler, miri, newest};
+use crate::{loom_compiler, metadata, miri, newest};
 
 /// Tests that can be run by themselves.
 pub struct Part {
@@ -305,8 +305,24 @@ fn newest_tch() -> Result<Vec<Step>, String> {
     Ok(vec![step.after(newest::prepare)])
 }
 
+/// End-to-end tests that run beside all others.
+const FIRST_LANE: [&str; 4] = ["candle_digits", "candle_text", "candle_workers", "mlprof_run"];
+
+/// In two lanes, each one program after the other: many of these wait, for a slow disk or for another process.
 fn end_to_end() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
-    let step = unified(Step::cargo("end to end", "test --profile quick -p tests"));
-    Ok(vec![step.variables(&libtorch)])
+    let step = |title: &str, arguments: &str| {
+        let step = Step::cargo(title, "test --profile quick -p tests").variables(&libtorch);
+        arguments.split_whitespace().fold(unified(step), Step::argument)
+    };
+    let all = metadata::tests_of("tests")?;
+    let lane = |is_first: bool| -> String {
+        let names = all.iter().filter(|name| FIRST_LANE.contains(&&***name) == is_first);
+        names.map(|name| format!(" --test {name}")).collect()
+    };
+    Ok(vec![
+        step("end to end: what tests them", "--no-run"),
+        step("end to end: candle", &lane(true)),
+        step("end to end: all others", &format!("--lib{}", lane(false))).beside(),
+    ])
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 use burn_plugin::ProfileModule;
 use profiler_core::report::numerics::TensorStatistics;
 use profiler_core::{NumericsProfiler, Profiler, activate};
@@ -11,18 +11,20 @@ use profiler_core::{NumericsProfiler, Profiler, activate};
 use crate::recorded::{alone, assert_all_kernels_have_owners, device};
 use crate::training::{STEPS, record_training, train};
 
-/// What is recorded of these numbers on a device, and of the input if they are not finite; and whether that was known before the
-/// step ended.
+/// What is recorded of these numbers in this type on a device, and of the input if they are not finite; and whether that was known
+/// before the step ended.
 fn statistics(
     numbers: &[f32],
+    element_type: FloatDType,
     device: &Device,
 ) -> (TensorStatistics, Option<TensorStatistics>, bool) {
     let profiler = Arc::new(NumericsProfiler::new().every(1).stop_on_nan(true));
     let layer: Linear = LinearConfig::new(1, 1).init(device);
     let input = Tensor::<1>::from_floats([1.0, 2.0], device);
     let active = activate(profiler.clone());
-    let _ =
-        layer.profiled_forward("layer", input, |_, _| Tensor::<1>::from_floats(numbers, device));
+    let _ = layer.profiled_forward("layer", input, |_, _| {
+        Tensor::<1>::from_floats(numbers, device).cast(element_type)
+    });
     let is_known = profiler.reason_to_stop().is_some();
     profiler.step();
     drop(active);
@@ -37,21 +39,37 @@ fn statistics(
 #[test]
 fn a_gpu_makes_of_numbers_what_the_processor_reads() {
     let _alone = alone();
-    let mut numbers: Vec<f32> = (0..3000).map(|place| (place as f32 * 0.37).sin() - 0.2).collect();
+    assert_a_gpu_makes_the_same(FloatDType::F32, 1.0);
+}
+
+/// Many of which are so small that they lose digits.
+#[test]
+fn a_gpu_makes_of_16_bits_what_the_processor_reads() {
+    let _alone = alone();
+    let subnormals = assert_a_gpu_makes_the_same(FloatDType::F16, 1e-4);
+    assert!((1000..2900).contains(&subnormals), "{subnormals}");
+}
+
+/// How many of the numbers are subnormal.
+fn assert_a_gpu_makes_the_same(element_type: FloatDType, scale: f32) -> u64 {
+    let number = |place: i32| ((place as f32 * 0.37).sin() - 0.2) * scale;
+    let mut numbers: Vec<f32> = (0..3000).map(number).collect();
     numbers[7] = 0.0;
+    let mut subnormals = 0;
     for spoilt in [false, true] {
         if spoilt {
             numbers[3..6].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
         }
-        let (gpu, input, is_known) = statistics(&numbers, &device());
+        let (gpu, input, is_known) = statistics(&numbers, element_type, &device());
         assert!(!is_known, "nothing waits in the middle of a step");
-        let (processor, _, is_known) = statistics(&numbers, &Device::flex());
+        let (processor, _, is_known) = statistics(&numbers, element_type, &Device::flex());
         assert_eq!(is_known, spoilt);
         let exact = |it: &TensorStatistics| {
             let extremes = (it.minimum, it.maximum, it.least_magnitude);
-            (it.count, it.nans, it.infinities, it.zeros, extremes)
+            (it.count, it.nans, it.infinities, it.zeros, it.subnormals, extremes)
         };
         assert_eq!(exact(&gpu), exact(&processor));
+        subnormals = gpu.subnormals;
         let close = |gpu: f64, processor: f64| {
             assert!((gpu - processor).abs() <= 1e-5 * processor.abs(), "{gpu} {processor}");
         };
@@ -60,30 +78,34 @@ fn a_gpu_makes_of_numbers_what_the_processor_reads() {
         close(gpu.mean.unwrap(), processor.mean.unwrap());
         assert_eq!(input.map(|input| input.maximum), spoilt.then_some(Some(2.0)));
     }
+    subnormals
 }
 
 #[test]
 fn in_steps_that_are_only_watched_a_gpu_counts_what_is_not_finite() {
     let _alone = alone();
     let device = device();
-    let profiler = Arc::new(NumericsProfiler::new().every(0));
-    let layer: Linear = LinearConfig::new(1, 1).init(&device);
-    let active = activate(profiler.clone());
-    for numbers in [[1.0, 2.0, 3.0], [f32::NAN, f32::INFINITY, f32::NEG_INFINITY]] {
-        let input = Tensor::<1>::from_floats([1.0, 2.0], &device);
-        let output = |_: &_, _: Tensor<1>| Tensor::<1>::from_floats(numbers, &device);
-        let _ = layer.profiled_forward("layer", input, output);
-        profiler.step();
+    for element_type in [FloatDType::F32, FloatDType::F16] {
+        let profiler = Arc::new(NumericsProfiler::new().every(0));
+        let layer: Linear = LinearConfig::new(1, 1).init(&device);
+        let active = activate(profiler.clone());
+        for numbers in [[1.0, 2.0, 3.0], [f32::NAN, f32::INFINITY, f32::NEG_INFINITY]] {
+            let input = Tensor::<1>::from_floats([1.0, 2.0], &device).cast(element_type);
+            let output =
+                |_: &_, _: Tensor<1>| Tensor::<1>::from_floats(numbers, &device).cast(element_type);
+            let _ = layer.profiled_forward("layer", input, output);
+            profiler.step();
+        }
+        drop(active);
+        let report = profiler.snapshot();
+        let first = report.first_not_finite.expect("it is seen");
+        let said = "in step 1 what [module]Linear: layer returned is not finite: 1 NaN and 2 infinite of 3 numbers. \
+                    Its input was finite";
+        let told = first.what_is_not_finite();
+        assert!(told.starts_with(said), "{told}");
+        assert_eq!(first.input.expect("it is known").maximum, None, "its range is not");
+        assert!(report.tensors.is_empty(), "no step is recorded");
     }
-    drop(active);
-    let report = profiler.snapshot();
-    let first = report.first_not_finite.expect("it is seen");
-    let said = "in step 1 what [module]Linear: layer returned is not finite: 1 NaN and 2 infinite of 3 numbers. \
-                Its input was finite";
-    let told = first.what_is_not_finite();
-    assert!(told.starts_with(said), "{told}");
-    assert_eq!(first.input.expect("it is known").maximum, None, "its range is not");
-    assert!(report.tensors.is_empty(), "no step is recorded");
 }
 
 #[test]
