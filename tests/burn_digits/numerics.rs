@@ -21,6 +21,11 @@ fn a_layer_whose_numbers_are_too_small_for_16_bits_is_found() {
 }
 
 #[test]
+fn a_layer_that_returns_nothing_but_0_is_found() {
+    numerics::assert_planted_dead_layer_is_found(&digits());
+}
+
+#[test]
 fn a_learning_rate_that_is_too_high_is_told_by_what_it_does() {
     numerics::assert_planted_learning_rate_is_told(&digits());
 }

@@ -114,13 +114,41 @@ fn percent(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64 * 100.0
 }
 
+/// A layer that returns nothing but 0 is found, and that nothing before it learns.
+pub fn assert_planted_dead_layer_is_found(program: &Path) {
+    let directory = tempdir().expect("a folder");
+    let finished = run(program, directory.path(), &["--plant", "dead"]);
+    assert!(finished.status.success(), "{finished:#?}");
+    let report = report(directory.path());
+    let [dead] = of_rule(&report, "dead-activation")[..] else { panic!("{report:#}") };
+    assert_eq!(dead["place"]["action"], "[module]Linear: hidden", "{dead:#}");
+    let sentence = "100.0 % of what [module]Linear: hidden returns is 0: ";
+    assert!(finished.stdout.contains(sentence), "{}", finished.stdout);
+    let troubles = report["troubles"].as_array().expect("troubles").iter();
+    let still = troubles.filter(|trouble| trouble["kind"] == "vanishing_gradient");
+    let mut still: Vec<_> = still.map(|trouble| trouble["name"].as_str().expect("text")).collect();
+    still.sort_unstable();
+    let layers = ["conv1", "conv2", "hidden", "out"];
+    let parameters = |layer: &str| [format!("{layer}.bias"), format!("{layer}.weight")];
+    let mut before: Vec<_> = layers.into_iter().flat_map(parameters).collect();
+    // Of zeros a layer learns what it adds to them.
+    before.retain(|parameter| parameter != "out.bias");
+    assert_eq!(still, before, "{report:#}");
+    assert_eq!(of_rule(&report, "vanishing-gradient").len(), 1, "of all of them: {report:#}");
+}
+
 /// A learning rate that is far too high is told by what it does.
 pub fn assert_planted_learning_rate_is_told(program: &Path) {
     let directory = tempdir().expect("a folder");
     run(program, directory.path(), &["--plant", "learning-rate"]);
     let report = report(directory.path());
     let troubles = report["troubles"].as_array().expect("troubles");
-    assert!(troubles.iter().any(|trouble| trouble["kind"] == "large_update"), "{report:#}");
+    let has = |kinds: &[&str]| {
+        troubles.iter().any(|trouble| kinds.iter().any(|kind| trouble["kind"] == *kind))
+    };
+    assert!(has(&["large_update"]), "{report:#}");
+    // Which of both, rounding decides.
+    assert!(has(&["exploding_gradient", "vanishing_gradient"]), "{report:#}");
 }
 
 /// Four layers, each with a weight and a bias, of which nothing is amiss.

@@ -146,6 +146,7 @@ fn planted<const D: usize>(output: Tensor<D>, plant: Option<Plant>) -> Tensor<D>
             let variance = constant.clone().square().mean_dim(D - 1);
             constant / variance.sqrt()
         }
+        Some(Plant::Dead) => relu(output.add_scalar(Plant::NEGATIVE)),
         Some(Plant::Half) => output.cast(FloatDType::F16).cast(FloatDType::F32),
         Some(Plant::Underflow) => output.mul_scalar(Plant::TOO_SMALL).cast(FloatDType::F16),
         Some(Plant::LearningRate | Plant::Flipped) | None => output,

@@ -96,6 +96,7 @@ fn planted(output: Tensor, plant: Option<Plant>) -> Result<Tensor> {
             let variance = constant.sqr()?.mean_keepdim(D::Minus1)?;
             constant.broadcast_div(&variance.sqrt()?)
         }
+        Some(Plant::Dead) => (output + Plant::NEGATIVE)?.relu(),
         Some(Plant::Half) => output.to_dtype(DType::F16)?.to_dtype(DType::F32),
         Some(Plant::Underflow) => (output * Plant::TOO_SMALL)?.to_dtype(DType::F16),
         Some(Plant::LearningRate | Plant::Flipped) | None => Ok(output),

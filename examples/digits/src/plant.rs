@@ -7,6 +7,8 @@ pub enum Plant {
     Nan,
     /// The layer `hidden` divides by a variance of 0, from step 20 on
     Variance,
+    /// The layer `hidden` returns nothing but 0: the `relu` of numbers that are all negative
+    Dead,
     /// A learning rate a hundred thousand times too high
     LearningRate,
     /// The layer `conv2` computes with 16 bits
@@ -20,6 +22,9 @@ pub enum Plant {
 impl Plant {
     /// What the layer that underflows multiplies its numbers by, so that they are below the 6e-5 from which on an `f16` loses digits.
     pub const TOO_SMALL: f64 = 1e-5;
+
+    /// What the layer that is dead adds to its numbers.
+    pub const NEGATIVE: f64 = -1000.0;
 
     /// From which step on layers make their mistake.
     const FROM: u64 = 20;
@@ -36,7 +41,7 @@ impl Plant {
 
     /// The mistake, if the layer `hidden` makes it.
     pub fn of_hidden(plant: Option<Self>) -> Option<Self> {
-        plant.filter(|plant| matches!(plant, Self::Nan | Self::Variance))
+        plant.filter(|plant| matches!(plant, Self::Nan | Self::Variance | Self::Dead))
     }
 
     /// What the learning rate is multiplied by.

@@ -96,6 +96,7 @@ fn planted(output: Tensor, plant: Option<Plant>) -> Tensor {
             let variance = constant.square().mean_dim(-1, true, Kind::Float);
             &constant / variance.sqrt()
         }
+        Some(Plant::Dead) => (output + Plant::NEGATIVE).relu(),
         Some(Plant::Half) => output.to_kind(Kind::Half).to_kind(Kind::Float),
         Some(Plant::Underflow) => (output * Plant::TOO_SMALL).to_kind(Kind::Half),
         Some(Plant::LearningRate | Plant::Flipped) | None => output,

@@ -1,8 +1,10 @@
-//! What is found of elementwise ops on a device that run one by one, until they are put together.
+//! What is found on a device: elementwise ops that run one by one, until they are put together, and kernels that are tried out in
+//! recorded steps, until these have shapes that were seen before.
 
 use std::sync::Arc;
 
 use burn::tensor::{Device, Distribution, Tensor};
+use profiler_core::report::finding::Finding;
 use profiler_core::report::findings::Rules;
 use profiler_core::tensor::Schedule;
 use profiler_core::{
@@ -40,17 +42,22 @@ fn report(reads: bool) -> Report {
     let device = device();
     let images = Tensor::random([1024, 1024], Distribution::Uniform(-1.0, 1.0), &device);
     device.sync().unwrap();
-    let schedule = Schedule::new().wait(0).warmup(COMPILING).active(RECORDED).repeat(1);
+    recorded(COMPILING, RECORDED, |_| step(&images, &device, reads))
+}
+
+/// What the Tensor profiler says of so many steps behind so many others.
+fn recorded(before: u64, active: u64, mut step: impl FnMut(u64)) -> Report {
+    let schedule = Schedule::new().wait(0).warmup(before).active(active).repeat(1);
     let profiler = Arc::new(TensorProfiler::new().schedule(schedule).unwrap());
     profiler.setup(Stage::Fit, &RunContext::default());
-    let active = activate(profiler.clone() as Arc<dyn Profiler>);
-    for _ in 0..COMPILING + RECORDED {
+    let is_active = activate(profiler.clone() as Arc<dyn Profiler>);
+    for number in 0..before + active {
         let batch = profiler.profile("run_training_batch");
-        step(&images, &device, reads);
+        step(number);
         drop(batch);
         profiler.step();
     }
-    drop(active);
+    drop(is_active);
     let report = profiler.report().expect("steps were recorded");
     profiler.teardown(None);
     report
@@ -64,12 +71,16 @@ fn device_seconds(report: &Report) -> f64 {
     kernels.map(|row| row.self_device_seconds).sum()
 }
 
-/// What the rule promises, in seconds, however short the run.
-fn promised(report: &Report) -> Option<f64> {
+/// What a rule finds, however short the run.
+fn found(rule: &str, report: &Report) -> Option<Finding> {
     let mut rules = Rules::new();
     rules.set("all.least-seconds", 0.0).unwrap();
-    let found = rules.apply(report).into_iter().find(|finding| finding.rule == "unfused-ops");
-    found.map(|finding| finding.cost.seconds)
+    rules.apply(report).into_iter().find(|finding| finding.rule == rule)
+}
+
+/// What is promised of ops that run one by one, in seconds.
+fn promised(report: &Report) -> Option<f64> {
+    found("unfused-ops", report).map(|finding| finding.cost.seconds)
 }
 
 /// What the device no longer does, is what was promised: that nobody waits for each op any longer is more than that,
@@ -83,5 +94,45 @@ fn ops_that_run_one_by_one_are_found_until_they_are_put_together() {
     let saved = device_seconds(&faulty) - device_seconds(&mended);
     assert!(device_seconds(&mended) > 0.0, "the same is computed: {mended:#?}");
     println!("{promised} s promised, {saved} s of {} s saved", device_seconds(&faulty));
+    assert!((promised - saved).abs() <= 0.3 * saved, "{promised} s promised, {saved} s saved");
+}
+
+/// Batches whose sizes are new to the device when a run should be warm are tried out there, those of one size are not. What is promised is
+/// what a run of the latter is shorter by.
+#[cfg(feature = "autotune")]
+#[test]
+fn shapes_that_are_new_in_late_steps_are_found_until_batches_are_padded() {
+    use std::time::Instant;
+
+    use profiler_core::report::finding::Confidence;
+
+    const WARM: u64 = 12;
+    const LATE: u64 = 3;
+    let _alone = alone();
+    let device = device();
+    // Sides that no other test has.
+    let weights = Tensor::<2>::random([150, 200], Distribution::Uniform(-1.0, 1.0), &device);
+    let run = |rows: &dyn Fn(u64) -> usize| {
+        let mut seconds = 0.0;
+        let report = recorded(WARM, LATE, |number| {
+            let start = Instant::now();
+            let shape = [rows(number), 150];
+            let batch = Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &device);
+            batch.matmul(weights.clone()).sum().into_data();
+            if number >= WARM {
+                seconds += start.elapsed().as_secs_f64();
+            }
+        });
+        (report, seconds)
+    };
+    let (mended, padded_seconds) = run(&|_| 50);
+    let grows = |number: u64| 50 << (number + 1).saturating_sub(WARM).min(LATE);
+    let (faulty, seconds) = run(&grows);
+    assert!(found("tuning-in-steps", &mended).is_none(), "{mended:#?}");
+    let finding = found("tuning-in-steps", &faulty);
+    let finding = finding.unwrap_or_else(|| panic!("nothing is found: {faulty:#?}"));
+    assert_eq!(finding.confidence, Confidence::Likely, "{finding:#?}");
+    let (promised, saved) = (finding.cost.seconds, seconds - padded_seconds);
+    println!("{promised} s promised, {saved} s of {seconds} s saved");
     assert!((promised - saved).abs() <= 0.3 * saved, "{promised} s promised, {saved} s saved");
 }
