@@ -31,9 +31,12 @@ TraceAnalysis(trace_files={0: sys.argv[1]})
 
 COUNT = "select count(*) from slice"
 
+GRADIENT_BUCKETS = 4
+
 
 def make(path, slices):
-    """Steps of forward, backward and optimizer, with ops, calls that launch kernels, and the kernels; as Kineto writes."""
+    """Steps of forward, backward and optimizer, with ops, calls that launch kernels, and the kernels, a batch that is copied to the device
+    and gradients that ranks add up; as Kineto writes."""
     chance = random.Random(1)
     ops = ["aten::linear", "aten::addmm", "aten::relu", "aten::conv2d", "aten::_log_softmax", "MulBackward0"]
     with gzip.open(path, "wt", compresslevel=3) as out:
@@ -46,6 +49,13 @@ def make(path, slices):
                 f',\n{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{tid},'
                 f'"ts":{start / 1000:.3f},"dur":{(end - start) / 1000:.3f},"args":{args}}}'
             )
+
+        def launched(stream, category, name, call, begin, took, more=""):
+            """What is called on the host, and done on the device."""
+            args = f'{{"correlation":{correlation}{more}}}'
+            api = "cudaMemcpyAsync" if category == "gpu_memcpy" else "cudaLaunchKernel"
+            yield (1, 1, "cuda_runtime", api, call, call + 3_000, args)
+            yield (0, stream, category, name, begin, begin + took, args)
 
         now, written, step, correlation, device = 1_000_000, 0, 0, 0, 0
         while written < slices:
@@ -66,6 +76,17 @@ def make(path, slices):
                     ]
                     device += kernel
                     now += took + 1_000
+                if action == "training_step":
+                    correlation += 1
+                    copy = ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", start, start + 5_000, chance.randrange(90_000, 120_000))
+                    inside += launched(20, *copy, ',"bytes":2097152')
+                if action == "backward":
+                    for _ in range(GRADIENT_BUCKETS):
+                        correlation += 1
+                        took = chance.randrange(200_000, 400_000)
+                        inside += launched(24, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", now, device, took)
+                        device += took
+                        now += 4_000
                 inside.append((1, 1, "user_annotation", action, start, now))
             inside.append((1, 1, "user_annotation", f"ProfilerStep#{step}", begin, now))
             for one in inside:

@@ -18,7 +18,7 @@ import time
 
 import analysis
 
-QUESTIONS = ["straggler", "exposed", "ops", "outliers", "step_times", "copies", "launches", "overlap", "devices"]
+QUESTIONS = ["straggler", "exposed", "ops", "outliers", "step_times", "copies", "collectives", "launches", "overlap", "devices"]
 
 
 def make(folder, ranks, slices, mlprof):

@@ -24,7 +24,11 @@ class Analysis(unittest.TestCase):
         ends = [(event["ts"], event["ts"] + event["dur"]) for event in kernels]
         self.assertTrue(all(one[1] <= next_[0] + 1e-6 for one, next_ in zip(ends, ends[1:])), "a stream does one thing")
         calls = {event["args"]["correlation"] for event in slices if event["cat"] == "cuda_runtime"}
-        self.assertEqual(calls, {event["args"]["correlation"] for event in kernels})
+        copies = [event for event in slices if event["cat"] == "gpu_memcpy"]
+        self.assertEqual(calls, {event["args"]["correlation"] for event in kernels + copies})
+        steps = len([event for event in slices if event["name"].startswith("ProfilerStep#")])
+        added_up = [event for event in kernels if event["name"].startswith("nccl")]
+        self.assertEqual((len(copies), len(added_up)), (steps, analysis.GRADIENT_BUCKETS * steps))
 
     def test_medians_are_those_of_the_runs(self):
         found = analysis.summary([(3.0, 10), (1.0, 30), (2.0, 20), (9.0, 20)])

@@ -237,18 +237,50 @@ fn unified(step: Step) -> Step {
     step.argument("--package").argument(builds::UNIFICATION)
 }
 
+const CORE: [&str; 9] = [
+    "profiler-core",
+    "profiler-events",
+    "profiler-report",
+    "profiler-sampler",
+    "profiler-trace",
+    "profiler-macros",
+    "profiler-train",
+    "profiler-cuda",
+    "profiler-live",
+];
+
 /// With all features, which is what the default ones do and more; that all combinations compile, the lints
 /// see. What is said where there are none is a test of its own. In burn's profile, which is that of plain tests but
-/// for what computes: both stand on the same crates.
+/// for what computes: both stand on the same crates. Programs that are looked into wait for most of the time, so that
+/// they run beside the others.
 fn core() -> Result<Vec<Step>, String> {
-    let packages = "test --profile quick -p profiler-core -p profiler-events -p profiler-report -p profiler-sampler \
-                    -p profiler-trace -p profiler-macros -p profiler-train -p profiler-cuda -p profiler-live --all-features";
     let libtorch = Libtorch::of_workspace()?.variables();
+    let step = |title: &str, targets: &str| {
+        let step = unified(Step::cargo(title, "test --profile quick --all-features"));
+        let step = CORE.iter().fold(step, |step, package| step.argument("-p").argument(*package));
+        let step = targets.split_whitespace().fold(step, Step::argument);
+        step.variables(&cupti_of(&libtorch))
+    };
     let without = "test --profile quick -p profiler-core -p profiler-live --no-default-features --test missing --test live";
     Ok(vec![
-        unified(Step::cargo("core, loop and devices", packages)).variables(&cupti_of(&libtorch)),
+        step("core, loop and devices", &format!("--lib{}", tests_but(&CORE, &["live"])?)),
+        step("programs that are looked into", "--test live").beside(),
+        step("examples in the documentation of core", "--doc").beside(),
         unified(Step::cargo("what is said without features", without)),
     ])
+}
+
+/// Names all test programs of these packages to cargo, but for some.
+fn tests_but(packages: &[&str], others: &[&str]) -> Result<String, String> {
+    let mut named = String::new();
+    for package in packages {
+        let tests = metadata::tests_of(package)?.into_iter();
+        tests.filter(|name| !others.contains(&&**name)).for_each(|name| {
+            named.push_str(" --test ");
+            named.push_str(&name);
+        });
+    }
+    Ok(named)
 }
 
 /// Names the libcupti that came with libtorch to the tests that see what a real one does without a
@@ -305,24 +337,19 @@ fn newest_tch() -> Result<Vec<Step>, String> {
     Ok(vec![step.after(newest::prepare)])
 }
 
-/// End-to-end tests that run beside all others.
-const FIRST_LANE: [&str; 4] = ["candle_digits", "candle_text", "candle_workers", "mlprof_run"];
-
 /// In two lanes, each one program after the other: many of these wait, for a slow disk or for another process.
 fn end_to_end() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::of_workspace()?.variables();
-    let step = |title: &str, arguments: &str| {
+    let step = |title: &str, targets: &str| {
         let step = Step::cargo(title, "test --profile quick -p tests").variables(&libtorch);
-        arguments.split_whitespace().fold(unified(step), Step::argument)
+        targets.split_whitespace().fold(unified(step), Step::argument)
     };
-    let all = metadata::tests_of("tests")?;
-    let lane = |is_first: bool| -> String {
-        let names = all.iter().filter(|name| FIRST_LANE.contains(&&***name) == is_first);
-        names.map(|name| format!(" --test {name}")).collect()
-    };
+    let first = ["candle_digits", "candle_text", "candle_workers", "mlprof_run"];
+    let named: String = first.iter().map(|name| format!(" --test {name}")).collect();
     Ok(vec![
         step("end to end: what tests them", "--no-run"),
-        step("end to end: candle", &lane(true)),
-        step("end to end: all others", &format!("--lib{}", lane(false))).beside(),
+        step("end to end: candle", &named),
+        step("end to end: all others", &format!("--lib{}", tests_but(&["tests"], &first)?))
+            .beside(),
     ])
 }
