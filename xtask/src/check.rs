@@ -8,7 +8,8 @@ use crate::{features, msrv, packages, page, platforms, public_api};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
 /// and is of use only where there is a GPU. All in the ordinary profile, which optimises nothing: but for build scripts and macros nothing
-/// is run, and what all of it stands on is looked at once.
+/// is run, and what all of it stands on is looked at once. All lints are asked for in the same words, `--no-deps` too: cargo looks at a crate
+/// again when these are others than last time.
 pub fn run() -> Result<(), String> {
     // The build scripts of tch's parts run for lints and documentation too.
     let libtorch = Libtorch::of_workspace()?.variables();
@@ -18,23 +19,23 @@ pub fn run() -> Result<(), String> {
         Step::cargo("formatting of mlprof-sql", "fmt --all --manifest-path mlprof-sql/Cargo.toml --check"),
         Step::cargo(
             "lints",
-            "clippy --workspace --exclude gpu-check --exclude burn-plugin \
+            "clippy --no-deps --workspace --exclude gpu-check --exclude burn-plugin \
              --exclude burn-digits --all-targets -- -D warnings",
         )
         .variables(&libtorch),
         Step::cargo(
             "lints of burn's plugin and example",
-            "clippy -p feature-unification -p burn-plugin -p burn-digits --all-targets \
+            "clippy --no-deps -p feature-unification -p burn-plugin -p burn-digits --all-targets \
              --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu -- -D warnings",
         ),
         Step::cargo(
             "lints of the core, all features",
-            "clippy -p feature-unification -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
+            "clippy --no-deps -p feature-unification -p profiler-events -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
              -p profiler-analysis -p profiler-cuda -p profiler-live -p profiler-macros --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
             "lints of what compares with torch's profiler",
-            "clippy -p feature-unification -p tch-plugin -p tch-digits --all-targets \
+            "clippy --no-deps -p feature-unification -p tch-plugin -p tch-digits --all-targets \
              --features tch-plugin/kineto-oracle,tch-digits/kineto -- -D warnings",
         )
         .variables(&libtorch),
