@@ -27,16 +27,18 @@ pub fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap_or_default()
 }
 
-/// The names of a package's test programs.
-pub fn tests_of(package: &str) -> Result<Vec<String>, String> {
-    let packages = packages()?;
-    let package = packages
-        .iter()
-        .find(|one| name(one) == package)
-        .ok_or_else(|| format!("there is no package {package}"))?;
-    let is_test = |target: &&Value| target["kind"] == serde_json::json!(["test"]);
-    let targets = package["targets"].as_array().into_iter().flatten().filter(is_test);
-    Ok(targets.filter_map(|target| target["name"].as_str()).map(str::to_owned).collect())
+/// The names of these packages' test programs.
+pub fn tests_of(packages: &[&str]) -> Result<Vec<String>, String> {
+    let all = self::packages()?;
+    let mut names = Vec::new();
+    for package in packages {
+        let package = all.iter().find(|one| name(one) == *package);
+        let package = package.ok_or_else(|| format!("a package of {packages:?} is not there"))?;
+        let targets = package["targets"].as_array().into_iter().flatten();
+        let tests = targets.filter(|target| target["kind"] == serde_json::json!(["test"]));
+        names.extend(tests.filter_map(|target| target["name"].as_str()).map(str::to_owned));
+    }
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -45,9 +47,9 @@ mod tests {
 
     #[test]
     fn test_programs_have_names() {
-        let names = tests_of("tests").expect("cargo tells them");
+        let names = tests_of(&["tests"]).expect("cargo tells them");
         assert!(names.contains(&"page".to_owned()), "{names:?}");
         assert!(!names.contains(&"tests".to_owned()), "the library is none: {names:?}");
-        assert!(tests_of("no-such-package").is_err());
+        assert!(tests_of(&["no-such-package"]).is_err());
     }
 }

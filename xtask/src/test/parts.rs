@@ -272,15 +272,9 @@ fn core() -> Result<Vec<Step>, String> {
 
 /// Names all test programs of these packages to cargo, but for some.
 fn tests_but(packages: &[&str], others: &[&str]) -> Result<String, String> {
-    let mut named = String::new();
-    for package in packages {
-        let tests = metadata::tests_of(package)?.into_iter();
-        tests.filter(|name| !others.contains(&&**name)).for_each(|name| {
-            named.push_str(" --test ");
-            named.push_str(&name);
-        });
-    }
-    Ok(named)
+    let tests = metadata::tests_of(packages)?;
+    let named = tests.iter().filter(|name| !others.contains(&&***name));
+    Ok(named.map(|name| format!(" --test {name}")).collect())
 }
 
 /// Names the libcupti that came with libtorch to the tests that see what a real one does without a
