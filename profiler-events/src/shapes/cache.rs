@@ -1,5 +1,7 @@
 //! A thread's own short cut to lists of shapes.
 
+use std::hint::cold_path;
+
 use super::{ShapeList, stored};
 
 /// A thread's own short cut to the lists that it used last.
@@ -22,6 +24,26 @@ struct Group {
 /// A training has some hundred lists: so hardly one of them displaces another that is still in use.
 const GROUPS: usize = 512;
 const LISTS_OF_A_GROUP: usize = 4;
+
+impl Group {
+    /// Where a list with this mark is, if it is not the first.
+    #[inline(always)]
+    fn place(&self, mark: u32) -> usize {
+        // Without a way out in the middle, which nobody could foresee.
+        let mut found = 0;
+        for place in (1..LISTS_OF_A_GROUP).rev() {
+            found = if self.marks[place] == mark { place } else { found };
+        }
+        found
+    }
+
+    /// The list at a place, if it is of these words.
+    #[inline(always)]
+    fn list(&self, place: usize, words: &[i64]) -> Option<ShapeList> {
+        let number = self.numbers[place];
+        (number != 0 && is_same(self.words[place], words)).then_some(ShapeList(number))
+    }
+}
 
 impl Default for ShapeCache {
     fn default() -> Self {
@@ -46,13 +68,12 @@ impl ShapeCache {
     pub fn known(&self, words: &[i64]) -> Option<ShapeList> {
         let (group, mark) = place(words);
         let group = self.groups.get(group)?;
-        // Without a way out in the middle, which nobody could foresee.
-        let mut found = 0;
-        for place in (0..LISTS_OF_A_GROUP).rev() {
-            found = if group.marks[place] == mark { place } else { found };
+        // Nearly every list is the only one of its group: a processor that foresees that need not wait for the marks.
+        if group.marks[0] == mark {
+            return group.list(0, words);
         }
-        let number = group.numbers[found];
-        (number != 0 && is_same(group.words[found], words)).then_some(ShapeList(number))
+        cold_path();
+        group.list(group.place(mark), words)
     }
 
     /// The list of these words.
@@ -99,12 +120,25 @@ const FACTORS: [u64; 32] = {
 fn place(words: &[i64]) -> (usize, u32) {
     // Lists of what are no tensors, which are zeros, differ in this alone.
     let mut hash = (words.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    for (place, word) in words.iter().enumerate() {
-        let factor = FACTORS[place % FACTORS.len()].rotate_left(place as u32 / 32);
+    for (word, factor) in words.iter().zip(FACTORS) {
         hash = hash.wrapping_add(word.cast_unsigned().wrapping_mul(factor));
+    }
+    if let Some(rest) = words.get(FACTORS.len()..) {
+        hash = hash.wrapping_add(sum_of_further(rest));
     }
     // The upper bits depend on all words, and on all of each word.
     ((hash >> (u64::BITS - GROUPS.ilog2())) as usize, (hash >> 16) as u32)
+}
+
+/// The sum of products of words beyond as many as there are factors: lists of tensors have so many.
+#[cold]
+#[inline(never)]
+fn sum_of_further(words: &[i64]) -> u64 {
+    let product = |(place, word): (usize, &i64)| {
+        let factor = FACTORS[place % FACTORS.len()].rotate_left(1 + (place / FACTORS.len()) as u32);
+        word.cast_unsigned().wrapping_mul(factor)
+    };
+    words.iter().enumerate().map(product).fold(0, u64::wrapping_add)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -148,6 +182,36 @@ mod tests {
         for (known, number) in known.zip(&numbers) {
             assert_eq!(known.unwrap_or(*number), *number);
         }
+    }
+
+    /// As an op has them that joins many tensors: one size is all that they differ in.
+    #[test]
+    fn long_lists_are_told_apart_by_each_of_their_words() {
+        let words = 3 * FACTORS.len();
+        let list = |place: usize| (0..words).map(|word| i64::from(word == place)).collect();
+        let lists: Vec<Vec<i64>> = (0..words).map(list).collect();
+        let places: std::collections::HashSet<_> = lists.iter().map(|list| place(list)).collect();
+        assert_eq!(places.len(), words);
+        let mut cache = ShapeCache::new();
+        let numbers: Vec<_> = lists.iter().map(|list| cache.intern(list)).collect();
+        let known = lists.iter().zip(&numbers).filter(|(list, number)| {
+            cache.known(list).inspect(|known| assert_eq!(known, *number)).is_some()
+        });
+        let missing = words - known.count();
+        assert!(missing <= words / 50, "{missing} of {words} are gone");
+    }
+
+    /// Those of one group, which is full: each is found wherever it is.
+    #[test]
+    fn all_lists_of_a_group_are_found() {
+        let of_one_group = || (0..).map(|size| [size, -size]).filter(|list| place(list).0 == 7);
+        let mut cache = ShapeCache::new();
+        let lists = of_one_group().take(LISTS_OF_A_GROUP);
+        let numbers: Vec<_> = lists.clone().map(|list| cache.intern(&list)).collect();
+        let known: Vec<_> = lists.map(|list| cache.known(&list)).collect();
+        assert_eq!(known, numbers.into_iter().map(Some).collect::<Vec<_>>());
+        let another = of_one_group().nth(LISTS_OF_A_GROUP);
+        assert_eq!(another.and_then(|list| cache.known(&list)), None);
     }
 
     #[test]

@@ -22,9 +22,23 @@ pub(crate) struct Chunk<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Chunk<WORDS> {
-    fn new() -> Self {
+    /// An empty one. Made where it is to be: on the way it would lie on the stack of a thread of the program's, and
+    /// be written twice.
+    #[cfg(not(loom))]
+    fn new() -> Arc<Self> {
+        // SAFETY: all of it are atomic integers, for which zeros are a value.
+        unsafe { Arc::<Self>::new_zeroed().assume_init() }
+    }
+
+    #[cfg(loom)]
+    fn new() -> Arc<Self> {
         let unused = || std::array::from_fn(|_| AtomicU64::new(0));
-        Self { length: Tally::new(0), words: std::array::from_fn(|_| unused()) }
+        Arc::new(Self { length: Tally::new(0), words: std::array::from_fn(|_| unused()) })
+    }
+
+    /// Writes to all its pages, so that the system hands them out.
+    fn touch(&self) {
+        self.words.iter().flatten().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
     /// Adds a record; false if there is no room. Only the owning thread may call this.
@@ -81,15 +95,18 @@ impl<const WORDS: usize> Pool<WORDS> {
 
     fn take(&self) -> Arc<Chunk<WORDS>> {
         let used = apart_from_forks(|| self.chunks().pop());
-        used.unwrap_or_else(|| Arc::new(Chunk::new()))
+        used.unwrap_or_else(Chunk::new)
     }
 
     /// Has so many chunks ready, if it keeps as many at all.
     pub fn fill(&self, count: usize) {
         let missing = count.min(POOL).saturating_sub(self.chunks().len());
-        // Made outside of the lock; each is written to, so that the system has handed it out.
-        let made: Vec<_> = (0..missing).map(|_| Arc::new(Chunk::new())).collect();
-        made.into_iter().for_each(|chunk| self.give(chunk));
+        // Made outside of the lock.
+        let made: Vec<_> = (0..missing).map(|_| Chunk::new()).collect();
+        for chunk in made {
+            chunk.touch();
+            self.give(chunk);
+        }
     }
 
     /// Keeps a chunk that nobody else holds.
@@ -226,3 +243,25 @@ impl<const WORDS: usize> LogSnapshot<WORDS> {
 
 #[cfg(all(test, loom))]
 mod loom_tests;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What a program gives its own threads may be little more than a chunk takes.
+    #[test]
+    fn a_thread_with_a_small_stack_records() {
+        let record = || {
+            let (pool, budget) = (Arc::new(Pool::<8>::default()), Budget::new(10 * CHUNK as u64));
+            pool.fill(1);
+            let (log, mut writer) = (Log::new(pool), LogWriter::default());
+            (0..3 * CHUNK as u64).for_each(|number| writer.push(&log, &budget, [number; 8]));
+            log.take()
+        };
+        assert!(size_of::<Chunk<8>>() > 48 << 10);
+        let thread = std::thread::Builder::new().stack_size(48 << 10).spawn(record);
+        let recorded = thread.expect("a thread").join().expect("no panic");
+        assert_eq!(recorded.len(), 3 * CHUNK);
+        assert!((0..3 * CHUNK).all(|index| recorded.get(index) == Some([index as u64; 8])));
+    }
+}
