@@ -41,13 +41,6 @@ impl<R: Named> ActionIndex<R> {
         Self { slots, mask: AtomicU32::new(0), length: AtomicU32::new(0) }
     }
 
-    /// One with room for so many actions that are among the first ones of the process.
-    pub(crate) fn with_slots(slots: usize) -> Self {
-        let index = Self::new();
-        index.grow_to(slots.next_power_of_two());
-        index
-    }
-
     fn len(&self) -> usize {
         self.length.load(Ordering::Relaxed) as usize
     }

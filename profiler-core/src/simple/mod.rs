@@ -5,6 +5,7 @@ mod distribution;
 mod durations;
 mod histogram;
 mod median;
+mod row;
 mod summarize;
 mod table;
 mod waiting;

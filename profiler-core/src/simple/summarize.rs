@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::SimpleProfiler;
 use super::median::Median;
-use super::table::RowSnapshot;
+use super::row::RowSnapshot;
 use super::waiting::data_waiting;
 use crate::recorder::header::{header, open_actions};
 use crate::recorder::overhead::seconds_per_scope;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::table::RowSnapshot;
+use super::row::RowSnapshot;
 use crate::Action;
 use crate::recorder::Collected;
 use crate::report::simple::DataWaiting;

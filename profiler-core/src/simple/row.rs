@@ -1,0 +1,289 @@
+//! The calls of one action on one thread, aggregated in place.
+
+use std::sync::Arc;
+
+use super::distribution::Distribution;
+use super::histogram::{Histogram, Octaves};
+use crate::NeverStarted;
+use crate::recorder::index::Named;
+use crate::recorder::stack::{Closed, span};
+use crate::recorder::steps::ActionTicks;
+use profiler_events::Action;
+use profiler_events::sync::{AtomicU32, Ordering, Tally};
+
+/// The calls of one action on one thread. Times in ticks.
+///
+/// There is no count of calls: the first one is in `firsts`, the others are in the distribution.
+///
+/// *Invariant*: written by the owning thread only. A call is published last, so a reader that reads the
+/// distribution first, and then `firsts`, finds at least that many calls in the other tallies, and
+/// `min` and `max` around all that is in the distribution.
+#[repr(C, align(64))]
+pub(crate) struct Row {
+    // One cache line, which is all that nearly every call touches; the distribution begins in it.
+    /// Of calls that were not made inside a call of the same action.
+    total: Tally,
+    /// The part of all calls that was spent in scopes directly inside.
+    children: Tally,
+    /// Durations from this one up to `range` more are usual for the distribution: one comparison tells.
+    usual: Tally,
+    range: AtomicU32,
+    /// The [number](Action::number) of the action, and with [`OPEN`] while a call is open that others
+    /// would be inside of; for the owning thread.
+    state: AtomicU32,
+    /// Of all calls but the first.
+    distribution: Histogram,
+    /// [`FIRST`] once there was a first call, and above [`AROUND`] the [number](Action::number) of what it was
+    /// made inside of, 0 where it is outside of all.
+    firsts: Tally,
+    first: Tally,
+    first_started: Tally,
+    /// Of calls that were made inside a call of the same action.
+    recursive: Tally,
+}
+
+const _: () = {
+    let end = std::mem::offset_of!(Row, distribution) + Histogram::BYTES_OF_NEAR;
+    assert!(end <= 64 || cfg!(loom), "more than one cache line for each name that is used in turn");
+};
+
+/// In `firsts` of a [`Row`].
+const FIRST: u64 = 1;
+const AROUND: u32 = 32;
+
+/// In the state of a [`Row`]; no action has a number that large.
+const OPEN: u32 = 1 << 31;
+
+impl Named for Row {
+    #[inline(always)]
+    fn number(&self) -> u32 {
+        self.state() & !OPEN
+    }
+}
+
+impl Row {
+    pub(super) fn new(action: Action, around: Option<Action>, octaves: &Arc<Octaves>) -> Self {
+        let zero = || Tally::new(0);
+        Self {
+            total: zero(),
+            children: zero(),
+            usual: Tally::new(u64::MAX),
+            range: AtomicU32::new(0),
+            state: AtomicU32::new(action.number()),
+            distribution: Histogram::new(octaves),
+            firsts: Tally::new(around.map_or(0, |around| u64::from(around.number()) << AROUND)),
+            first: zero(),
+            first_started: zero(),
+            recursive: zero(),
+        }
+    }
+
+    pub(super) fn action(&self) -> Option<Action> {
+        Action::from_number(self.number())
+    }
+
+    #[inline(always)]
+    fn state(&self) -> u32 {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    /// Whether this is the row of `action`, and no call is open.
+    #[inline(always)]
+    pub(super) fn is_closed(&self, action: Action) -> bool {
+        self.state() == action.number()
+    }
+
+    /// What the first call was made inside of.
+    pub(super) fn around(&self) -> Option<Action> {
+        Action::from_number((self.firsts.get() >> AROUND) as u32)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.state() & OPEN != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn open(&self, action: Action) {
+        self.state.store(action.number() | OPEN, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn close(&self, action: Action) {
+        self.state.store(action.number(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn record(&self, closed: Closed<Self>) -> Result<(), NeverStarted> {
+        let sum = if closed.is_outermost { &self.total } else { &self.recursive };
+        sum.add(closed.elapsed);
+        self.children.add(closed.children);
+        // Below `usual` the difference wraps to more than any range; so it does for the first two
+        // calls, when `usual` still is the largest of all numbers, and for a span below 0.
+        let above = closed.elapsed.wrapping_sub(self.usual.get());
+        let is_usual = above <= u64::from(self.range.load(Ordering::Relaxed));
+        if is_usual && self.distribution.record_near(closed.elapsed) {
+            Ok(())
+        } else {
+            self.record_unusual(closed.elapsed, closed.started)
+        }
+    }
+
+    /// Records the duration of the first call, or of one that is shorter or longer than all others,
+    /// or not near in the distribution, or has something to carry there.
+    #[cold]
+    #[inline(never)]
+    fn record_unusual(&self, elapsed: u64, started: u64) -> Result<(), NeverStarted> {
+        let elapsed = span(elapsed);
+        if self.distribution.is_empty() && self.firsts.get() & FIRST == 0 {
+            self.first.set(elapsed);
+            self.first_started.set(started);
+            self.firsts.publish(self.firsts.get() | FIRST);
+            return Ok(());
+        }
+        let is_usual_changed = self.distribution.record(elapsed, || {
+            // Until it is known what is, for a signal handler.
+            self.usual.set(u64::MAX);
+            self.range.store(0, Ordering::Relaxed);
+        });
+        if is_usual_changed {
+            let usual = self.distribution.usual();
+            let range = usual.end().saturating_sub(*usual.start());
+            self.usual.set(*usual.start());
+            self.range.store(u32::try_from(range).unwrap_or(u32::MAX), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// What it adds up to so far; `None` before the first call has ended. For the owning thread.
+    pub(super) fn ticks(&self) -> Option<ActionTicks> {
+        (self.firsts.get() & FIRST > 0).then(|| ActionTicks {
+            total: span(self.total.get()),
+            children: span(self.children.get()),
+            first_started: self.first_started.get(),
+        })
+    }
+
+    /// A copy for a report. Any thread may call this.
+    pub(super) fn snapshot(&self) -> Option<RowSnapshot> {
+        let distribution = self.distribution.distribution();
+        let firsts = self.firsts.get_published() & FIRST;
+        let (min, max) = self.distribution.extremes();
+        (firsts > 0).then(|| RowSnapshot {
+            count: firsts + distribution.total(),
+            total: span(self.total.get()),
+            own: span(
+                self.total
+                    .get()
+                    .wrapping_add(self.recursive.get())
+                    .wrapping_sub(self.children.get()),
+            ),
+            recursive: span(self.recursive.get()),
+            first: self.first.get(),
+            first_started: self.first_started.get(),
+            around: self.around(),
+            min,
+            max,
+            distribution,
+        })
+    }
+}
+
+/// A copy of a [`Row`], or of the rows of one action on several threads.
+#[derive(Debug, Clone)]
+pub(crate) struct RowSnapshot {
+    pub(super) count: u64,
+    pub(super) total: u64,
+    pub(super) own: u64,
+    /// Of calls inside a call of the same action, which are not in `total`.
+    pub(super) recursive: u64,
+    pub(super) first: u64,
+    pub(super) first_started: u64,
+    /// What the first call was made inside of.
+    pub(super) around: Option<Action>,
+    pub(super) min: u64,
+    pub(super) max: u64,
+    pub(super) distribution: Distribution,
+}
+
+impl RowSnapshot {
+    /// Adds the row of another thread. The first call of both is the one that began earlier; the
+    /// other one's becomes one of the rest.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.total += other.total;
+        self.own += other.own;
+        self.recursive += other.recursive;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.distribution.merge(&other.distribution);
+        let mut later = other.first;
+        if other.first_started < self.first_started {
+            later = std::mem::replace(&mut self.first, other.first);
+            self.first_started = other.first_started;
+            self.around = other.around;
+        }
+        self.min = self.min.min(later);
+        self.max = self.max.max(later);
+        self.distribution.add(later);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    fn race(
+        durations: &'static [u64],
+        read: impl Fn(&Row) + Copy + Send + Sync + 'static,
+    ) -> usize {
+        let orders = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = orders.clone();
+        let action = Action::new("loom-row");
+        loom::model(move || {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let row = Arc::new(Row::new(action, None, &std::sync::Arc::default()));
+            // The reader is spawned, not the writer: see the tests of the stack.
+            let reader = {
+                let row = row.clone();
+                thread::spawn(move || read(&row))
+            };
+            for (&elapsed, started) in durations.iter().zip(1..) {
+                let (is_outermost, is_detached) = (true, false);
+                let (record, children) = (std::ptr::null(), 0);
+                let closed =
+                    Closed { record, started, elapsed, children, is_outermost, is_detached };
+                assert!(row.record(closed).is_ok());
+            }
+            reader.join().expect("reader");
+        });
+        orders.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Whatever a reader sees of a row while it is written has at least the counted calls in it.
+    #[test]
+    fn a_count_never_runs_ahead_of_what_it_counts() {
+        let orders = race(&[10, 10], |row| {
+            let Some(seen) = row.snapshot() else { return };
+            assert!(seen.total >= 10 * seen.count, "{seen:?}");
+            assert!(seen.first_started == 1 && seen.first == 10, "{seen:?}");
+            assert!(seen.count < 2 || seen.min == 10, "{seen:?}");
+        });
+        assert!(orders > 20, "{orders} orders");
+    }
+
+    /// The shortest and the longest are around all that a reader finds in the distribution.
+    #[test]
+    fn a_distribution_never_runs_ahead_of_its_extremes() {
+        let orders = race(&[7, 20, 5], |row| {
+            let Some(seen) = row.snapshot() else { return };
+            let (shortest, longest) =
+                (seen.distribution.quantile(0.0), seen.distribution.quantile(1.0));
+            let is_empty = seen.distribution.total() == 0;
+            assert!(is_empty || (seen.min / 2 <= shortest && longest <= 2 * seen.max), "{seen:?}");
+            assert!(is_empty || seen.min <= seen.max, "{seen:?}");
+        });
+        assert!(orders > 20, "{orders} orders");
+    }
+}
