@@ -175,14 +175,10 @@ unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) ->
             SiteKind::Function | SiteKind::Resumption => {
                 active::open(|| site.action(), Interest::FUNCTIONS)
             }
-            SiteKind::Op | SiteKind::ResumedOp => {
-                // SAFETY: as above.
-                unsafe { open_op(site.action(), words, count) }
-            }
-            SiteKind::Backward | SiteKind::ResumedBackward => {
+            SiteKind::Op | SiteKind::ResumedOp | SiteKind::Backward | SiteKind::ResumedBackward => {
                 // SAFETY: as above.
                 let opened = unsafe { open_op(site.action(), words, count) };
-                if opened.is_some() {
+                if site.kind().is_backward() && opened.is_some() {
                     BACKWARD.set(BACKWARD.get() + 1);
                 }
                 opened
@@ -201,20 +197,22 @@ unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) ->
 /// # Safety
 ///
 /// `words` points to `count` words or nowhere.
+#[inline(always)]
 unsafe fn open_op(action: Action, words: *const i64, count: usize) -> Option<u64> {
     let direction = match BACKWARD.get() {
         0 => Direction::Forward,
         _ => Direction::Backward,
     };
-    let op = OpStart { direction, ..OpStart::new(action) };
+    let open = |inputs: Option<&InputsBuilder>| {
+        let op = OpStart { direction, inputs, ..OpStart::new(action) };
+        ActiveScope::open_op(&op, Interest::OPS)
+    };
     if words.is_null() {
-        return ActiveScope::open_op(&op, Interest::OPS);
+        return open(None);
     }
     // SAFETY: by the contract of this function.
     let words = unsafe { std::slice::from_raw_parts(words, count) };
-    InputsBuilder::with_words(words, |inputs| {
-        ActiveScope::open_op(&OpStart { inputs: Some(inputs), ..op }, Interest::OPS)
-    })
+    InputsBuilder::with_words(words, |inputs| open(Some(inputs)))
 }
 
 /// # Safety
