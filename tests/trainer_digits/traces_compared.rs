@@ -9,23 +9,28 @@ use tests::program::{Run, build};
 
 use crate::PACKAGE;
 
-/// Three runs of 30 recorded steps each, as traces in a folder of this name. The faulty one's loader waits
-/// for a slow disk.
-fn record(directory: &Path, name: &str, faults: &[&str]) -> PathBuf {
-    let folder = directory.join(name);
+/// Three runs of 30 recorded steps of each of these, as traces in folders of these names. They run in turn: what
+/// others take of the machine meanwhile they take of all. The faulty one's loader waits for a slow disk.
+fn record<const COUNT: usize>(
+    directory: &Path,
+    trainings: [(&str, &[&str]); COUNT],
+) -> [PathBuf; COUNT] {
     for run in 0..3 {
-        let filename = format!("run-{run}");
-        let mut arguments = vec!["--profiler", "tensor", "--epochs", "2", "--batch-size", "16"];
-        arguments.extend(["--limit-batches", "20", "--slow-disk", "40", "--filename", &filename]);
-        arguments.extend(["--schedule", "wait=1,warmup=1,active=30,repeat=1", "--dirpath", name]);
-        let faults = faults.join(",");
-        if !faults.is_empty() {
-            arguments.extend(["--faults", &faults]);
+        for (name, faults) in trainings {
+            let filename = format!("run-{run}");
+            let mut arguments = vec!["--profiler", "tensor", "--epochs", "2", "--batch-size", "16"];
+            arguments.extend(["--limit-batches", "20", "--slow-disk", "40"]);
+            arguments.extend(["--filename", &filename, "--dirpath", name]);
+            arguments.extend(["--schedule", "wait=1,warmup=1,active=30,repeat=1"]);
+            let faults = faults.join(",");
+            if !faults.is_empty() {
+                arguments.extend(["--faults", &faults]);
+            }
+            let run = Run::of(&build(PACKAGE, "candle-faults"), directory).args(&arguments);
+            run.succeed();
         }
-        let run = Run::of(&build(PACKAGE, "candle-faults"), directory).args(&arguments);
-        run.succeed();
     }
-    folder
+    trainings.map(|(name, _)| directory.join(name))
 }
 
 fn mlprof(arguments: &[&str]) -> Output {
@@ -36,19 +41,29 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
 
+/// By less than a half is what a machine does that others use, too.
+fn diff(one: &Path, other: &Path) -> Output {
+    mlprof(&["diff", text(one), text(other), "--json", "--fail-above", "50%"])
+}
+
 #[test]
-fn a_slower_loader_is_named_and_equal_trainings_are_equal() {
-    let directory = tempdir().expect("a folder");
-    let before = record(directory.path(), "before", &[]);
-    let slower = record(directory.path(), "slower", &["loader"]);
-    let again = record(directory.path(), "again", &[]);
-    // By less is what a machine does that others use, too.
-    let diff = |one: &Path, other: &Path| {
-        mlprof(&["diff", text(one), text(other), "--json", "--fail-above", "50%"])
+fn equal_trainings_are_equal() {
+    // Others may take more of the machine while one of them runs, but hardly each time.
+    let are_equal = |_| {
+        let directory = tempdir().expect("a folder");
+        let [before, again] = record(directory.path(), [("before", &[]), ("again", &[])]);
+        let output = diff(&before, &again);
+        let said = String::from_utf8_lossy(&output.stderr);
+        println!("{:?} {said}", output.status);
+        (output.status.code(), &*said) == (Some(0), "")
     };
-    let output = diff(&before, &again);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), &*said), (Some(0), ""));
+    assert!((0..3).any(are_equal));
+}
+
+#[test]
+fn a_slower_loader_is_named() {
+    let directory = tempdir().expect("a folder");
+    let [before, slower] = record(directory.path(), [("before", &[]), ("slower", &["loader"])]);
     let output = diff(&before, &slower);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
