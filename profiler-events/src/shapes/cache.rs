@@ -28,7 +28,7 @@ const LISTS_OF_A_GROUP: usize = 4;
 impl Group {
     /// Where a list with this mark is, if it is not the first.
     #[inline(always)]
-    fn place(&self, mark: u32) -> usize {
+    fn further(&self, mark: u32) -> usize {
         // Without a way out in the middle, which nobody could foresee.
         let mut found = 0;
         for place in (1..LISTS_OF_A_GROUP).rev() {
@@ -73,7 +73,7 @@ impl ShapeCache {
             return group.list(0, words);
         }
         cold_path();
-        group.list(group.place(mark), words)
+        group.list(group.further(mark), words)
     }
 
     /// The list of these words.
@@ -120,25 +120,30 @@ const FACTORS: [u64; 32] = {
 fn place(words: &[i64]) -> (usize, u32) {
     // Lists of what are no tensors, which are zeros, differ in this alone.
     let mut hash = (words.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    for (word, factor) in words.iter().zip(FACTORS) {
-        hash = hash.wrapping_add(word.cast_unsigned().wrapping_mul(factor));
-    }
+    hash = add_products(hash, words, 0);
     if let Some(rest) = words.get(FACTORS.len()..) {
-        hash = hash.wrapping_add(sum_of_further(rest));
+        hash = add_further_products(hash, rest);
     }
     // The upper bits depend on all words, and on all of each word.
     ((hash >> (u64::BITS - GROUPS.ilog2())) as usize, (hash >> 16) as u32)
 }
 
-/// The sum of products of words beyond as many as there are factors: lists of tensors have so many.
+/// Those of as many words as there are factors, which are rotated so far.
+#[inline(always)]
+fn add_products(mut hash: u64, words: &[i64], rotation: u32) -> u64 {
+    for (word, factor) in words.iter().zip(FACTORS) {
+        let product = word.cast_unsigned().wrapping_mul(factor.rotate_left(rotation));
+        hash = hash.wrapping_add(product);
+    }
+    hash
+}
+
+/// Those of the words beyond as many as there are factors: lists of tensors have so many.
 #[cold]
 #[inline(never)]
-fn sum_of_further(words: &[i64]) -> u64 {
-    let product = |(place, word): (usize, &i64)| {
-        let factor = FACTORS[place % FACTORS.len()].rotate_left(1 + (place / FACTORS.len()) as u32);
-        word.cast_unsigned().wrapping_mul(factor)
-    };
-    words.iter().enumerate().map(product).fold(0, u64::wrapping_add)
+fn add_further_products(hash: u64, words: &[i64]) -> u64 {
+    let parts = words.chunks(FACTORS.len()).zip(1..);
+    parts.fold(hash, |hash, (words, rotation)| add_products(hash, words, rotation))
 }
 
 #[cfg(all(test, not(loom)))]
