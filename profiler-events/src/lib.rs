@@ -18,6 +18,8 @@ pub mod errno;
 #[doc(hidden)]
 pub mod evaluation;
 #[doc(hidden)]
+pub mod files;
+#[doc(hidden)]
 pub mod forking;
 mod framework;
 mod group_by;

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use profiler_events::files::{self, StandardStream};
 use profiler_events::forking::apart_from_forks;
 
 /// Where a program's output goes; in tests, into memory.
@@ -10,14 +11,30 @@ pub(super) struct Console<'streams> {
     stderr: Box<dyn Write + 'streams>,
 }
 
+/// A stream of the process, written to without signals.
+struct Printer(StandardStream);
+
+impl Write for Printer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        files::print(self.0, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Console<'static> {
     pub(super) fn standard() -> Self {
-        Self { stdout: Box::new(io::stdout()), stderr: Box::new(io::stderr()) }
+        Self {
+            stdout: Box::new(Printer(StandardStream::Output)),
+            stderr: Box::new(Printer(StandardStream::Error)),
+        }
     }
 
     /// Everything to standard error.
     pub(super) fn standard_error() -> Self {
-        Self { stdout: Box::new(io::stderr()), stderr: Box::new(io::stderr()) }
+        Self { stdout: Box::new(Printer(StandardStream::Error)), ..Self::standard() }
     }
 }
 
@@ -59,12 +76,11 @@ impl<'streams> Console<'streams> {
 }
 
 /// A line on standard error, as `eprintln!` writes it; but where that is full or closed, nobody is left
-/// to tell, which is no reason to panic.
+/// to tell, which is no reason to panic, nor to end the process by a signal.
 pub fn say(line: impl std::fmt::Display) {
+    // In one write, so that lines of several processes do not mix.
+    let line = format!("{line}\n");
     apart_from_forks(|| {
-        let mut stderr = io::stderr().lock();
-        // In one write, so that lines of several processes do not mix.
-        let _ = stderr.write_all(format!("{line}\n").as_bytes());
-        let _ = stderr.flush();
+        let _ = files::print(StandardStream::Error, line.as_bytes());
     });
 }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Output, name};
+use super::Output;
+use super::name::{self, Part};
 use profiler_events::environment::Environment;
 use profiler_events::{RunContext, Stage};
 
@@ -39,8 +40,8 @@ impl Output {
         run: &RunContext,
         ending: &str,
     ) -> Option<PathBuf> {
-        let stem = self.stem_of(stage, run, None);
-        Some(self.directory()?.join(name::file_name(&stem, 1, ending)))
+        let name = self.with_parts(stage, run, None, |parts| name::file_name(parts, 1, ending));
+        Some(self.directory()?.join(name))
     }
 
     /// The file of this output that ends so, if it has a directory.
@@ -52,7 +53,9 @@ impl Output {
     pub(super) fn report_path(&self) -> Option<PathBuf> {
         self.filename_by(self.state().environment)?;
         let directory = self.directory()?;
-        Some(directory.join(name::file_name(&self.stem(None), 1, "txt")))
+        let (stage, run) = (self.stage(), self.run());
+        let name = self.with_parts(stage, &run, None, |parts| name::file_name(parts, 1, "txt"));
+        Some(directory.join(name))
     }
 
     pub(super) fn directory(&self) -> Option<PathBuf> {
@@ -73,34 +76,46 @@ impl Output {
         said.or(self.filename.as_ref()).filter(|name| !name.is_empty()).cloned()
     }
 
-    fn stem(&self, action: Option<&str>) -> String {
-        self.stem_of(self.stage(), &self.run(), action)
-    }
-
-    fn stem_of(&self, stage: Option<Stage>, run: &RunContext, action: Option<&str>) -> String {
+    /// Calls `make` with the parts of a file name.
+    fn with_parts<T>(
+        &self,
+        stage: Option<Stage>,
+        run: &RunContext,
+        action: Option<&str>,
+        make: impl FnOnce(&[Part<'_>]) -> T,
+    ) -> T {
         let rank = (run.world_size > 1).then(|| run.rank.to_string());
-        let stage = stage.map(Stage::as_str);
         let (environment, word) = {
             let state = self.state();
             (state.environment, state.word.clone())
         };
         let filename = self.filename_by(environment);
-        let parts = [stage, filename.as_deref(), word.as_deref(), rank.as_deref(), action];
-        name::stem(parts.into_iter().flatten())
+        let parts = [
+            stage.map(|stage| Part::Fixed(stage.as_str())),
+            filename.as_deref().map(Part::Free),
+            word.as_deref().map(Part::Fixed),
+            rank.as_deref().map(Part::Fixed),
+            action.map(Part::Free),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        make(&parts)
     }
 
     /// A file name that no other action of this output has.
     pub(super) fn own_file_name(&self, action: Option<&str>, extension: &str) -> String {
-        let stem = self.stem(action);
-        let owners = &mut self.state().owners;
+        let name = |copy: usize| {
+            let (stage, run) = (self.stage(), self.run());
+            self.with_parts(stage, &run, action, |parts| name::file_name(parts, copy, extension))
+        };
         let mut is_free = |name: &String| {
             // File systems of macOS and Windows take `A` and `a` for the same file.
             let folds_case = cfg!(any(windows, target_os = "macos"));
             let key = if folds_case { name.to_lowercase() } else { name.clone() };
+            let owners = &mut self.state().owners;
             let owner = owners.entry(key).or_insert_with(|| action.map(str::to_owned));
             owner.as_deref() == action
         };
-        let mut names = (1..).map(|copy| name::file_name(&stem, copy, extension));
-        names.find(&mut is_free).unwrap_or(stem) // there are fewer actions than numbers
+        // There are fewer actions than numbers.
+        (1..).map(name).find(&mut is_free).unwrap_or_default()
     }
 }

@@ -3,16 +3,12 @@
 //! Nothing in here fails or panics: where a file cannot be written, standard error hears of it
 //! once and the report goes to the console.
 
-mod bounded_write;
-mod claim;
 mod console;
 mod destination;
-mod file;
 mod missing;
 mod name;
 mod ranks;
 mod rendered;
-mod temporary;
 mod together;
 
 use std::collections::HashMap;
@@ -23,18 +19,17 @@ use std::sync::PoisonError;
 use crate::finding::Finding;
 use crate::findings::text as findings_text;
 use crate::{Report, label, page};
-pub use claim::ClaimedName;
 use console::Console;
 pub use console::say;
 pub use destination::tell_apart;
-use file::write_whole;
-pub use file::write_whole_at;
 pub use missing::tell_missing;
+pub use name::shortened;
 use profiler_events::environment::Environment;
+use profiler_events::files;
+pub use profiler_events::files::{ClaimedName, TemporaryFolder, is_temporary, write_whole_at};
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::{RunContext, Stage, Stages};
 pub use rendered::RenderedReport;
-pub use temporary::{TemporaryFolder, is_temporary};
 pub use together::deliver_together;
 
 /// Where the reports of one profiler go.
@@ -44,7 +39,8 @@ pub use together::deliver_together;
 /// process; otherwise rank 0 prints them to standard output. Without a directory of its own it
 /// takes the trainer's.
 ///
-/// Characters that file systems refuse become `_`, and names are cut to 255 bytes. Before a trainer
+/// Characters that file systems refuse become `_`. A name of more than 255 bytes is made shorter: the file name
+/// and the action are cut and end in a hash of what they were, while stage, rank and extension stay. Before a trainer
 /// says otherwise, rank and world size are those of the environment
 /// ([`RunContext::from_environment`]). In stages, `MLPROF_DIRPATH` and `MLPROF_FILENAME` take the place of
 /// directory and file name.
@@ -261,7 +257,7 @@ impl Output {
         console: &mut Console<'_>,
     ) -> Option<PathBuf> {
         let path = self.directory().unwrap_or_default().join(self.own_file_name(action, extension));
-        match file::replace(&path, content) {
+        match files::replace(&path, content) {
             Ok(()) => Some(path),
             Err(error) => {
                 self.warn_once(&path, &error, "The file is missing", console);
@@ -292,14 +288,15 @@ impl Output {
     }
 }
 
-/// `{stem}.{ending}` as a file name that every file system takes.
+/// `{stem}.{ending}` as a file name that every file system takes. A stem that is too long for one is cut and ends
+/// in a hash of all of it.
 pub fn safe_file_name(stem: &str, ending: &str) -> String {
-    name::file_name(&name::stem([stem]), 1, ending)
+    name::file_name(&[name::Part::Free(stem)], 1, ending)
 }
 
 /// Has `write` write a file that has its name only when it is whole: until then a reader finds what
 /// was there before, also if this process is killed. Directories are made if need be. A file that is
-/// replaced hands its permissions on.
+/// replaced hands its permissions on: `rwx` bits, and only if it belongs to the effective user.
 ///
 /// Until then it has a name that no other process takes, also not one in another container or on
 /// another machine: `.mlprof-….tmp` in the same folder. What a killed process has left of that kind is
@@ -308,16 +305,17 @@ pub fn safe_file_name(stem: &str, ending: &str) -> String {
 ///
 /// A device or a pipe is written as one goes. One that nobody reads from is an error: at once, or five
 /// seconds after its last reader has read. A limit on the size of files (`ulimit -f`) is an error, too,
-/// and not the end of the process.
+/// and not the end of the process. A symbolic link is replaced, unless it belongs to the effective user or
+/// root and leads to a device or a pipe.
 ///
 /// # Errors
 ///
-/// What `write` says, or if the file cannot be made; then nothing has changed.
+/// What `write` says, or if the file cannot be made or flushed to the disk; then nothing has changed.
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    write_whole(path, |file| write(file))
+    files::write_file(path, write)
 }
 
 /// Writes `report` to the file of `output`, or to the console on rank 0. An empty report is not
@@ -367,7 +365,7 @@ fn put(
         }
         return;
     };
-    let written = file::append(&path, &whole());
+    let written = files::append(&path, whole().as_bytes());
     if let Err(error) = &written {
         output.warn_once(&path, error, "Its report goes to the console", console);
     }

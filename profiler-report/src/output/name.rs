@@ -1,47 +1,97 @@
 //! File names: `{stage}-{filename}[-{rank}][-{action}].{extension}`.
 
+use std::hash::Hasher;
+
 use crate::label::is_mark;
 
 /// What file systems allow for one name, in bytes.
 const LONGEST: usize = 255;
 
-/// The parts that there are, joined by `-` and made safe for every common file system:
+/// A part of a file name.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part<'text> {
+    /// Kept as it is: a stage, a rank, the word for a profiler.
+    Fixed(&'text str),
+    /// A name that somebody else chose, which is cut where the file name would be too long.
+    Free(&'text str),
+}
+
+/// `{parts}[-{copy}].{extension}`, the parts joined by `-` and made safe for every common file system:
 /// `\ / : * ? " < > |`, control characters (line breaks and tabs among them) and marks of direction
-/// become `_`, runs of `_` become one, spaces at both ends go. `profile` if nothing is left.
-pub(super) fn stem<'part>(parts: impl IntoIterator<Item = &'part str>) -> String {
-    let joined = parts.into_iter().collect::<Vec<_>>().join("-");
-    let mut stem = String::with_capacity(joined.len());
-    for character in joined.chars() {
+/// become `_`, runs of `_` become one, spaces at both ends go. `profile` if nothing is left. `copy`
+/// tells apart what would otherwise have one name; the first has none.
+///
+/// The name is at most 255 bytes long: the longest [`Part::Free`] are [`shortened`].
+pub(super) fn file_name(parts: &[Part<'_>], copy: usize, extension: &str) -> String {
+    let copy = if copy > 1 { format!("-{copy}") } else { String::new() };
+    let ending = format!("{copy}.{extension}");
+    let safe = parts.iter().map(|part| match part {
+        Part::Fixed(text) | Part::Free(text) => safe(text),
+    });
+    let safe: Vec<String> = safe.collect();
+    let joined = safe.join("-");
+    let stem = match joined.trim() {
+        "" => "profile",
+        stem => stem,
+    };
+    if stem.len() + ending.len() <= LONGEST {
+        return format!("{stem}{ending}");
+    }
+    let is_free = |index: &usize| matches!(parts[*index], Part::Free(_));
+    let free: usize = (0..parts.len()).filter(is_free).map(|index| safe[index].len()).sum();
+    let room = LONGEST.saturating_sub(joined.len() - free + ending.len());
+    let mut free: Vec<usize> = (0..parts.len()).filter(is_free).collect();
+    // The shortest first: what it does not need is left for the others.
+    free.sort_by_key(|index| safe[*index].len());
+    let (mut short, mut room, mut left) = (safe.clone(), room, free.len());
+    for index in free {
+        short[index] = shortened(&safe[index], room / left);
+        room = room.saturating_sub(short[index].len());
+        left -= 1;
+    }
+    format!("{}{ending}", short.join("-").trim())
+}
+
+fn safe(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
         let character = if is_unsafe(character) { '_' } else { character };
-        if character != '_' || !stem.ends_with('_') {
-            stem.push(character);
+        if character != '_' || !safe.ends_with('_') {
+            safe.push(character);
         }
     }
-    match stem.trim() {
-        "" => "profile".to_owned(),
-        stem => stem.to_owned(),
-    }
+    safe
 }
 
 fn is_unsafe(character: char) -> bool {
     character.is_control() || is_mark(character) || r#"\/:*?"<>|"#.contains(character)
 }
 
-/// `{stem}[-{copy}].{extension}`, the stem cut so that the name is at most 255 bytes long. `copy`
-/// tells apart what would otherwise have one name; the first has none.
-pub(super) fn file_name(stem: &str, copy: usize, extension: &str) -> String {
-    let copy = if copy > 1 { format!("-{copy}") } else { String::new() };
-    let ending = format!("{copy}.{extension}");
-    let mut end = stem.len().min(LONGEST.saturating_sub(ending.len()));
-    while !stem.is_char_boundary(end) {
+/// `text`, or its beginning and a hash of all of it where it has more than `most` bytes: different texts stay
+/// different.
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(text.as_bytes());
+    let hash = format!("{:016x}", hasher.finish());
+    let mut end = most.saturating_sub(hash.len() + 1);
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}{ending}", &stem[..end])
+    if end == 0 { hash } else { format!("{}-{hash}", &text[..end]) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stem<'part>(parts: impl IntoIterator<Item = &'part str>) -> String {
+        let parts: Vec<_> = parts.into_iter().map(Part::Free).collect();
+        let name = file_name(&parts, 1, "x");
+        name.strip_suffix(".x").expect("the extension").to_owned()
+    }
 
     #[test]
     fn parts_are_joined_as_lightning_does() {
@@ -72,15 +122,54 @@ mod tests {
 
     #[test]
     fn names_fit_into_255_bytes() {
-        assert_eq!(file_name("fit-run", 1, "txt"), "fit-run.txt");
-        assert_eq!(file_name("fit-run", 2, "txt"), "fit-run-2.txt");
-        let name = file_name(&"x".repeat(10_000), 1, "prof");
-        assert_eq!((name.len(), name.ends_with("x.prof")), (255, true));
-        let name = file_name(&"x".repeat(10_000), 12, "prof");
-        assert_eq!((name.len(), name.ends_with("x-12.prof")), (255, true));
-        let name = file_name(&"é".repeat(10_000), 1, "prof");
-        assert_eq!(name.len(), 255, "250 bytes are 125 whole characters");
-        let name = file_name(&"🔥".repeat(10_000), 1, "prof");
-        assert_eq!(name.len(), 253, "no character is cut in two");
+        let name = |text: &str, copy| file_name(&[Part::Free(text)], copy, "prof");
+        assert_eq!(name("fit-run", 1), "fit-run.prof");
+        assert_eq!(name("fit-run", 2), "fit-run-2.prof");
+        assert_eq!(name(&"x".repeat(250), 1), format!("{}.prof", "x".repeat(250)));
+        let long = name(&"x".repeat(10_000), 1);
+        assert_eq!(
+            (long.len(), long.starts_with("xxx"), long.ends_with(".prof")),
+            (255, true, true)
+        );
+        let copy = name(&"x".repeat(10_000), 12);
+        assert_eq!((copy.len(), copy.ends_with("-12.prof")), (255, true));
+        for character in ["é", "🔥"] {
+            let long = name(&character.repeat(10_000), 1);
+            assert!(
+                (252..=255).contains(&long.len()),
+                "{}: no character is cut in two",
+                long.len()
+            );
+        }
+    }
+
+    #[test]
+    fn rank_and_profiler_survive_long_names_and_different_names_stay_different() {
+        for length in [230, 240, 245, 250, 251, 255, 260, 10_000] {
+            let filename = "lr=0.1,".repeat(length / 7 + 1);
+            let name = |filename: &str, rank: &str, action: &str| {
+                let parts = [
+                    Part::Fixed("fit"),
+                    Part::Free(filename),
+                    Part::Fixed("simple"),
+                    Part::Fixed(rank),
+                    Part::Free(action),
+                ];
+                file_name(&parts, 1, "json")
+            };
+            let names = [
+                name(&filename, "0", "a"),
+                name(&filename, "17", "a"),
+                name(&format!("{filename}b"), "0", "a"),
+                name(&filename, "0", &filename),
+                name(&filename, "0", &format!("{filename}b")),
+            ];
+            for (name, rank) in names.iter().zip(["0", "17", "0", "0", "0"]) {
+                assert!(name.len() <= 255 && name.contains(&format!("-simple-{rank}-")), "{name}");
+                assert!(name.starts_with("fit-lr=0.1"), "{name}");
+            }
+            let different: std::collections::HashSet<_> = names.iter().collect();
+            assert_eq!(different.len(), names.len(), "{length}: {names:?}");
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,11 +10,16 @@ use super::Output;
 use crate::Report;
 use crate::number::duration;
 use crate::ranks::{held_up, numbers, stages_of_reports, stragglers};
-use profiler_events::Stage;
+use chrono::TimeDelta;
+use profiler_events::{Stage, files};
 
 /// So long rank 0 waits for the others' reports unless it is told otherwise.
 const PATIENCE: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// A report of a rank is at most this long, in bytes.
+const LONGEST_REPORT: u64 = 64 << 20;
+/// So long reading reports that are there may take beyond the wait for them.
+const READING: Duration = Duration::from_secs(4);
 /// Of more ranks reading the reports takes too long at the end of a run.
 const MOST_RANKS: u32 = 256;
 
@@ -57,9 +61,13 @@ impl Output {
         let began = Instant::now();
         loop {
             missing.retain(|rank| {
+                if began.elapsed() > patience + READING {
+                    return true;
+                }
                 let other = run.clone().with_rank(*rank, run.world_size);
                 let path = self.part_path(own.header().stage, &other, "json");
-                let time = |path: &PathBuf| fs::metadata(path).and_then(|it| it.modified()).ok();
+                let time =
+                    |path: &PathBuf| std::fs::metadata(path).and_then(|it| it.modified()).ok();
                 let now = path.as_ref().and_then(time);
                 if now.is_some() && written.insert(*rank, now) == Some(now) {
                     return true;
@@ -83,13 +91,14 @@ impl Output {
 
 /// The report of a rank, if it is there and of the run that `own` is of.
 fn report_of(path: &Path, rank: u32, own: &Report) -> Option<Report> {
-    let report = Report::from_json(&fs::read_to_string(path).ok()?).ok()?;
+    let report = Report::from_json(&files::read_text(path, LONGEST_REPORT).ok()?).ok()?;
     let (header, own) = (report.header(), own.header());
     let is_same =
         (header.rank, header.world_size, header.stage) == (rank, own.world_size, own.stage);
     // What an earlier run has left was over when this one began.
     let ran = Duration::try_from_secs_f64(header.wall_seconds).ok()?;
-    let is_of_this_run = header.started_at + ran >= own.started_at;
+    let ended = header.started_at.checked_add_signed(TimeDelta::from_std(ran).ok()?)?;
+    let is_of_this_run = ended >= own.started_at;
     (is_same && is_of_this_run).then_some(report)
 }
 
@@ -125,6 +134,8 @@ fn text(own: &Report, others: &[Report], missing: &[u32], patience: Duration) ->
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::findings::samples::rank;
     use crate::output::{RenderedReport, deliver_together};

@@ -102,10 +102,10 @@ impl StageTable {
             let mut before = 0;
             for stage in 0..self.stages.len() {
                 for (rank, through) in through.iter_mut().enumerate() {
-                    *through += self.row(step, rank)[stage];
+                    *through = through.saturating_add(self.row(step, rank)[stage]);
                 }
                 let frontier = through.iter().copied().max().unwrap_or(0);
-                exposed[stage] += frontier - before;
+                exposed[stage] = saturating_sum([exposed[stage], frontier.saturating_sub(before)]);
                 before = frontier;
                 // Who is level with others is not last.
                 let mut last = (0..through.len()).filter(|rank| through[*rank] == frontier);
@@ -128,10 +128,16 @@ impl StageTable {
     pub fn length(&self) -> i64 {
         let longest = |step: usize| {
             let ranks = 0..self.ranks.len();
-            ranks.map(|rank| self.row(step, rank).iter().sum::<i64>()).max().unwrap_or(0)
+            let sum = |rank| saturating_sum(self.row(step, rank).iter().copied());
+            ranks.map(sum).max().unwrap_or(0)
         };
-        (0..self.steps.len()).map(longest).sum()
+        saturating_sum((0..self.steps.len()).map(longest))
     }
+}
+
+/// The sum of durations. Those of a damaged file may be anything.
+pub(super) fn saturating_sum(durations: impl IntoIterator<Item = i64>) -> i64 {
+    durations.into_iter().fold(0, i64::saturating_add)
 }
 
 #[cfg(test)]

@@ -51,16 +51,20 @@ pub(crate) fn stages_of_ranks<'steps>(
     (ranks.len() > 1).then(table)
 }
 
+/// Longest time of a part that is believed, 52 days in nanoseconds. A file may say anything.
+const LONGEST_PART: i64 = 1 << 52;
+
 /// In nanoseconds.
 fn parts(entry: &StepEntry) -> [i64; PARTS.len()] {
-    PARTS.map(|(_, seconds)| (seconds(entry) * 1e9).round() as i64)
+    let nanoseconds = |seconds: f64| (seconds * 1e9).round() as i64;
+    PARTS.map(|(_, seconds)| nanoseconds(seconds(entry)).clamp(-LONGEST_PART, LONGEST_PART))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::findings::samples::{rank, steps};
-    use crate::ranks::stragglers;
+    use crate::ranks::{held_up, stragglers};
 
     #[test]
     fn who_waits_longer_for_data_is_named_over_the_steps_that_all_have() {
@@ -81,5 +85,22 @@ mod tests {
         assert_eq!(stages_of_reports(&[&alone, &alone]), None);
         let without = Report::Simple(steps(20, 0.05));
         assert_eq!(stages_of_reports(&[&alone, &without]), None);
+    }
+
+    #[test]
+    fn numbers_beyond_all_bounds_overflow_nothing() {
+        for seconds in [f64::MAX, f64::MIN, f64::INFINITY, f64::NAN, 1e17, -1e17] {
+            let mut others = rank(1, 2, 0.001);
+            for entry in &mut others.step_series[0].entries {
+                entry.seconds = seconds;
+                entry.data_seconds = seconds;
+                entry.forward_seconds = seconds;
+                entry.other_seconds = -seconds;
+            }
+            let (own, others) = (Report::Simple(rank(0, 2, 0.001)), Report::Simple(others));
+            let table = stages_of_reports(&[&own, &others]).expect("two ranks");
+            let text = held_up(table.steps.len() as u64, &table.exposed(), &stragglers(&table));
+            assert!(text.contains("waiting for data") && table.length() > 0, "{text}");
+        }
     }
 }

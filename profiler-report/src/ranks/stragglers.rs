@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::frontier::StageTable;
+use super::frontier::{StageTable, saturating_sum};
 use super::median::median;
 
 /// How much longer a slow rank takes than the one in the middle, at the least.
@@ -47,7 +47,7 @@ struct Own<'table> {
 impl Own<'_> {
     fn of(&self, step: usize, rank: usize) -> i64 {
         let row = self.table.row(step, rank);
-        self.stages.iter().map(|stage| row[*stage]).sum()
+        saturating_sum(self.stages.iter().map(|stage| row[*stage]))
     }
 
     /// The value in the middle of all ranks in each step; of two the smaller one.
@@ -73,9 +73,11 @@ pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
         .map(|rank| median((0..steps).map(|step| own.of(step, rank)).collect()))
         .collect();
     let usual = median(medians.clone());
-    let deviation = median(medians.iter().map(|median| (median - usual).abs()).collect());
+    let deviation = median(
+        medians.iter().map(|median| median.saturating_sub(usual).saturating_abs()).collect(),
+    );
     let is_slow = |rank: &usize| {
-        let longer = (medians[*rank] - usual) as f64;
+        let longer = medians[*rank].saturating_sub(usual) as f64;
         let is_longer = |step: &usize| {
             let (own, usual) = (own.of(*step, *rank) as f64, usual_of_step[*step] as f64);
             own > usual * (1.0 + LONGER / 2.0)
@@ -89,14 +91,15 @@ pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
         .filter(is_slow)
         .map(|rank| {
             let (stage, stage_longer_ns) = where_it_loses(&own, rank);
-            let longer = (0..steps).map(|step| own.of(step, rank) - usual_of_step[step]);
+            let longer =
+                (0..steps).map(|step| own.of(step, rank).saturating_sub(usual_of_step[step]));
             Straggler {
                 rank: table.ranks[rank],
                 own_ns: medians[rank],
                 usual_ns: usual,
                 stage: table.stages[stage].name.clone(),
                 stage_longer_ns,
-                longer_ns: longer.filter(|longer| *longer > 0).sum(),
+                longer_ns: saturating_sum(longer.filter(|longer| *longer > 0)),
             }
         })
         .collect();
@@ -110,7 +113,11 @@ fn where_it_loses(own: &Own<'_>, rank: usize) -> (usize, i64) {
     let longer = |stage: usize| {
         let usual = own.middle(|step, rank| own.table.row(step, rank)[stage]);
         let longer = usual.iter().enumerate();
-        median(longer.map(|(step, usual)| own.table.row(step, rank)[stage] - usual).collect())
+        median(
+            longer
+                .map(|(step, usual)| own.table.row(step, rank)[stage].saturating_sub(*usual))
+                .collect(),
+        )
     };
     let stages = own.stages.iter().map(|stage| (*stage, longer(*stage)));
     // Of several with as much the first one.

@@ -13,13 +13,13 @@ const NAMED: usize = 10;
 /// A table of the stages of so many steps, and a sentence on each rank that others wait for.
 pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> String {
     let mut text = String::new();
-    let length: i64 = exposed.iter().map(|part| part.exposed_ns).sum();
+    let length: f64 = exposed.iter().map(|part| part.exposed_ns as f64).sum();
     let mut table = Table::new(["Stage", "Exposed", "Share", "Most often last"]);
     for part in exposed {
         let last = part.last.map_or_else(String::new, |(rank, times)| {
             format!("rank {rank}, {} times", grouped(times as u64))
         });
-        let share = share(part.exposed_ns as f64, length as f64);
+        let share = share(part.exposed_ns as f64, length);
         table.row([part.stage.name.clone(), time(part.exposed_ns), share, last]);
     }
     // Writing into a string cannot fail, here and below.

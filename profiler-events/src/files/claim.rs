@@ -5,13 +5,14 @@
 //! there while the process runs, and afterwards its results speak for themselves.
 
 use std::fs::{self, File, OpenOptions};
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::Path;
 
-use super::temporary::{
-    RemovedPath, clear_leftovers, machine_and_number_of, this_machine, with_number,
-};
+use super::leftovers::clear_leftovers;
+use super::listing::list;
+use super::temporary::RemovedPath;
+use super::temporary_name::{machine_and_number_of, this_machine, with_number};
 
 /// Past this many names something else is wrong: the first one will do.
 const MOST: usize = 10_000;
@@ -28,7 +29,7 @@ pub struct ClaimedName {
 struct Claim {
     /// Locked, by which others see that somebody is alive who wants the name.
     _lock: Lock,
-    path: RemovedPath,
+    _path: RemovedPath,
 }
 
 /// Locked for as long as the process lives. Never closed: in a program that closes whatever is open
@@ -45,15 +46,17 @@ impl ClaimedName {
     /// what another process has claimed, and what `is_of` a file that is there: it is given the name of
     /// the file, and a name that would be free.
     ///
-    /// Where nothing can be claimed, what is there is looked at all the same.
+    /// Where nothing can be claimed, what is there is looked at all the same. Where there is more than can be looked
+    /// at while a program starts, a random number makes the name one that nobody else has.
     pub fn within(folder: &Path, name: &str, is_of: impl Fn(&str, &str) -> bool) -> Self {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         // Whoever writes there says what is wrong.
         let _ = fs::create_dir_all(folder);
+        let Some(mut there) = files(folder) else { return Self::random(name) };
         for copy in 1..=MOST {
             let name = if copy == 1 { name.to_owned() } else { format!("{name}-{copy}") };
-            let is_there = || files(folder).iter().any(|file| is_of(file, &name));
-            if is_there() {
+            let is_taken = |there: &[String]| there.iter().any(|file| is_of(file, &name));
+            if is_taken(&there) {
                 continue;
             }
             let claim = match Claim::make(folder, &name) {
@@ -62,12 +65,21 @@ impl ClaimedName {
                 Err(_) => None,
             };
             // Another machine's claims have other names; and whoever had this one may just have ended.
-            let is_rivalled = || claim.is_some() && is_claimed_elsewhere(folder, &name);
-            if !is_rivalled() && !is_there() {
+            match files(folder) {
+                Some(now) => there = now,
+                None => return Self::random(&name),
+            }
+            let is_rivalled = claim.is_some() && is_claimed_elsewhere(&there, &name);
+            if !is_rivalled && !is_taken(&there) {
                 return Self { name, _claim: claim };
             }
         }
         Self { name: name.to_owned(), _claim: None }
+    }
+
+    fn random(name: &str) -> Self {
+        let number = RandomState::new().build_hasher().finish();
+        Self { name: format!("{name}-{number:016x}"), _claim: None }
     }
 
     /// What was claimed.
@@ -78,13 +90,14 @@ impl ClaimedName {
 
 impl Claim {
     fn make(folder: &Path, name: &str) -> io::Result<Self> {
-        let path = folder.join(with_number(this_machine(), number_of(name)));
+        let own = with_number(this_machine(), number_of(name));
+        let path = folder.join(&own);
         let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         let _ = file.try_lock();
         #[cfg(unix)]
         let file = Lock::new(file);
-        let claim = Self { _lock: file, path: RemovedPath(path) };
-        clear_leftovers(folder, &claim.path.0);
+        let claim = Self { _lock: file, _path: RemovedPath(path) };
+        clear_leftovers(folder, &own);
         Ok(claim)
     }
 }
@@ -95,17 +108,19 @@ fn number_of(name: &str) -> u64 {
     hasher.finish()
 }
 
-fn is_claimed_elsewhere(folder: &Path, name: &str) -> bool {
+fn is_claimed_elsewhere(files: &[String], name: &str) -> bool {
     let (machine, number) = (this_machine(), number_of(name));
     let of_others = |file: &String| {
         machine_and_number_of(file).is_some_and(|its| its.1 == number && its.0 != machine)
     };
-    files(folder).iter().any(of_others)
+    files.iter().any(of_others)
 }
 
-fn files(folder: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+/// The names of the files in a folder, none where it cannot be read; `None` if there are too many to look at.
+fn files(folder: &Path) -> Option<Vec<String>> {
+    let Ok(listing) = list(folder) else { return Some(Vec::new()) };
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    listing.is_complete.then(|| listing.entries.into_iter().map(name).collect())
 }
 
 #[cfg(all(test, not(loom)))]
@@ -130,7 +145,8 @@ mod tests {
         assert_eq!(claim(&below).name(), "run-7-3");
         drop(second);
         assert_eq!(claim(&below).name(), "run-7-2");
-        assert_eq!(files(&below).len(), 2, "claims are gone: {:?}", files(&below));
+        let left = files(&below).expect("few files");
+        assert_eq!(left.len(), 2, "claims are gone: {left:?}");
     }
 
     #[test]
@@ -140,7 +156,8 @@ mod tests {
         let path = folder.path().join(with_number(other, number_of("run-7")));
         fs::write(path, "").expect("written");
         assert_eq!(claim(folder.path()).name(), "run-7-2");
-        assert_eq!(files(folder.path()).len(), 1, "nothing is left of what was tried");
+        let left = files(folder.path()).expect("few files");
+        assert_eq!(left.len(), 1, "nothing is left of what was tried");
     }
 
     #[test]

@@ -1,0 +1,91 @@
+//! Files that stay open while the program does as it likes.
+
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+
+/// An open file of ours that is used, and closed, only while its descriptor still refers to it.
+///
+/// Programs that become daemons close all descriptors, and the next file that they open gets the same number:
+/// writing to it, or closing it, would damage the program.
+#[derive(Debug)]
+pub(super) struct GuardedFile {
+    file: ManuallyDrop<File>,
+    #[cfg(unix)]
+    identity: (u64, u64),
+}
+
+impl GuardedFile {
+    pub(super) fn new(file: File) -> io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            identity: identity(&file)?,
+            file: ManuallyDrop::new(file),
+        })
+    }
+
+    /// The file.
+    ///
+    /// # Errors
+    ///
+    /// If the program has closed its descriptor.
+    pub(super) fn get(&self) -> io::Result<&File> {
+        if self.is_open() {
+            return Ok(&self.file);
+        }
+        Err(io::Error::other("the program has closed the profiler's file"))
+    }
+
+    #[cfg(unix)]
+    fn is_open(&self) -> bool {
+        identity(&self.file).is_ok_and(|identity| identity == self.identity)
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::unused_self, reason = "as on Unix")]
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+/// The device and the number of the file that a descriptor refers to.
+#[cfg(unix)]
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+
+    file.metadata().map(|there| (there.dev(), there.ino()))
+}
+
+impl Drop for GuardedFile {
+    fn drop(&mut self) {
+        if self.is_open() {
+            // SAFETY: `file` is initialised, it is dropped only here, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+    }
+}
+
+#[cfg(all(test, unix, not(loom)))]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_the_program_has_reused_is_neither_used_nor_closed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let create = |name: &str| File::create(folder.path().join(name)).expect("made");
+        let guarded = GuardedFile::new(create("ours")).expect("open");
+        assert!(guarded.get().is_ok());
+        let (theirs, number) = (create("theirs"), guarded.file.as_raw_fd());
+        // SAFETY: both descriptors are open; the first one stays that of `theirs`.
+        assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);
+        let error = guarded.get().expect_err("it is the program's").to_string();
+        assert_eq!(error, "the program has closed the profiler's file");
+        drop(guarded);
+        // SAFETY: asks for the flags of a descriptor.
+        assert!(unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0, "it is still open");
+        // SAFETY: the number is that of the copy made above, which nobody else closes.
+        unsafe { libc::close(number) };
+    }
+}

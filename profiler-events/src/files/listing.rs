@@ -1,0 +1,65 @@
+//! Looking through folders that may have millions of entries.
+
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Entries that are looked at in one folder, at most.
+const MOST_ENTRIES: usize = 20_000;
+/// Longest time that one look through a folder takes. A network file system needs milliseconds for each
+/// hundred entries.
+const LONGEST: Duration = Duration::from_millis(250);
+/// Entries between two looks at the clock.
+const PER_LOOK: usize = 64;
+
+/// Entries of a folder.
+#[derive(Debug)]
+pub struct Listing {
+    /// The entries, in no order.
+    pub entries: Vec<DirEntry>,
+    /// Whether these are all entries of the folder.
+    pub is_complete: bool,
+}
+
+/// Lists a folder: at most 20,000 entries, and for at most a quarter of a second.
+///
+/// # Errors
+///
+/// If the folder cannot be opened.
+pub fn list(folder: &Path) -> io::Result<Listing> {
+    list_within(folder, MOST_ENTRIES, Instant::now() + LONGEST)
+}
+
+fn list_within(folder: &Path, most: usize, until: Instant) -> io::Result<Listing> {
+    let mut entries = Vec::new();
+    for (index, entry) in fs::read_dir(folder)?.enumerate() {
+        if index >= most || index % PER_LOOK == PER_LOOK - 1 && Instant::now() > until {
+            return Ok(Listing { entries, is_complete: false });
+        }
+        entries.extend(entry.ok());
+    }
+    Ok(Listing { entries, is_complete: true })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_folder_is_read_in_part() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for number in 0..200 {
+            fs::write(folder.path().join(number.to_string()), "").expect("written");
+        }
+        let later = Instant::now() + Duration::from_secs(3600);
+        let look = |most, until| {
+            let listing = list_within(folder.path(), most, until).expect("a folder");
+            (listing.entries.len(), listing.is_complete)
+        };
+        assert_eq!(look(1000, later), (200, true));
+        assert_eq!(look(150, later), (150, false));
+        let past = Instant::now().checked_sub(Duration::from_secs(1)).expect("it runs for longer");
+        assert_eq!(look(1000, past), (PER_LOOK - 1, false));
+    }
+}

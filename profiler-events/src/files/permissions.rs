@@ -1,0 +1,42 @@
+//! The permissions that a file hands on to the one that replaces it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// The `rwx` bits of the file at `target`, if it is a regular file of the effective user, or a link of that
+/// user to one.
+///
+/// Nothing else counts: a file of another user could be planted to make ours setuid or writable by all.
+#[cfg(unix)]
+pub(super) fn kept_mode(target: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+
+    let user = super::effective_user();
+    let mut there = fs::symlink_metadata(target).ok().filter(|there| there.uid() == user)?;
+    if there.is_symlink() {
+        there = fs::metadata(target).ok().filter(|there| there.uid() == user)?;
+    }
+    there.is_file().then(|| there.mode() & 0o777)
+}
+
+/// These systems have no such bits.
+#[cfg(not(unix))]
+pub(super) fn kept_mode(_target: &Path) -> Option<u32> {
+    None
+}
+
+/// Gives `file` the mode that [`kept_mode`] returned: `umask` has limited the one it was created with.
+pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+        if file.metadata()?.mode() & 0o777 != mode & 0o777 {
+            file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (file, mode, fs::metadata::<&Path>);
+    Ok(())
+}
