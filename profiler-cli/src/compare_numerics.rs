@@ -1,14 +1,14 @@
 //! `mlprof compare-numerics`: where two runs part.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use profiler_analysis::numerics::{
     NumericsOptions, NumericsRecord, ReadRecordError, compare, html, read, text,
 };
+use profiler_events::files::{StandardStream, open_input, print as print_to};
 use profiler_report::output::say;
 
 use crate::report::{self, Limit};
@@ -113,8 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 
 /// A reader that wants no more is no error.
 fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match print_to(StandardStream::Output, text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
@@ -122,7 +121,7 @@ fn print(text: &str) -> io::Result<()> {
 
 fn record(path: &Path) -> Result<NumericsRecord, Error> {
     let failed = |error| Error::Read { path: path.to_owned(), error };
-    let file = File::open(path).map_err(|error| failed(error.into()))?;
+    let file = open_input(path).map_err(|error| failed(error.into()))?;
     let record = read(BufReader::new(file)).map_err(failed)?;
     if record.is_cut_off {
         say(format_args!(
@@ -135,6 +134,6 @@ fn record(path: &Path) -> Result<NumericsRecord, Error> {
 
 fn names(path: &Path) -> Result<HashMap<String, String>, Error> {
     let read =
-        || -> io::Result<_> { Ok(serde_json::from_reader(BufReader::new(File::open(path)?))?) };
+        || -> io::Result<_> { Ok(serde_json::from_reader(BufReader::new(open_input(path)?))?) };
     read().map_err(|error| Error::Names { path: path.to_owned(), error })
 }

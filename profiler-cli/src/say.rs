@@ -1,6 +1,5 @@
 //! What the command says besides its results.
 
-use std::io::Write;
 use std::path::Path;
 
 use profiler_analysis::Trace;
@@ -13,10 +12,9 @@ pub(crate) fn say(text: &str) {
 /// Says that the end of a trace is missing, if it is.
 pub(crate) fn cut_short(trace: &Trace, file: &Path) {
     if let Some(reason) = &trace.info.cut_short {
-        let _ = writeln!(
-            std::io::stderr(),
+        profiler_report::output::say(format_args!(
             "note: the end of {} is missing: {reason}; what came before is converted",
             file.display()
-        );
+        ));
     }
 }

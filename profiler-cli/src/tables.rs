@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use profiler_analysis::Trace;
 use profiler_analysis::rollups::Rollups;
+use profiler_events::files::{StandardStream, print};
 
 use crate::report::Error;
 
 #[cfg(feature = "parquet")]
 mod built {
-    use std::io::Write;
 
     use profiler_analysis::columns;
 
@@ -49,7 +49,7 @@ mod built {
         crate::say::cut_short(&trace, file);
         columns::write(&trace, folder)
             .map_err(|error| Error::Write { path: folder.to_owned(), error })?;
-        let _ = writeln!(std::io::stderr(), "written: {}", folder.display());
+        profiler_report::output::say(format_args!("written: {}", folder.display()));
         Ok(())
     }
 
@@ -121,6 +121,5 @@ pub struct SchemaArguments {}
 ///
 /// If the command was built without tables, or nothing can be printed.
 pub fn print_schema(_: &SchemaArguments) -> Result<(), Error> {
-    use std::io::Write;
-    crate::report::heard(std::io::stdout().write_all(schema()?.as_bytes()))
+    crate::report::heard(print(StandardStream::Output, schema()?.as_bytes()))
 }

@@ -1,6 +1,5 @@
 //! One table's file: columns written and read.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
+use profiler_events::files::open_regular;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ColumnsError;
@@ -198,7 +198,7 @@ pub(super) fn read(
         reason: error.to_string(),
     };
     let file =
-        File::open(path).map_err(|error| ColumnsError::Io { path: path.to_owned(), error })?;
+        open_regular(path).map_err(|error| ColumnsError::Io { path: path.to_owned(), error })?;
     let reader = SerializedFileReader::new(file).map_err(broken)?;
     let metadata = reader.metadata().file_metadata();
     let version = metadata.key_value_metadata().into_iter().flatten();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use parquet::data_type::ByteArray;
-use profiler_report::output::{TemporaryFolder, write_file};
+use profiler_events::files::{TemporaryFolder, move_into_place, write_file};
 
 use super::file::{self, Source};
 use super::occupied;
@@ -91,7 +91,7 @@ impl<'a> Writer<'a> {
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)?;
             }
-            std::fs::rename(self.made.path().join(table.name), path)?;
+            move_into_place(&self.made.path().join(table.name), &path)?;
         }
         Ok(self.files)
     }

@@ -1,12 +1,12 @@
 //! `mlprof analyze`: questions asked of traces.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use profiler_analysis::Analysis;
 use profiler_analysis::page::Page;
 use profiler_analysis::ranks::{RankFacts, Ranks, RanksError};
+use profiler_events::files::{StandardStream, print};
 use serde::Serialize;
 
 use crate::report;
@@ -171,9 +171,7 @@ fn answers(
 }
 
 fn write(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    print(StandardStream::Output, text.as_bytes())
 }
 
 /// What the ranks say together, if there is more than one.

@@ -183,21 +183,19 @@ fn tell_crossing(trace: &Trace) {
     let crossing = trace.tracks.iter().filter(|track| track.overlaps.is_some());
     let count: usize = crossing.map(|track| track.slices.len()).sum();
     if count > 0 {
-        let _ = writeln!(
-            io::stderr(),
+        profiler_report::output::say(format_args!(
             "note: {count} slices cross others of their track and are left out: their time would be counted twice"
-        );
+        ));
     }
 }
 
 fn tell_left_out(written: &perfetto::Written) {
     if written.flows_left_out > 0 {
-        let _ = writeln!(
-            io::stderr(),
+        profiler_report::output::say(format_args!(
             "note: {} of {} arrows are left out: they lead back in time, as Perfetto's cannot",
             written.flows_left_out,
             written.flows + written.flows_left_out
-        );
+        ));
     }
 }
 
@@ -321,15 +319,14 @@ fn of_stacks(
 fn tell_cut(stacks: &Stacks) {
     let cut = stacks.cut;
     if cut > 0 {
-        let _ = writeln!(
-            io::stderr(),
+        profiler_report::output::say(format_args!(
             "note: {cut} calls or slices are further inside than stacks go ({} frames, {} stacks, {} MiB \
              of folded text); all below the same frame are one frame, {}",
             folded::MOST_FRAMES,
             folded::MOST_STACKS,
             folded::MOST_BYTES >> 20,
             folded::CUT
-        );
+        ));
     }
 }
 

@@ -4,7 +4,8 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use profiler_events::Stage;
-use profiler_report::output::{safe_file_name, write_file};
+use profiler_events::files::StandardStream;
+use profiler_report::output::{safe_file_name, say, write_file};
 use serde::Serialize;
 
 use super::{Arguments, Error, Format, plain_stem};
@@ -69,8 +70,7 @@ pub(super) fn write(outputs: Vec<Output>, arguments: &Arguments) -> Result<(), E
             buffered.flush()
         });
         written.map_err(|error| Error::Write { path: path.clone(), error })?;
-        // Not hearing of it changes nothing.
-        let _ = writeln!(io::stderr(), "written: {}", path.display());
+        say(format_args!("written: {}", path.display()));
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ fn outputs_to_standard_output(outputs: Vec<Output>, arguments: &Arguments) -> Re
     if count > 1 && arguments.to != Format::Json {
         return Err(Error::SeveralFiles { count, path: "-".into() });
     }
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::with_capacity(1 << 16, StandardStream::Output);
     let mut written = outputs.into_iter().try_for_each(|output| (output.write)(&mut out));
     written = written.and_then(|()| out.flush());
     crate::report::heard(written)

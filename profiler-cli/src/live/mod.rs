@@ -13,9 +13,10 @@ pub mod record;
 mod table;
 pub mod top;
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use profiler_events::files::{self, StandardStream};
 use profiler_events::live::{Answer, Request};
 use serde_json::Value;
 
@@ -51,8 +52,7 @@ fn heard(written: io::Result<()>) -> Result<bool, Error> {
 }
 
 fn print(text: &str) -> Result<bool, Error> {
-    let mut out = io::stdout().lock();
-    heard(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    heard(files::print(StandardStream::Output, text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use profiler_analysis::kineto::{Merge, ReadError};
 use profiler_analysis::ranks::{Placed, RankFacts, Ranks, RanksError};
+use profiler_events::files::{StandardStream, print};
 use profiler_report::output::{say, write_file};
 
 use crate::report::{self, unpack};
@@ -134,7 +135,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         true => report::json(serde_json::to_string(&ranks))? + "\n",
         false => ranks.text(),
     };
-    report::heard(io::stdout().lock().write_all(text.as_bytes()))?;
+    report::heard(print(StandardStream::Output, text.as_bytes()))?;
     Ok(end)
 }
 

@@ -9,11 +9,14 @@ mod page;
 pub(crate) mod read;
 pub(crate) mod unpack;
 
-use std::io::{self, ErrorKind, Write};
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
+use profiler_events::files::{self, StandardStream};
 use profiler_report::findings::Rules;
 use profiler_report::{Report, output};
 use regex::Regex;
@@ -253,18 +256,18 @@ pub(crate) fn reports_of(file: &Path) -> Result<Vec<Report>, Error> {
 /// Headings are bold on a terminal.
 fn print(text: &str, is_json: bool) -> Result<(), Error> {
     let bold = Style::new().bold();
-    let mut out = anstream::AutoStream::auto(io::stdout().lock());
-    let mut write = || -> io::Result<()> {
-        for line in text.split_inclusive('\n') {
-            let line = line.strip_suffix('\n').unwrap_or(line);
-            match !is_json && page::is_heading(line) {
-                true => writeln!(out, "{bold}{line}{bold:#}")?,
-                false => writeln!(out, "{line}")?,
-            }
-        }
-        out.flush()
-    };
-    heard(write())
+    let has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+    let mut shown = String::with_capacity(text.len() + 1);
+    for line in text.split_inclusive('\n') {
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        let is_bold = has_styles && !is_json && page::is_heading(line);
+        // Writing into a string cannot fail.
+        let _ = match is_bold {
+            true => writeln!(shown, "{bold}{line}{bold:#}"),
+            false => writeln!(shown, "{line}"),
+        };
+    }
+    heard(files::print(StandardStream::Output, shown.as_bytes()))
 }
 
 /// JSON on its way to standard output, if it could be made.

@@ -6,13 +6,13 @@
 //! read event by event and may be as long as they like.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 use profiler_analysis::{Trace, kineto};
+use profiler_events::files::open_input;
 
 use super::Error;
 
@@ -38,7 +38,7 @@ impl Limit {
 fn open(path: &Path) -> io::Result<(Rc<Limit>, impl BufRead)> {
     let limit = Rc::new(Limit(Cell::new(LONGEST_REPORT)));
     let packed = Rc::new(Cell::new(0));
-    let file = Counted { inner: File::open(path)?, count: packed.clone() };
+    let file = Counted { inner: open_input(path)?, count: packed.clone() };
     let mut file = BufReader::with_capacity(1 << 16, file);
     let is_compressed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     let unpacked: Box<dyn Read> = match is_compressed {

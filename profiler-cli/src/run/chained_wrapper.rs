@@ -2,6 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use profiler_events::files::read_text;
+
+/// Bytes of a file of cargo's configuration that are read, at most.
+const LONGEST_CONFIG: u64 = 16 << 20;
+
 /// The wrapper that cargo would call: of the environment, else of cargo's configuration.
 pub fn wrapper() -> Option<PathBuf> {
     ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"]
@@ -23,7 +28,7 @@ fn configured() -> Option<PathBuf> {
     let folders = directory.ancestors().map(|folder| folder.join(".cargo")).chain(home);
     folders.flat_map(|folder| ["config.toml", "config"].map(|name| folder.join(name))).find_map(
         |file| {
-            let text = std::fs::read_to_string(&file).ok()?;
+            let text = read_text(&file, LONGEST_CONFIG).ok()?;
             in_configuration(&text).map(|path| resolved(path, &file))
         },
     )

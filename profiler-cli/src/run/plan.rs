@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use profiler_events::files;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
@@ -10,6 +11,9 @@ use crate::splice::Selection;
 
 /// Names the file of a [`Plan`], for processes that cargo starts as its compiler.
 pub const PLAN_VARIABLE: &str = "MLPROF_PLAN";
+
+/// Bytes of a plan, at most.
+const LONGEST: u64 = 256 << 20;
 
 /// How crates are compiled under one `mlprof run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,7 +39,7 @@ impl Plan {
     ///
     /// Those of the file and of its text.
     pub fn read(path: &Path) -> io::Result<Self> {
-        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+        Ok(serde_json::from_slice(&files::read(path, LONGEST)?)?)
     }
 
     /// Writes a plan.
@@ -44,7 +48,7 @@ impl Plan {
     ///
     /// Those of the file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        std::fs::write(path, serde_json::to_vec(self)?)
+        files::replace(path, &serde_json::to_vec(self)?)
     }
 
     /// The folder of [records](super::record::CrateRecord).

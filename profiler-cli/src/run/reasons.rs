@@ -1,8 +1,9 @@
 //! Why what was asked for is not there.
 
-use std::io::Write;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use profiler_events::files;
 use profiler_events::run::RunSettings;
 use profiler_report::Report;
 use profiler_report::internals::has_numbers;
@@ -13,6 +14,9 @@ use super::processes::Measured;
 use super::record::CrateRecord;
 use super::say;
 use crate::splice::HookKind;
+
+/// Bytes of a report that are read, at most.
+const LONGEST_REPORT: u64 = 256 << 20;
 
 /// What can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,18 +135,24 @@ fn of_hooks(asked: Asked, plan: &Plan, records: &[CrateRecord]) -> String {
 }
 
 fn read(path: &Path) -> Option<Report> {
-    Report::from_json(&std::fs::read_to_string(path).ok()?).ok()
+    Report::from_json(&files::read_text(path, LONGEST_REPORT).ok()?).ok()
 }
 
 /// Below the report, as text and as JSON.
 fn append(json: &Path, note: &str) {
     let Some(mut report) = read(json) else { return };
     report.header_mut().notes.push(note.to_owned());
-    let written = report.to_json().map(|text| std::fs::write(json, text));
-    let text = std::fs::OpenOptions::new().append(true).open(json.with_extension("txt"));
-    let appended = text.and_then(|mut file| writeln!(file, "Note: {note}"));
-    if !matches!(written, Ok(Ok(()))) || appended.is_err() {
-        say(&format!("the note could not be added to {}", json.display()));
+    let written = report.to_json().map_err(io::Error::from);
+    let written = written.and_then(|text| files::replace(json, text.as_bytes()));
+    let text = json.with_extension("txt");
+    let appended = match files::is_regular(&text) {
+        true => files::append(&text, format!("Note: {note}\n").as_bytes()),
+        false => Err(io::ErrorKind::NotFound.into()),
+    };
+    for (path, outcome) in [(json, written), (&text, appended)] {
+        if let Err(error) = outcome {
+            say(&format!("cannot add the note to {}: {error}", path.display()));
+        }
     }
 }
 

@@ -3,9 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use profiler_events::files;
 use serde::{Deserialize, Serialize};
 
 use crate::splice::{LeftOut, SplicedFunction, Unread};
+
+/// Bytes of a record that are read, at most.
+const LONGEST: u64 = 256 << 20;
 
 /// A crate that was compiled under `mlprof run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +45,7 @@ impl CrateRecord {
         let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let read = |path: PathBuf| {
-            let text = std::fs::read(&path).ok()?;
+            let text = files::read(&path, LONGEST).ok()?;
             Some((path, serde_json::from_slice(&text).ok()?))
         };
         let mut records: Vec<_> = paths.filter_map(read).collect();
@@ -55,8 +59,7 @@ impl CrateRecord {
     ///
     /// Those of the file system.
     pub fn write(&self, folder: &Path, extra: &str) -> io::Result<()> {
-        std::fs::create_dir_all(folder)?;
         let path = folder.join(format!("{}{extra}.json", self.crate_name));
-        std::fs::write(path, serde_json::to_vec(self)?)
+        files::replace(&path, &serde_json::to_vec(self)?)
     }
 }

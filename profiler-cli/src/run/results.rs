@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use profiler_report::output::{TemporaryFolder, is_temporary};
+use profiler_events::files::{TemporaryFolder, is_regular, is_temporary};
 
 use super::say;
 use crate::report;
@@ -40,8 +40,10 @@ impl Results {
 
     /// Makes one page of the reports among these files. Where there is one, it is among them then.
     pub fn write_page(&self, new: &mut Vec<PathBuf>) {
-        let is_json =
-            |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "json");
+        // Somebody may have put a pipe there, which would be waited for.
+        let is_json = |path: &&PathBuf| {
+            path.extension().is_some_and(|extension| extension == "json") && is_regular(path)
+        };
         // Not every JSON file is a report: memory over time is not.
         let reports = new.iter().filter(is_json).filter_map(|path| report::reports_of(path).ok());
         let reports: Vec<_> = reports.flatten().collect();

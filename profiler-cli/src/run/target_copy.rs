@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use profiler_report::output::TemporaryFolder;
+use profiler_events::files::{TemporaryFolder, open_regular};
 
 use super::target::folders;
 
@@ -45,7 +45,7 @@ fn lock_profiles(target: &Path) -> Option<Vec<File>> {
     let platforms = profiles.iter().flat_map(|folder| folders(folder));
     let all = platforms.chain(profiles.iter().cloned()).map(|folder| folder.join(".cargo-lock"));
     let lock = |path: PathBuf| {
-        let file = File::open(path).ok()?;
+        let file = open_regular(&path).ok()?;
         file.try_lock_shared().ok().map(|()| file)
     };
     all.filter(|path| path.exists()).map(lock).collect()

@@ -14,12 +14,16 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use invocation::Invocation;
 use messages::Messages;
 use overlay::Overlay;
+use profiler_events::files;
 
 use crate::exit_code::exit_code;
 use crate::run::plan::{PLAN_VARIABLE, Plan};
 use crate::run::record::CrateRecord;
 use crate::say::say;
 use crate::splice::{self, AllocatorHooks, LeftOut, SplicedCrate};
+
+/// Bytes of what cargo is told of a crate's files, at most.
+const LONGEST_DEP_INFO: u64 = 256 << 20;
 
 /// Whether this process was started by cargo in place of rustc: `arguments` are those after its own
 /// name.
@@ -299,11 +303,11 @@ impl Wrapper {
     /// Cargo must watch the originals.
     fn rewrite_dep_info(&self, overlay: &str) {
         let Some(path) = self.invocation.dep_info() else { return };
-        let Ok(text) = std::fs::read_to_string(&path) else { return };
+        let Ok(text) = files::read_text(&path, LONGEST_DEP_INFO) else { return };
         let rewritten = text.replace(&overlay.replace(' ', "\\ "), "").replace(overlay, "");
         if rewritten != text {
             // If it fails, cargo compiles the crate again the next time.
-            let _ = std::fs::write(&path, rewritten);
+            let _ = files::replace(&path, rewritten.as_bytes());
         }
     }
 }

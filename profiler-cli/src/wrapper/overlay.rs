@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use profiler_events::files::{create_new, link_or_copy};
+
 /// A folder in which every path that matters for compiling a crate exists a second time:
 /// `{folder}/home/me/app/src/main.rs` stands for `/home/me/app/src/main.rs`. Changed files are
 /// written, all others are links to the originals, so that `include_str!`, `#[path]` and procedural
@@ -46,11 +48,11 @@ impl Overlay {
                 if real.contains(original.as_path()) || files.contains_key(&original) {
                     continue;
                 }
-                link(&original, &overlay.path_of(&original))?;
+                link_or_copy(&original, &overlay.path_of(&original))?;
             }
         }
         for (original, text) in files.iter().filter(|(file, _)| file.starts_with(top)) {
-            std::fs::write(overlay.path_of(original), text)?;
+            create_new(&overlay.path_of(original), text.as_bytes())?;
         }
         Ok(overlay)
     }
@@ -64,16 +66,6 @@ impl Overlay {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
-}
-
-#[cfg(unix)]
-fn link(original: &Path, link: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(original, link)
-}
-
-#[cfg(not(unix))]
-fn link(original: &Path, link: &Path) -> io::Result<()> {
-    std::fs::copy(original, link).map(|_| ())
 }
 
 #[cfg(test)]

@@ -51,7 +51,6 @@ mod service;
 #[cfg(unix)]
 mod signals;
 
-use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -162,8 +161,6 @@ fn announce(request: u64) {
     }
 }
 
-/// Standard error may be closed: then nobody reads the note.
 fn say(text: &str) {
-    // In one piece: other threads write there, too.
-    let _ = std::io::stderr().write_all(format!("mlprof: {text}\n").as_bytes());
+    crate::output::say(format_args!("mlprof: {text}"));
 }

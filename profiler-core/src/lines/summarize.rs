@@ -1,6 +1,7 @@
 //! From tallies to a report.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::time::Instant;
 
 use super::block::{Block, LineSnapshot, now};
@@ -10,6 +11,7 @@ use crate::report::lines::{FunctionLines, LineStatistics};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Setting, Units};
 use crate::{RunContext, allocation};
 use profiler_events::clock::Rate;
+use profiler_events::files::read;
 
 /// What makes two functions one: a generic one may have been built several times.
 type Key = (String, u32, String);
@@ -136,6 +138,9 @@ fn function(
     }
 }
 
+/// Bytes of the longest source file that is read.
+const LONGEST_SOURCE: u64 = 64 << 20;
+
 /// The source files, read when they are needed, each once.
 #[derive(Default)]
 struct Sources {
@@ -148,7 +153,7 @@ impl Sources {
     fn lines_of(&mut self, function: &DeclaredFunction) -> Option<Vec<String>> {
         let file = &function.file;
         let notes = &mut self.notes;
-        let lines = self.files.entry(file.clone()).or_insert_with(|| match std::fs::read(file) {
+        let lines = self.files.entry(file.clone()).or_insert_with(|| match read(Path::new(file), LONGEST_SOURCE) {
             Ok(bytes) => Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()),
             Err(error) => {
                 notes.push(format!("the source of some lines is missing: {file}: {error}"));

@@ -180,6 +180,7 @@ impl NumericsProfiler {
             if running.stages.is_empty() {
                 // A loop of one's own may end in the middle of what it calls a step.
                 running.write_record(&self.output, &self.settings);
+                running.sync_record(&self.output);
             }
             let rate = Rate::now();
             let ended = running.ended.unwrap_or_else(|| running.clock.now());

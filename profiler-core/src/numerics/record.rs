@@ -1,30 +1,37 @@
 //! The file of the record: written at the end of each recorded step, so that a run that is killed leaves what it had.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use super::settings::Settings;
 use crate::Output;
 use crate::report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor};
 use profiler_events::clock::Rate;
+use profiler_events::files::GrowingFile;
 
 /// Where the stage's record goes.
 pub(super) struct RecordFile {
-    /// `None` once it could not be written.
-    file: Option<File>,
+    state: State,
     pub(super) path: PathBuf,
 }
 
+enum State {
+    /// Nothing is written yet: an earlier run's record stays until this one has its first step.
+    New(Box<RecordHeader>),
+    Growing(GrowingFile),
+    /// It could not be written, and is not tried again.
+    Failed,
+}
+
 impl RecordFile {
-    /// A new file with its header, of a stage that began at `started`, in ticks, and whose first recorded step has these tensors; `None`
+    /// The record of a stage that began at `started`, in ticks, and whose first recorded step has these tensors; `None`
     /// where there is no directory for it.
-    pub(super) fn create(
+    pub(super) fn new(
         output: &Output,
         settings: &Settings,
         started: u64,
         first: &[RecordedTensor],
-    ) -> Option<(Self, io::Result<()>)> {
+    ) -> Option<Self> {
         let run = output.run();
         let path = output.part_path(output.stage(), &run, "numerics.jsonl")?;
         let header = RecordHeader {
@@ -39,10 +46,7 @@ impl RecordFile {
             machine: crate::machine::of_process(),
             settings: settings.told(),
         };
-        Some(match create(&path, &header) {
-            Ok(file) => (Self { file: Some(file), path }, Ok(())),
-            Err(error) => (Self { file: None, path }, Err(error)),
-        })
+        Some(Self { state: State::New(Box::new(header)), path })
     }
 
     /// Adds the tensors of a step, at most so many bytes of them, and says how many there was no room for. After an error nothing more is
@@ -52,16 +56,36 @@ impl RecordFile {
         tensors: &[RecordedTensor],
         most_bytes: usize,
     ) -> io::Result<u64> {
-        let Some(file) = &mut self.file else { return Ok(0) };
-        let written = lines(tensors, most_bytes).and_then(|(lines, dropped)| {
-            // In one piece: what is killed meanwhile has all of a step, or a last line that is cut off.
-            file.write_all(lines.as_bytes())?;
-            Ok(dropped)
-        });
+        let written = self.try_write(tensors, most_bytes);
         if written.is_err() {
-            self.file = None;
+            self.state = State::Failed;
         }
         written
+    }
+
+    fn try_write(&mut self, tensors: &[RecordedTensor], most_bytes: usize) -> io::Result<u64> {
+        let (lines, dropped) = match &self.state {
+            State::Failed => return Ok(0),
+            _ => lines(tensors, most_bytes)?,
+        };
+        // In one piece: what is killed meanwhile has all of a step, or a last line that is cut off.
+        match &mut self.state {
+            State::New(header) => {
+                let first = header.to_line()? + &lines;
+                self.state = State::Growing(GrowingFile::create(&self.path, first.as_bytes())?);
+            }
+            State::Growing(file) => file.append(lines.as_bytes())?,
+            State::Failed => {}
+        }
+        Ok(dropped)
+    }
+
+    /// Flushes it to the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        match &self.state {
+            State::Growing(file) => file.sync(),
+            State::New(_) | State::Failed => Ok(()),
+        }
     }
 }
 
@@ -85,13 +109,4 @@ fn element_types(tensors: &[RecordedTensor]) -> Vec<String> {
         }
     }
     types
-}
-
-fn create(path: &Path, header: &RecordHeader) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let mut file = File::create(path)?;
-    file.write_all(header.to_line()?.as_bytes())?;
-    Ok(file)
 }

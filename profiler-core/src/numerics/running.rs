@@ -82,7 +82,6 @@ impl Running {
     pub(super) fn end(&mut self, stage: Option<Stage>) {
         if self.stages.end(stage).is_some() && self.stages.is_empty() {
             self.ended = Some(self.clock.now());
-            self.file = None;
         }
     }
 
@@ -242,24 +241,32 @@ impl Running {
         if pending.is_empty() {
             return;
         }
-        if self.file.is_none() {
-            let made = RecordFile::create(output, settings, self.started, &pending);
-            let Some((file, made)) = made else {
-                return self.note("no record was written: it needs a directory, set dirpath");
-            };
-            match made {
-                Ok(()) => self.files.push(file.path.clone()),
-                Err(error) => self.tell_of_missing(&file.path, &error, output),
-            }
-            self.file = Some(file);
+        let is_new = self.file.is_none();
+        if is_new {
+            self.file = RecordFile::new(output, settings, self.started, &pending);
         }
-        let Some(file) = &mut self.file else { return };
+        let Some(file) = &mut self.file else {
+            return self.note("no record was written: it needs a directory, set dirpath");
+        };
+        let path = file.path.clone();
         match file.write(&pending, settings.most_bytes) {
-            Ok(dropped) => self.dropped += dropped,
-            Err(error) => {
-                let path = file.path.clone();
-                self.tell_of_missing(&path, &error, output);
+            Ok(dropped) => {
+                self.dropped += dropped;
+                if is_new {
+                    self.files.push(path);
+                }
             }
+            Err(error) => self.tell_of_missing(&path, &error, output),
+        }
+    }
+
+    /// Flushes the record of a stage that is over to the disk, where its end may turn out to have no room.
+    pub(super) fn sync_record(&mut self, output: &Output) {
+        if let Some(file) = &self.file
+            && let Err(error) = file.sync()
+        {
+            let path = file.path.clone();
+            self.tell_of_missing(&path, &error, output);
         }
     }
 

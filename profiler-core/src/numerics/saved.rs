@@ -1,36 +1,55 @@
 //! Tensors in a file that others read: the first that was not finite, and its input.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use profiler_events::{NumberReader, ObservedTensor, TensorNumbers};
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, serialize_to_file};
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::NumericsProfiler;
 use super::readers::HashReader;
+use crate::output::write_file;
 use crate::report::numerics::RecordedTensor;
 
 /// So many bytes a file has at most.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A tensor's numbers, as they are saved.
-struct Saved {
+/// A tensor that is saved.
+struct Part<'tensor> {
     name: &'static str,
+    tensor: &'tensor dyn TensorNumbers,
     dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
+    bytes: u64,
     hash: String,
 }
 
-/// Keeps numbers as bytes.
-struct BytesReader {
+/// Writes numbers as they are read, so that the file needs no memory.
+struct WritingReader<'out> {
     dtype: Dtype,
-    bytes: Vec<u8>,
+    out: &'out mut dyn Write,
+    /// Bytes for which there is a place in the file.
+    left: u64,
+    failure: Option<io::Error>,
 }
 
-impl NumberReader for BytesReader {
+impl WritingReader<'_> {
+    fn write(&mut self, bytes: &[u8]) {
+        if self.failure.is_some() {
+            return;
+        }
+        match self.left.checked_sub(bytes.len() as u64) {
+            Some(left) => {
+                self.left = left;
+                self.failure = self.out.write_all(bytes).err();
+            }
+            None => self.failure = Some(io::Error::other("it has more numbers than its shape says")),
+        }
+    }
+}
+
+impl NumberReader for WritingReader<'_> {
     fn read_f32(&mut self, numbers: &[f32]) {
         self.read_each(&mut numbers.iter().map(|number| f64::from(*number)), 0.0);
     }
@@ -42,8 +61,8 @@ impl NumberReader for BytesReader {
     fn read_each(&mut self, numbers: &mut dyn Iterator<Item = f64>, _least_normal: f64) {
         for number in numbers {
             match self.dtype {
-                Dtype::F32 => self.bytes.extend((number as f32).to_le_bytes()),
-                _ => self.bytes.extend(number.to_le_bytes()),
+                Dtype::F32 => self.write(&(number as f32).to_le_bytes()),
+                _ => self.write(&number.to_le_bytes()),
             }
         }
     }
@@ -86,7 +105,7 @@ fn write(
             "they have {all} bytes, and at most {MOST_BYTES} are saved"
         )));
     }
-    let saved: Vec<Saved> = parts.filter_map(|(name, part)| read(name, part)).collect();
+    let saved: Vec<Part<'_>> = parts.filter_map(|(name, part)| part_of(name, part)).collect();
     let mut about = HashMap::from([
         ("role".to_owned(), told.role.to_string()),
         ("name".to_owned(), told.name.clone()),
@@ -96,15 +115,47 @@ fn write(
         ("type".to_owned(), told.element_type.clone()),
     ]);
     about.extend(saved.iter().map(|part| (format!("{}_xxh3", part.name), part.hash.clone())));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let views = saved.iter().map(|part| {
-        let view = TensorView::new(part.dtype, part.shape.clone(), &part.bytes);
-        view.map(|view| (part.name, view)).map_err(io::Error::other)
+    let header = header(&saved, about)?;
+    write_file(path, |file| {
+        let mut file = BufWriter::with_capacity(1 << 16, file);
+        file.write_all(&header)?;
+        for part in &saved {
+            part.write(&mut file)?;
+        }
+        file.flush()
+    })
+}
+
+/// What a file of safetensors begins with: the length of its description, and that.
+fn header(saved: &[Part<'_>], about: HashMap<String, String>) -> io::Result<Vec<u8>> {
+    let mut end = 0;
+    let infos = saved.iter().map(|part| {
+        let begin = end;
+        end += part.bytes as usize;
+        let shape = part.tensor.shape().into_iter().map(|side| side as usize).collect();
+        let info = TensorInfo { dtype: part.dtype, shape, data_offsets: (begin, end) };
+        (part.name.to_owned(), info)
     });
-    let views: Vec<_> = views.collect::<io::Result<_>>()?;
-    serialize_to_file(views, Some(about), path).map_err(io::Error::other)
+    let metadata = Metadata::new(Some(about), infos.collect()).map_err(io::Error::other)?;
+    let mut text = serde_json::to_vec(&metadata)?;
+    // Numbers begin at a multiple of eight.
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut header = (text.len() as u64).to_le_bytes().to_vec();
+    header.append(&mut text);
+    Ok(header)
+}
+
+impl Part<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut reader =
+            WritingReader { dtype: self.dtype, out, left: self.bytes, failure: None };
+        let is_read = self.tensor.read_waiting(&mut reader);
+        match reader.failure {
+            Some(error) => Err(error),
+            None if is_read && reader.left == 0 => Ok(()),
+            None => Err(io::Error::other("not all of its numbers could be read")),
+        }
+    }
 }
 
 fn dtype(tensor: &dyn TensorNumbers) -> Dtype {
@@ -120,15 +171,10 @@ fn bytes_of(tensor: &dyn TensorNumbers) -> u64 {
 }
 
 /// `None` where it cannot be read.
-fn read(name: &'static str, tensor: &dyn TensorNumbers) -> Option<Saved> {
-    let dtype = dtype(tensor);
-    let mut reader = BytesReader { dtype, bytes: Vec::new() };
+fn part_of<'tensor>(
+    name: &'static str,
+    tensor: &'tensor dyn TensorNumbers,
+) -> Option<Part<'tensor>> {
     let hash = HashReader::of(tensor)?;
-    tensor.read(&mut reader).then(|| Saved {
-        name,
-        dtype,
-        shape: tensor.shape().into_iter().map(|side| side as usize).collect(),
-        bytes: reader.bytes,
-        hash,
-    })
+    Some(Part { name, tensor, dtype: dtype(tensor), bytes: bytes_of(tensor), hash })
 }

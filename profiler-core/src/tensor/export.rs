@@ -1,8 +1,8 @@
 //! What is done with a finished cycle.
 
+use std::io;
 #[cfg(feature = "trace-formats")]
-use std::io::BufWriter;
-use std::io::{self, Write};
+use std::io::{BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -103,8 +103,7 @@ impl Export<'_> {
     fn complain(&self, note: &str) {
         let is_known = self.profiler.control().top().notes.iter().any(|known| known == note);
         if !is_known {
-            // Where standard error is closed there is nobody left to tell.
-            let _ = writeln!(io::stderr(), "warning: {note}. The run goes on.");
+            crate::output::say(format_args!("warning: {note}. The run goes on."));
             self.profiler.note(note);
         }
     }

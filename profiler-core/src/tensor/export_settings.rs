@@ -1,6 +1,5 @@
 //! What is written of a finished cycle beside the trace, and where a trace goes that a user asks for.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -103,13 +102,11 @@ pub fn trace_handler(
         if let Err(error) = cycle.export_chrome_trace(&path)
             && !has_warned.swap(true, Ordering::Relaxed)
         {
-            // Where standard error is closed there is nobody left to tell.
-            let _ = writeln!(
-                std::io::stderr(),
+            crate::output::say(format_args!(
                 "warning: the profiler cannot write {}: {error}. The trace is missing; the run goes \
                  on. (Said once.)",
                 path.display()
-            );
+            ));
         }
     }
 }

@@ -2,13 +2,23 @@
 
 use std::io::{self, Write};
 
-/// One of the process's streams for text.
+/// One of the process's streams for text. Written to, it [prints](print) each piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StandardStream {
     /// Standard output.
     Output,
     /// Standard error.
     Error,
+}
+
+impl Write for StandardStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        print(*self, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Prints text, behind what the program itself has printed before. No signal reaches the program: not where

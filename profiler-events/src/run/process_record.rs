@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::files;
+
+/// Bytes of a record that are read, at most: a line per program that the process has been, and a few more.
+const LONGEST: u64 = 16 << 20;
 const BEGAN: &str = "began ";
 const WRITES: &str = "writes ";
 const SIGNAL: &str = "signal ";
@@ -54,7 +58,7 @@ impl ProcessRecord {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str());
             if let Some((process, container)) = name.and_then(named) {
-                let text = std::fs::read(&path)?;
+                let text = files::read(&path, LONGEST)?;
                 records.push(Self::of(process, container, &String::from_utf8_lossy(&text)));
             }
         }
@@ -160,17 +164,9 @@ fn write(line: &[u8]) {
     if path.is_null() {
         return;
     }
-    // SAFETY: `begin` made it from a C string, which is never freed.
+    // SAFETY: `begin` stored the pointer of a C string, which is never freed.
     let path = unsafe { CStr::from_ptr(path) };
-    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
-    // SAFETY: a C string, bytes that are there, and a descriptor that was just opened.
-    unsafe {
-        let file = libc::open(path.as_ptr(), flags, 0o600);
-        if file >= 0 {
-            libc::write(file, line.as_ptr().cast(), line.len());
-            libc::close(file);
-        }
-    }
+    files::append_in_handler(path, line);
 }
 
 #[cfg(all(test, not(loom)))]

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GroupBy, Schedule};
+use crate::{GroupBy, Schedule, files};
+
+/// Bytes of a file of settings, at most.
+const LONGEST: u64 = 64 << 20;
 
 /// Names a file of [`RunSettings`].
 pub const RUN_VARIABLE: &str = "MLPROF_RUN";
@@ -160,7 +163,7 @@ impl RunSettings {
     ///
     /// [`SettingsError`].
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
-        let text = std::fs::read_to_string(path)
+        let text = files::read_text(path, LONGEST)
             .map_err(|error| SettingsError::Read { path: path.to_owned(), error })?;
         serde_json::from_str(&text)
             .map_err(|error| SettingsError::Parse { path: path.to_owned(), error })
@@ -172,7 +175,7 @@ impl RunSettings {
     ///
     /// That of the file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        std::fs::write(path, serde_json::to_vec_pretty(self)?)
+        files::replace(path, &serde_json::to_vec_pretty(self)?)
     }
 }
 

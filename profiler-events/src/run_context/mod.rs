@@ -2,9 +2,11 @@
 
 mod launchers;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Once;
+
+use crate::files::{StandardStream, print};
+use crate::forking::apart_from_forks;
 
 /// What a run tells its profiler at `Profiler::setup`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +62,9 @@ impl RunContext {
         if let Some(problem) = problem {
             static SAID: Once = Once::new();
             SAID.call_once(|| {
+                let warning = format!("warning: {problem} (Said once.)\n");
                 // Where standard error is closed there is nobody left to tell.
-                let _ = writeln!(std::io::stderr(), "warning: {problem} (Said once.)");
+                let _ = apart_from_forks(|| print(StandardStream::Error, warning.as_bytes()));
             });
         }
         run

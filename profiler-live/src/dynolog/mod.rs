@@ -20,6 +20,7 @@ use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use profiler_core::output::say;
+use profiler_events::files::read_text;
 use profiler_events::uncounted;
 
 use crate::shared::door_is_open;
@@ -32,6 +33,8 @@ const USE_DAEMON: &str = "KINETO_USE_DAEMON";
 const INTERVAL: u64 = 5;
 /// A daemon forgets who has not asked for a minute.
 const LONGEST_INTERVAL: u64 = 60;
+/// Bytes of libkineto's file that are read, at most.
+const LONGEST_CONFIG: u64 = 1 << 20;
 
 /// What the environment and libkineto's file said when the process began: threads of ours do not look at them.
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -56,7 +59,7 @@ impl Settings {
         };
         let job = value("SLURM_JOB_ID").and_then(|job| job.to_str()?.parse().ok());
         let file = value("KINETO_CONFIG").map_or("/etc/libkineto.conf".into(), PathBuf::from);
-        let interval = interval_of(&std::fs::read_to_string(file).unwrap_or_default());
+        let interval = interval_of(&read_text(&file, LONGEST_CONFIG).unwrap_or_default());
         Self {
             sockets: value("KINETO_IPC_SOCKET_DIR").map(PathBuf::from),
             traces,

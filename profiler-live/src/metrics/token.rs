@@ -1,14 +1,14 @@
 //! What whoever asks must know: a random text in a file that only its user can read.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
+
+use profiler_events::files;
 
 use crate::random::random;
 
 /// What a token may have, in bytes.
-const LONGEST: usize = 1024;
+const LONGEST: u64 = 1024;
 
 /// What is said of tokens: `MLPROF_METRICS_TOKEN`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,19 +51,15 @@ impl Token {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(text.as_bytes())?;
+        files::create_private(path, text.as_bytes())?;
         Ok(Self(Some(text)))
     }
 
     /// The one in a file of the user's.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let mut text = String::new();
-        let file = File::open(path)?;
-        io::Read::read_to_string(&mut io::Read::take(file, LONGEST as u64 + 1), &mut text)?;
+        let text = files::read_text(path, LONGEST)?;
         let text = text.trim();
-        if text.is_empty() || text.len() > LONGEST {
+        if text.is_empty() {
             let message = format!("a token has between 1 and {LONGEST} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }

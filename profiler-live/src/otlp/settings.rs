@@ -11,6 +11,10 @@ use super::asked::{Asked, set};
 const INTERVAL: u64 = 60_000;
 const PATIENCE: u64 = 10_000;
 
+/// Bytes of a certificate or a key, at most.
+#[cfg(feature = "otlp-tls")]
+const LONGEST_FILE: u64 = 16 << 20;
+
 /// In the form of its messages.
 const PROTOCOL: &str = "http/protobuf";
 
@@ -112,7 +116,7 @@ impl Reader<'_> {
     #[cfg(feature = "otlp-tls")]
     fn file(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         let Some((variable, path)) = self.of_exporter(name) else { return Ok(None) };
-        let read = std::fs::read(&path);
+        let read = profiler_events::files::read(path.as_ref(), LONGEST_FILE);
         read.map(Some).map_err(|error| format!("{variable}={path} cannot be read: {error}"))
     }
 

@@ -1,6 +1,6 @@
 //! The console: standard output for reports, standard error for what went wrong.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 
 use profiler_events::files::{self, StandardStream};
 use profiler_events::forking::apart_from_forks;
@@ -11,30 +11,17 @@ pub(super) struct Console<'streams> {
     stderr: Box<dyn Write + 'streams>,
 }
 
-/// A stream of the process, written to without signals.
-struct Printer(StandardStream);
-
-impl Write for Printer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        files::print(self.0, bytes).map(|()| bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 impl Console<'static> {
     pub(super) fn standard() -> Self {
         Self {
-            stdout: Box::new(Printer(StandardStream::Output)),
-            stderr: Box::new(Printer(StandardStream::Error)),
+            stdout: Box::new(StandardStream::Output),
+            stderr: Box::new(StandardStream::Error),
         }
     }
 
     /// Everything to standard error.
     pub(super) fn standard_error() -> Self {
-        Self { stdout: Box::new(Printer(StandardStream::Error)), ..Self::standard() }
+        Self { stdout: Box::new(StandardStream::Error), ..Self::standard() }
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 
 use addr2line::{Loader, demangle_auto};
 use memmap2::Mmap;
 use object::{Object, ObjectSymbol, SymbolKind};
+use profiler_events::files;
 
 use super::process_layout::{Libraries, Library};
 
@@ -109,7 +109,8 @@ impl SymbolFile {
             return Self { name, loader: None, symbols: symbols_in_memory(library) };
         }
         // A file that cannot be read, or is no ELF file: then addresses have no names.
-        Self { name, loader: Loader::new(path).ok(), symbols: symbols_of(path) }
+        let loader = if files::is_regular(path) { Loader::new(path).ok() } else { None };
+        Self { name, loader, symbols: symbols_of(path) }
     }
 
     fn function(&self, name: &str, file: Option<&str>) -> Function {
@@ -150,7 +151,7 @@ impl SymbolFile {
 }
 
 fn symbols_of(path: &Path) -> Vec<Symbol> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
+    let Ok(file) = files::open_regular(path) else { return Vec::new() };
     // SAFETY: a library that the program runs is not changed in place, or the program itself
     // would break.
     let Ok(map) = (unsafe { Mmap::map(&file) }) else { return Vec::new() };

@@ -1,0 +1,381 @@
+//! Folders in which others have put files under the names of reports: no setuid bit is handed on, no link of
+//! theirs is followed, no pipe is waited for, and neither a limit nor a closed pipe ends the process.
+
+#![cfg(target_os = "linux")]
+
+use std::ffi::CString;
+use std::fs::{self, File, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use profiler_core::{
+    AdvancedProfiler, NumericsProfiler, RunContext, Session, SimpleProfiler, Stage,
+    TensorProfiler, hook, profile,
+};
+use profiler_events::{NumberReader, ObservedTensor, TensorNumbers, TensorRole};
+
+/// The folder of the training, in the environment of the process that plays it.
+const FOLDER: &str = "MLPROF_TEST_FOLDER";
+/// How large files may be, in bytes.
+const LIMIT_OF_FILES: &str = "MLPROF_TEST_LIMIT";
+/// Whether nobody reads standard output.
+const CLOSED: &str = "MLPROF_TEST_CLOSED";
+/// Somebody else.
+const NOBODY: u32 = 65534;
+/// No training takes longer, unless it hangs.
+const LIMIT: Duration = Duration::from_secs(120);
+
+struct Numbers(Vec<f32>);
+
+impl TensorNumbers for Numbers {
+    fn element_type(&self) -> &'static str {
+        "f32"
+    }
+
+    fn shape(&self) -> Vec<u64> {
+        vec![self.0.len() as u64]
+    }
+
+    fn read(&self, reader: &mut dyn NumberReader) -> bool {
+        reader.read_f32(&self.0);
+        true
+    }
+}
+
+/// A few steps, with a tensor that is not finite in the third one.
+fn steps(session: Session) {
+    for step in 0..6 {
+        {
+            let _step = profile!("run_training_batch");
+            let _load = profile!("load_data");
+            let value = if step == 2 { f32::NAN } else { 0.5 };
+            let tensor = Numbers(vec![value; 3000]);
+            let input = Numbers(vec![1.0; 3000]);
+            let (role, input) = (TensorRole::Output, Some(&input as &dyn TensorNumbers));
+            let name = "[module]Linear: first";
+            hook::tensor(&ObservedTensor { role, name, tensor: &tensor, input });
+        }
+        session.profiler().step();
+    }
+}
+
+/// A training with each profiler, one after the other: all files that there are.
+#[test]
+fn training_of_another_process() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    if std::env::var_os(CLOSED).is_some() {
+        close_standard_output();
+    }
+    if let Some(bytes) = std::env::var(LIMIT_OF_FILES).ok().and_then(|bytes| bytes.parse().ok()) {
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+        // SAFETY: the pointer refers to a local limit.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    }
+    let run = RunContext::default();
+    let begin = |session: Session| steps(session);
+    let simple = SimpleProfiler::new().dirpath(&folder).filename("simple").json_files(true).html(true);
+    begin(Session::begin(simple, Stage::Fit, &run));
+    let advanced = AdvancedProfiler::new().dirpath(&folder).filename("advanced");
+    begin(Session::begin(advanced.dump_stats(true), Stage::Fit, &run));
+    let tensor = TensorProfiler::new().dirpath(&folder).filename("tensor").flame(true);
+    let tensor = tensor.parquet(true).memory_timeline(true).memory_snapshot(true);
+    begin(Session::begin(tensor, Stage::Fit, &run));
+    let numerics = NumericsProfiler::new().dirpath(&folder).filename("numerics");
+    begin(Session::begin(numerics.every(1).save_tensors(true), Stage::Fit, &run));
+    // A report for the console.
+    begin(Session::begin(SimpleProfiler::new(), Stage::Fit, &run));
+    // Without the test harness's words, which the limit or the closed pipe would end.
+    // SAFETY: ends the process; nothing is left to be done.
+    unsafe { libc::_exit(0) };
+}
+
+/// Makes standard output a pipe that nobody reads, in a program that has asked for the system's own action.
+fn close_standard_output() {
+    let mut ends = [0; 2];
+    // SAFETY: the pointer refers to room for two descriptors, which are open when the call has succeeded; the number 1
+    // is that of standard output, which stays open.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        assert_eq!(libc::dup2(ends[1], 1), 1);
+        libc::close(ends[0]);
+        libc::close(ends[1]);
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}
+
+/// What a training leaves on its streams, and how it ends.
+struct Trained {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+/// A training in a process of its own, with these variables in its environment.
+fn train(folder: &Path, variables: &[(&str, &str)]) -> Trained {
+    let streams = folder_for_test();
+    let open = |name: &str| File::create(streams.path().join(name)).expect("made");
+    let own = std::env::current_exe().expect("this program");
+    let mut child = Command::new(own)
+        .args(["training_of_another_process", "--exact", "--nocapture"])
+        .env(FOLDER, folder)
+        .envs(variables.iter().copied())
+        .stdout(open("stdout"))
+        .stderr(open("stderr"))
+        .spawn()
+        .expect("started");
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("asked") {
+            break status;
+        }
+        if began.elapsed() > LIMIT {
+            child.kill().expect("killed");
+            child.wait().expect("ended");
+            panic!("the training hangs");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let text = |name: &str| fs::read_to_string(streams.path().join(name)).expect("text");
+    Trained { status, stdout: text("stdout"), stderr: text("stderr") }
+}
+
+fn folder_for_test() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// All files below a folder, as paths inside of it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).expect("a folder") {
+            let entry = entry.expect("an entry");
+            match entry.file_type().expect("its type").is_dir() {
+                true => folders.push(entry.path()),
+                false => files.push(entry.path().strip_prefix(folder).expect("inside").to_owned()),
+            }
+        }
+    }
+    files.sort_unstable();
+    files
+}
+
+/// The names of all files that a training writes.
+fn names() -> Vec<PathBuf> {
+    let folder = folder_for_test();
+    let trained = train(folder.path(), &[]);
+    assert!(trained.status.success(), "{}", trained.stderr);
+    let names = files(folder.path());
+    for ending in [
+        "fit-simple.txt",
+        "fit-simple.json",
+        "fit-simple.html",
+        ".prof",
+        ".trace.json",
+        ".folded",
+        "fit-numerics.numerics.jsonl",
+        "fit-numerics.numerics.safetensors",
+    ] {
+        let has = names.iter().any(|name| name.to_string_lossy().contains(ending));
+        assert!(has, "{ending}: {names:?}");
+    }
+    names
+}
+
+/// Puts something under each of the names.
+fn plant(folder: &Path, names: &[PathBuf], make: impl Fn(&Path)) {
+    for name in names {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        make(&path);
+    }
+}
+
+fn c_string(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).expect("no zero byte")
+}
+
+fn make_pipe(path: &Path) {
+    // SAFETY: a C string that lives until the call returns.
+    assert_eq!(unsafe { libc::mkfifo(c_string(path).as_ptr(), 0o666) }, 0, "{}", path.display());
+}
+
+/// Gives it to somebody else, if this process may: then it is root, which all can hand things to.
+fn give_away(path: &Path) -> bool {
+    // SAFETY: a C string that lives until the call returns.
+    unsafe { libc::lchown(c_string(path).as_ptr(), NOBODY, NOBODY) == 0 }
+}
+
+fn is_root() -> bool {
+    // SAFETY: `geteuid` only reads.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        println!("left out: only root can make files of other users");
+    }
+    is_root
+}
+
+#[test]
+fn no_planted_file_hands_on_more_than_a_users_own_permissions() {
+    let names = names();
+    for is_of_others in [true, false] {
+        if is_of_others && !is_root() {
+            continue;
+        }
+        let folder = folder_for_test();
+        plant(folder.path(), &names, |path| {
+            fs::write(path, "").expect("written");
+            assert!(!is_of_others || give_away(path));
+            fs::set_permissions(path, Permissions::from_mode(0o6777)).expect("set");
+        });
+        if is_of_others {
+            fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("set");
+            assert!(give_away(folder.path()));
+        }
+        let trained = train(folder.path(), &[]);
+        assert!(trained.status.success(), "{}", trained.stderr);
+        let mut replaced = 0;
+        for name in &names {
+            let there = fs::metadata(folder.path().join(name)).expect("there");
+            // A text is appended to, so that it stays what it was.
+            if name.extension().is_some_and(|it| it == "txt") {
+                continue;
+            }
+            let (mode, name) = (there.mode() & 0o7777, name.display());
+            let expected = if is_of_others { mode & 0o755 } else { 0o777 };
+            assert_eq!(mode, expected, "{name}: {mode:o}");
+            assert!(there.len() > 0, "{name}");
+            replaced += 1;
+        }
+        assert!(replaced > 6, "{replaced}");
+        chown(folder.path(), Some(0), None).ok();
+    }
+}
+
+#[test]
+fn no_link_of_another_user_is_followed() {
+    if !is_root() {
+        return;
+    }
+    let names = names();
+    let folder = folder_for_test();
+    let victims = folder_for_test();
+    plant(folder.path(), &names, |path| {
+        let victim = victims.path().join(path.strip_prefix(folder.path()).expect("inside"));
+        fs::create_dir_all(victim.parent().expect("a folder")).expect("made");
+        fs::write(&victim, "precious").expect("written");
+        symlink(&victim, path).expect("linked");
+        assert!(give_away(path));
+    });
+    let trained = train(folder.path(), &[]);
+    assert!(trained.status.success(), "{}", trained.stderr);
+    for name in &names {
+        let read = fs::read(victims.path().join(name)).expect("there");
+        assert_eq!(read, b"precious", "{}", name.display());
+    }
+    // The reports go to the console.
+    let refused = "it is a symbolic link of user 65534; remove it, or choose a folder";
+    assert!(trained.stderr.contains(refused), "{}", trained.stderr);
+    assert!(trained.stdout.contains("load_data"), "{}", trained.stdout);
+}
+
+#[test]
+fn a_hard_link_to_a_file_of_the_users_own_is_not_appended_to() {
+    let folder = folder_for_test();
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "precious\n").expect("written");
+    let shared = folder.path().join("shared");
+    fs::create_dir(&shared).expect("made");
+    fs::hard_link(&victim, shared.join("fit-simple.txt")).expect("linked");
+    fs::set_permissions(&shared, Permissions::from_mode(0o777)).expect("set");
+    let trained = train(&shared, &[]);
+    assert!(trained.status.success(), "{}", trained.stderr);
+    assert_eq!(fs::read(&victim).expect("there"), b"precious\n");
+    assert!(trained.stderr.contains("it is a hard link"), "{}", trained.stderr);
+}
+
+#[test]
+fn a_text_report_follows_a_link_of_the_users_own() {
+    let folder = folder_for_test();
+    let target = folder.path().join("latest.txt");
+    fs::write(&target, "earlier\n").expect("written");
+    symlink("latest.txt", folder.path().join("fit-simple.txt")).expect("linked");
+    symlink(folder.path().join("new.txt"), folder.path().join("fit-advanced.txt")).expect("linked");
+    let trained = train(folder.path(), &[]);
+    assert!(trained.status.success(), "{}", trained.stderr);
+    let text = fs::read_to_string(&target).expect("there");
+    assert!(text.starts_with("earlier\n") && text.contains("load_data"), "{text}");
+    assert!(fs::read_to_string(folder.path().join("new.txt")).expect("made").contains("load_data"));
+}
+
+#[test]
+fn no_pipe_is_waited_for() {
+    let names = names();
+    for is_of_others in [false, true] {
+        if is_of_others && !is_root() {
+            continue;
+        }
+        let folder = folder_for_test();
+        plant(folder.path(), &names, |path| {
+            make_pipe(path);
+            assert!(!is_of_others || give_away(path));
+        });
+        let trained = train(folder.path(), &[]);
+        assert!(trained.status.success(), "{}", trained.stderr);
+        assert!(trained.stderr.contains("cannot write"), "{}", trained.stderr);
+        let is_pipe = |name: &PathBuf| {
+            let there = fs::symlink_metadata(folder.path().join(name)).expect("there");
+            there.file_type().is_fifo()
+        };
+        // The user's own stay; those of others are replaced by whole files, and not appended to.
+        let text = PathBuf::from("fit-simple.txt");
+        assert!(is_pipe(&text));
+        assert_eq!(is_pipe(&PathBuf::from("fit-simple.json")), !is_of_others);
+    }
+}
+
+/// Limits with which no file fits, the first ones, or all but a few.
+#[test]
+fn no_limit_on_the_size_of_files_ends_the_training() {
+    for limit in [0, 512, 2048, 30 << 10] {
+        let folder = folder_for_test();
+        let trained = train(folder.path(), &[(LIMIT_OF_FILES, &limit.to_string())]);
+        let errors = &trained.stderr;
+        assert!(trained.status.success(), "{limit}: {:?} {errors}", trained.status);
+        for name in files(folder.path()) {
+            let there = fs::metadata(folder.path().join(&name)).expect("there");
+            assert!(there.len() <= limit, "{limit}: {}", name.display());
+            let is_temporary = name.to_string_lossy().contains(".mlprof-");
+            assert!(!is_temporary, "{limit}: {}", name.display());
+        }
+        let record = folder.path().join("fit-numerics.numerics.jsonl");
+        if let Ok(record) = fs::read_to_string(record) {
+            assert!(record.ends_with('\n'), "{limit}: it ends with a whole step: {record}");
+        }
+    }
+}
+
+/// A record that does not fit leaves the one that was there.
+#[test]
+fn a_record_replaces_an_earlier_one_only_when_it_has_something() {
+    let folder = folder_for_test();
+    let record = folder.path().join("fit-numerics.numerics.jsonl");
+    fs::write(&record, "an earlier record\n").expect("written");
+    let trained = train(folder.path(), &[(LIMIT_OF_FILES, "0")]);
+    assert!(trained.status.success(), "{}", trained.stderr);
+    assert_eq!(fs::read_to_string(&record).expect("there"), "an earlier record\n");
+    let trained = train(folder.path(), &[]);
+    assert!(trained.status.success(), "{}", trained.stderr);
+    let text = fs::read_to_string(&record).expect("there");
+    assert!(text.contains("numerics_version") && text.lines().count() > 6, "{text}");
+}
+
+#[test]
+fn a_closed_pipe_ends_no_training() {
+    let folder = folder_for_test();
+    let trained = train(folder.path(), &[(CLOSED, "1")]);
+    assert!(trained.status.success(), "{:?} {}", trained.status, trained.stderr);
+    assert!(folder.path().join("fit-numerics.txt").is_file());
+}
