@@ -3,8 +3,8 @@
 pub use crate::confidence::{SURE, median_shares};
 pub use crate::label::{notes, shown};
 pub use crate::markup::escape;
-pub use crate::missing::{Missing, note_missing};
-pub use crate::no_numbers::{has_numbers, reason_for_nothing};
+pub use crate::missing::{Missing, note_missing, ops_remedy};
+pub use crate::no_numbers::{has_numbers, little_beside_stages, reason_for_nothing};
 /// What a page shows besides reports: sections that another crate fills.
 pub mod sections {
     pub use crate::page::sections::{

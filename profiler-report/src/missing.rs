@@ -5,6 +5,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use profiler_events::Framework;
+
 use crate::number::grouped;
 
 /// Something that is missing, and why.
@@ -54,10 +56,15 @@ pub enum Missing {
         /// Whether memory is missing.
         memory: bool,
     },
-    /// Ops: nothing tells of any.
-    SourceOfOps,
+    /// Ops: no hook reports any.
+    SourceOfOps {
+        /// The frameworks that the program trains with, as far as hooks know them.
+        frameworks: Vec<Framework>,
+    },
     /// Ops: the program uses a framework that gives no hook.
     OpsOf(&'static str),
+    /// Ops: the hook's own note gives the reason.
+    OpsOfDevice(String),
     /// Ops: somebody would have told of them, but there were none.
     Ops {
         /// Who would have told of them.
@@ -150,17 +157,17 @@ impl Display for Missing {
                     (_, false) => "there are no ops",
                 }
             ),
-            Self::SourceOfOps => text.write_str(
-                "there are no ops, because nothing tells of any: with burn use `.profiler(…)` of \
-                 burn-plugin with its feature `cubecl` (wgpu, CUDA, …), with tch link \
-                 tch-plugin (`use tch_plugin as _;`), with candle and burn's flex device run the program by \
-                 `mlprof run --ops …`",
+            Self::SourceOfOps { frameworks } => write!(
+                text,
+                "there are no ops, because nothing tells of any: {}",
+                ops_remedy(frameworks, "")
             ),
             Self::OpsOf(framework) => write!(
                 text,
-                "{framework} gives no hook for its tensor ops: run the program by `mlprof run --ops \
-                 …` to have them. Actions, modules and functions are shown"
+                "{framework} gives no hook for its tensor ops: {} to have them. Actions, modules and functions are shown",
+                remedy_for(framework, &[], "").unwrap_or_else(|| run_with("…", ""))
             ),
+            Self::OpsOfDevice(note) => text.write_str(note),
             Self::Ops { sources } => write!(
                 text,
                 "there are no ops: {} would have told of them, but none ran while steps were \
@@ -225,6 +232,54 @@ impl Display for Missing {
     }
 }
 
+/// Returns how the ops of a program become known: for its frameworks, or for all that there are where none of them is known. `options`:
+/// further options of the command, such as ` --numerics`.
+pub fn ops_remedy(frameworks: &[Framework], options: &str) -> String {
+    let known = frameworks.iter().filter_map(|framework| {
+        let remedy = remedy_for(&framework.name, &framework.devices, options)?;
+        Some((&*framework.name, remedy))
+    });
+    let known: Vec<(&str, String)> = known.collect();
+    match &known[..] {
+        [] => {
+            let (cubecl, flex) = (CUBECL, run_with(BURN_FLEX, options));
+            let (candle, tch) = (run_with("candle", options), TCH);
+            format!(
+                "with burn {cubecl}, on its flex device {flex}; with candle {candle}; with tch {tch}"
+            )
+        }
+        [(_, remedy)] => remedy.clone(),
+        several => {
+            let each = several.iter().map(|(name, remedy)| format!("with {name} {remedy}"));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// The presets that have hooks for burn's flex device, forward and backward.
+const BURN_FLEX: &str = "burn-flex,burn-autodiff";
+const CUBECL: &str = "use `.profiler(…)` of burn-plugin with its feature `cubecl` (wgpu, CUDA, …)";
+const TCH: &str = "link tch-plugin (`use tch_plugin as _;`)";
+
+/// `None` for a framework that is not known here.
+fn remedy_for(framework: &str, devices: &[String], options: &str) -> Option<String> {
+    let is_flex = |device: &String| device.starts_with("Flex");
+    match framework {
+        "candle" => Some(run_with("candle", options)),
+        "burn" if !devices.is_empty() && devices.iter().all(is_flex) => {
+            Some(run_with(BURN_FLEX, options))
+        }
+        "burn" if !devices.is_empty() && !devices.iter().any(is_flex) => Some(CUBECL.to_owned()),
+        "burn" => Some(format!("{CUBECL}, on its flex device {}", run_with(BURN_FLEX, options))),
+        "tch" => Some(TCH.to_owned()),
+        _ => None,
+    }
+}
+
+fn run_with(presets: &str, options: &str) -> String {
+    format!("run the program by `mlprof run --ops {presets}{options} -- …`")
+}
+
 fn steps(count: u64) -> String {
     match count {
         1 => "1 step".to_owned(),
@@ -238,5 +293,52 @@ pub fn note_missing(missing: &[Missing], notes: &mut Vec<String>) {
         if !notes.contains(&text) {
             notes.push(text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framework(name: &str, devices: &[&str]) -> Framework {
+        let devices = devices.iter().map(|device| (*device).to_owned()).collect();
+        Framework { name: name.to_owned(), devices, ..Framework::default() }
+    }
+
+    #[test]
+    fn where_the_framework_is_known_only_its_remedy_is_given_with_the_whole_command() {
+        let remedy = |frameworks: &[Framework]| ops_remedy(frameworks, "");
+        let candle = remedy(&[framework("candle", &["cpu"])]);
+        assert_eq!(candle, "run the program by `mlprof run --ops candle -- …`");
+        let flex = remedy(&[framework("burn", &["Flex(Default)"])]);
+        assert_eq!(flex, "run the program by `mlprof run --ops burn-flex,burn-autodiff -- …`");
+        let gpu = remedy(&[framework("burn", &["Wgpu(DefaultDevice)"])]);
+        assert!(gpu.contains("`cubecl`") && !gpu.contains("mlprof run"), "{gpu}");
+        let both = remedy(&[framework("burn", &["Wgpu(DefaultDevice)", "Flex(Default)"])]);
+        assert!(both.contains("`cubecl`") && both.contains("burn-flex"), "{both}");
+        let tch = remedy(&[framework("tch", &["cpu"])]);
+        assert!(tch.contains("tch-plugin") && !tch.contains("candle"), "{tch}");
+        let two = remedy(&[framework("candle", &[]), framework("tch", &[])]);
+        assert!(two.starts_with("with candle run") && two.contains("; with tch link"), "{two}");
+        for unknown in [vec![], vec![framework("another", &[])]] {
+            let all = remedy(&unknown);
+            for part in ["burn-flex,burn-autodiff -- …", "--ops candle -- …", "use tch_plugin as _"]
+            {
+                assert!(all.contains(part), "{part}: {all}");
+            }
+        }
+        let numbers = ops_remedy(&[framework("candle", &[])], " --numerics");
+        assert!(numbers.contains("`mlprof run --ops candle --numerics -- …`"), "{numbers}");
+    }
+
+    #[test]
+    fn notes_name_the_preset_of_the_framework() {
+        let frameworks = vec![framework("burn", &["Flex(Default)"])];
+        let said = Missing::SourceOfOps { frameworks }.to_string();
+        assert!(said.contains("--ops burn-flex,burn-autodiff -- …") && !said.contains("candle"));
+        let candle = Missing::OpsOf("candle").to_string();
+        assert!(candle.contains("`mlprof run --ops candle -- …` to have them"), "{candle}");
+        let other = Missing::OpsOf("another").to_string();
+        assert!(other.contains("`mlprof run --ops … -- …`"), "{other}");
     }
 }

@@ -88,6 +88,7 @@ mod thread;
 
 use burn::backend::{Device as BackendDevice, DispatchDeviceId};
 use burn::tensor::Device;
+use profiler_core::hook::WITHOUT_OPS_OF;
 use profiler_core::{Observation, Profiler};
 
 use crate::framework;
@@ -128,11 +129,11 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
         let device = device.clone().inner();
         let note = match is_cube(&device) {
             true => format!(
-                "no ops of {device:?}: build burn-plugin with its feature `cubecl` to see them"
+                "{WITHOUT_OPS_OF}{device:?}: build burn-plugin with its feature `cubecl` to see them"
             ),
             false => format!(
-                "no ops of {device:?}: burn tells of the ops of CubeCL devices only (wgpu, CUDA, \
-                 ROCm, Metal, …); here they need `mlprof run --ops burn-flex,burn-autodiff`. \
+                "{WITHOUT_OPS_OF}{device:?}: burn tells of the ops of CubeCL devices only (wgpu, CUDA, \
+                 ROCm, Metal, …); here they need `mlprof run --ops burn-flex,burn-autodiff -- …`. \
                  Actions and modules are shown"
             ),
         };

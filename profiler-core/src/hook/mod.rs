@@ -50,6 +50,8 @@ pub use profiler_events::{
 pub use reductions::{DeviceReduction, DeviceReductions};
 #[doc(hidden)]
 pub use reductions::{assert_reduces_as_read, numbers_to_reduce};
+#[doc(hidden)]
+pub use without_ops::{WITHOUT_OPS_OF, reason_without_ops};
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
 pub(crate) use crate::source::deliver_regions;

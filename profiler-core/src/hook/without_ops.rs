@@ -18,6 +18,10 @@ impl Source for WithoutOps {
     }
 }
 
+/// The beginning of a hook's note that names a device whose ops it does not see, and says what to do: a report needs no other reason then.
+#[doc(hidden)]
+pub const WITHOUT_OPS_OF: &str = "no ops of ";
+
 struct Frameworks {
     without_hook: Vec<&'static str>,
     with_ops: Vec<String>,
@@ -60,6 +64,22 @@ pub fn declare_ops_of(framework: &str) {
 /// Whether somebody has [said so](declare_ops_of) of this framework.
 pub fn has_ops_of(framework: &str) -> bool {
     frameworks().with_ops.iter().any(|known| known == framework)
+}
+
+/// For what is recorded on demand: why there are no ops in it, and what to do.
+#[doc(hidden)]
+pub fn reason_without_ops() -> String {
+    let without = frameworks_without_ops();
+    if !without.is_empty() {
+        let reasons = without.into_iter().map(|framework| Missing::OpsOf(framework).to_string());
+        return reasons.collect::<Vec<_>>().join("; ");
+    }
+    let sources = crate::source::sources_of_ops();
+    let missing = match sources.is_empty() {
+        true => Missing::SourceOfOps { frameworks: profiler_events::frameworks() },
+        false => Missing::Ops { sources },
+    };
+    missing.to_string()
 }
 
 #[cfg(all(test, not(loom)))]

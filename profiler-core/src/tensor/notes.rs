@@ -44,7 +44,7 @@ impl TensorProfiler {
         }
         let mut missing: Vec<Missing> = self.missing_steps(run).into_iter().collect();
         if run.profile.totals.events > 0 {
-            self.missing_kinds(&run.profile, around, &mut missing);
+            self.missing_kinds(run, around, &mut missing);
         }
         missing
     }
@@ -91,18 +91,23 @@ impl TensorProfiler {
     }
 
     /// What hooks were to tell of.
-    fn missing_kinds(&self, profile: &Profile, around: &Surroundings, missing: &mut Vec<Missing>) {
+    fn missing_kinds(&self, run: &StageRun, around: &Surroundings, missing: &mut Vec<Missing>) {
+        let profile = &run.profile;
         let wants_memory = self.settings.profile_memory && !profile.has_memory();
         let wants_ops = !profile.has(ActionKind::Op);
         let frameworks = around.without_ops.iter().filter(|_| wants_ops);
         missing.extend(frameworks.map(|framework| Missing::OpsOf(framework)));
-        let is_explained = !wants_ops || !around.without_ops.is_empty();
+        let of_devices = run.notes.iter().filter(|note| note.starts_with(hook::WITHOUT_OPS_OF));
+        let of_devices = of_devices.filter(|_| wants_ops).cloned().map(Missing::OpsOfDevice);
+        let of_devices: Vec<Missing> = of_devices.collect();
+        let is_explained = !wants_ops || !around.without_ops.is_empty() || !of_devices.is_empty();
+        missing.extend(of_devices);
         if !around.was_active && (wants_memory || !is_explained) {
             missing.push(Missing::Activation { ops: !is_explained, memory: wants_memory });
         } else if !is_explained {
             let sources = around.sources.clone();
             missing.push(match sources.is_empty() {
-                true => Missing::SourceOfOps,
+                true => Missing::SourceOfOps { frameworks: profiler_events::frameworks() },
                 false => Missing::Ops { sources },
             });
         }

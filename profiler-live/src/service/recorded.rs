@@ -190,8 +190,7 @@ pub(crate) fn complete_notes(
     let events = cycle.tracks().iter().flat_map(|track| track.events());
     let ops = events.filter(|event| event.action.kind() == ActionKind::Op).count() as u64;
     if ops == 0 && (wishes.ops || wishes.shapes) {
-        let note = "there are no ops in it: nothing tells of this program's ops, or it called none";
-        notes.push(note.to_owned());
+        notes.push(profiler_core::hook::reason_without_ops());
     }
     ops
 }
