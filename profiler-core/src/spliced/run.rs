@@ -15,7 +15,10 @@ use super::wanted_word::{want, wanted};
 use crate::active::{activate_beside, hands_on};
 use crate::allocation::AllocationProfiler;
 use crate::report::LineCountRestriction;
-use crate::report::internals::{ClaimedName, has_numbers, reason_for_nothing};
+use crate::report::internals::{
+    ClaimedName, has_numbers, little_beside_stages, reason_for_nothing,
+};
+use crate::report::number::duration;
 use crate::several::Several;
 use crate::tensor::InvalidSchedule;
 use crate::{
@@ -399,6 +402,13 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
         // After the last stage: its file is not that of what came later.
         if !is_of_a_stage {
             output.leave_stages();
+        }
+        if is_after_a_stage && let Some(seconds) = little_beside_stages(report) {
+            output.stop_printing();
+            output::say(format_args!(
+                "mlprof: outside of its stages the program spent {} in ops and actions: that report is only written",
+                duration(seconds)
+            ));
         }
     }
     rendered.deliver(output);

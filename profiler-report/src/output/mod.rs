@@ -66,6 +66,8 @@ struct State {
     running: Stages<Stage>,
     /// The stage of the last report, for one that comes later.
     reported: Option<Stage>,
+    /// Whether nothing is printed that a file has.
+    is_silent: bool,
     run: Option<RunContext>,
     /// What is said over its own directory and file name, from the first stage on.
     environment: Option<&'static Environment>,
@@ -220,6 +222,11 @@ impl Output {
         self.state().running_with_report().is_some()
     }
 
+    /// What is reported from here on goes to files alone.
+    pub fn stop_printing(&self) {
+        self.state().is_silent = true;
+    }
+
     /// What is reported from here on was recorded outside of any stage, unless one runs.
     pub fn leave_stages(&self) {
         self.state().reported = None;
@@ -369,7 +376,8 @@ fn put(
     if let Err(error) = &written {
         output.warn_once(&path, error, "Its report goes to the console", console);
     }
-    if written.is_err() || (output.always_prints && output.run().rank == 0) {
+    let prints = output.always_prints && !output.state().is_silent;
+    if written.is_err() || (prints && output.run().rank == 0) {
         console.print(&printed());
     }
 }

@@ -7,6 +7,30 @@ use crate::frameworks;
 use crate::number::{bytes, duration, grouped, share};
 use crate::{Machine, MachineDevice, Report, Setting};
 
+/// The titles of a page's reports: with the program where there are several, and with when the report began, or its number, where that
+/// still does not tell two of them apart.
+pub(super) fn titles(reports: &[Report]) -> Vec<String> {
+    let program = |report: &Report| report.header().program.clone();
+    let has_several = reports.iter().any(|report| program(report) != program(&reports[0]));
+    let with_program = |report: &Report| match program(report).filter(|_| has_several) {
+        Some(program) => format!("{} · {}", text::name(&program, 80), title(report)),
+        None => title(report),
+    };
+    let mut titles: Vec<String> = reports.iter().map(with_program).collect();
+    let began = |report: &Report| report.header().started_at.format("%H:%M:%S").to_string();
+    for extra in [began, |_: &Report| String::new()] {
+        let before = titles.clone();
+        let is_double = |title: &String| before.iter().filter(|other| *other == title).count() > 1;
+        for (index, title) in titles.iter_mut().enumerate().filter(|(_, title)| is_double(title)) {
+            let number = before[..=index].iter().filter(|other| *other == title).count();
+            let extra = extra(&reports[index]);
+            let extra = if extra.is_empty() { number.to_string() } else { extra };
+            let _ = write!(title, " · {extra}");
+        }
+    }
+    titles
+}
+
 /// `Simple · fit`, with the rank where there are several.
 pub(super) fn title(report: &Report) -> String {
     let header = report.header();
@@ -79,10 +103,11 @@ pub(super) fn write(html: &mut String, report: &Report) {
             }
         }
         Report::Tensor(report) => {
-            fact(
-                "Recorded steps",
-                format!("{} of {}", grouped(report.recorded_steps), grouped(report.steps)),
-            );
+            let steps = match report.steps {
+                0 => "none: what is recorded belongs to no step".to_owned(),
+                steps => format!("{} of {}", grouped(report.recorded_steps), grouped(steps)),
+            };
+            fact("Recorded steps", steps);
             if let Some(schedule) = &report.schedule {
                 fact(
                     "Schedule",
