@@ -215,3 +215,56 @@ fn the_layer_that_makes_the_first_nan_is_named() {
     assert_eq!(report.not_finite, 4);
     assert_eq!(report.recorded_steps, 1, "the step after it");
 }
+
+/// Three layers, and the first that is not finite where `between` is what the second one's output becomes, and `first` the first one's.
+fn first_in_a_step(
+    first: impl Fn(Tensor) -> Result<Tensor>,
+    between: impl Fn(Tensor) -> Result<Tensor>,
+) -> profiler_core::report::numerics::RecordedTensor {
+    let profiler = Arc::new(NumericsProfiler::new().every(0));
+    let vars = VarMap::new();
+    let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);
+    let layer = |name: &str| {
+        let layer = vb.pp(name).profiled(|vb| candle_nn::linear(3, 3, vb));
+        layer.expect("a layer")
+    };
+    let layers: [Profiled<Linear>; 3] = [layer("l1"), layer("l2"), layer("l3")];
+    let optimizer = CandleOptimizer::<SGD>::new(vars_by_name(&vars), 0.5);
+    let mut optimizer = optimizer.expect("an optimizer");
+    let active = activate(profiler.clone());
+    let input = Tensor::ones((4, 3), DType::F32, &Device::Cpu).expect("a tensor");
+    let output = layers[0].forward(&input).and_then(&first);
+    let output = output.and_then(|it| layers[1].forward(&it)).and_then(&between);
+    let loss = output.and_then(|it| layers[2].forward(&it)?.sqr()?.mean_all()).expect("a loss");
+    optimizer.backward(&loss, 1.0).expect("gradients");
+    optimizer.step().expect("a step");
+    profiler.step();
+    drop(active);
+    profiler.snapshot().first_not_finite.expect("a NaN")
+}
+
+/// Gradients come in the order of their names, which is not that of the backward pass.
+#[test]
+fn a_nan_that_a_layer_masks_is_named_by_the_layers_around_it() {
+    let masked = |it: Tensor| it.affine(1e-9, -1.0)?.relu()?.log()?.affine(1e-3, 0.0)?.relu();
+    let first = first_in_a_step(Ok, masked);
+    assert_eq!((first.role, &*first.name), (TensorRole::Gradient, "l2.bias"));
+    let said = first.what_is_not_finite();
+    for part in [
+        "It began in the backward pass of [module]Linear: l2 (made at candle-plugin/src/numerics/tests.rs:",
+        "), or between [module]Linear: l3 (its gradients are finite; made at candle-plugin/src/numerics/tests.rs:",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    // This very file is one of the plugin's, and no line of it is cited.
+    assert_eq!(first.location, None);
+}
+
+#[test]
+fn a_nan_between_two_layers_is_named_by_both() {
+    let first = first_in_a_step(|it| it.affine(1e-9, -1.0)?.log(), Ok);
+    assert_eq!((first.role, &*first.name), (TensorRole::Output, "[module]Linear: l2"));
+    let said = first.what_is_not_finite();
+    let expected = "It began between [module]Linear: l1 (its output was finite; made at ";
+    assert!(said.contains(expected) && !said.contains("called at"), "{said}");
+}

@@ -29,6 +29,7 @@ fn tensor(
         statistics: statistics_of,
         input: (!input.is_empty()).then(|| statistics(input).0),
         sample,
+        interval: None,
         location: None,
         hash: None,
         is_rerun: false,

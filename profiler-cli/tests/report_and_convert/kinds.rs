@@ -110,6 +110,7 @@ pub fn numerics() -> NumericsReport {
         statistics: numbers,
         input: Some(numbers),
         sample: vec![Some(0.5), None],
+        interval: None,
         location: Some("src/net.rs:7".to_owned()),
         hash: Some("2d06800538d394c2".to_owned()),
         is_rerun: false,

@@ -6,16 +6,15 @@ use std::path::Path;
 /// Folders of packages that come from elsewhere.
 const ELSEWHERE: [&str; 4] = ["/registry/src/", "/git/checkouts/", "/rustc/", "/lib/rustlib/src/"];
 
-/// This file, in the folder that the packages of this workspace are in.
-const OWN: &str = "profiler-core/src/numerics/location.rs";
-
-/// Those of them that are no place in a user's program.
-const PACKAGES: [&str; 8] = [
+/// The folders of our packages, which are no place in a user's program: under a workspace of ours, or beside the user's.
+const PACKAGES: [&str; 10] = [
     "burn-plugin",
     "candle-plugin",
     "profiler-core",
+    "profiler-cuda",
     "profiler-events",
     "profiler-live",
+    "profiler-macros",
     "profiler-runtime",
     "profiler-train",
     "tch-plugin",
@@ -32,24 +31,30 @@ pub(super) fn of_program() -> Option<String> {
 fn find(backtrace: &str, directory: &Path) -> Option<String> {
     let places = backtrace.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
     // Without the column.
-    let places = places.filter_map(|place| place.rsplit_once(':')).map(|(place, _)| place);
-    let workspace = places.clone().find_map(|place| {
-        let (file, _) = place.rsplit_once(':')?;
-        file.strip_suffix(OWN)
-    });
-    let is_ours = |place: &str| {
-        let within = workspace.and_then(|workspace| place.strip_prefix(workspace));
-        let package = within.and_then(|within| within.split_once("/src/"));
-        package.is_some_and(|(package, _)| PACKAGES.contains(&package))
-    };
-    let is_of_program = |place: &&str| {
+    let mut places = places.filter_map(|place| place.rsplit_once(':')).map(|(place, _)| place);
+    let place = places.find(|place| {
+        let file = place.rsplit_once(':').map_or(*place, |(file, _)| file);
         // Libraries of C may have debug information, too.
-        let is_rust = place.rsplit_once(':').is_some_and(|(file, _)| file.ends_with(".rs"));
-        is_rust && !ELSEWHERE.iter().any(|folder| place.contains(folder)) && !is_ours(place)
-    };
-    let place = places.clone().find(is_of_program)?;
+        file.ends_with(".rs")
+            && !ELSEWHERE.iter().any(|folder| file.contains(folder))
+            && !is_ours(file)
+    })?;
     let shown = Path::new(place).strip_prefix(directory).unwrap_or(Path::new(place));
     Some(shown.display().to_string())
+}
+
+/// Whether a file is a source of one of our packages: known by its path alone, since a generic or inlined function of ours is compiled
+/// into the program, which may have debug information where our packages have none.
+fn is_ours(file: &str) -> bool {
+    let folders: Vec<&str> = file.split('/').collect();
+    folders.windows(2).any(|pair| {
+        // With its version, where packages are vendored.
+        let is_package = |package: &&str| {
+            let version = pair[0].strip_prefix(*package);
+            version.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        pair[1] == "src" && PACKAGES.iter().any(is_package)
+    })
 }
 
 #[cfg(all(test, not(loom)))]
@@ -77,6 +82,17 @@ mod tests {
         let expected = Some("/home/x/mlprof/tch-plugin/tests/numerics.rs:3");
         assert_eq!(find(&format!("{ours}{test}"), "/tmp").as_deref(), expected);
         assert_eq!(find("  0: 0x1 - net::main\n", "/tmp"), None, "no debug information");
+        // What is compiled into the program has debug information, where our packages have none.
+        for folder in ["/home/x/mlprof/", "", "./", "/home/x/net/vendor/"] {
+            for file in
+                ["candle-plugin/src/optimizer.rs", "candle-plugin-0.1.0/src/numerics/mod.rs"]
+            {
+                let inlined = format!("  0: 0x1 - step\n             at {folder}{file}:254:20\n");
+                assert_eq!(find(&inlined, "/tmp"), None, "{folder}{file}");
+                let all = format!("{inlined}{programs}");
+                assert_eq!(find(&all, "/home/x/net").as_deref(), Some("src/net.rs:42"));
+            }
+        }
         // Of this very test nothing is a program's.
         assert_eq!(of_program(), None);
     }

@@ -1,9 +1,13 @@
 //! The numerics profiler: the numbers in what modules and ops return, in losses, gradients and parameters, and the first of them
 //! that is not finite.
 
+mod fault;
+#[cfg(all(test, not(loom)))]
+mod fault_tests;
 mod location;
 mod modules;
 mod observed;
+mod order;
 mod readers;
 mod record;
 #[cfg(all(test, not(loom)))]
@@ -165,6 +169,7 @@ impl NumericsProfiler {
             running.recorded_steps += 1;
             running.write_record(&self.output, &self.settings);
         }
+        running.settle_gradients();
         running.end_closer_look(self.sees_ops.load(Ordering::Relaxed));
         running.end_step();
         self.modules.forget();
@@ -177,6 +182,7 @@ impl NumericsProfiler {
                 self.await_devices();
             }
             let mut running = self.state();
+            running.settle_gradients();
             if running.stages.is_empty() {
                 // A loop of one's own may end in the middle of what it calls a step.
                 running.write_record(&self.output, &self.settings);
@@ -238,13 +244,18 @@ impl Profiler for NumericsProfiler {
     }
 
     fn reason_to_stop(&self) -> Option<String> {
-        let first = self.settings.stops.then(|| self.state().first_not_finite.clone()).flatten();
-        first.map(|first| first.what_is_not_finite())
+        let first = self.settings.stops.then(|| {
+            let mut running = self.state();
+            running.settle_gradients();
+            running.first_not_finite.clone()
+        });
+        first.flatten().map(|first| first.what_is_not_finite())
     }
 
     fn begin_rerun(&self) -> bool {
         uncounted(|| {
             let mut running = self.state();
+            running.settle_gradients();
             let first = running.first_not_finite.as_ref();
             let is_of_this_step = first.is_some_and(|first| first.step == running.step);
             // A recorded step has shown all already.

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use profiler_events::{ObservedTensor, TensorRole, ThreadName};
 
+use super::fault::Moment;
 use super::readers::{CopyReader, FiniteReader, HashReader};
 use super::{FINITE, NOTHING, NumericsProfiler, STATISTICS, modules};
 use crate::report::numerics::{self, RecordedTensor, StatisticsReader};
@@ -41,6 +42,9 @@ impl NumericsProfiler {
             if reader.is_finite() {
                 if matches!(told.role, TensorRole::Batch | TensorRole::Output) {
                     self.knows_batch.store(true, Ordering::Relaxed);
+                }
+                if !told.role.is_of_op() {
+                    self.state().add_to_order(told.role, told.name, Some(true));
                 }
                 return;
             }
@@ -106,6 +110,7 @@ impl NumericsProfiler {
             statistics: reader.statistics(),
             input,
             sample: reader.sample(),
+            interval: None,
             hash,
             is_rerun: running.is_rerun,
         };
@@ -113,7 +118,9 @@ impl NumericsProfiler {
             let place = profiler_events::module_place(told.name);
             tensor.source = place.map(|place| format!("{}:{}", place.file, place.line));
         }
-        let is_first = running.see_not_finite(&mut tensor);
+        let is_finite = tensor.statistics.is_finite();
+        let position = running.add_to_order(told.role, told.name, Some(is_finite));
+        let is_first = running.see_not_finite(&mut tensor, Moment { position, is_now: true });
         let saved = (is_first && self.settings.saves).then(|| tensor.clone());
         if is_recorded {
             running.see(tensor, &self.settings);

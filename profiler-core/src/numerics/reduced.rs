@@ -42,16 +42,19 @@ impl Reducing {
 pub(super) struct Awaited {
     /// All that is known of it before.
     tensor: RecordedTensor,
+    /// Its position in the order of the step.
+    position: u64,
     numbers: Reducing,
     input: Option<Reducing>,
 }
 
 impl Awaited {
-    fn read(self) -> Option<RecordedTensor> {
+    fn read(self) -> Option<(RecordedTensor, u64)> {
         let (statistics, sample) = self.numbers.read()?;
         let input = self.input.and_then(Reducing::read).map(|(statistics, _)| statistics);
         let sample = finite_or_none(&sample);
-        Some(RecordedTensor { statistics, input, sample, ..self.tensor })
+        let tensor = RecordedTensor { statistics, input, sample, ..self.tensor };
+        Some((tensor, self.position))
     }
 }
 
@@ -86,10 +89,12 @@ impl NumericsProfiler {
             statistics: TensorStatistics::default(),
             input: None,
             sample: Vec::new(),
+            interval: None,
             hash: None,
             is_rerun: running.is_rerun,
         };
-        running.awaited.push(Awaited { tensor, numbers, input });
+        let position = running.add_to_order(told.role, told.name, None);
+        running.awaited.push(Awaited { tensor, position, numbers, input });
     }
 
     /// Reads what was reduced in the running step, in the order in which it was told of. Waits for devices outside of the lock:
@@ -99,11 +104,13 @@ impl NumericsProfiler {
         if awaited.is_empty() {
             return;
         }
-        let tensors: Vec<Option<RecordedTensor>> = awaited.into_iter().map(Awaited::read).collect();
+        let tensors: Vec<_> = awaited.into_iter().map(Awaited::read).collect();
         let mut running = self.state();
         for tensor in tensors {
             match tensor {
-                Some(tensor) => running.see_reduced(tensor, is_recorded, &self.settings),
+                Some((tensor, position)) => {
+                    running.see_reduced(tensor, position, is_recorded, &self.settings);
+                }
                 None => running.unread += 1,
             }
         }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
-use super::location;
+use super::order::StepOrder;
 use super::record::RecordFile;
 use super::reduced::Awaited;
 use super::settings::Settings;
-use crate::output::say;
 use crate::report::ReportHeader;
+use crate::report::internals::ops_remedy;
 use crate::report::numerics::{NumericsReport, RecordedTensor, Rerun, TensorRow, troubles};
 use crate::{Output, Stage};
 use profiler_events::clock::Clock;
@@ -21,6 +21,14 @@ use profiler_events::{Stages, TensorRole};
 const MOST_ROWS: usize = 20_000;
 /// So many bytes the parameters have that are kept until the optimizer's step has changed them.
 const MOST_COPIED: u64 = 1 << 30;
+
+/// A gradient that is not finite. An optimizer reports all of them at once, in the order of their names or of the model's fields: which
+/// one was computed first is known when it has reported them all.
+pub(super) struct Candidate {
+    pub(super) tensor: RecordedTensor,
+    /// The position of its module in the forward pass: the last of these comes first backwards.
+    pub(super) position: Option<u64>,
+}
 
 #[derive(Default)]
 pub(super) struct Running {
@@ -55,8 +63,12 @@ pub(super) struct Running {
     pub(super) unread: u64,
     pub(super) first_not_finite: Option<RecordedTensor>,
     /// Where the first one is none of an op.
-    first_op_not_finite: Option<RecordedTensor>,
+    pub(super) first_op_not_finite: Option<RecordedTensor>,
     pub(super) not_finite: u64,
+    /// What the step has shown so far, and in which order.
+    pub(super) order: StepOrder,
+    /// The gradient that is the first one not finite unless an earlier one comes.
+    pub(super) candidate: Option<Candidate>,
     rows: Vec<TensorRow>,
     places: FxHashMap<(TensorRole, String), usize>,
     notes: Vec<String>,
@@ -123,103 +135,7 @@ impl Running {
         self.calls.clear();
         self.before_step.clear();
         self.copied = 0;
-    }
-
-    /// Says which tensor was the first that is not finite, and has the next step recorded, with ops. Whether it was. Of ops only
-    /// those count that have made it so: what others are given may well be infinite.
-    pub(super) fn see_not_finite(&mut self, tensor: &mut RecordedTensor) -> bool {
-        let is_of_op = tensor.role.is_of_op();
-        let makes_it = tensor.makes_not_finite();
-        if tensor.statistics.is_finite() || (is_of_op && !makes_it) {
-            return false;
-        }
-        if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
-            if rerun.first_not_finite.is_none() {
-                tensor.location = location::of_program();
-                rerun.first_not_finite = Some(tensor.clone());
-            }
-            return false;
-        }
-        self.not_finite += 1;
-        let is_first = match &self.first_not_finite {
-            None => true,
-            // It was given it, and this one is where it comes from, or something else began besides.
-            Some(first) => makes_it && !first.makes_not_finite(),
-        };
-        let known_op = self.first_op_not_finite.iter().chain(&self.first_not_finite);
-        let is_first_op = is_of_op && !known_op.into_iter().any(|known| known.role.is_of_op());
-        if !is_first && !is_first_op {
-            return false;
-        }
-        // Not before it is said, since it takes a while.
-        tensor.location = location::of_program();
-        say(format_args!("mlprof: {}", tensor.what_is_not_finite()));
-        if is_first {
-            self.is_recorded_next = true;
-            self.first_not_finite = Some(tensor.clone());
-        } else {
-            self.first_op_not_finite = Some(tensor.clone());
-        }
-        is_first
-    }
-
-    /// The step is over; if it was recorded because something was not finite: what it says of ops.
-    pub(super) fn end_closer_look(&mut self, sees_ops: bool) {
-        let was_one = self.is_closer_look;
-        self.is_closer_look = std::mem::take(&mut self.is_recorded_next);
-        let known = self.first_op_not_finite.iter().chain(&self.first_not_finite);
-        let is_known = known.into_iter().any(|known| known.role.is_of_op());
-        if was_one && sees_ops && !is_known {
-            let step = self.step;
-            self.note(&format!(
-                "no op is named: in step {step}, in which they were looked at, none made anything that is not finite of finite \
-                 numbers. NumericsProfiler::ops(true) looks at ops in every step"
-            ));
-        }
-    }
-
-    /// The batch of this step is to be run again.
-    pub(super) fn begin_rerun(&mut self) {
-        self.calls.clear();
-        self.is_rerun = true;
-        let step = self.step;
-        self.rerun = Some(Rerun { step, tensors: 0, first_not_finite: None, failure: None });
-    }
-
-    /// It was, or has failed.
-    pub(super) fn end_rerun(&mut self, failure: Option<&str>) {
-        self.is_rerun = false;
-        self.calls.clear();
-        let Some(rerun) = &mut self.rerun else { return };
-        rerun.failure = failure.map(str::to_owned);
-        let place = |of: &Option<RecordedTensor>| {
-            of.as_ref().map(|tensor| (tensor.role, tensor.name.clone()))
-        };
-        if failure.is_some() || place(&rerun.first_not_finite) == place(&self.first_not_finite) {
-            return;
-        }
-        match &rerun.first_not_finite {
-            Some(first) => {
-                say(format_args!("mlprof: run again, {}", first.what_is_not_finite()));
-            }
-            None => say(format_args!(
-                "mlprof: run again, the batch of step {} was finite: what is random was different",
-                rerun.step
-            )),
-        }
-    }
-
-    /// Looks at a tensor that a device has reduced in this step.
-    pub(super) fn see_reduced(
-        &mut self,
-        mut tensor: RecordedTensor,
-        is_recorded: bool,
-        settings: &Settings,
-    ) {
-        self.see_not_finite(&mut tensor);
-        if is_recorded {
-            self.see(tensor, settings);
-        }
+        self.order.begin_pass();
     }
 
     /// Keeps a tensor of a recorded step.
@@ -320,11 +236,13 @@ impl Running {
             );
         }
         if settings.looks_at_ops && !sees_ops && self.step > 0 {
-            notes.push(
-                "no output of an op was looked at: tch tells of them, and candle and burn's flex device in a program that \
-                 `mlprof run --ops … --numerics` has built"
-                    .to_owned(),
-            );
+            let remedy = ops_remedy(&profiler_events::frameworks(), " --numerics");
+            notes.push(format!("no output of an op was looked at: {remedy}"));
+        } else if !sees_ops && self.first_not_finite.is_some() && self.first_op_not_finite.is_none()
+        {
+            notes.extend(op_remedy().map(|remedy| {
+                format!("the op that made what is not finite is not known: {remedy}")
+            }));
         }
         if self.dropped > 0 {
             notes.push(format!(
@@ -358,4 +276,10 @@ impl Running {
             findings: Vec::new(),
         }
     }
+}
+
+/// Returns how the op that makes something that is not finite becomes known, where no hook reports ops.
+pub(super) fn op_remedy() -> Option<String> {
+    let reports_ops = !crate::source::sources_of_ops().is_empty();
+    (!reports_ops).then(|| ops_remedy(&profiler_events::frameworks(), " --numerics"))
 }

@@ -78,6 +78,8 @@ impl NumericsProfiler {
         let saved = write(&path, recorded, told.tensor, told.input);
         let mut running = self.state();
         match saved {
+            // An earlier gradient replaces one that was saved before.
+            Ok(()) if running.files.contains(&path) => {}
             Ok(()) => running.files.push(path),
             Err(error) => {
                 self.output.warn_of_missing(&path, &error);

@@ -214,9 +214,15 @@ fn what_is_on_a_device_is_counted_and_said() {
 }
 
 /// A tensor of a device that reduces it; counts how often that was waited for.
-struct OnDevice {
+pub(super) struct OnDevice {
     numbers: Vec<f32>,
     waits: Arc<AtomicU64>,
+}
+
+impl OnDevice {
+    pub(super) fn new(numbers: &[f32]) -> Self {
+        Self { numbers: numbers.to_vec(), waits: Arc::default() }
+    }
 }
 
 impl TensorNumbers for OnDevice {

@@ -1,5 +1,6 @@
 //! What the numerics profiler found: the numbers in what modules and ops return, in losses, gradients and parameters.
 
+mod interval;
 mod paint;
 mod record;
 mod shown_number;
@@ -9,10 +10,11 @@ mod trouble;
 use profiler_events::TensorRole;
 use serde::{Deserialize, Serialize};
 
+pub use self::interval::{FaultInterval, IntervalEnd};
 pub use self::paint::paint;
 pub(crate) use self::paint::{run_again, whereabouts};
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
-pub(crate) use self::shown_number::shown_number;
+pub(crate) use self::shown_number::{shown_norm, shown_number};
 pub use self::statistics::{
     SAMPLE, StatisticsReader, TensorStatistics, finite_or_none, sample_every,
 };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{NumericsReport, RecordedTensor, Rerun, TensorRow, shown_number};
+use super::{NumericsReport, RecordedTensor, Rerun, TensorRow, shown_norm, shown_number};
 use crate::label;
 use crate::lightning::{append_remarks, title};
 use crate::number::{duration, grouped};
@@ -16,9 +16,10 @@ pub fn paint(report: &NumericsReport) -> String {
     let mut text = format!("{}\n\n", title(&report.header));
     let _ = writeln!(
         text,
-        "Recorded    {} of {} steps, in {}",
+        "Recorded    {} of {} steps{}, in {}",
         grouped(report.recorded_steps),
         grouped(report.steps),
+        if report.rerun.is_some() { " and one batch run again" } else { "" },
         duration(report.header.wall_seconds),
     );
     let _ = writeln!(text, "Not finite  {}", not_finite(report));
@@ -94,8 +95,18 @@ pub(crate) fn run_again(rerun: &Rerun) -> String {
 
 fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
     let mut table = Table::new([
-        "Tensors", "Min", "Max", "Mean", "Std", "L2 norm", "Zeros", "NaN, inf", "Type", "Role",
-        "Shape", "Tensor",
+        "Tensors read",
+        "Min",
+        "Max",
+        "Mean",
+        "Std",
+        "L2 norm",
+        "Zeros",
+        "NaN, inf",
+        "Type",
+        "Role",
+        "Shape",
+        "Tensor",
     ]);
     for row in tensors.iter().take(ROWS_SHOWN) {
         let all = &row.all;
@@ -105,7 +116,7 @@ fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
             shown_number(all.maximum),
             shown_number(all.mean),
             shown_number(all.standard_deviation),
-            shown_number(Some(row.last.l2_norm)),
+            shown_norm(&row.last),
             share(all.zeros, all.count),
             grouped(all.nans + all.infinities),
             row.element_type.clone(),
@@ -116,7 +127,8 @@ fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
     }
     text.push_str(&table.paint());
     text.push_str(
-        "Of all recorded tensors of a row; the L2 norm and the shape are those of the last one.\n",
+        "Numbers are those of all tensors read of a row: of every call in a recorded step or a batch run again. The L2 norm and the \
+         shape are those of the last one.\n",
     );
     if tensors.len() > ROWS_SHOWN {
         let more = grouped((tensors.len() - ROWS_SHOWN) as u64);

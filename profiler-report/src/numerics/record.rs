@@ -7,7 +7,7 @@ use profiler_events::{Framework, Stage, TensorRole};
 use serde::{Deserialize, Serialize};
 use serde_json::Result;
 
-use super::{TensorStatistics, shown_number};
+use super::{FaultInterval, TensorStatistics, shown_number};
 use crate::machine::Machine;
 use crate::{Setting, label};
 
@@ -74,7 +74,11 @@ pub struct RecordedTensor {
     /// Some of its numbers, evenly spread: `null` for what is not finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample: Vec<Option<f64>>,
-    /// Where in the program it was called, as file and line: of the first one that is not finite, where debug information says so.
+    /// The part of the step in which it stopped being finite: of the first tensor that is not finite, where hooks know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Box<FaultInterval>>,
+    /// The innermost line of the program that led to it, as `file:line`: of the first tensor that is not finite, where debug information
+    /// has it. It is never a line of mlprof or of another package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
     /// XXH3 of its numbers, of 64 bits in hexadecimal digits: of a batch, and of all tensors where that was asked for. Each number is hashed
@@ -175,17 +179,28 @@ impl RecordedTensor {
             Some(input) if input.nans == 0 && statistics.nans > 0 => {
                 ". Its input was infinite in places, and NaN nowhere".to_owned()
             }
+            // The interval says where.
+            Some(_) if self.interval.is_some() => ". Its input was not finite before".to_owned(),
             Some(_) => ". Its input was not finite before: look at what computes that".to_owned(),
         };
-        let location = match &self.location {
-            None => String::new(),
-            Some(location) => format!(". It was called at {}", label::one_line(location)),
+        let interval = self.interval.as_ref().map(|interval| format!(". {}", interval.sentence()));
+        let caller = match self.role {
+            TensorRole::Gradient | TensorRole::Parameter | TensorRole::Update => {
+                "The optimizer's step"
+            }
+            TensorRole::Loss => "The backward pass",
+            _ => "It",
         };
+        let location = self.location.as_ref();
+        let location =
+            location.map(|at| format!(". {caller} was called at {}", label::one_line(at)));
         format!(
-            "in step {} {place} is not finite: {} of {} numbers{input}{location}",
+            "in step {} {place} is not finite: {} of {} numbers{input}{}{}",
             self.step,
             counts.join(" and "),
             statistics.count,
+            interval.unwrap_or_default(),
+            location.unwrap_or_default(),
         )
     }
 

@@ -1,5 +1,7 @@
 //! Numbers of tensors, in words.
 
+use super::TensorStatistics;
+
 /// Four digits, or nothing where there is no number.
 pub(crate) fn shown_number(number: Option<f64>) -> String {
     number.map_or_else(
@@ -13,4 +15,13 @@ pub(crate) fn shown_number(number: Option<f64>) -> String {
             _ => format!("{number:.3e}"),
         },
     )
+}
+
+/// The L2 norm of a tensor's finite numbers; of a tensor that has none, what its numbers are.
+pub(crate) fn shown_norm(statistics: &TensorStatistics) -> String {
+    match statistics.finite() {
+        0 if statistics.nans > 0 => "NaN".to_owned(),
+        0 if statistics.infinities > 0 => "inf".to_owned(),
+        _ => shown_number(Some(statistics.l2_norm)),
+    }
 }

@@ -37,6 +37,7 @@ pub(crate) fn recorded(name: &str, numbers: &[f32]) -> RecordedTensor {
         statistics: statistics(numbers),
         input: None,
         sample: Vec::new(),
+        interval: None,
         location: None,
         hash: None,
         is_rerun: false,
@@ -230,4 +231,57 @@ fn an_op_is_told_with_its_module_and_direction_and_what_it_was_given() {
     assert!(forward.makes_not_finite() && backward.makes_not_finite(), "infinities made NaN");
     assert!(told(TensorRole::OpOutput, "a", &[]).makes_not_finite(), "nothing else is known");
     assert!(!told(TensorRole::OpOutput, "a", &[f32::NAN]).makes_not_finite());
+}
+
+/// The norm is that of the finite numbers, of which there may be none.
+#[test]
+fn a_tensor_without_a_finite_number_has_no_norm_of_0() {
+    let rows = [("nan", &[f32::NAN; 4]), ("inf", &[f32::INFINITY; 4]), ("zero", &[0.0; 4])];
+    let rows = rows.map(|(name, last)| row(TensorRole::Output, name, &[&[1.0; 4], last]));
+    let mut report = crate::findings::samples::numbers(rows.to_vec());
+    report.rerun =
+        Some(Box::new(Rerun { step: 1, tensors: 3, first_not_finite: None, failure: None }));
+    let text = paint(&report);
+    for (name, norm) in [("nan", "NaN"), ("inf", "inf"), ("zero", "0")] {
+        let line = text.lines().find(|line| line.ends_with(&format!(" {name}")));
+        let cells: Vec<&str> = line.expect("a row").split_whitespace().collect();
+        assert_eq!(cells[5], norm, "{text}");
+    }
+    assert!(text.contains(" steps and one batch run again, in "), "{text}");
+    assert!(text.lines().any(|line| line.contains("Tensors read ")), "{text}");
+    let page = crate::page::html(&[crate::Report::Numerics(report)]);
+    assert!(page.contains("<td>NaN") && page.contains("<td>inf"), "{page}");
+}
+
+#[test]
+fn the_interval_is_told_with_the_lines_of_the_program() {
+    let end = |name: &str, source: Option<&str>| IntervalEnd {
+        name: format!("[module]Linear: {name}"),
+        source: source.map(str::to_owned),
+    };
+    let forward = FaultInterval::Forward {
+        after: end("l1", Some("src/net.rs:21")),
+        until: end("l2", Some("src/net.rs:22")),
+    };
+    let mut tensor = RecordedTensor {
+        input: Some(statistics(&[f32::NAN])),
+        location: Some("src/net.rs:40".to_owned()),
+        interval: Some(Box::new(forward)),
+        ..recorded("[module]Linear: l2", &[f32::NAN])
+    };
+    let expected = "in step 12 what [module]Linear: l2 returned is not finite: 1 NaN of 1 numbers. Its input was not finite before. It \
+                    began between [module]Linear: l1 (its output was finite; made at src/net.rs:21) and [module]Linear: l2 (made at \
+                    src/net.rs:22). It was called at src/net.rs:40";
+    assert_eq!(tensor.what_is_not_finite(), expected);
+    let line = tensor.to_line().expect("JSON");
+    assert_eq!(RecordedTensor::from_line(&line).expect("read back"), tensor);
+    tensor.interval = Some(Box::new(FaultInterval::Backward {
+        after: Some(end("l3", None)),
+        until: end("l2", Some("src/net.rs:22")),
+    }));
+    (tensor.role, tensor.name, tensor.input) = (TensorRole::Gradient, "l2.bias".to_owned(), None);
+    let expected = "in step 12 the gradient of l2.bias is not finite: 1 NaN of 1 numbers. It began in the backward pass of [module]Linear: \
+                    l2 (made at src/net.rs:22), or between [module]Linear: l3 (its gradients are finite) and it. The optimizer's step \
+                    was called at src/net.rs:40";
+    assert_eq!(tensor.what_is_not_finite(), expected);
 }

@@ -8,13 +8,14 @@ use super::text;
 use crate::NumericsReport;
 use crate::label;
 use crate::number::grouped;
-use crate::numerics::{TensorRow, run_again, shown_number, whereabouts};
+use crate::numerics::{TensorRow, run_again, shown_norm, shown_number, whereabouts};
 
 /// What is not finite, what else is wrong, and a row for each place.
 pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
     part.heading(html, "numerics", "Numbers");
     let (recorded, steps) = (grouped(report.recorded_steps), grouped(report.steps));
-    let _ = writeln!(html, "<p>{recorded} of {steps} steps were recorded.</p>");
+    let again = if report.rerun.is_some() { ", and one batch that was run again" } else { "" };
+    let _ = writeln!(html, "<p>{recorded} of {steps} steps were recorded{again}.</p>");
     let _ = match &report.first_not_finite {
         Some(first) => {
             let words = format!("{}. {}", first.what_is_not_finite(), whereabouts(first));
@@ -47,7 +48,11 @@ fn write_tensors(html: &mut String, tensors: &[TensorRow], part: &Part) {
             .merge(Merge::Key),
         Column::new("Role", Unit::Text, "What it is for"),
         Column::new("Type", Unit::Text, "Of its elements"),
-        Column::new("Tensors", Unit::Count, "How many there were in the recorded steps"),
+        Column::new(
+            "Tensors read",
+            Unit::Count,
+            "One for each call in a recorded step, or in a batch run again",
+        ),
         Column::new("Smallest", Unit::Text, "Of all of them"),
         Column::new("Largest", Unit::Text, "Of all of them"),
         Column::new("Mean", Unit::Text, "Of all of them"),
@@ -68,7 +73,7 @@ fn write_tensors(html: &mut String, tensors: &[TensorRow], part: &Part) {
             number(all.maximum),
             number(all.mean),
             number(all.standard_deviation),
-            number(Some(row.last.l2_norm)),
+            Cell::Text(shown_norm(&row.last)),
             (all.zeros as f64 / all.count.max(1) as f64).into(),
             (all.nans + all.infinities).into(),
         ]);

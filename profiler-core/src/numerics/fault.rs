@@ -1,0 +1,196 @@
+//! The first tensor that is not finite: where its numbers stopped being so.
+
+use super::location;
+use super::running::{Candidate, Running, op_remedy};
+use super::settings::Settings;
+use crate::output::say;
+use crate::report::numerics::{FaultInterval, RecordedTensor, Rerun};
+use profiler_events::TensorRole;
+
+/// Where a tensor is in its step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// Its position in the order of the step.
+    pub(super) position: u64,
+    /// Whether it is reported where it was made, so that the thread's stack leads to it. A device's numbers come when the step ends.
+    pub(super) is_now: bool,
+}
+
+impl Running {
+    /// Adds a tensor to the order of the step and returns its position. `is_finite`: `None` until a device has returned its numbers.
+    pub(super) fn add_to_order(
+        &mut self,
+        role: TensorRole,
+        name: &str,
+        is_finite: Option<bool>,
+    ) -> u64 {
+        // A parameter is reported between gradients.
+        if !matches!(role, TensorRole::Gradient | TensorRole::Parameter) {
+            self.settle_gradients();
+        }
+        self.order.add(role, name, is_finite)
+    }
+
+    /// Names the first tensor that is not finite, and has the next step recorded, with ops. Returns whether this is the one so far.
+    /// Outputs of ops count only if the op has made them so: its inputs may well be infinite.
+    pub(super) fn see_not_finite(&mut self, tensor: &mut RecordedTensor, moment: Moment) -> bool {
+        let is_of_op = tensor.role.is_of_op();
+        if tensor.statistics.is_finite() || (is_of_op && !tensor.makes_not_finite()) {
+            return false;
+        }
+        if !self.is_rerun {
+            self.not_finite += 1;
+        }
+        if tensor.role == TensorRole::Gradient {
+            return self.keep_gradient(tensor, moment);
+        }
+        if !self.is_first(tensor) && !self.is_first_op(tensor) {
+            return false;
+        }
+        // Only now, since a backtrace takes a while.
+        tensor.location = moment.is_now.then(location::of_program).flatten();
+        tensor.interval = self.interval(tensor, moment).map(Box::new);
+        self.name(tensor.clone())
+    }
+
+    fn interval(&self, tensor: &RecordedTensor, moment: Moment) -> Option<FaultInterval> {
+        match tensor.role {
+            TensorRole::Output | TensorRole::Loss => {
+                let input_is_finite = tensor.input.is_some_and(|input| input.is_finite());
+                self.order.forward(tensor.role, &tensor.name, moment.position, input_is_finite)
+            }
+            TensorRole::Update => self.order.update(&tensor.name),
+            _ => None,
+        }
+    }
+
+    /// Whether a tensor that is not finite is the first one, or names the place better than the first one did.
+    fn is_first(&self, tensor: &RecordedTensor) -> bool {
+        if self.is_rerun {
+            return self.rerun.as_ref().is_some_and(|rerun| rerun.first_not_finite.is_none());
+        }
+        let makes_it = tensor.input.is_some() && tensor.makes_not_finite();
+        match &self.first_not_finite {
+            None => true,
+            // The first one was given it, from a place that is not known; this one has made it.
+            Some(first) => makes_it && !first.makes_not_finite() && first.interval.is_none(),
+        }
+    }
+
+    /// Whether it is of the first op that has made something that is not finite, after a tensor of another role.
+    fn is_first_op(&self, tensor: &RecordedTensor) -> bool {
+        let known = self.first_op_not_finite.iter().chain(&self.first_not_finite);
+        let is_known = known.into_iter().any(|known| known.role.is_of_op());
+        !self.is_rerun && tensor.role.is_of_op() && !is_known
+    }
+
+    /// Keeps a gradient that may be the first. Returns whether it is the first one so far, and of the stage's own steps.
+    fn keep_gradient(&mut self, tensor: &mut RecordedTensor, moment: Moment) -> bool {
+        let position = self.order.position_of(&tensor.name);
+        let is_earlier = self.candidate.as_ref().is_none_or(|known| position > known.position);
+        if !is_earlier || !self.is_first(tensor) {
+            return false;
+        }
+        // All of them are reported from one place.
+        let known = self.candidate.take().map(|known| known.tensor.location);
+        let find = || moment.is_now.then(location::of_program).flatten();
+        tensor.location = known.unwrap_or_else(find);
+        self.candidate = Some(Candidate { tensor: tensor.clone(), position });
+        !self.is_rerun
+    }
+
+    /// All gradients of the step have been reported: names the first one that is not finite.
+    pub(super) fn settle_gradients(&mut self) {
+        let Some(Candidate { mut tensor, .. }) = self.candidate.take() else { return };
+        if self.is_first(&tensor) {
+            tensor.interval = self.order.backward(&tensor.name).map(Box::new);
+            self.name(tensor);
+        }
+    }
+
+    /// Prints what is known of it, and keeps it for the report. Returns whether it is the first one of all.
+    fn name(&mut self, tensor: RecordedTensor) -> bool {
+        if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
+            rerun.first_not_finite = Some(tensor);
+            return false;
+        }
+        say(format_args!("mlprof: {}", tensor.what_is_not_finite()));
+        if !self.is_first(&tensor) {
+            self.first_op_not_finite = Some(tensor);
+            return false;
+        }
+        // Of a program whose framework is not known the report says more.
+        let is_known = !tensor.role.is_of_op() && !profiler_events::frameworks().is_empty();
+        let remedy = op_remedy().filter(|_| is_known);
+        if let Some(remedy) = remedy.filter(|_| self.first_not_finite.is_none()) {
+            say(format_args!("mlprof: help: to have the op named, {remedy}"));
+        }
+        self.is_recorded_next = true;
+        self.first_not_finite = Some(tensor);
+        true
+    }
+
+    /// The step is over; if it was recorded because something was not finite: what it says of ops.
+    pub(super) fn end_closer_look(&mut self, sees_ops: bool) {
+        let was_one = self.is_closer_look;
+        self.is_closer_look = std::mem::take(&mut self.is_recorded_next);
+        let known = self.first_op_not_finite.iter().chain(&self.first_not_finite);
+        let is_known = known.into_iter().any(|known| known.role.is_of_op());
+        if was_one && sees_ops && !is_known {
+            let step = self.step;
+            self.note(&format!(
+                "no op is named: in step {step}, in which they were looked at, none made anything that is not finite of finite \
+                 numbers. NumericsProfiler::ops(true) looks at ops in every step"
+            ));
+        }
+    }
+
+    /// The batch of this step is to be run again.
+    pub(super) fn begin_rerun(&mut self) {
+        self.calls.clear();
+        self.order.begin_pass();
+        self.is_rerun = true;
+        let step = self.step;
+        self.rerun = Some(Rerun { step, tensors: 0, first_not_finite: None, failure: None });
+    }
+
+    /// It was, or has failed.
+    pub(super) fn end_rerun(&mut self, failure: Option<&str>) {
+        self.settle_gradients();
+        self.is_rerun = false;
+        self.calls.clear();
+        let Some(rerun) = &mut self.rerun else { return };
+        rerun.failure = failure.map(str::to_owned);
+        let place = |of: &Option<RecordedTensor>| {
+            of.as_ref().map(|tensor| (tensor.role, tensor.name.clone()))
+        };
+        if failure.is_some() || place(&rerun.first_not_finite) == place(&self.first_not_finite) {
+            return;
+        }
+        match &rerun.first_not_finite {
+            Some(first) => {
+                say(format_args!("mlprof: run again, {}", first.what_is_not_finite()));
+            }
+            None => say(format_args!(
+                "mlprof: run again, the batch of step {} was finite: what is random was different",
+                rerun.step
+            )),
+        }
+    }
+
+    /// Looks at a tensor that a device has reduced in this step, and that was reported at `position`.
+    pub(super) fn see_reduced(
+        &mut self,
+        mut tensor: RecordedTensor,
+        position: u64,
+        is_recorded: bool,
+        settings: &Settings,
+    ) {
+        let is_finite = tensor.statistics.is_finite();
+        self.order.complete(tensor.role, &tensor.name, position, is_finite);
+        self.see_not_finite(&mut tensor, Moment { position, is_now: false });
+        if is_recorded {
+            self.see(tensor, settings);
+        }
+    }
+}
