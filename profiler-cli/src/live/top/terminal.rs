@@ -169,6 +169,7 @@ impl Shown {
             KeyCode::Char('?') => self.view.shows_help = !self.view.shows_help,
             KeyCode::Esc => self.view.shows_help = false,
             KeyCode::Char('s') => self.view.order = self.view.order.next(),
+            KeyCode::Char('a') => self.view.shows_all = !self.view.shows_all,
             KeyCode::Char('t') => self.view.show(Body::Threads),
             KeyCode::Char('p') => self.view.show(Body::Processes),
             KeyCode::Char('f') => self.view.show(Body::Findings),

@@ -54,6 +54,8 @@ pub(super) struct View {
     /// So many rows of actions are above the screen.
     pub(super) scrolled: usize,
     pub(super) shows_help: bool,
+    /// Whether also actions are shown that take next to no time.
+    pub(super) shows_all: bool,
     /// What became of the last thing that was asked for.
     pub(super) message: String,
 }
@@ -131,6 +133,39 @@ pub(super) fn rows(activity: &Activity, order: Order) -> Vec<(usize, &ActionStat
     let mut rows = Vec::with_capacity(activity.actions.len());
     add(activity, order, None, 0, &mut rows);
     rows
+}
+
+/// Smaller parts of the last steps have no row of their own, unless all are asked for.
+pub(super) const LEAST_SHARE: f64 = 1e-3;
+
+/// The rows but those that took less than [`LEAST_SHARE`] of `of` seconds, and how many these are. What is inside of a row that is left out
+/// took no longer than it.
+pub(super) fn without_small<'a>(
+    rows: Vec<(usize, &'a ActionState)>,
+    of: f64,
+) -> (Vec<(usize, &'a ActionState)>, usize) {
+    let all = rows.len();
+    let mut kept: Vec<(usize, &ActionState)> = Vec::with_capacity(all);
+    // From the end: what is around a row that is shown is shown, too.
+    let mut shown_depth = 0;
+    for (depth, action) in rows.into_iter().rev() {
+        let is_around = shown_depth > depth;
+        let is_large = action.seconds >= LEAST_SHARE * of;
+        if is_around || is_large {
+            shown_depth = depth;
+            kept.push((depth, action));
+        }
+    }
+    kept.reverse();
+    let left_out = all - kept.len();
+    (kept, left_out)
+}
+
+/// Whether a row that is inside of no other one also stands inside of one: it was open when following began, so that it is not known
+/// what was around it, or it is called in two places.
+pub(super) fn is_also_inside(activity: &Activity, action: &ActionState) -> bool {
+    let is_same = |other: &ActionState| (&other.name, other.kind) == (&action.name, action.kind);
+    action.around.is_none() && activity.actions.iter().any(|it| it.around.is_some() && is_same(it))
 }
 
 fn add<'a>(

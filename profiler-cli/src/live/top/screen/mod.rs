@@ -8,7 +8,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Clear, Paragraph, Sparkline};
 
 use super::super::table::{clock, devices, epoch, number, stage};
-use super::view::{Body, View, Watched, rows};
+use super::view::{Body, View, Watched, is_also_inside, rows, without_small};
 
 mod others;
 
@@ -16,6 +16,7 @@ const HELP: &str = "\
 Tab, left, right  the next process, or the one before
 up, down          further up or down in the list
 s                 sort actions by time, calls or name
+a                 all actions, also below 0.1 % of the steps
 t                 threads, and what each is in
 p                 all processes side by side
 f                 findings: what costs time that could be saved
@@ -24,7 +25,9 @@ r                 record 5 steps into the current folder
 q, Ctrl-C         end; the training goes on
 
 STEP is a share of the time of the last steps. What goes on
-from step to step stands beside what is inside of it.";
+from step to step stands beside what is inside of it. A row
+with * stands also inside of another one: it was open when
+top began to follow, or it is called in two places.";
 
 /// Draws all of it. Where there is no room for something it is not there.
 pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
@@ -55,7 +58,7 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
     frame.render_widget(Line::styled(keys, Modifier::REVERSED), foot);
     if view.shows_help {
         let area = frame.area();
-        let (width, height) = (60.min(area.width), 13.min(area.height));
+        let (width, height) = (60.min(area.width), 16.min(area.height));
         let middle = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
         frame.render_widget(Clear, middle);
         frame.render_widget(Paragraph::new(HELP).style(Modifier::REVERSED), middle);
@@ -94,7 +97,11 @@ fn summary(watched: &Watched) -> String {
         )
     });
     let threads = state.activity.as_ref().map(|it| it.threads.len());
-    let mut more = threads.map_or_else(String::new, |count| format!("  threads {count}"));
+    // Not all of the process's: those that have opened an action.
+    let mut more = threads.map_or_else(String::new, |count| match count {
+        1 => "  1 thread with actions".to_owned(),
+        count => format!("  {count} threads with actions"),
+    });
     devices(state).iter().for_each(|device| more += &format!("  {device}"));
     let Some(training) = state.trainings.first() else {
         return format!("{first}\nno stage runs\n{memory}{more}");
@@ -162,8 +169,15 @@ fn draw_actions(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: 
     let milliseconds = |seconds: Option<f64>| {
         seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.3}", seconds * 1e3))
     };
-    for (depth, action) in rows(activity, view.order).into_iter().skip(view.scrolled) {
-        let name = "  ".repeat(depth.min(width / 4)) + &action.name;
+    let all = rows(activity, view.order);
+    let (shown, small) = match of.filter(|_| !view.shows_all) {
+        Some(of) => without_small(all, of),
+        None => (all, 0),
+    };
+    let scrolled = view.scrolled.min(shown.len().saturating_sub(1));
+    for (depth, action) in shown.into_iter().skip(scrolled) {
+        let mark = if is_also_inside(activity, action) { " *" } else { "" };
+        let name = "  ".repeat(depth.min(width / 4)) + &action.name + mark;
         let name = others::cut(&name, width);
         let share =
             of.map_or_else(|| "-".to_owned(), |of| format!("{:.0}%", action.seconds / of * 1e2));
@@ -173,6 +187,9 @@ fn draw_actions(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: 
             milliseconds(action.p50_seconds),
             milliseconds(action.p99_seconds),
         )));
+    }
+    if small > 0 {
+        lines.push(Line::from(format!("{small} more below 0.1 % of the steps: a shows them")));
     }
     if activity.left_out > 0 {
         lines.push(Line::from(format!("{} calls of further places", activity.left_out)));

@@ -94,7 +94,7 @@ fn everything_is_on_a_screen_of_80_by_24() {
         lines[1],
         "fit  epoch 3/10  step 3/400  2:39 left  loss 0.1250  waiting for data 25%"
     );
-    assert_eq!(lines[2], "memory 300 MiB, at most 400 MiB  threads 1  GPU 0 87%");
+    assert_eq!(lines[2], "memory 300 MiB, at most 400 MiB  1 thread with actions  GPU 0 87%");
     assert_eq!(lines[3], "steps  40.0/s  1280 samples/s  p50 20.000 ms  p99 40.000 ms");
     // Four steps, the third the longest, over two lines.
     assert_eq!(lines[5].chars().take(4).filter(|it| *it == '█').count(), 3, "{lines:?}");
@@ -111,6 +111,54 @@ fn everything_is_on_a_screen_of_80_by_24() {
     assert!(lines[8].starts_with("  [module]") && lines[7].ends_with("70%"), "{lines:?}");
     assert_eq!(names[5], "7 calls of further places");
     assert_eq!(lines[23], "q quit  ? help  s sort: time  r record");
+}
+
+/// Hooks that nobody has written take a row each, and no time.
+#[test]
+fn actions_below_a_share_are_counted_unless_all_are_asked_for() {
+    let mut view = view();
+    let mut busy = state(4711);
+    let activity = busy.activity.as_mut().expect("it is followed");
+    let hook = |number: usize| action(&format!("[Callback]Hook.{number}"), Some(1), 4, 1e-6);
+    activity.actions.extend((0..20).map(hook));
+    activity.actions.push(action("validation_step", None, 4, 0.011));
+    view.hear(busy);
+    let lines = drawn(&view, 80, 24);
+    assert!(lines.iter().any(|it| it.starts_with("validation_step")), "{lines:?}");
+    assert!(!lines.iter().any(|it| it.contains("Hook")), "{lines:?}");
+    let count = "20 more below 0.1 % of the steps: a shows them";
+    assert!(lines.iter().any(|it| it == count), "{lines:?}");
+    view.shows_all = true;
+    let lines = drawn(&view, 80, 40);
+    assert_eq!(lines.iter().filter(|it| it.contains("Hook")).count(), 20, "{lines:?}");
+    assert!(!lines.iter().any(|it| it.contains("more below")), "{lines:?}");
+}
+
+#[test]
+fn what_is_around_a_row_that_is_shown_is_shown() {
+    let mut view = view();
+    let mut busy = state(4711);
+    let activity = busy.activity.as_mut().expect("it is followed");
+    // It goes on from step to step, and has not ended in the last ones.
+    activity.actions = vec![action("epoch", None, 1, 0.0), action("batch", Some(0), 4, 0.07)];
+    view.hear(busy);
+    let lines = drawn(&view, 80, 24);
+    assert!(lines[7].starts_with("epoch") && lines[8].starts_with("  batch"), "{lines:?}");
+}
+
+/// When following begins, it is not known what is around the actions that are open.
+#[test]
+fn a_row_that_stands_also_inside_of_another_one_is_marked() {
+    let mut view = view();
+    let mut busy = state(4711);
+    let activity = busy.activity.as_mut().expect("it is followed");
+    activity.actions.push(action("backward", None, 1, 0.005));
+    view.hear(busy);
+    let lines = drawn(&view, 80, 24);
+    assert!(lines.iter().any(|it| it.starts_with("backward *")), "{lines:?}");
+    assert!(lines.iter().any(|it| it.starts_with("  backward  ")), "{lines:?}");
+    view.shows_help = true;
+    assert!(drawn(&view, 80, 24).iter().any(|it| it.contains("top began to follow")));
 }
 
 #[test]
