@@ -36,6 +36,10 @@ const steps = [
   classes(50, (n) => `.b${n} { background-size: ${2 * n}% 100%; }`),
   classes(9, (n) => `.h${n} { background: rgba(var(--heat), ${(0.075 * n).toFixed(3)}); }`),
   classes(24, (n) => `table:not(.flat) .d${n} { padding-left: ${(2.1 + 1.35 * (n - 1)).toFixed(2)}em; }`),
+  // On a phone names need the room.
+  "@media (max-width: 45rem) {",
+  classes(24, (n) => `table:not(.flat) .d${n} { padding-left: ${(0.6 + 0.5 * Math.min(n, 8)).toFixed(1)}em; }`),
+  "}",
 ];
 
 const script = await bundled("src/main.ts", {

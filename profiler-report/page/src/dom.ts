@@ -23,6 +23,15 @@ export function shown(name: string): string {
   return cut.map(written).join("");
 }
 
+/** Lets the names in an element break between their words where they are too long for a line, and nowhere else: it looks the same, and its text is. */
+export function breakable(cell: HTMLElement): void {
+  const texts = [...cell.childNodes].filter((node): node is Text => node instanceof Text);
+  for (const text of texts) {
+    const words = text.data.match(/[^\]._/,(<:]*(?:::|[\]._/,(<:]|$)/g)?.filter((word) => word !== "") ?? [];
+    text.replaceWith(...words.flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word])));
+  }
+}
+
 /** Calls `then` when nothing more has happened for a moment. */
 export function later(then: () => void, milliseconds = 80): () => void {
   let timer: number | undefined;

@@ -86,7 +86,7 @@ export function finestSources(report: Report | undefined, titles: HTMLTableCellE
         const value = field === undefined ? undefined : row[field];
         // What is 0 is left out, but for what need not be known.
         if (typeof value === "number") return value;
-        return field === undefined || /^m(in|ax)_/.test(field) ? undefined : 0;
+        return field === undefined || /^(m(in|ax)_|flops$)/.test(field) ? undefined : 0;
       }),
     };
   });

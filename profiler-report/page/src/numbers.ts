@@ -46,7 +46,8 @@ export function setNumbers(table: HTMLTableElement, rows: HTMLTableRowElement[],
     titles.forEach((title, column) => {
       const cell = row.cells[column];
       const field = FIELDS[title];
-      const value = field === undefined ? MADE[title]?.(source) : (source[field] ?? 0);
+      // FLOPs are known of some ops only, and what is not known is no 0.
+      const value = field === undefined ? MADE[title]?.(source) : (source[field] ?? (field === "flops" ? undefined : 0));
       if (cell?.classList.contains("n") && typeof value === "number" && !Number.isNaN(value)) cell.dataset.v = String(value);
     });
   });

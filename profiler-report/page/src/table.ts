@@ -1,6 +1,6 @@
 // Tables that are sorted by a click on a title, searched, grouped, and shown in part at first.
 
-import { element, later, numberOf, titlesOf } from "./dom";
+import { breakable, element, later, numberOf, titlesOf } from "./dom";
 import { finestSources, group, keysOf, ownSources, showKeys } from "./group";
 import { Nest } from "./nest";
 import { count } from "./number";
@@ -30,6 +30,7 @@ export function enhance(table: HTMLTableElement, report?: Report): void {
   const body = table.tBodies[0];
   const scroll = table.parentElement;
   if (body === undefined || scroll === null) return;
+  for (const row of body.rows) breakNames(row);
   if (table.classList.contains("groupable")) setNumbers(table, [...body.rows], report);
   const title = table.caption?.textContent ?? "the table";
   const view: View = {
@@ -63,6 +64,12 @@ export function enhance(table: HTMLTableElement, report?: Report): void {
     show(view);
   });
   show(view);
+}
+
+/** On narrow screens, where names are longer than their column. */
+function breakNames(row: HTMLTableRowElement): void {
+  if (!window.matchMedia("(max-width: 45rem)").matches) return;
+  for (const cell of row.querySelectorAll<HTMLElement>("th, td:not(.n)")) breakable(cell);
 }
 
 /** Shows the rows that match, in their order, at most so many. */
@@ -183,6 +190,7 @@ function groupingChoice(view: View, report: Report | undefined): HTMLElement | u
       // Rows of the page know their totals best, where what is inside of them is of the same name.
       const needsFinest = chosen.some((key) => !key.isOwn);
       view.rows = group(view.table, needsFinest ? finest : ownSources(own), columns);
+      view.rows.forEach(breakNames);
     }
     view.body.replaceChildren(...view.rows);
     sortAgain(view);

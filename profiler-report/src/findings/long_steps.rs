@@ -1,4 +1,5 @@
-//! Which of a report's steps took much longer than the others, how often, and what made them so long.
+//! Which of a report's steps took much longer than the others, how often, and what made them so long: of the same steps, with the same
+//! median, as the page shows, unless they waited for data.
 
 use super::facts::Facts;
 use crate::finding::Evidence;
@@ -37,9 +38,11 @@ impl LongSteps {
     pub(super) fn of(facts: &Facts<'_>) -> Option<Self> {
         let series = own_series(facts)?;
         // The first one is long by itself, and another rule's.
-        let later = || series.entries.iter().filter(|entry| entry.longest().number > 0);
-        let median = median(later().map(worked))?;
-        let long = || later().filter(|entry| worked(entry) >= TIMES * median);
+        let later = series.later();
+        let later = || later.entries.iter().filter(|entry| entry.longest().number > 0);
+        let seconds = if waits_for_data(series) { worked } else { whole };
+        let median = median(later().map(seconds))?;
+        let long = || later().filter(|entry| seconds(entry) >= TIMES * median);
         let numbers: Vec<u64> = long().map(|entry| entry.longest().number).collect();
         if numbers.is_empty() {
             return None;
@@ -82,6 +85,18 @@ pub(super) fn own_series<'report>(facts: &Facts<'report>) -> Option<&'report Ste
     let stage = facts.report.header().stage;
     let mut all = facts.report.step_series().iter();
     all.find(|series| series.stage.is_none() || series.stage == stage)
+}
+
+/// Whether steps waited so long for data that they have to be looked at without it.
+pub(super) fn waits_for_data(series: &StepSeries) -> bool {
+    let data: f64 = series.entries.iter().map(|entry| entry.data_seconds).sum();
+    let all: f64 = series.entries.iter().map(|entry| entry.seconds).sum();
+    data > 0.1 * all
+}
+
+/// How long the longest step of an entry took.
+fn whole(entry: &StepEntry) -> f64 {
+    entry.longest().seconds
 }
 
 /// How long the longest step of an entry took, without waiting for data where that is known of it alone.

@@ -1,4 +1,4 @@
-//! What to do: the findings that reports bring along.
+//! What to do: the findings that reports bring along, and below them those that are worth a look.
 
 use std::fmt::Write;
 
@@ -31,12 +31,23 @@ pub(super) fn write(
     }
     let cost = |finding: &Value| number(finding, "/cost/seconds").unwrap_or(0.0);
     findings.sort_by(|(_, one), (_, other)| cost(other).total_cmp(&cost(one)));
-    html.push_str("<section id=findings><h2>What to do</h2><ol class=findings>");
-    for (report, finding) in findings {
-        let title = titles.get(report).filter(|_| titles.len() > 1);
-        write_one(html, report, finding, title);
+    let is_hint =
+        |finding: &Value| finding.get("confidence").and_then(Value::as_str) == Some("hint");
+    let (hints, advice): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|(_, finding)| is_hint(finding));
+    let lists = [("findings", "What to do", advice), ("hints", "Worth a look", hints)];
+    for (id, heading, findings) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
+        let _ = write!(html, "<section id={id}><h2>{heading}</h2>");
+        if id == "hints" {
+            html.push_str("<p class=quiet>This may well be as it should be. The console is silent about it.</p>");
+        }
+        html.push_str("<ol class=findings>");
+        for (report, finding) in findings {
+            let title = titles.get(report).filter(|_| titles.len() > 1);
+            write_one(html, report, finding, title);
+        }
+        html.push_str("</ol></section>\n");
     }
-    html.push_str("</ol></section>\n");
 }
 
 /// Time, or memory where it costs that; nothing where it costs what is learned.

@@ -153,7 +153,7 @@ fn with_limits(
     values.iter_mut().for_each(round);
     values.iter_mut().for_each(leave_out_nothing);
     let mut html = String::new();
-    let mut titles: Vec<_> = reports.iter().map(run::title).collect();
+    let mut titles = run::titles(reports);
     titles.extend(sections.iter().map(|section| text::sentence(&section.title)));
     let title = match titles.as_slice() {
         [] => "no reports".to_owned(),
@@ -171,7 +171,8 @@ fn with_limits(
         html.push_str("</section>\n");
     }
     for (index, (report, pruned)) in reports.iter().zip(&pruned).enumerate() {
-        write_report(&mut html, report, pruned, &Part { index, limits });
+        let same = steps::shown_before(&reports[..=index]).map(|same| (same, &*titles[same]));
+        write_report(&mut html, report, pruned, &titles[index], same, &Part { index, limits });
     }
     for (index, section) in (reports.len()..).zip(sections) {
         sections::write(&mut html, section, &Part { index, limits });
@@ -270,12 +271,25 @@ fn write_left_out(html: &mut String, left_out: &LeftOut) {
     );
 }
 
-/// `pruned`: the report as the page has it. Tables are of the whole one, where they sum up.
-fn write_report(html: &mut String, report: &Report, pruned: &Report, part: &Part) {
-    let title = run::title(report);
+/// `pruned`: the report as the page has it. Tables are of the whole one, where they sum up. `same_steps`: the report above, by its place
+/// and title, that shows the steps of this one.
+fn write_report(
+    html: &mut String,
+    report: &Report,
+    pruned: &Report,
+    title: &str,
+    same_steps: Option<(usize, &str)>,
+    part: &Part,
+) {
     let _ = writeln!(html, "<section class=report id=r{}><h2>{title}</h2>", part.index);
     run::write(html, report);
-    steps::write(html, report.step_series(), pruned.step_series(), part);
+    match same_steps {
+        Some((index, title)) => {
+            let link = format!("<a href=\"#r{index}-steps\">{title}</a>");
+            let _ = writeln!(html, "<p class=quiet>The steps of this run are shown in {link}.</p>");
+        }
+        None => steps::write(html, report.step_series(), pruned.step_series(), part),
+    }
     match report {
         Report::Lines(_) => {
             let Report::Lines(pruned) = pruned else { return };

@@ -7,6 +7,7 @@ use super::table::{Cell, Column, Table, Unit};
 use super::text;
 use crate::number::{duration, grouped};
 use crate::steps::{self, PartSeconds, StepEntry, StepSeries};
+use crate::{Report, ReportHeader};
 
 /// What a step's time went into, in the order in which it is stacked: its name, the class of its colour,
 /// and how much there is of it.
@@ -34,13 +35,34 @@ const OUTLIERS: usize = 16;
 /// A step is long if it took so many times the median.
 const TIMES: f64 = 1.5;
 
+/// Reports that begin further apart, in seconds, are of different runs.
+const SAME_START: f64 = 1.0;
+
+/// Returns the place of the report that shows the steps of the last one: several profilers of one run report the same steps.
+pub(super) fn shown_before(reports: &[Report]) -> Option<usize> {
+    let (last, before) = reports.split_last()?;
+    let count = |report: &Report| report.step_series().first().map(|series| series.steps);
+    count(last)?;
+    let is_same = |other: &Report| {
+        let (one, other_header) = (last.header(), other.header());
+        let run = |header: &ReportHeader| (header.program.clone(), header.stage, header.rank);
+        let apart = one.started_at - other_header.started_at;
+        run(one) == run(other_header)
+            && apart.as_seconds_f64().abs() < SAME_START
+            && count(last) == count(other)
+    };
+    before.iter().position(is_same)
+}
+
 /// The strip, and tables of what is in it. `pruned`: what there are bars for.
 pub(super) fn write(html: &mut String, all: &[StepSeries], pruned: &[StepSeries], part: &Part) {
     let (Some(steps), Some(shown)) = (all.first(), pruned.first()) else { return };
     part.heading(html, "steps", "Steps");
-    let outliers = Outliers::of(steps);
+    let later = steps.later();
+    let outliers = Outliers::of(&later);
     Strip::new(shown, pruned.get(1), &outliers).write(html, part);
     outliers.write(html, steps, part);
+    outliers.write_first(html, steps);
     html.push_str("<details><summary>All steps in numbers</summary>");
     for series in all {
         write_quantiles(html, series);
@@ -252,6 +274,18 @@ impl<'steps> Outliers<'steps> {
         self.median > 0.0 && seconds >= TIMES * self.median
     }
 
+    /// The first step, which is compared with no other, where it was long.
+    fn write_first(&self, html: &mut String, series: &StepSeries) {
+        let first = series.entries.first().filter(|entry| (entry.number, entry.count) == (0, 1));
+        if let Some(first) = first.filter(|first| self.is_long(first.seconds)) {
+            let (first, median) = (duration(first.seconds), duration(self.median));
+            let text = format!(
+                "The first step took {first}. It is compared with no other: the median, {median}, is that of later steps."
+            );
+            let _ = writeln!(html, "<p class=quiet>{}</p>", text::escape(&text));
+        }
+    }
+
     fn write(&self, html: &mut String, series: &StepSeries, part: &Part) {
         let mut table = Table::new([
             Column::new("Step", Unit::Count, "Its number, from 0"),
@@ -308,13 +342,14 @@ impl<'steps> Outliers<'steps> {
             );
             return;
         }
+        let median = duration(self.median);
         let caption = match self.all > self.steps.len() {
             true => format!(
-                "The {} longest of {} steps that took {TIMES} times the median or more",
+                "The {} longest of {} steps that took {TIMES} times the median, {median}, or more",
                 self.steps.len(),
                 grouped(self.all as u64)
             ),
-            false => format!("Steps that took {TIMES} times the median or more"),
+            false => format!("Steps that took {TIMES} times the median, {median}, or more"),
         };
         table.write(html, &caption);
     }

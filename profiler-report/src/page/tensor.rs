@@ -28,10 +28,16 @@ const COLUMNS: [Column; 20] = [
     Column::new("Stack", Unit::Text, "What is around it, the innermost first").merge(Merge::Key),
     Column::new("Kind", Unit::Text, "What it is").merge(Merge::Key),
     Column::new("Calls", Unit::Count, "How many calls").merge(Merge::Sum),
-    Column::new("Self host", Unit::Seconds, "Host time without what ran inside: these add up")
+    Column::new(
+        "Self host",
+        Unit::Seconds,
+        "Wall time on the host without what ran inside: these add up",
+    )
+    .merge(Merge::Sum)
+    .bar(),
+    Column::new("Host", Unit::Seconds, "Wall time on the host with what ran inside")
         .merge(Merge::Sum)
         .bar(),
-    Column::new("Host", Unit::Seconds, "Host time with what ran inside").merge(Merge::Sum).bar(),
     Column::new("Mean", Unit::Seconds, "Host time by calls").merge(Merge::Ratio(HOST, CALLS)),
     Column::new("Self device", Unit::Seconds, "Time of the kernels that it caused itself")
         .merge(Merge::Sum)
@@ -161,9 +167,14 @@ fn cells(row: &KeyAverage, part: &Part) -> [Cell; 20] {
         row.self_cpu_memory_bytes.into(),
         row.self_device_memory_bytes.into(),
         allocated.into(),
-        row.flops.into(),
+        known(row.flops),
         row.flops_per_second().into(),
     ]
+}
+
+/// FLOPs are known of some ops only.
+fn known(flops: u64) -> Cell {
+    Cell::Number((flops > 0).then_some(flops as f64))
 }
 
 /// A value of an enum, as JSON has it.
@@ -229,7 +240,7 @@ fn add_module(
             total.backward_seconds.into(),
             total.device_seconds().into(),
             total.allocated_bytes.into(),
-            total.flops().into(),
+            known(total.flops()),
             total.flops_per_second().into(),
         ],
     );

@@ -315,3 +315,103 @@ fn which_steps_are_long_is_decided_once() {
     assert!(page.contains(&format!("data-long=\"{}\"", long.join(" "))), "{page}");
     assert_eq!(page.matches("class=mark").count(), 16);
 }
+
+fn of_program(program: &str, stage: Option<profiler_events::Stage>) -> Report {
+    let mut report = simple(0, vec![action("load", 1.0)]);
+    let header = report.header_mut();
+    (header.program, header.stage, header.world_size) = (Some(program.to_owned()), stage, 1);
+    report
+}
+
+#[test]
+fn reports_of_several_programs_are_titled_by_them() {
+    let fit = Some(profiler_events::Stage::Fit);
+    let links = |reports: &[Report]| -> Vec<String> {
+        let html = html(reports);
+        let (_, nav) = html.split_once("<nav aria-label=Reports>").expect("links");
+        let (nav, _) = nav.split_once("</nav>").expect("their end");
+        let links = nav.split("<a href=").skip(1).filter_map(|link| link.split_once('>'));
+        links.map(|(_, title)| title.trim_end_matches("</a>").to_owned()).collect()
+    };
+    let several = [of_program("digits", fit), of_program("text", fit), of_program("text", None)];
+    assert_eq!(links(&several), ["digits · Simple · fit", "text · Simple · fit", "text · Simple"]);
+    let one = [of_program("digits", fit), of_program("digits", None)];
+    assert_eq!(links(&one), ["Simple · fit", "Simple"]);
+    // Two runs of one program, and two reports that nothing tells apart.
+    let mut later = of_program("digits", fit);
+    later.header_mut().started_at += chrono::Duration::seconds(61);
+    let runs = [of_program("digits", fit), of_program("digits", fit), later];
+    let titles = ["03:04:05 · 1", "03:04:05 · 2", "03:05:06"];
+    assert_eq!(links(&runs), titles.map(|it| format!("Simple · fit · {it}")));
+}
+
+fn with_steps(seconds: &[f64]) -> Report {
+    let mut report = of_program("digits", Some(profiler_events::Stage::Fit));
+    let Report::Simple(simple) = &mut report else { panic!("another kind") };
+    let entry = |(number, seconds): (usize, &f64)| crate::steps::StepEntry {
+        number: number as u64,
+        count: 1,
+        seconds: *seconds,
+        other_seconds: *seconds,
+        ..Default::default()
+    };
+    simple.step_series = vec![crate::steps::StepSeries {
+        stage: Some(profiler_events::Stage::Fit),
+        steps: seconds.len() as u64,
+        entries: seconds.iter().enumerate().map(entry).collect(),
+    }];
+    report
+}
+
+/// As several profilers report them.
+#[test]
+fn the_steps_of_a_run_are_shown_once() {
+    let steps = [0.5, 0.02, 0.02, 0.2, 0.02];
+    let html = html(&[with_steps(&steps), with_steps(&steps)]);
+    assert_eq!(html.matches("<figure class=strip").count(), 1, "{html}");
+    assert!(html.contains("The steps of this run are shown in <a href=\"#r0-steps\">"), "{html}");
+    let mut another = with_steps(&steps);
+    another.header_mut().started_at += chrono::Duration::seconds(30);
+    let html = self::html(&[with_steps(&steps), another]);
+    assert_eq!(html.matches("<figure class=strip").count(), 2, "another run");
+}
+
+/// By the same steps, and the same median, as the finding of uneven steps has.
+#[test]
+fn the_first_step_is_neither_listed_nor_in_the_median() {
+    let html = html(&[with_steps(&[0.5, 0.02, 0.02, 0.2, 0.02])]);
+    assert!(html.contains("Steps that took 1.5 times the median, 20.0 ms, or more"), "{html}");
+    assert!(html.contains("id=r0-step-3") && !html.contains("id=r0-step-0"), "{html}");
+    assert!(html.contains("The first step took 500 ms. It is compared with no other"), "{html}");
+}
+
+#[test]
+fn hints_stand_apart_from_what_to_do() {
+    let finding =
+        |confidence: &str| serde_json::json!({ "sentence": confidence, "confidence": confidence });
+    let written = |confidences: &[&str]| {
+        let all: Vec<_> = confidences.iter().map(|it| finding(it)).collect();
+        let mut html = String::new();
+        findings::write(&mut html, &[serde_json::json!({ "findings": all })], &[], &[]);
+        html
+    };
+    let both = written(&["hint", "likely"]);
+    let (advice, hints) = both.split_once("<section id=hints><h2>Worth a look</h2>").expect("two");
+    assert!(advice.contains("What to do") && advice.contains("<b>likely"), "{both}");
+    assert!(hints.contains("<b>hint") && !hints.contains("<b>likely"), "{both}");
+    assert!(!written(&["hint"]).contains("What to do"));
+    assert!(!written(&["certain"]).contains("Worth a look"));
+}
+
+#[test]
+fn flops_that_are_not_known_are_no_0() {
+    let mut known = crate::findings::samples::action("op", 3, 1.0);
+    known.flops = 512;
+    let mut row = crate::findings::samples::action("epoch", 3, 1.0);
+    row.flops = 0;
+    let html = html(&[Report::Tensor(crate::findings::samples::recorded(vec![known, row]))]);
+    let (_, cells) = html.split_once("<th scope=row>epoch").expect("a row");
+    let cells = cells.split("<tr>").next().expect("its cells");
+    assert!(cells.contains("<td class=n>–"), "{cells}");
+    assert!(html.contains(">512<"), "{html}");
+}

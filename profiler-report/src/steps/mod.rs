@@ -139,6 +139,15 @@ impl StepSeries {
         Self { stage: self.stage, steps: self.steps, entries: merged.collect() }
     }
 
+    /// The steps but the first, which compiles, allocates and starts threads, and says nothing of the others. A first entry of several
+    /// steps stays, as its first step is not known alone.
+    pub(crate) fn later(&self) -> Self {
+        let is_later = |entry: &&StepEntry| entry.number > 0 || entry.count > 1;
+        let entries: Vec<StepEntry> = self.entries.iter().filter(is_later).cloned().collect();
+        let steps = self.steps - (self.entries.len() - entries.len()) as u64;
+        Self { stage: self.stage, steps, entries }
+    }
+
     /// How long steps took that no `share` of all was longer than: 0.5 for the median. Of steps that share
     /// an entry the mean counts, but of the longest. `None` without steps.
     ///

@@ -4,7 +4,7 @@ use profiler_events::names::{OPTIMIZER_STEP, RUN_TRAINING_BATCH};
 
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::{ActionFacts, Facts};
-use crate::findings::long_steps::{LongSteps, own_series};
+use crate::findings::long_steps::{LongSteps, own_series, waits_for_data};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::simple::DurationStatistics;
@@ -42,7 +42,8 @@ impl Rule for UnevenSteps {
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let batches = facts.action(RUN_TRAINING_BATCH);
         let batch = batches.and_then(|batch| {
-            let rest = batch.rest.or_else(|| distribution(own_series(facts)?))?;
+            // Single steps are exact, and what the page shows; the action's own quantiles are those of a histogram.
+            let rest = own_series(facts).and_then(distribution).or(batch.rest)?;
             Some(ActionFacts { rest: Some(rest), ..batch })
         });
         let Some((batch, rest)) = batch.and_then(|batch| Some((batch, batch.rest?))) else {
@@ -112,14 +113,14 @@ fn remedy(every: Option<u64>) -> String {
     )
 }
 
-/// How steps are distributed that a report knows one by one, but for what they waited for data.
+/// How steps but the first are distributed that a report knows one by one. `None` where they waited for data: parts of the median are not
+/// known where neighbours share an entry.
 fn distribution(series: &StepSeries) -> Option<DurationStatistics> {
-    let data: f64 = series.entries.iter().map(|entry| entry.data_seconds).sum();
-    let all: f64 = series.entries.iter().map(|entry| entry.seconds).sum();
-    // Parts of the median are not known where neighbours share an entry.
-    if data > 0.1 * all {
+    if waits_for_data(series) {
         return None;
     }
+    let series = series.later();
+    let all: f64 = series.entries.iter().map(|entry| entry.seconds).sum();
     Some(DurationStatistics {
         min_seconds: series.quantile(0.0)?,
         mean_seconds: all / series.steps.max(1) as f64,
