@@ -28,6 +28,7 @@ pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
     if !table.is_empty() {
         text.push('\n');
         text.push_str(&table);
+        text.push_str("CPU time is wall time on the host, as in torch: it includes waiting.\n");
         paint_cut(&mut text, report, options);
     }
     let parts = [
