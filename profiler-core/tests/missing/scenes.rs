@@ -16,6 +16,14 @@ use profiler_core::{
 /// Between the text of a scene's report and its JSON.
 pub const JSON: &str = "\n=== JSON ===\n";
 
+/// As a hook that knows the device gives it.
+const NO_OPS_OF_DEVICE: &str =
+    "no ops of Device<Flex(Default)>: they need `mlprof run --ops burn-flex,burn-autodiff -- …`";
+
+fn burn() -> hook::Framework {
+    hook::Framework { name: "burn".to_owned(), ..hook::Framework::default() }
+}
+
 /// Why there are no tables of an empty run.
 const NO_TABLES: &str = match cfg!(feature = "parquet") {
     true => "Parquet tables were asked for, and nothing was recorded",
@@ -170,6 +178,22 @@ fn of_tensor() -> Vec<Scene> {
             "no_source_of_ops",
             || fit(TensorProfiler::new(), 6, no_work),
             &["there are no ops, because nothing tells of any: with burn use `.profiler(…)`"],
+        ),
+        scene(
+            "no_source_of_ops_of_a_known_framework",
+            || {
+                hook::declare_framework(burn);
+                hook::declare_device("burn", "Flex(Default)");
+                fit(TensorProfiler::new(), 6, no_work);
+            },
+            &[
+                "there are no ops, because nothing tells of any: run the program by `mlprof run --ops burn-flex,burn-autodiff -- …`",
+            ],
+        ),
+        scene(
+            "a_device_whose_hook_says_why_there_are_no_ops",
+            || fit(TensorProfiler::new(), 6, || hook::note(NO_OPS_OF_DEVICE)),
+            &[NO_OPS_OF_DEVICE],
         ),
         scene(
             "a_source_without_ops",

@@ -5,6 +5,7 @@ use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::Facts;
 use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::missing::ops_remedy;
 use crate::number::grouped;
 use crate::numerics::{NumericsReport, RecordedTensor, shown_number};
 
@@ -51,7 +52,7 @@ impl Rule for NotFinite {
             },
             cost: Facts::cost_of_learning(),
             confidence: Confidence::Certain,
-            remedy: remedy(first).to_owned(),
+            remedy: remedy(report, first),
         }])
     }
 }
@@ -72,8 +73,19 @@ fn evidence(report: &NumericsReport, first: &RecordedTensor) -> Vec<Evidence> {
     evidence
 }
 
-fn remedy(first: &RecordedTensor) -> &'static str {
-    match &first.input {
+fn remedy(report: &NumericsReport, first: &RecordedTensor) -> String {
+    if first.interval.is_some() && report.first_op_not_finite.is_none() {
+        // Of a framework whose hooks report ops the next step has named it, or the report's notes say why not.
+        let frameworks = &report.header.frameworks;
+        let op = match frameworks.iter().any(|framework| framework.name == "tch") {
+            true => "look at ops in every step (`NumericsProfiler::ops(true)`)".to_owned(),
+            false => ops_remedy(frameworks, " --numerics"),
+        };
+        return format!(
+            "look at what is computed there; to have the op named, {op}; `stop_on_nan(true)` ends the training there."
+        );
+    }
+    let remedy = match &first.input {
         Some(input) if input.is_finite() => {
             "what this place computes makes it: look for a logarithm or a division of 0, a root of what is below 0, an \
              exponential of a large number, or numbers of 16 bits; `stop_on_nan(true)` ends the training there, and \
@@ -83,7 +95,8 @@ fn remedy(first: &RecordedTensor) -> &'static str {
             "look at what it is computed from: wrap the layers before it (`.profiled(…)`), so that the first one is named; \
              `stop_on_nan(true)` ends the training there."
         }
-    }
+    };
+    remedy.to_owned()
 }
 
 #[cfg(test)]
@@ -100,11 +113,17 @@ mod tests {
         healthy("not-finite", report.clone());
         report.first_not_finite = Some(recorded("[module]Linear: head", &[f32::NAN, 1.0]));
         report.not_finite = 3;
-        let finding = found("not-finite", report);
+        let finding = found("not-finite", report.clone());
         assert_eq!(finding.confidence, Confidence::Certain);
         assert_eq!(finding.place.action.as_deref(), Some("[module]Linear: head"));
         assert_eq!(finding.place.source.as_deref(), Some("src/net.rs:36"));
         assert!(finding.sentence.starts_with("In step 12 what [module]Linear: head returned"));
+        let interval = crate::numerics::FaultInterval::Update;
+        report.first_not_finite.as_mut().expect("it is there").interval = Some(Box::new(interval));
+        report.header.frameworks =
+            vec![profiler_events::Framework { name: "candle".to_owned(), ..Default::default() }];
+        let remedy = found("not-finite", report).remedy;
+        assert!(remedy.contains("`mlprof run --ops candle --numerics -- …`"), "{remedy}");
         let mut unwatched = numbers(Vec::new());
         unwatched.is_watched = false;
         assert!(missing("not-finite", unwatched).contains("no step"));
