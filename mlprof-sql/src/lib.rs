@@ -13,13 +13,13 @@ pub mod questions;
 mod store;
 mod tables;
 
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use profiler_events::files::{StandardStream, print};
 
 pub use self::error::Error;
 use self::output::Format;
@@ -69,7 +69,7 @@ pub fn answer(arguments: &Arguments) -> ExitCode {
         Ok(end) => end,
         Err(error) => {
             // Where standard error is closed there is nobody to tell.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            let _ = print(StandardStream::Error, format!("error: {error}\n").as_bytes());
             ExitCode::from(2)
         }
     }
@@ -141,6 +141,6 @@ fn list(name: Option<&str>) -> Result<ExitCode, Error> {
             .map(|question| format!("{:<15}{}\n", question.name, question.about()))
             .collect(),
     };
-    output::heard(std::io::stdout().lock().write_all(text.as_bytes()))?;
+    output::heard(print(StandardStream::Output, text.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

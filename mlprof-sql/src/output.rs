@@ -1,6 +1,5 @@
 //! Answers as tables, CSV, JSON and Parquet.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::prelude::DataFrame;
 use futures::StreamExt;
+use profiler_events::files::{StandardStream, WholeFile};
 
 use crate::Error;
 
@@ -60,7 +60,7 @@ pub(crate) async fn write(
     path: Option<&Path>,
 ) -> Result<(), Error> {
     let Some(path) = path else {
-        let written = rows(answer, format, BufWriter::new(io::stdout())).await;
+        let written = rows(answer, format, BufWriter::new(StandardStream::Output)).await;
         return match written {
             Err(Failure::Write(error)) => heard(Err(error)),
             Err(Failure::Query(error)) => Err(error.into()),
@@ -68,19 +68,13 @@ pub(crate) async fn write(
         };
     };
     let unwritable = |error| Error::Write { path: path.to_owned(), error };
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".tmp");
-    let file = File::create(&beside).map_err(unwritable)?;
-    let written = rows(answer, format, BufWriter::new(file)).await;
-    let written = match written {
-        Ok(()) => std::fs::rename(&beside, path).map_err(unwritable),
+    let mut file = WholeFile::create(path).map_err(unwritable)?;
+    let written = rows(answer, format, BufWriter::new(&mut file)).await;
+    match written {
+        Ok(()) => file.finish().map_err(unwritable),
         Err(Failure::Write(error)) => Err(unwritable(error)),
         Err(Failure::Query(error)) => Err(error.into()),
-    };
-    if written.is_err() {
-        let _ = std::fs::remove_file(&beside);
     }
-    written
 }
 
 /// A reader that has gone (`… | head`) has seen enough.

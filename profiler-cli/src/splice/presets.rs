@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use profiler_events::files;
+
 use super::error::SelectError;
 use super::rules::RuleFile;
 
@@ -50,7 +52,8 @@ pub(super) fn preset(name: &str) -> Result<RuleFile, SelectError> {
 
 /// A user's rule file.
 pub(super) fn read(path: &Path) -> Result<RuleFile, SelectError> {
-    let text = std::fs::read_to_string(path)
+    let text = files::open_input(path)
+        .and_then(std::io::read_to_string)
         .map_err(|reason| SelectError::Unreadable { path: path.to_owned(), reason })?;
     RuleFile::parse(&text).map_err(|reason| SelectError::Rules { path: path.to_owned(), reason })
 }

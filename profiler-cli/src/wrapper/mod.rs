@@ -22,6 +22,8 @@ use crate::run::record::CrateRecord;
 use crate::say::say;
 use crate::splice::{self, AllocatorHooks, LeftOut, SplicedCrate};
 
+/// Bytes of a source file that is looked at, at most.
+const LONGEST_SOURCE: u64 = 64 << 20;
 /// Bytes of what cargo is told of a crate's files, at most.
 const LONGEST_DEP_INFO: u64 = 256 << 20;
 
@@ -322,7 +324,7 @@ fn mentions_allocator(folder: &Path, depth: usize) -> bool {
             return depth < 8 && mentions_allocator(&path, depth + 1);
         }
         path.extension() == Some(OsStr::new("rs"))
-            && std::fs::read_to_string(path)
+            && files::read_text(&path, LONGEST_SOURCE)
                 .is_ok_and(|text| splice::allocator::may_have_allocator(&text))
     })
 }

@@ -153,11 +153,15 @@ impl Sources {
     fn lines_of(&mut self, function: &DeclaredFunction) -> Option<Vec<String>> {
         let file = &function.file;
         let notes = &mut self.notes;
-        let lines = self.files.entry(file.clone()).or_insert_with(|| match read(Path::new(file), LONGEST_SOURCE) {
-            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()),
-            Err(error) => {
-                notes.push(format!("the source of some lines is missing: {file}: {error}"));
-                None
+        let lines = self.files.entry(file.clone()).or_insert_with(|| {
+            match read(Path::new(file), LONGEST_SOURCE) {
+                Ok(bytes) => {
+                    Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+                }
+                Err(error) => {
+                    notes.push(format!("the source of some lines is missing: {file}: {error}"));
+                    None
+                }
             }
         });
         let lines = lines.as_ref()?;

@@ -44,7 +44,9 @@ impl WritingReader<'_> {
                 self.left = left;
                 self.failure = self.out.write_all(bytes).err();
             }
-            None => self.failure = Some(io::Error::other("it has more numbers than its shape says")),
+            None => {
+                self.failure = Some(io::Error::other("it has more numbers than its shape says"))
+            }
         }
     }
 }
@@ -149,8 +151,7 @@ fn header(saved: &[Part<'_>], about: HashMap<String, String>) -> io::Result<Vec<
 
 impl Part<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut reader =
-            WritingReader { dtype: self.dtype, out, left: self.bytes, failure: None };
+        let mut reader = WritingReader { dtype: self.dtype, out, left: self.bytes, failure: None };
         let is_read = self.tensor.read_waiting(&mut reader);
         match reader.failure {
             Some(error) => Err(error),

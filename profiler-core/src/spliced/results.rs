@@ -2,15 +2,21 @@
 
 use std::path::PathBuf;
 
+use crate::output::shortened;
 use crate::report::internals::ClaimedName;
 use crate::{Output, Stage};
 use profiler_events::run::RunSettings;
+
+/// Bytes of a program's name in the names of its results, at most.
+const LONGEST_PROGRAM: usize = 150;
 
 /// What the files of this process begin with behind their stage: its program and its number; and one
 /// more where files of that name are there, or are being made by a process of another container.
 pub(super) fn claim_name(settings: &RunSettings) -> ClaimedName {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("program"));
     let program = program.file_stem().unwrap_or_default().to_string_lossy();
+    // What follows the name, as its kind, must not be cut off.
+    let program = shortened(&program, LONGEST_PROGRAM);
     let name = format!("{program}-{}", std::process::id());
     ClaimedName::within(&settings.directory, &name, is_result)
 }

@@ -134,8 +134,8 @@ fn check_is_trace(earlier: &mut File) -> io::Result<()> {
         }
     }
     let has = |field: &[u8]| head.windows(field.len()).any(|it| it == field);
-    let is_trace =
-        head.trim_ascii_start().starts_with(b"{") && (has(b"\"schemaVersion\"") || has(b"\"traceEvents\""));
+    let is_trace = head.trim_ascii_start().starts_with(b"{")
+        && (has(b"\"schemaVersion\"") || has(b"\"traceEvents\""));
     if head.is_empty() || is_trace {
         return Ok(());
     }

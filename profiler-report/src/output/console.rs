@@ -13,10 +13,7 @@ pub(super) struct Console<'streams> {
 
 impl Console<'static> {
     pub(super) fn standard() -> Self {
-        Self {
-            stdout: Box::new(StandardStream::Output),
-            stderr: Box::new(StandardStream::Error),
-        }
+        Self { stdout: Box::new(StandardStream::Output), stderr: Box::new(StandardStream::Error) }
     }
 
     /// Everything to standard error.

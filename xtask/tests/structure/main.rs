@@ -8,6 +8,7 @@
 
 mod crates;
 mod documents;
+mod file_access;
 mod graph;
 mod layout;
 mod modules;
@@ -96,6 +97,30 @@ fn reports_and_traces_read_no_clock_and_nothing_of_the_process() {
         let looks = purity::looks(&text);
         assert!(looks.is_empty(), "{}:\n{}", file.display(), looks.join("\n"));
     }
+}
+
+#[test]
+fn one_module_creates_and_reads_files() {
+    let mut allowed: std::collections::BTreeSet<_> =
+        file_access::ALLOWED.iter().map(|(file, call, _)| (*file, *call)).collect();
+    let mut found = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    let files: Vec<_> = files().into_iter().filter(|file| file_access::is_product(file)).collect();
+    assert!(files.len() > 300, "{}", files.len());
+    for file in &files {
+        let text = std::fs::read_to_string(workspace().join(file)).expect("a file");
+        let name = file.to_str().expect("text");
+        for (line, call) in file_access::calls(&text) {
+            match allowed.contains(&(name, call)) {
+                true => drop(seen.insert((name, call))),
+                false => found.push(format!("{name}:{line}: {call}")),
+            }
+        }
+    }
+    let more = "use profiler_events::files, or say in file_access.rs why not";
+    assert!(found.is_empty(), "{more}:\n{}", found.join("\n"));
+    allowed.retain(|entry| !seen.contains(entry));
+    assert!(allowed.is_empty(), "file_access.rs allows what is not there: {allowed:?}");
 }
 
 /// Nobody would run them.
@@ -230,7 +255,7 @@ fn every_crate_is_read_whole() {
     assert!(core.len() > 300, "{}", core.len());
     let report = imports("profiler-report");
     assert!(
-        has(&report, "pstats", "label") && has(&report, "output", "output/claim"),
+        has(&report, "pstats", "label") && has(&report, "output", "output/name"),
         "{report:?}"
     );
     assert!(report.len() > 80, "{}", report.len());

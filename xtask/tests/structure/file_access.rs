@@ -1,0 +1,117 @@
+//! One module creates, replaces, appends to and reads files, with rules that hold for all of them:
+//! `profiler-events/src/files`. Nothing else in the libraries and the command calls the standard library for it.
+
+use std::path::Path;
+
+/// Calls that create, replace, open or read files.
+const CALLS: [&str; 19] = [
+    "File::create",
+    "File::open",
+    "File::options",
+    "OpenOptions",
+    "NamedTempFile",
+    "fs::write(",
+    "fs::read(",
+    "fs::read_to_string(",
+    "fs::rename(",
+    "fs::copy(",
+    "fs::hard_link(",
+    ".set_permissions(",
+    "serialize_to_file(",
+    "libc::open(",
+    "libc::openat(",
+    "libc::creat(",
+    "libc::mkstemp(",
+    "libc::rename(",
+    "libc::renameat(",
+];
+
+/// The module that may.
+const MODULE: &str = "profiler-events/src/files";
+
+/// Files that call the standard library themselves: which call, and why.
+pub const ALLOWED: [(&str, &str, &str); 19] = [
+    ("profiler-cli/src/run/child.rs", "File::open", "the terminal, whose owner is set"),
+    ("profiler-cli/src/run/child.rs", "fs::read_to_string(", PROC),
+    ("profiler-cli/src/run/target_copy.rs", "fs::copy(", "into a new folder of its own"),
+    ("profiler-cli/src/run/target_copy.rs", "File::options", "into a new folder of its own"),
+    ("profiler-cli/src/run/target_copy.rs", "fs::rename(", "a folder, where none is"),
+    ("profiler-cli/src/splice/modules.rs", "fs::read_to_string(", "sources that rustc reads, too"),
+    ("profiler-core/src/machine.rs", "fs::read_to_string(", PROC),
+    ("profiler-core/src/simple/counters/io.rs", "File::open", PROC),
+    ("profiler-cuda/src/library.rs", "fs::read_to_string(", PROC),
+    ("profiler-events/src/startup/linux.rs", "fs::read(", PROC),
+    ("profiler-events/src/startup/linux.rs", "fs::read_to_string(", PROC),
+    ("profiler-live/src/dynolog/message.rs", "fs::read_to_string(", PROC),
+    ("profiler-live/src/families/process.rs", "fs::read_to_string(", PROC),
+    ("profiler-live/src/process_memory.rs", "fs::read_to_string(", PROC),
+    ("profiler-macros/src/recorder_path.rs", "fs::read_to_string(", "a manifest, in the compiler"),
+    ("profiler-sampler/src/linux/process_layout.rs", "fs::read_to_string(", PROC),
+    ("profiler-sampler/src/linux/threads.rs", "fs::read(", PROC),
+    ("profiler-trace/src/host.rs", "fs::read_to_string(", PROC),
+    ("mlprof-sql/src/lib.rs", "fs::read_to_string(", "a query that a person has named"),
+];
+
+/// A file that the kernel makes.
+const PROC: &str = "a file of /proc";
+
+/// Whether a file is product code: of a library, a plugin or the command, and not only for tests.
+pub fn is_product(file: &Path) -> bool {
+    let parts: Vec<_> = file.iter().filter_map(|part| part.to_str()).collect();
+    let is_crate = parts.first().is_some_and(|folder| {
+        folder.starts_with("profiler-") || folder.ends_with("-plugin") || *folder == "mlprof-sql"
+    });
+    let is_source = parts.get(1) == Some(&"src") && !parts.contains(&"tests");
+    let name = parts.last().copied().unwrap_or_default();
+    is_crate
+        && is_source
+        && name.ends_with(".rs")
+        && !name.ends_with("tests.rs")
+        && !file.starts_with(MODULE)
+}
+
+/// Calls in a file, its tests and comments aside: the line's number and the call.
+pub fn calls(text: &str) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    let mut lines = (1..).zip(text.lines());
+    while let Some((number, line)) = lines.next() {
+        if line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test") {
+            // An item of one line, or one that ends with a brace at the beginning of a line.
+            let item = lines.by_ref().find(|(_, line)| !line.starts_with("#["));
+            if item.is_some_and(|(_, line)| !line.ends_with(';') && !line.ends_with('}')) {
+                lines.by_ref().find(|(_, line)| *line == "}");
+            }
+        } else if !line.trim_start().starts_with("//") {
+            let calls = CALLS.iter().filter(|call| has(line, call));
+            found.extend(calls.map(|call| (number, *call)));
+        }
+    }
+    found
+}
+
+/// Whether a line has the call, and not one whose name ends so, as `GrowingFile::create`.
+fn has(line: &str, call: &str) -> bool {
+    line.match_indices(call).any(|(place, _)| {
+        let before = line[..place].chars().next_back();
+        !before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_')
+    })
+}
+
+#[test]
+fn calls_are_found_and_not_in_tests() {
+    let text = "use std::fs;\n// fs::write(\nfs::write(path, text);\nGrowingFile::create(path)\n\
+                #[cfg(all(test, not(loom)))]\nmod record_tests;\nlet f = std::fs::File::create(x);\n\
+                #[cfg(test)]\n#[path = \"x\"]\nmod tests {\n    fs::read(x);\n}\nfs::read(y)\n";
+    assert_eq!(calls(text), [(3, "fs::write("), (7, "File::create"), (13, "fs::read(")]);
+    assert!(is_product(Path::new("profiler-cli/src/run/plan.rs")));
+    for other in [
+        "profiler-events/src/files/whole.rs",
+        "profiler-core/tests/lines.rs",
+        "profiler-core/src/advanced/tests/mod.rs",
+        "profiler-core/src/numerics/record_tests.rs",
+        "profiler-cli/build.rs",
+        "xtask/src/main.rs",
+    ] {
+        assert!(!is_product(Path::new(other)), "{other}");
+    }
+}
