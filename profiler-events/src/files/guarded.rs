@@ -42,7 +42,6 @@ impl GuardedFile {
     }
 
     #[cfg(not(unix))]
-    #[expect(clippy::unused_self, reason = "as on Unix")]
     fn is_open(&self) -> bool {
         true
     }
