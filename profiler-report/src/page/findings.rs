@@ -31,6 +31,7 @@ pub(super) fn write(
     }
     let cost = |finding: &Value| number(finding, "/cost/seconds").unwrap_or(0.0);
     findings.sort_by(|(_, one), (_, other)| cost(other).total_cmp(&cost(one)));
+    let findings = once(findings);
     let is_hint =
         |finding: &Value| finding.get("confidence").and_then(Value::as_str) == Some("hint");
     let (hints, advice): (Vec<_>, Vec<_>) =
@@ -42,12 +43,28 @@ pub(super) fn write(
             html.push_str("<p class=quiet>This may well be as it should be. The console is silent about it.</p>");
         }
         html.push_str("<ol class=findings>");
-        for (report, finding) in findings {
-            let title = titles.get(report).filter(|_| titles.len() > 1);
-            write_one(html, report, finding, title);
+        for (reports, finding) in findings {
+            write_one(html, &reports, finding, titles);
         }
         html.push_str("</ol></section>\n");
     }
+}
+
+/// Each finding once, with all reports that have it: profilers of one run find the same. The first one costs the most.
+fn once(findings: Vec<(usize, &Value)>) -> Vec<(Vec<usize>, &Value)> {
+    let mut once: Vec<(Vec<usize>, &Value)> = Vec::new();
+    for (report, finding) in findings {
+        let is_same = |other: &Value| {
+            ["rule", "sentence", "place", "remedy"]
+                .iter()
+                .all(|it| other.get(it) == finding.get(it))
+        };
+        match once.iter_mut().find(|(_, other)| is_same(other)) {
+            Some((reports, _)) => reports.push(report),
+            None => once.push((vec![report], finding)),
+        }
+    }
+    once
 }
 
 /// Time, or memory where it costs that; nothing where it costs what is learned.
@@ -72,7 +89,8 @@ fn costs(finding: &Value) -> Vec<String> {
 }
 
 /// Writing into a string cannot fail, here and below.
-fn write_one(html: &mut String, report: usize, finding: &Value, title: Option<&String>) {
+fn write_one(html: &mut String, reports: &[usize], finding: &Value, titles: &[String]) {
+    let report = reports.first().copied().unwrap_or_default();
     let words = |field: &str| match finding.get(field) {
         Some(Value::String(text)) => text::sentence(text),
         _ => String::new(),
@@ -115,7 +133,14 @@ fn write_one(html: &mut String, report: usize, finding: &Value, title: Option<&S
     if !words("rule").is_empty() {
         parts.push(format!("rule: {}", words("rule")));
     }
-    parts.extend(title.map(|title| format!("in: <a href=\"#r{report}\">{title}</a>")));
+    let links = reports.iter().filter_map(|report| {
+        let title = titles.get(*report).filter(|_| titles.len() > 1)?;
+        Some(format!("<a href=\"#r{report}\">{title}</a>"))
+    });
+    let links: Vec<_> = links.collect();
+    if !links.is_empty() {
+        parts.push(format!("in: {}", links.join(", ")));
+    }
     let _ = write!(html, "{}</p>", parts.join(" · "));
 }
 

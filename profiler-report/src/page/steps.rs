@@ -38,7 +38,8 @@ const TIMES: f64 = 1.5;
 /// Reports that begin further apart, in seconds, are of different runs.
 const SAME_START: f64 = 1.0;
 
-/// Returns the place of the report that shows the steps of the last one: several profilers of one run report the same steps.
+/// Returns the place of the report that shows the steps of the last one: several profilers of one run report the same steps, or some of
+/// them.
 pub(super) fn shown_before(reports: &[Report]) -> Option<usize> {
     let (last, before) = reports.split_last()?;
     let count = |report: &Report| report.step_series().first().map(|series| series.steps);
@@ -49,7 +50,7 @@ pub(super) fn shown_before(reports: &[Report]) -> Option<usize> {
         let apart = one.started_at - other_header.started_at;
         run(one) == run(other_header)
             && apart.as_seconds_f64().abs() < SAME_START
-            && count(last) == count(other)
+            && count(last) <= count(other)
     };
     before.iter().position(is_same)
 }

@@ -370,6 +370,8 @@ fn the_steps_of_a_run_are_shown_once() {
     let html = html(&[with_steps(&steps), with_steps(&steps)]);
     assert_eq!(html.matches("<figure class=strip").count(), 1, "{html}");
     assert!(html.contains("The steps of this run are shown in <a href=\"#r0-steps\">"), "{html}");
+    let html = self::html(&[with_steps(&steps), with_steps(&steps[1..4])]);
+    assert_eq!(html.matches("<figure class=strip").count(), 1, "a schedule keeps some of them");
     let mut another = with_steps(&steps);
     another.header_mut().started_at += chrono::Duration::seconds(30);
     let html = self::html(&[with_steps(&steps), another]);
@@ -401,6 +403,19 @@ fn hints_stand_apart_from_what_to_do() {
     assert!(hints.contains("<b>hint") && !hints.contains("<b>likely"), "{both}");
     assert!(!written(&["hint"]).contains("What to do"));
     assert!(!written(&["certain"]).contains("Worth a look"));
+}
+
+/// Of several profilers of one run, as the console has it.
+#[test]
+fn what_several_reports_found_is_told_once_with_links_to_all() {
+    let finding = |sentence: &str| serde_json::json!({ "sentence": sentence, "confidence": "likely", "rule": "a" });
+    let report = |sentence| serde_json::json!({ "findings": [finding(sentence)] });
+    let titles = ["Simple", "Tensor", "Tensor · fit"].map(str::to_owned);
+    let mut html = String::new();
+    findings::write(&mut html, &[report("slow"), report("other"), report("slow")], &[], &titles);
+    assert_eq!(html.matches("<b>slow</b>").count(), 1, "{html}");
+    let links = "in: <a href=\"#r0\">Simple</a>, <a href=\"#r2\">Tensor · fit</a></p>";
+    assert!(html.contains(links), "{html}");
 }
 
 #[test]
