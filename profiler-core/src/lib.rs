@@ -51,7 +51,9 @@ pub mod build_settings;
 #[doc(hidden)]
 pub mod driver_library;
 mod environment;
+mod forked_child;
 pub mod future;
+mod guarded;
 pub mod hook;
 pub mod interrupt;
 mod layer_wrappers;

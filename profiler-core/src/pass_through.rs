@@ -15,6 +15,10 @@ impl PassThroughProfiler {
 }
 
 impl Profiler for PassThroughProfiler {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     #[inline(always)]
     fn start(&self, _action: Action) {}
 

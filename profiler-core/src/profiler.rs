@@ -15,6 +15,10 @@ use profiler_events::{
 /// thread that does the work, possibly by many threads at once, and nest like brackets on each
 /// thread as long as guards are used.
 ///
+/// *Panics* of a profiler do not reach the program: after the first one, of whatever method, it is not called any more, and a line
+/// on standard error names its type. That holds wherever a profiler is called by hooks, sessions and trainers; not for calls
+/// that the program itself makes.
+///
 /// ```
 /// use profiler_core::{Action, NeverStarted, Profiler, ProfilerExt};
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,6 +104,19 @@ pub trait Profiler: Send + Sync {
     /// The profilers that it consists of: those of [`Several`](crate::Several). None by default.
     fn parts(&self) -> &[Arc<dyn Profiler>] {
         &[]
+    }
+
+    /// Whether its panics may reach whoever calls it: of mlprof's own profilers, which are called as they are. Those of others
+    /// are called through one that catches their panics.
+    #[doc(hidden)]
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
+    /// The name of its type, for messages.
+    #[doc(hidden)]
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<Self>()
     }
 
     /// Whether it tells the profiler at this address of all that it is told of.

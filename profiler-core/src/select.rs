@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::environment;
+use crate::guarded::guarded;
 use crate::profiler_names::by_name;
 pub use crate::profiler_names::{PROFILER_NAMES, UnknownProfiler};
 use crate::several::Several;
@@ -58,7 +59,7 @@ pub trait IntoProfiler {
 /// What measures where the program has chosen `own`: what the environment says in its place, and
 /// besides what `mlprof run` has given this process, and who watches from outside.
 fn measured(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    let chosen = with_run(environment::over(own));
+    let chosen = with_run(guarded(environment::over(own)));
     with_watcher(&chosen).unwrap_or(chosen)
 }
 

@@ -37,6 +37,8 @@ mod op;
 pub mod open_scopes;
 #[doc(hidden)]
 pub mod own_thread;
+#[doc(hidden)]
+pub mod panics;
 mod phase;
 #[doc(hidden)]
 pub mod progress;

@@ -293,6 +293,10 @@ impl Watcher {
 }
 
 impl Profiler for Watcher {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         #[cfg(any(feature = "metrics", feature = "otlp"))]
         if let Some(scraped) = self.scraped.get() {

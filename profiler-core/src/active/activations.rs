@@ -62,7 +62,17 @@ impl State {
     pub(super) const fn key(self) -> Key {
         Key(self.0 >> INTEREST_BITS)
     }
+
+    /// Until [`Activations::publish`] the key is one that no thread remembers.
+    pub(super) fn take_slow_path() {
+        if STATE.load(Ordering::Relaxed) != 0 {
+            STATE.fetch_or(STRANGE, Ordering::Relaxed);
+        }
+    }
 }
+
+/// The highest bit, which no number of an activation ever reaches.
+const STRANGE: u64 = 1 << 63;
 
 static ACTIVATIONS: Mutex<Activations> = Mutex::new(Activations {
     last: 0,
@@ -174,6 +184,12 @@ impl Activations {
         self.besides = besides;
         self.changed();
         number
+    }
+
+    /// Has one of those that are beside others be none of them any more. Whoever is told together with it is so until
+    /// [`set_beside`](Self::set_beside).
+    pub(super) fn forget_beside(&mut self, profiler: &Arc<dyn Profiler>) {
+        self.besides.retain(|beside| !Arc::ptr_eq(beside, profiler));
     }
 
     /// What is not active any more, to be dropped outside of the lock.

@@ -24,15 +24,18 @@ use self::owner::Owner;
 use self::thread::Teller;
 pub(crate) use self::thread::is_in_profiler;
 pub use self::thread::let_go;
+use crate::guarded::guarded;
 use crate::profiler::Profiler;
 use crate::several::Several;
 use crate::source;
+use profiler_events::forking::this_process;
 use profiler_events::{
     Action, Callsite, Interest, Observation, OpStart, Unbound, ask_frameworks, uncounted,
 };
 
 /// See [`crate::activate`].
 pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
+    let profiler = guarded(profiler);
     let besides = uncounted(|| Activations::lock().besides().to_vec());
     let told = combined(&profiler, &besides);
     let owner = thread::with(|thread| thread.place.own()).unwrap_or_default();
@@ -43,13 +46,14 @@ pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let number = uncounted(|| Activations::lock().push(activation));
     source::announce(interest);
     tell_notes(&*told, wish);
-    Activated { number }
+    Activated::new(number)
 }
 
 /// Has `profiler` told of everything, whatever is activated and by whom, until the guard is dropped.
 /// There are two such profilers at most: that of `mlprof run`, and who watches from outside. Who comes second
 /// is told together with the first, until that one goes.
 pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
+    let profiler = guarded(profiler);
     let mut besides = uncounted(|| Activations::lock().besides().to_vec());
     let alone = combined(&profiler, &besides);
     let entry = activation(Arc::default(), alone.clone(), alone);
@@ -58,7 +62,21 @@ pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
     let number = uncounted(|| Activations::lock().set_beside(entry, besides, combined));
     source::announce(interest);
     tell_notes(&*profiler, wish);
-    Activated { number }
+    Activated::new(number)
+}
+
+/// As [`activate_beside`], for a forked child: in place of its copy of what its parent has activated so.
+pub(crate) fn activate_in_place_of(
+    replaced: &Arc<dyn Profiler>,
+    profiler: Arc<dyn Profiler>,
+) -> Activated {
+    uncounted(|| Activations::lock().forget_beside(replaced));
+    activate_beside(profiler)
+}
+
+/// Has every thread look up anew who is told, at its next scope. For a fork handler: stores one number.
+pub(crate) fn take_slow_path() {
+    State::take_slow_path();
 }
 
 /// `profiler`, and those beside all others unless they are part of it.
@@ -195,12 +213,22 @@ pub fn active() -> Option<Arc<dyn Profiler>> {
 #[must_use = "the profiler is active only until this is dropped"]
 pub struct Activated {
     number: u64,
+    /// [The process](this_process) that it was activated in.
+    process: u64,
+}
+
+impl Activated {
+    fn new(number: u64) -> Self {
+        Self { number, process: this_process() }
+    }
 }
 
 impl Drop for Activated {
     fn drop(&mut self) {
+        // In a forked child nothing is under way: devices and frameworks are its parent's, and may not be asked.
+        let is_inherited = self.process != this_process();
         // What is under way belongs to this profiler, which must still be active to be told of it.
-        if interest().contains(Interest::OPS) {
+        if !is_inherited && interest().contains(Interest::OPS) {
             source::flush();
         }
         let gone = uncounted(|| Activations::lock().remove(self.number));
@@ -209,7 +237,9 @@ impl Drop for Activated {
             thread::forget(gone.generation);
         }
         drop(gone); // outside of the lock: a profiler's own destructor may open scopes
-        source::announce(interest);
+        if !is_inherited {
+            source::announce(interest);
+        }
     }
 }
 

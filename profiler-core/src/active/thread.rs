@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use super::activations::{Activation, Activations, Key, Told};
 use super::owner::Place;
+use crate::forked_child;
 use crate::profiler::Profiler;
 use profiler_events::WorkCounts;
 use profiler_events::forking;
@@ -310,6 +311,10 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn look_up(&self) -> Option<()> {
+        if forked_child::is_due() {
+            uncounted(forked_child::catch_up);
+            Activations::lock().publish();
+        }
         let gone = uncounted(|| {
             let owner = self.place.owner();
             let activations = Activations::lock();

@@ -115,6 +115,10 @@ impl AdvancedProfiler {
 }
 
 impl Profiler for AdvancedProfiler {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         self.recorder.start(action);
     }

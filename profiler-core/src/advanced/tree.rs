@@ -279,9 +279,10 @@ impl Table for CallTree {
     #[cold]
     #[inline(never)]
     fn start_slow(&self, action: Action, clock: &Clock) {
+        let Some(room) = self.stack.make_room() else { return };
         let edge = self.edge_to(action);
         self.enter(edge);
-        self.stack.push_any(action, edge, false, || clock.now());
+        room.push_any(action, edge, false, || clock.now());
         if self.first_part.get() == 0 && part_told_by(action).is_some() {
             self.first_part.set(clock.ticks());
         }
@@ -304,6 +305,9 @@ impl Table for CallTree {
     #[cold]
     #[inline(never)]
     fn stop_slow(&self, action: Action, clock: &Clock) -> bool {
+        if self.stack.close_missed() {
+            return true;
+        }
         // A scope that is overtaken no longer surrounds the calls that follow.
         let on_detach = |scope: &Overtaken<Edge>| {
             // SAFETY: as in `stop`.

@@ -4,9 +4,14 @@
 //! allocator that calls it, waits for another thread or unwinds, and all may be called on any thread
 //! at any time, also before `main` and while the thread is torn down.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::thread::Thread;
 use super::{survivors, switch, thread, tracker};
 use crate::hook::{self, MemoryChange, MemoryDevice};
+use crate::output::say;
+use profiler_events::panics::contain;
+use profiler_events::uncounted;
 
 /// Smaller copies are not worth a row.
 pub const LARGE_COPY: usize = 64 << 10;
@@ -105,16 +110,26 @@ fn follow(thread: &Thread, state: u32, address: usize, bytes: usize) {
     }
 }
 
-/// Tells the active profiler.
+/// Tells the active profiler. An allocator must not unwind, whatever that does.
 fn tell(thread: &Thread, address: usize, bytes: usize, sign: i64) {
     if bytes < tracker::LEAST_BYTES {
         return;
     }
-    hook::memory(&MemoryChange {
+    let change = MemoryChange {
         address: address as u64,
         bytes: sign.saturating_mul(i64::try_from(bytes).unwrap_or(i64::MAX)),
         total_allocated: u64::try_from(thread.live()).unwrap_or(0),
         total_reserved: 0,
         device: MemoryDevice::Cpu,
-    });
+    };
+    if let Err(message) = contain(|| hook::memory(&change)) {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            uncounted(|| {
+                say(format_args!(
+                    "mlprof: cannot record an allocation: the profiler panicked: {message} (said once)"
+                ));
+            });
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::blocks::{Block, Blocks};
 use super::paths::{Alive, Paths};
 use super::{Counting, process, switch, thread};
 use crate::Action;
-use profiler_events::forking::made_once;
+use profiler_events::forking::{made_once, this_process};
 use profiler_events::uncounted;
 
 /// Smaller blocks are not followed unless a profiler asks for it: they are many and matter little.
@@ -26,7 +26,8 @@ pub(super) struct Tracker {
     blocks: Blocks,
     /// Blocks of this size and larger are followed.
     least: AtomicUsize,
-    is_leased: AtomicBool,
+    /// [The process](this_process) in which somebody has the lease; 0: nobody.
+    holder: AtomicU64,
     /// The number of the stage.
     stage: AtomicU32,
     dropped: AtomicU64,
@@ -44,7 +45,7 @@ pub(super) fn tracker() -> &'static Tracker {
             paths: Paths::new(),
             blocks: Blocks::new(),
             least: AtomicUsize::new(LEAST_BYTES),
-            is_leased: AtomicBool::new(false),
+            holder: AtomicU64::new(0),
             stage: AtomicU32::new(0),
             dropped: AtomicU64::new(0),
             copied: AtomicI64::new(0),
@@ -186,21 +187,22 @@ pub(super) struct PathAlive {
 
 /// Keeps blocks followed until it is dropped. One at a time.
 pub(super) struct Lease {
+    process: u64,
     _counting: Counting,
 }
 
 impl Lease {
     /// `None` if somebody has it.
     pub(super) fn take() -> Option<Self> {
-        let tracker = tracker();
-        if tracker.is_leased.swap(true, Ordering::AcqRel) {
-            return None;
-        }
+        let (tracker, process) = (tracker(), this_process());
+        // What a forked child's parent has taken is the parent's: its copy is not used in the child.
+        let is_free = |holder: u64| (holder != process).then_some(process);
+        tracker.holder.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_free).ok()?;
         tracker.clear(LEAST_BYTES);
         let _counting = Counting::start();
         switch::set(switch::BLOCKS, true);
         tracker.begin_stage();
-        Some(Self { _counting })
+        Some(Self { process, _counting })
     }
 
     /// Begins anew, with blocks of another size.
@@ -223,7 +225,10 @@ impl Tracker {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        switch::set(switch::BLOCKS, false);
-        tracker().is_leased.store(false, Ordering::Release);
+        // The copy of a parent's lease must not end that of the child.
+        if tracker().holder.load(Ordering::Relaxed) == self.process {
+            switch::set(switch::BLOCKS, false);
+            tracker().holder.store(0, Ordering::Release);
+        }
     }
 }

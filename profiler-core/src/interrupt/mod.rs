@@ -16,6 +16,7 @@
 //! | ignores it, as under `nohup` or in the background of a shell | nothing happens |
 //! | asked for [`Interrupt::Return`] | the stage ends after its batch, says so, and the program goes on |
 //! | has no session open, or one without a profiler | as ever |
+//! | is number 1 of its container | as ever: nothing happens, for the system drops the signal; standard error says so |
 //!
 //! A second signal ends the process at once, whatever the first one led to. Two within a tenth of a
 //! second are one: `timeout` sends its signal twice, and so does a terminal that is closed. A report
@@ -23,7 +24,13 @@
 //! for good) is given up, and the process ends.
 //!
 //! Handlers of ours are there only while somebody needs them; then the one that was there before
-//! comes back. A child process that is forked meanwhile ends by a signal as it would without us.
+//! comes back. A child process that is forked meanwhile ends by a signal as it would without us, and
+//! delivers no report of its parent's, whatever way it ends.
+//!
+//! *Process 1 of a container* (`docker run` without `--init`): the system drops a signal that has no handler
+//! there, so no handler of ours is installed for the report's sake, and a training goes on as it does without
+//! a profiler. A [watch](watch) and [`Interrupt::Return`] work as everywhere: the first signal sets the flag,
+//! the second one ends the process, with the exit code 128 + its number.
 //!
 //! Who wants to end politely in a loop of their own [watches](watch):
 //!
@@ -50,6 +57,8 @@ mod reports;
 mod service;
 #[cfg(unix)]
 mod signals;
+#[cfg(unix)]
+mod wakeup;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -58,10 +67,14 @@ use std::sync::{Mutex, PoisonError};
 use not_unix as signals;
 
 #[cfg(target_os = "linux")]
+pub(crate) use end::drops_signals;
+#[cfg(target_os = "linux")]
 pub(crate) use reports::AtTheEnd;
 pub(crate) use reports::PendingReport;
 #[cfg(target_os = "linux")]
 pub(crate) use signals::{handler, is_default};
+#[cfg(target_os = "linux")]
+pub(crate) use wakeup::{Waiter, Wakeup};
 
 /// What a signal that would end the process does to a training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]

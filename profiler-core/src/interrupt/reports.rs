@@ -1,11 +1,11 @@
 //! Reports that are delivered once: at the end of their stage, or before a signal ends the process.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Terminating;
 use crate::Profiler;
-use profiler_events::forking::apart_from_forks;
+use profiler_events::forking::{apart_from_forks, this_process};
+use profiler_events::panics::contain;
 
 /// In the order in which their stages began.
 static PENDING: Mutex<Vec<Arc<PendingReport>>> = Mutex::new(Vec::new());
@@ -14,8 +14,8 @@ static LAST: Mutex<Vec<fn(i32)>> = Mutex::new(Vec::new());
 
 /// The report of a stage that is not over.
 pub(crate) struct PendingReport {
-    /// A forked child has it in its memory, too, but its parent delivers it.
-    process: u32,
+    /// [The process](this_process) that delivers it. A forked child has it in its memory, too.
+    process: u64,
     report: Mutex<Option<Undelivered>>,
 }
 
@@ -27,7 +27,7 @@ struct Undelivered {
 impl PendingReport {
     pub(crate) fn new(profiler: Arc<dyn Profiler>) -> Arc<Self> {
         let report = Undelivered { profiler, around: |deliver| deliver() };
-        Arc::new(Self { process: std::process::id(), report: Mutex::new(Some(report)) })
+        Arc::new(Self { process: this_process(), report: Mutex::new(Some(report)) })
     }
 
     /// Has `around` called with what delivers.
@@ -53,16 +53,25 @@ impl PendingReport {
         apart_from_forks(|| lock(&PENDING).retain(|other| !Arc::ptr_eq(self, other)));
     }
 
-    /// Delivers it, unless somebody did. If another thread is just about it, waits until it is
+    /// Whether this process delivers it: not in a forked child of the one whose stage it is.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process == this_process()
+    }
+
+    /// Delivers it, unless somebody did, or this is a forked child. If another thread is just about it, waits until it is
     /// through.
     pub(crate) fn deliver(&self) {
+        // First: a thread that the child does not have may hold the lock there.
+        if !self.is_of_this_process() {
+            return;
+        }
         let mut report = lock(&self.report);
         let Some(Undelivered { profiler, around }) = report.take() else { return };
         // A second panic while one unwinds would abort the program: a profiler of the user's own
         // that panics costs its report, not the run.
         let delivered = || around(&|| profiler.describe());
-        if catch_unwind(AssertUnwindSafe(delivered)).is_err() {
-            super::say("the profiler panicked while it made its report");
+        if let Err(message) = contain(delivered) {
+            super::say(&format!("the profiler panicked while it made its report: {message}"));
         }
     }
 }
@@ -92,10 +101,9 @@ impl Drop for AtTheEnd {
 /// Delivers what is not delivered yet.
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix has the thread that calls it"))]
 pub(super) fn deliver_all(signal: i32) {
-    let pending = lock(&PENDING).clone();
-    let process = std::process::id();
-    pending.iter().filter(|report| report.process == process).for_each(|report| report.deliver());
-    let last = lock(&LAST).clone();
+    let pending = apart_from_forks(|| lock(&PENDING).clone());
+    pending.iter().for_each(|report| report.deliver());
+    let last = apart_from_forks(|| lock(&LAST).clone());
     last.iter().for_each(|last| last(signal));
 }
 

@@ -1,28 +1,27 @@
-//! The thread that does what a signal handler may not: it waits to be told.
+//! The thread that does what a signal handler may not: it waits to be woken.
 
-use std::io::{self, Read};
-use std::os::fd::IntoRawFd;
+use std::io;
 use std::os::raw::c_int;
-use std::os::unix::net::UnixStream;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use super::end::end_by;
+use super::wakeup::{Waiter, Wakeup};
 use super::{REQUESTS, announce, reports, say};
+use profiler_events::forking::this_process;
 use profiler_events::own_thread;
+use profiler_events::panics::contain;
 
 /// A report that is not delivered by then keeps nobody any longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The process that the thread belongs to; 0 if there is none. A forked child has no thread.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Where the handler writes.
-static TELLER: AtomicI32 = AtomicI32::new(-1);
+/// [The process](this_process) that the thread belongs to; 0 if there is none. A forked child has no thread.
+static PROCESS: AtomicU64 = AtomicU64::new(0);
 
-/// What the thread is told to do, as one byte.
+static WAKEUP: Wakeup = Wakeup::new();
+
+/// A task of the thread, as one number.
 #[derive(Clone, Copy)]
 pub(super) enum Task {
     /// Say that a request was heard.
@@ -38,39 +37,32 @@ pub(super) fn start() -> io::Result<()> {
     if is_of_this_process() {
         return Ok(());
     }
-    let (told, teller) = UnixStream::pair()?;
-    // The handler never waits.
-    teller.set_nonblocking(true)?;
-    own_thread::spawn("mlprof-interrupt", move || serve(told))?;
-    // For the rest of the process: a handler may be about to write to it.
-    TELLER.store(teller.into_raw_fd(), Ordering::SeqCst);
-    PROCESS.store(std::process::id(), Ordering::SeqCst);
+    let waiter = WAKEUP.prepare()?;
+    own_thread::spawn("mlprof-interrupt", move || serve(waiter))?;
+    PROCESS.store(this_process(), Ordering::SeqCst);
     Ok(())
 }
 
 /// Whether the thread belongs to this process, and not to the one that this is a forked child of.
 /// May be called in a handler.
 pub(super) fn is_of_this_process() -> bool {
-    PROCESS.load(Ordering::SeqCst) == std::process::id()
+    PROCESS.load(Ordering::SeqCst) == this_process()
 }
 
-/// Tells the thread. May be called in a handler.
-pub(super) fn tell(task: Task) {
-    let byte = match task {
+/// Wakes the thread for a task; false if it cannot be reached. May be called in a handler.
+pub(super) fn wake(task: Task) -> bool {
+    WAKEUP.ring(match task {
         Task::Announce => 0,
-        Task::End(signal) => signal as u8,
-    };
-    let teller = TELLER.load(Ordering::SeqCst);
-    // SAFETY: writes one byte that is there; the descriptor is open for the rest of the process.
-    unsafe { libc::write(teller, (&raw const byte).cast(), 1) };
+        Task::End(signal) => signal as u32,
+    })
 }
 
-fn serve(mut told: UnixStream) {
-    let mut byte = [0_u8];
-    while told.read_exact(&mut byte).is_ok() {
-        match byte[0] {
-            0 => announce(REQUESTS.load(Ordering::SeqCst)),
-            signal => end(c_int::from(signal)),
+fn serve(mut waiter: Waiter) {
+    while let Ok(number) = waiter.wait(None) {
+        match number {
+            None => {}
+            Some(0) => announce(REQUESTS.load(Ordering::SeqCst)),
+            Some(signal) => end(signal as c_int),
         }
     }
 }
@@ -87,15 +79,30 @@ fn end(signal: c_int) {
     end_by(signal);
 }
 
-/// Whether `work` was over in time. It goes on, on a thread of its own, if it was not.
+/// Whether `work` was over in time. It goes on, on a thread of its own, if it was not. Where the system has no further
+/// thread it is done here, however long it takes.
 fn is_over_within(patience: Duration, work: impl FnOnce() + Send + 'static) -> bool {
+    let work = Arc::new(Mutex::new(Some(work)));
     let (sender, receiver) = mpsc::channel::<()>();
+    let shared = work.clone();
     let worker = own_thread::spawn("mlprof-report", move || {
         let _until_over = sender;
-        work();
+        take_and_do(&shared);
     });
-    // Nothing is sent: the channel closes when the work is over, and when there is no thread.
-    worker.is_ok() && receiver.recv_timeout(patience) != Err(mpsc::RecvTimeoutError::Timeout)
+    if worker.is_err() {
+        take_and_do(&work);
+        return true;
+    }
+    // Nothing is sent: the channel closes when the work is over.
+    receiver.recv_timeout(patience) != Err(mpsc::RecvTimeoutError::Timeout)
+}
+
+/// Does the work if nobody has taken it. A panic costs the report, and not the end of the process.
+fn take_and_do(work: &Mutex<Option<impl FnOnce()>>) {
+    let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Err(message) = contain(|| taken.into_iter().for_each(|work| work())) {
+        say(&format!("the report cannot be delivered: the profiler panicked: {message}"));
+    }
 }
 
 fn name(signal: c_int) -> &'static str {

@@ -2,10 +2,11 @@
 
 use std::mem::MaybeUninit;
 use std::os::raw::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::end::end_by;
+use super::end::{drops_signals, end_by};
 use super::service::{self, Task};
 use super::{REQUESTS, WATCHES, say};
 use profiler_events::errno::keeping_errno;
@@ -20,8 +21,11 @@ const ONE_REQUEST: u64 = 100;
 /// When the request came that is not answered yet, in milliseconds of [`now`]; 0 if there is none.
 static REQUESTED_AT: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a signal is about to end the process.
-static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// The signal that is about to end the process; 0: none is.
+static ENDING: AtomicI32 = AtomicI32::new(0);
+
+/// A thread that waits for the end waits this much longer than the report may take, and then ends the process itself.
+const MARGIN: Duration = Duration::from_secs(5);
 
 /// What the handler has to know of a signal.
 struct Slot {
@@ -71,6 +75,9 @@ impl Part {
         apart_from_forks(|| {
             let mut handlers = Handlers::lock();
             handlers.parts += 1;
+            if !in_front && drops_signals() {
+                return note_dropped();
+            }
             match service::start() {
                 Ok(()) => {
                     for (slot, place) in SLOTS.iter().zip(&mut handlers.places) {
@@ -106,8 +113,28 @@ pub(super) fn forget_request() {
 /// Comes back only if no signal is about to end the process: what comes after would not have run
 /// without us.
 pub(super) fn wait_for_the_end() {
-    while IS_ENDING.load(Ordering::SeqCst) && service::is_of_this_process() {
-        std::thread::park();
+    let start = Instant::now();
+    loop {
+        let signal = ENDING.load(Ordering::SeqCst);
+        if signal == 0 || !service::is_of_this_process() {
+            return;
+        }
+        // The thread that was to end the process is stuck, or was never reached.
+        if start.elapsed() > service::PATIENCE + MARGIN {
+            end_by(signal);
+        }
+        std::thread::park_timeout(Duration::from_secs(1));
+    }
+}
+
+/// Says once why no signal brings a report in this process, if one would have ended it elsewhere.
+fn note_dropped() {
+    static NOTED: Once = Once::new();
+    if SIGNALS.iter().any(|signal| disposition(*signal).sa_sigaction == libc::SIG_DFL) {
+        NOTED.call_once(|| {
+            say("SIGINT, SIGTERM and SIGHUP have no effect on this process, which is number 1 of its container: a container that is \
+                 stopped leaves no report; start it with an init process, as `docker run --init` does, to have one");
+        });
     }
 }
 
@@ -231,7 +258,8 @@ extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, context: 
 
 fn answer(signal: c_int, program_decides: bool) {
     let is_watched = WATCHES.load(Ordering::SeqCst) > 0;
-    if program_decides && !is_watched {
+    // Without a watch the signal does what it does without us: nothing, where the system drops it.
+    if !is_watched && (program_decides || drops_signals()) {
         return;
     }
     if !service::is_of_this_process() {
@@ -246,11 +274,13 @@ fn answer(signal: c_int, program_decides: bool) {
     match before {
         Ok(_) if is_watched => {
             REQUESTS.fetch_add(1, Ordering::SeqCst);
-            service::tell(Task::Announce);
+            service::wake(Task::Announce);
         }
         Ok(_) => {
-            IS_ENDING.store(true, Ordering::SeqCst);
-            service::tell(Task::End(signal));
+            ENDING.store(signal, Ordering::SeqCst);
+            if !service::wake(Task::End(signal)) {
+                end_by(signal);
+            }
         }
         Err(first) if now.saturating_sub(first) < ONE_REQUEST || program_decides => {}
         Err(_) => end_by(signal),

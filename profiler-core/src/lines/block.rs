@@ -124,6 +124,25 @@ impl Block {
         self.running.publish(u64::from(NOWHERE));
     }
 
+    /// Nothing was recorded yet; what runs goes on only if `goes_on`. In a forked child, before anything writes or reads there.
+    pub fn restart(&self, goes_on: bool) {
+        self.calls.set(0);
+        self.memory.restart();
+        for line in &self.lines {
+            line.hits.set(0);
+            line.ticks.publish(0);
+            line.memory.restart();
+        }
+        self.since.set(now());
+        if !goes_on {
+            self.abandon();
+        }
+    }
+
+    pub fn has_run(&self) -> bool {
+        self.calls() > 0 || self.lines.iter().any(|line| line.hits.get() > 0)
+    }
+
     pub fn calls(&self) -> u64 {
         self.calls.get()
     }

@@ -66,6 +66,11 @@ impl State {
         self.left.set(allocation::live_bytes().cast_unsigned());
     }
 
+    /// See [`Block::restart`](super::block::Block::restart). What the thread has allocated is as before.
+    pub fn restart(&self) {
+        self.entry.restart();
+    }
+
     pub fn entry(&self) -> Snapshot {
         self.entry.snapshot()
     }
@@ -75,6 +80,12 @@ impl Line {
     pub fn new() -> Self {
         let highest = Tally::new(i64::MIN.cast_unsigned());
         Self { highest, increment: Tally::new(0), occurrences: Tally::new(0) }
+    }
+
+    pub fn restart(&self) {
+        self.highest.set(i64::MIN.cast_unsigned());
+        self.increment.set(0);
+        self.occurrences.publish(0);
     }
 
     fn add(&self, increment: i64, live: i64) {

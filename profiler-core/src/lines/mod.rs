@@ -39,6 +39,19 @@ pub use writer::PeriodicWriter;
 use crate::allocation::Counting;
 use crate::report::LinesReport;
 
+/// In a forked child, which has the thread that forked and no other: what has been recorded so far is the parent's, and each
+/// function's next call on this thread takes the slow path once. For a fork handler: takes no memory.
+pub(crate) fn begin_in_child() {
+    if registry::begin_in_child(thread::is_own) {
+        thread::set_aside();
+    }
+}
+
+/// Whether anything was recorded.
+pub(crate) fn has_run() -> bool {
+    registry::all().iter().any(|function| function.blocks().iter().any(|block| block.has_run()))
+}
+
 /// A function that lines can be reported of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredFunction {

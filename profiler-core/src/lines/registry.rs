@@ -102,6 +102,19 @@ impl Function {
     }
 }
 
+/// In a forked child: nothing was recorded yet, and nothing runs but what `is_own` of the thread that is there. Whether any
+/// function was ever called.
+pub(super) fn begin_in_child(is_own: impl Fn(&Block) -> bool) -> bool {
+    LOST.store(0, Ordering::Relaxed);
+    // Both locks are free: no fork comes while somebody has them.
+    let Ok(functions) = FUNCTIONS.try_lock() else { return false };
+    for function in functions.iter() {
+        let Ok(blocks) = function.blocks.try_lock() else { continue };
+        blocks.all.iter().for_each(|block| block.restart(is_own(block)));
+    }
+    !functions.is_empty()
+}
+
 /// A call could not be recorded: its thread is being torn down.
 pub(super) fn count_lost() {
     LOST.fetch_add(1, Ordering::Relaxed);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::block::Block;
 use super::registry::Function;
+use crate::forked_child;
 use profiler_events::uncounted;
 
 /// The blocks of one thread, by the number of their function.
@@ -12,22 +13,29 @@ use profiler_events::uncounted;
 struct Thread {
     /// Never used twice in a process, and not 0.
     number: u64,
-    blocks: RefCell<Vec<Option<(&'static Function, &'static Block)>>>,
+    blocks: RefCell<Blocks>,
+    /// In a forked child those that were in use before the fork, until their functions are called again.
+    aside: RefCell<Blocks>,
 }
+
+type Blocks = Vec<Option<(&'static Function, &'static Block)>>;
 
 impl Thread {
     fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { number, blocks: RefCell::default() }
+        Self { number, blocks: RefCell::default(), aside: RefCell::default() }
     }
 
     #[cold]
     fn attach(&self, function: &'static Function) -> Option<&'static Block> {
         uncounted(|| {
+            forked_child::catch_up();
             // Borrowed already: called by the allocator that is asked for the space, below.
             let mut blocks = self.blocks.try_borrow_mut().ok()?;
-            let block = function.take_block();
+            let kept =
+                self.aside.try_borrow_mut().ok()?.get_mut(function.number).and_then(Option::take);
+            let block = kept.map_or_else(|| function.take_block(), |(_, block)| block);
             if blocks.len() <= function.number {
                 blocks.resize(function.number + 1, None);
             }
@@ -40,8 +48,9 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         let blocks = std::mem::take(self.blocks.get_mut());
+        let aside = std::mem::take(self.aside.get_mut());
         uncounted(|| {
-            for (function, block) in blocks.into_iter().flatten() {
+            for (function, block) in blocks.into_iter().chain(aside).flatten() {
                 function.give_back(block);
             }
         });
@@ -55,6 +64,29 @@ thread_local! {
 /// This thread's number; `None` while it is being torn down.
 pub(super) fn number() -> Option<u64> {
     THREAD.try_with(|thread| thread.number).ok()
+}
+
+/// Whether `block` is one of this thread's.
+pub(super) fn is_own(block: &Block) -> bool {
+    let is_in = |thread: &Thread| {
+        let blocks = thread.blocks.try_borrow().ok()?;
+        Some(blocks.iter().flatten().any(|(_, own)| std::ptr::eq(*own, block)))
+    };
+    THREAD.try_with(is_in).ok().flatten().unwrap_or(false)
+}
+
+/// Has the next call of each function on this thread take the slow path once. In a forked child; takes no memory.
+pub(super) fn set_aside() {
+    let set = |thread: &Thread| {
+        if let (Ok(mut blocks), Ok(mut aside)) =
+            (thread.blocks.try_borrow_mut(), thread.aside.try_borrow_mut())
+            && aside.is_empty()
+        {
+            std::mem::swap(&mut *blocks, &mut *aside);
+        }
+    };
+    // A thread that ends has none.
+    let _ = THREAD.try_with(set);
 }
 
 /// This thread's block of `function`; `None` while it is being torn down.

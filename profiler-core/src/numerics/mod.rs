@@ -214,6 +214,10 @@ impl NumericsProfiler {
 }
 
 impl Profiler for NumericsProfiler {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         uncounted(|| Modules::start(action));
     }

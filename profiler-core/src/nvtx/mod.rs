@@ -279,6 +279,10 @@ impl NvtxProfiler {
 }
 
 impl Profiler for NvtxProfiler {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         self.open(action, None);
     }

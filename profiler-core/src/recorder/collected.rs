@@ -19,6 +19,8 @@ pub(crate) struct Part<S> {
     pub(crate) open: Vec<Open>,
     /// Scopes that were open when their threads ended.
     pub(crate) unfinished: u64,
+    /// Scopes that there was no memory for.
+    pub(crate) missed: u64,
 }
 
 /// Everything that a report is made of. Times in ticks.

@@ -31,6 +31,13 @@ pub(crate) fn header<S>(
             collected.lost
         ));
     }
+    let missed: u64 = collected.parts.iter().map(|part| part.missed).sum();
+    if missed > 0 {
+        notes.push(format!(
+            "{missed} calls were nested so deeply that the system had no memory to record them; they are not in the rows, and \
+             their time is that of the calls around them"
+        ));
+    }
     notes.extend(collected.unbound.iter().filter_map(|unbound| unbound.note()));
     for (_, regions) in &collected.regions {
         notes.extend(regions.notes());

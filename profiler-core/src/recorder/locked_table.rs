@@ -61,14 +61,18 @@ impl<M: Measurement> LockedTable<M> {
     fn open(&self, action: Action, clock: &Clock) {
         M::aside(|| {
             let State { last, nesting, measurement } = &mut *self.state();
+            let Some(room) = self.stack.make_room() else { return };
             *last = clock.now().max(*last + 1);
-            self.stack.push_any(action, ptr::null(), nesting.open(action), || *last);
+            room.push_any(action, ptr::null(), nesting.open(action), || *last);
             measurement.open(*last, action);
         });
     }
 
     fn close(&self, action: Action) -> bool {
         M::aside(|| {
+            if self.stack.close_missed() {
+                return true;
+            }
             let end = M::read_end();
             let State { nesting, measurement, .. } = &mut *self.state();
             let on_detach = |scope: &Overtaken<()>| nesting.close(scope.action);

@@ -22,15 +22,15 @@ unsafe impl<T: Sync> Sync for Mapped<T> {}
 
 impl<T> Mapped<T> {
     /// A value that `write` writes where it is to be: it never lies on the stack, which may be a signal
-    /// handler's and small.
+    /// handler's and small. `None` if the system has no memory for it.
     ///
     /// # Safety
     ///
     /// Once `write` has returned there is a value.
-    pub(super) unsafe fn written_by(write: impl FnOnce(NonNull<T>)) -> Self {
-        let place = map(Layout::new::<T>()).cast();
+    pub(super) unsafe fn written_by(write: impl FnOnce(NonNull<T>)) -> Option<Self> {
+        let place = map(Layout::new::<T>())?.cast();
         write(place);
-        Self { place }
+        Some(Self { place })
     }
 
     /// Where the value is: good for reading, until this is dropped.
@@ -97,12 +97,12 @@ impl<T> MappedArena<T> {
         Err(_) => panic!("a chunk has a size and an alignment"),
     };
 
-    /// Adds an entry. Only the owning thread may call this.
-    pub(crate) fn add(&self, entry: T) -> &T {
+    /// Adds an entry; `None` if the system has no memory for it. Only the owning thread may call this.
+    pub(crate) fn add(&self, entry: T) -> Option<&T> {
         let mut chunk = self.last.load(Ordering::Relaxed);
         let mut used = self.used.get() as usize;
         if chunk.is_null() || used == Self::CAPACITY {
-            (chunk, used) = (Self::new_chunk(chunk), 0);
+            (chunk, used) = (Self::new_chunk(chunk)?, 0);
             self.last.store(chunk, Ordering::Relaxed);
         }
         // SAFETY: the chunk has a place for this entry, which has none yet.
@@ -111,15 +111,15 @@ impl<T> MappedArena<T> {
         unsafe { place.write(entry) };
         self.used.set(used as u64 + 1);
         // SAFETY: just written; lives as long as the arena.
-        unsafe { &*place }
+        Some(unsafe { &*place })
     }
 
-    fn new_chunk(before: *mut Chunk<T>) -> *mut Chunk<T> {
-        let chunk = map(Self::LAYOUT).cast::<Chunk<T>>().as_ptr();
+    fn new_chunk(before: *mut Chunk<T>) -> Option<*mut Chunk<T>> {
+        let chunk = map(Self::LAYOUT)?.cast::<Chunk<T>>().as_ptr();
         // SAFETY: as large and as aligned as a chunk, and new. By its field, as all of it is more than
         // what a `Chunk` is said to be.
         unsafe { (&raw mut (*chunk).before).write(before) };
-        chunk
+        Some(chunk)
     }
 
     /// The first entry of a chunk, good for all of them.
@@ -149,10 +149,9 @@ impl<T> Drop for MappedArena<T> {
     }
 }
 
-/// Without memory the process ends, as it does where a box finds none.
 #[cfg(unix)]
 mod system {
-    use std::alloc::{Layout, handle_alloc_error};
+    use std::alloc::Layout;
     use std::ptr::{self, NonNull};
 
     use profiler_events::errno::keeping_errno;
@@ -160,19 +159,20 @@ mod system {
     /// The least that pages are aligned to.
     const PAGE: usize = 4096;
 
-    /// New memory. May be called in a signal handler.
-    pub(super) fn map(layout: Layout) -> NonNull<u8> {
-        assert!(layout.align() <= PAGE && layout.size() > 0);
+    /// New memory; `None` if the system has none, as under a limit of the address space. May be called in a signal handler.
+    pub(super) fn map(layout: Layout) -> Option<NonNull<u8>> {
+        debug_assert!(layout.align() <= PAGE && layout.size() > 0);
+        #[cfg(test)]
+        if super::shortage::is_on() {
+            return None;
+        }
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: asks for pages that are nobody's.
         let pages = keeping_errno(|| unsafe {
             libc::mmap(ptr::null_mut(), layout.size(), access, kind, -1, 0)
         });
-        match NonNull::new(pages) {
-            Some(place) if pages != libc::MAP_FAILED => place.cast(),
-            _ => handle_alloc_error(layout),
-        }
+        NonNull::new(pages).filter(|_| pages != libc::MAP_FAILED).map(NonNull::cast)
     }
 
     /// Gives memory back.
@@ -189,14 +189,17 @@ mod system {
 /// Elsewhere there are no signal handlers that interrupt the program's allocator: it is what is used.
 #[cfg(not(unix))]
 mod system {
-    use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+    use std::alloc::{Layout, alloc, dealloc};
     use std::ptr::NonNull;
 
-    pub(super) fn map(layout: Layout) -> NonNull<u8> {
-        assert!(layout.size() > 0);
-        // SAFETY: the size was just compared with 0.
-        let memory = unsafe { alloc(layout) };
-        NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+    pub(super) fn map(layout: Layout) -> Option<NonNull<u8>> {
+        debug_assert!(layout.size() > 0);
+        #[cfg(test)]
+        if super::shortage::is_on() {
+            return None;
+        }
+        // SAFETY: what is mapped are chunks and values that are not empty.
+        NonNull::new(unsafe { alloc(layout) })
     }
 
     /// # Safety
@@ -205,6 +208,26 @@ mod system {
     pub(super) unsafe fn unmap(place: NonNull<u8>, layout: Layout) {
         // SAFETY: as the caller promises.
         unsafe { dealloc(place.as_ptr(), layout) };
+    }
+}
+
+/// For tests: has the system refuse the calling thread memory.
+#[cfg(test)]
+pub(crate) mod shortage {
+    use std::cell::Cell;
+
+    thread_local!(static IS_ON: Cell<bool> = const { Cell::new(false) });
+
+    pub(super) fn is_on() -> bool {
+        IS_ON.get()
+    }
+
+    /// During `work`.
+    pub(crate) fn during<T>(work: impl FnOnce() -> T) -> T {
+        IS_ON.set(true);
+        let result = work();
+        IS_ON.set(false);
+        result
     }
 }
 
@@ -218,7 +241,8 @@ mod tests {
     fn entries_stay_where_they_are_and_are_dropped_once() {
         let (shared, arena) = (Arc::new(()), MappedArena::default());
         let count = 3 * MappedArena::<(usize, Arc<()>)>::CAPACITY + 1;
-        let entries: Vec<_> = (0..count).map(|n| arena.add((n, shared.clone()))).collect();
+        let entries: Vec<_> = (0..count).filter_map(|n| arena.add((n, shared.clone()))).collect();
+        assert_eq!(entries.len(), count);
         assert!(entries.iter().enumerate().all(|(n, entry)| entry.0 == n));
         assert_eq!(Arc::strong_count(&shared), 1 + count);
         drop(arena);
@@ -236,11 +260,21 @@ mod tests {
             unsafe { place.write(Aligned(shared.clone())) };
         };
         // SAFETY: it is written.
-        let mapped = unsafe { Mapped::written_by(write) };
+        let mapped = unsafe { Mapped::written_by(write) }.expect("memory");
         assert!(mapped.place().is_aligned());
         // SAFETY: the value is there.
         assert_eq!(Arc::strong_count(&unsafe { mapped.place().as_ref() }.0), 2);
         drop(mapped);
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+
+    #[test]
+    fn what_there_is_no_memory_for_is_not_added_and_may_be_added_later() {
+        let (shared, arena) = (Arc::new(()), MappedArena::default());
+        shortage::during(|| assert!(arena.add(shared.clone()).is_none()));
+        assert_eq!(Arc::strong_count(&shared), 1);
+        assert!(arena.add(shared.clone()).is_some());
+        drop(arena);
         assert_eq!(Arc::strong_count(&shared), 1);
     }
 }

@@ -47,6 +47,7 @@ pub(super) struct Session<T: Table> {
 pub(super) struct EndedThreads<S> {
     threads: u64,
     unfinished: u64,
+    missed: u64,
     snapshot: S,
 }
 
@@ -108,6 +109,7 @@ impl<T: Table> Session<T> {
             let entry = self.ended_threads.entry(name).or_default();
             entry.threads += 1;
             entry.unfinished += table.table.stack().open().len() as u64;
+            entry.missed += table.table.stack().missed();
             T::merge(&mut entry.snapshot, &table.table.snapshot());
         }
     }
@@ -126,6 +128,7 @@ impl<T: Table> Session<T> {
                 snapshot: table.table.snapshot(),
                 open: table.table.stack().open(),
                 unfinished: 0,
+                missed: table.table.stack().missed(),
             });
         }
         for (name, ended) in &self.ended_threads {
@@ -136,6 +139,7 @@ impl<T: Table> Session<T> {
                 snapshot: ended.snapshot.clone(),
                 open: Vec::new(),
                 unfinished: ended.unfinished,
+                missed: ended.missed,
             });
         }
         for inner in &mut self.inner {

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::guarded::guarded;
 use crate::output::RenderedReport;
 use crate::report::internals::{deliver_together, tell_apart};
 use crate::{
@@ -99,6 +100,8 @@ impl Several {
     }
 
     fn of_parts(parts: Vec<Arc<dyn Profiler>>, last_is_beside: bool) -> Self {
+        // Each by itself: a panic of one part costs that part.
+        let parts: Vec<_> = parts.into_iter().map(guarded).collect();
         Self { pair: Pair::of(&parts), parts, last_is_beside, wanted: AtomicU64::new(0) }
     }
 
@@ -160,7 +163,10 @@ impl Several {
 fn add(part: Arc<dyn Profiler>, all: &mut Vec<Arc<dyn Profiler>>) {
     if !part.parts().is_empty() {
         part.parts().iter().for_each(|inner| add(inner.clone(), all));
-    } else if !all.iter().any(|known| Arc::ptr_eq(known, &part)) {
+        return;
+    }
+    let part = guarded(part);
+    if !all.iter().any(|known| Arc::ptr_eq(known, &part)) {
         all.push(part);
     }
 }
@@ -232,6 +238,10 @@ const fn interest_in(kind: ActionKind) -> Interest {
 }
 
 impl Profiler for Several {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         let kind = action.kind();
         let Some(pair) = &self.pair else {

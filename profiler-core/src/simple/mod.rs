@@ -133,6 +133,10 @@ fn settings(io: bool, cpu: bool) -> Vec<Setting> {
 }
 
 impl Profiler for SimpleProfiler {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         self.recorder.start(action);
     }

@@ -101,10 +101,11 @@ impl Table for SimpleTable {
     #[cold]
     #[inline(never)]
     fn start_slow(&self, action: Action, clock: &Clock) {
+        let Some(room) = self.stack.make_room() else { return };
         let row = self.row(action);
         let is_recursive = row.is_open();
         row.open(action);
-        self.stack.push_any(action, row, is_recursive, || clock.now());
+        room.push_any(action, row, is_recursive, || clock.now());
     }
 
     #[inline(always)]
@@ -127,6 +128,9 @@ impl Table for SimpleTable {
     #[cold]
     #[inline(never)]
     fn stop_slow(&self, action: Action, clock: &Clock) -> bool {
+        if self.stack.close_missed() {
+            return true;
+        }
         // A scope that is overtaken is on its own, and those that follow are not inside of it.
         let on_detach = |scope: &Overtaken<Row>| {
             if !scope.is_recursive {

@@ -10,10 +10,13 @@
 //! programs that catch faults and go on.
 
 use std::cell::UnsafeCell;
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
+use crate::interrupt::{Waiter, Wakeup, drops_signals};
+use profiler_events::forking::this_process;
 use profiler_events::run::process_record;
 
 /// The signals by which a program dies of its own mistakes.
@@ -34,19 +37,35 @@ unsafe impl Sync for Before {}
 
 static BEFORE: Before = Before([const { UnsafeCell::new(MaybeUninit::zeroed()) }; SIGNALS.len()]);
 
-/// The process whose report is made; a forked child has none.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Where a byte wakes the thread that makes the report.
-static TELLER: AtomicI32 = AtomicI32::new(-1);
+/// [The process](this_process) whose report is made; 0: none. A forked child has none until it is measured itself.
+static PROCESS: AtomicU64 = AtomicU64::new(0);
+/// Wakes the thread that makes the report.
+static WAKEUP: Wakeup = Wakeup::new();
 /// The thread that dies; 0: none.
 static DYING: AtomicI32 = AtomicI32::new(0);
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 static HANDLES_FAULTS: AtomicBool = AtomicBool::new(false);
 
-/// Handles what nobody else does. `teller` takes the number of the signal as a byte.
-pub(super) fn watch(teller: libc::c_int) {
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
-    TELLER.store(teller, Ordering::Release);
+/// What the thread waits for that makes the report.
+pub(super) fn prepare() -> io::Result<Waiter> {
+    WAKEUP.prepare()
+}
+
+/// Has that thread make the report of a process that `signal` ends. May be called in a handler.
+pub(super) fn wake(signal: libc::c_int) -> bool {
+    WAKEUP.ring(signal as u32)
+}
+
+/// Whether there is such a thread in this process. May be called in a handler.
+pub(super) fn is_of_this_process() -> bool {
+    PROCESS.load(Ordering::Acquire) == this_process()
+}
+
+/// Handles what nobody else does, once the thread is there.
+pub(super) fn watch() {
+    DYING.store(0, Ordering::Relaxed);
+    IS_REPORTED.store(false, Ordering::Relaxed);
+    PROCESS.store(this_process(), Ordering::Release);
     for signal in SIGNALS.into_iter().filter(|signal| !OF_STD.contains(signal)) {
         if crate::interrupt::is_default(signal) {
             take(signal);
@@ -57,7 +76,7 @@ pub(super) fn watch(teller: libc::c_int) {
 /// Handles faults, too, if std does so by now: had we been first, it would not. With `at_last` also
 /// if it does not: this is no program of Rust's. False if it is to be tried again.
 pub(super) fn watch_faults(at_last: bool) -> bool {
-    if TELLER.load(Ordering::Acquire) < 0 {
+    if !is_of_this_process() {
         return false;
     }
     let is_default = |signal: &libc::c_int| crate::interrupt::is_default(*signal);
@@ -72,7 +91,7 @@ pub(super) fn watch_faults(at_last: bool) -> bool {
 
 /// Another copy of this crate makes the report.
 pub(super) fn leave() {
-    TELLER.store(-1, Ordering::Release);
+    PROCESS.store(0, Ordering::Release);
     give_back();
 }
 
@@ -96,7 +115,7 @@ pub(super) fn reported() {
 /// Does not return while another thread dies: the process ends by its signal, and not by an exit
 /// that happens to come meanwhile.
 pub(super) fn let_die() {
-    if std::process::id() != PROCESS.load(Ordering::Relaxed) {
+    if !is_of_this_process() {
         return;
     }
     let dying = DYING.load(Ordering::Acquire);
@@ -130,6 +149,12 @@ fn take(signal: libc::c_int) {
     let mut ours = now;
     ours.sa_sigaction = on_signal as *const () as usize;
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // The signals that samples are taken by wait until this handler is through: two handlers on top of each other, each with
+    // the processor's state, are too much for the small stack that std gives threads for them.
+    for real_time in libc::SIGRTMIN()..=libc::SIGRTMAX() {
+        // SAFETY: the set is one that the system gave.
+        unsafe { libc::sigaddset(&raw mut ours.sa_mask, real_time) };
+    }
     // SAFETY: the action is whole, and the handler does only what handlers may do.
     unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
 }
@@ -152,16 +177,23 @@ unsafe extern "C" fn on_signal(
     // SAFETY: written before this handler was installed, and never again.
     let before = unsafe { (*cell.get()).assume_init_ref() };
     let is_handled = before.sa_sigaction != libc::SIG_DFL;
-    // SAFETY: the system passes both, good for as long as the handler runs.
-    let (is_sent, is_overflow) =
-        unsafe { ((*information).si_code <= 0, is_stack_overflow(information, context)) };
+    // SAFETY: the system passes both, good for as long as the handler runs; of a signal that was sent it says by whom.
+    let (is_sent, is_overflow, is_others) = unsafe {
+        let is_sent = (*information).si_code <= 0;
+        let is_others = is_sent && (*information).si_pid() != libc::getpid();
+        (is_sent, is_stack_overflow(information, context), is_others)
+    };
+    // The first process of a container goes on, and is measured on: without us the system drops the signal.
+    if is_others && !is_handled && drops_signals() {
+        return;
+    }
     if is_handled && !is_overflow {
         // SAFETY: it was the handler, and gets what the system would have given it.
         unsafe { call(before, signal, information, context) };
-        if !crate::interrupt::is_default(signal) {
+        if !crate::interrupt::is_default(signal) || (is_others && drops_signals()) {
             // SAFETY: as above.
             unsafe { *errno = error };
-            return; // it knew what to do, and the program goes on
+            return; // it knew what to do, or the system drops what it leaves to it: the program goes on
         }
     }
     report(signal);
@@ -235,7 +267,7 @@ unsafe fn call(
 
 /// Has the report made, and waits for it.
 fn report(signal: libc::c_int) {
-    if std::process::id() != PROCESS.load(Ordering::Relaxed) {
+    if !is_of_this_process() {
         return;
     }
     let is_first = DYING.compare_exchange(0, this_thread(), Ordering::AcqRel, Ordering::Acquire);
@@ -245,10 +277,7 @@ fn report(signal: libc::c_int) {
         return;
     }
     process_record::ends_by(signal);
-    let byte = signal as u8;
-    // SAFETY: writes one byte that is there.
-    let told = unsafe { libc::write(TELLER.load(Ordering::Relaxed), (&raw const byte).cast(), 1) };
-    if told != 1 || !wait_for_report() {
+    if !wake(signal) || !wait_for_report() {
         const SORRY: &[u8] = b"mlprof: no report: the program died in the middle of something \
             that the report needs\n";
         // SAFETY: bytes that are there.

@@ -15,15 +15,18 @@
 //! They are read before `main`. The results come when the process ends: by returning from `main`,
 //! by `exit`, by a fault or `abort`, and by SIGINT, SIGTERM, SIGHUP or SIGQUIT where the program has
 //! no handler of its own. Who ends otherwise (`_exit`, SIGKILL, `exec`) leaves what was written until
-//! then, and a [record](ProcessRecord) by which `mlprof run` sees that there is more.
+//! then, and a [record](ProcessRecord) by which `mlprof run` sees that there is more. A forked child is a process of the run
+//! from its first measured call on, with a record, a name and reports of its own.
 //!
 //! *Cost* of a spliced function while nobody wants to know: one relaxed load. Linux only so far: on
 //! other systems nothing registers.
 
 #[cfg(target_os = "linux")]
 mod crash;
+mod environment;
 mod lines_and_samples;
 mod listening;
+mod profilers;
 mod results;
 mod returned;
 mod run;

@@ -1,40 +1,37 @@
 //! A process of `mlprof run`: its profilers from before `main` to the end.
 
-use std::ffi::OsStr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::environment;
 use super::lines_and_samples::LinesAndSamples;
 use super::listening;
+use super::profilers::make;
 use super::results::{claim_name, output_of};
 use super::signals;
 use super::wanted_word::{want, wanted};
-use crate::active::{activate_beside, hands_on};
-use crate::allocation::AllocationProfiler;
-use crate::report::LineCountRestriction;
+use crate::active::{activate_beside, activate_in_place_of, hands_on};
 use crate::report::internals::{
     ClaimedName, has_numbers, little_beside_stages, reason_for_nothing,
 };
 use crate::report::number::duration;
 use crate::several::Several;
-use crate::tensor::InvalidSchedule;
 use crate::{
-    Activated, AdvancedProfiler, NumericsProfiler, Output, Profiler, Report, TensorProfiler,
-    allocation, hook, output, watcher,
+    Activated, Output, Profiler, Report, allocation, forked_child, hook, lines, output, watcher,
 };
-use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::forking::{Mutex, MutexGuard, this_process};
+use profiler_events::panics::contain;
 use profiler_events::run::process_record;
-use profiler_events::run::{AdvancedSettings, RUN_VARIABLE, RunSettings, TensorSettings};
+use profiler_events::run::{RUN_VARIABLE, RunSettings};
 
 /// What is measured in this process because `mlprof run` said so.
 struct Run {
-    /// Not that of a forked child, which has its parent's memory.
-    process: u32,
-    /// Hooks were put into ops.
-    has_ops: bool,
+    /// [The process](this_process) that is measured. Not a forked child, which has its parent's memory, until it has a
+    /// run of its own.
+    process: u64,
+    settings: RunSettings,
     parts: Vec<Arc<dyn Profiler>>,
     /// The first of them is the Tensor profiler.
     has_tensor: bool,
@@ -65,14 +62,38 @@ fn lock() -> MutexGuard<'static, Option<Run>> {
 
 /// Does what the settings say, if there are any.
 pub(super) fn start() {
-    let Some(path) = std::env::var_os(RUN_VARIABLE).filter(|_| !is_part_of_a_build()) else {
+    let Some(path) = std::env::var_os(RUN_VARIABLE).filter(|_| !environment::is_part_of_a_build())
+    else {
         return;
     };
     let settings = match RunSettings::read(Path::new(&path)) {
         Ok(settings) => settings,
         Err(error) => return not_measured(&error),
     };
-    restore_environment(&settings);
+    environment::restore(&settings);
+    settings.frameworks.iter().for_each(|framework| hook::declare_ops_of(framework));
+    want(wanted::STEPS, settings.tensor.is_some() || settings.numerics.is_some());
+    listening::begin(&settings);
+    want(wanted::ALLOCATIONS, settings.measures_memory());
+    allocation::listen();
+    if begin(settings, None) {
+        at_exit();
+    }
+}
+
+/// The first call of a forked child of a process that is measured: from here on the child has a run, a name, a record and
+/// reports of its own, in which is what it did since the fork. What its parent has measured stays the parent's.
+fn start_in_child() {
+    let Some(parent) = lock().take() else { return };
+    let (settings, replaced) = (parent.settings.clone(), parent.profiler.clone());
+    // Neither ended nor freed: its claim is the parent's, and its threads are not here.
+    std::mem::forget(parent);
+    FORKS.store(0, Ordering::Relaxed);
+    begin(settings, replaced);
+}
+
+/// Begins to measure this process, in place of what a forked child has `replaced`. False if nothing is measured.
+fn begin(settings: RunSettings, replaced: Option<Arc<dyn Profiler>>) -> bool {
     if let Some(folder) = &settings.processes {
         process_record::begin(folder);
     }
@@ -82,25 +103,25 @@ pub(super) fn start() {
         Ok(parts) => parts,
         Err(error) => {
             process_record::reported();
-            return not_measured(&error);
+            not_measured(&error);
+            return false;
         }
     };
     let profiler = Several::of(parts.clone());
-    settings.frameworks.iter().for_each(|framework| hook::declare_ops_of(framework));
-    want(wanted::STEPS, settings.tensor.is_some() || settings.numerics.is_some());
-    listening::begin(&settings);
-    want(wanted::ALLOCATIONS, settings.measures_memory());
-    allocation::listen();
-    let activated = profiler.clone().map(activate_beside);
+    let activated = profiler.clone().map(|profiler| match &replaced {
+        Some(replaced) => activate_in_place_of(replaced, profiler),
+        None => activate_beside(profiler),
+    });
     let lines_and_samples =
         LinesAndSamples::start(&settings, |what| output_of(&settings, name.name(), what));
     if profiler.is_none() && !lines_and_samples.is_any() {
-        return process_record::reported();
+        process_record::reported();
+        return false;
     }
     *lock() = Some(Run {
-        process: std::process::id(),
-        has_ops: !settings.frameworks.is_empty(),
+        process: this_process(),
         has_tensor: settings.tensor.is_some(),
+        settings,
         parts,
         profiler,
         activated,
@@ -108,52 +129,45 @@ pub(super) fn start() {
         began: Instant::now(),
         name,
     });
-    at_exit();
     signals::watch(|signal| finish(Some(signal)), spill);
+    true
 }
 
 fn not_measured(error: &dyn std::error::Error) {
     output::say(format_args!("mlprof: {error}; the program runs without being measured"));
 }
 
-/// What `mlprof run` told cargo is not meant for the program.
-fn restore_environment(settings: &RunSettings) {
-    for (name, value) in &settings.environment {
-        if std::env::var_os(name) == *value {
-            continue; // another copy of this crate was here before
-        }
-        // SAFETY: this is before `main`, when there are no other threads yet.
-        unsafe {
-            match value {
-                Some(value) => std::env::set_var(name, value),
-                None => std::env::remove_var(name),
-            }
-        }
-    }
-}
-
-/// Whether this process is a build script, or a compiler that has loaded a procedural macro: it was
-/// started while the program was built, not by the user.
-fn is_part_of_a_build() -> bool {
-    let is_build_script =
-        ["HOST", "NUM_JOBS", "OPT_LEVEL"].iter().all(|name| std::env::var_os(name).is_some());
-    let program = std::env::current_exe().unwrap_or_default();
-    let program = program.file_stem().and_then(OsStr::to_str).unwrap_or_default();
-    is_build_script || ["rustc", "rustdoc", "clippy-driver"].contains(&program)
-}
-
 #[cfg(unix)]
 fn at_exit() {
     extern "C" fn exiting() {
-        #[cfg(target_os = "linux")]
-        super::crash::let_die();
-        finish(None);
+        // No panic may leave a function that C calls: a program that had ended well would be aborted.
+        let ended = contain(|| {
+            #[cfg(target_os = "linux")]
+            super::crash::let_die();
+            // A forked child of which nothing but lines is measured, or the parent's own.
+            if forked_child::is_due() && lines::has_run() {
+                forked_child::catch_up();
+            }
+            finish(None);
+        });
+        if let Err(message) = ended {
+            output::say(format_args!(
+                "mlprof: cannot make the report at the end of the process: the profiler panicked: {message}"
+            ));
+        }
     }
     extern "C" fn forked() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: the handler only counts. It fails only without memory: then nothing is said of forks.
-    unsafe { libc::pthread_atfork(None, Some(forked), None) };
+    extern "C" fn forked_child() {
+        forked_child::begins();
+        crate::active::take_slow_path();
+        lines::begin_in_child();
+    }
+    forked_child::before_first_call(start_in_child);
+    // SAFETY: the handlers count, set flags, and change tallies that nobody else has in the child. It fails only without
+    // memory: then nothing is said of forks.
+    unsafe { libc::pthread_atfork(None, Some(forked), Some(forked_child)) };
     // SAFETY: the function is there as long as the library is, from which it is removed when that is
     // unloaded, and does not unwind.
     let refused = unsafe { libc::atexit(exiting) } != 0;
@@ -165,67 +179,16 @@ fn at_exit() {
 #[cfg(not(unix))]
 fn at_exit() {}
 
-fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Profiler>>, InvalidSchedule> {
-    let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
-    if let Some(tensor) = &settings.tensor {
-        parts.push(Arc::new(make_tensor(tensor, output_of(settings, name, "ops"))?));
-    }
-    if let Some(numerics) = &settings.numerics {
-        let output = output_of(settings, name, "numerics");
-        let profiler = NumericsProfiler::new().every(numerics.every).ops(true).output_to(output);
-        parts.push(Arc::new(profiler));
-    }
-    if let Some(advanced) = &settings.advanced {
-        parts.push(Arc::new(make_advanced(advanced, output_of(settings, name, "functions"))));
-    }
-    if settings.allocations {
-        let output = output_of(settings, name, "memory");
-        parts.push(Arc::new(AllocationProfiler::new().output_to(output)));
-    }
-    Ok(parts)
-}
-
-fn make_tensor(
-    settings: &TensorSettings,
-    output: Output,
-) -> Result<TensorProfiler, InvalidSchedule> {
-    let group_by = settings.group_by;
-    let mut profiler = TensorProfiler::new()
-        .group_by_input_shapes(group_by.input_shapes)
-        .group_by_stack_n(group_by.stack)
-        .group_by_module(group_by.module)
-        .group_by_phase(group_by.phase)
-        .profile_memory(settings.memory)
-        .memory_timeline(settings.memory)
-        .flame(settings.flame)
-        .with_flops(settings.with_flops)
-        .with_stack(settings.with_stack)
-        .output_to(output);
-    if let Some(rows) = settings.row_limit {
-        profiler = profiler.row_limit(rows);
-    }
-    match settings.schedule {
-        None => Ok(profiler.record_without_steps(true)),
-        Some(schedule) => profiler.schedule(schedule),
-    }
-}
-
-fn make_advanced(settings: &AdvancedSettings, output: Output) -> AdvancedProfiler {
-    let restriction = settings.line_count.map(LineCountRestriction::Lines).unwrap_or_default();
-    AdvancedProfiler::new()
-        .line_count_restriction(restriction)
-        .dump_stats(settings.dump_stats)
-        .output_to(output)
-}
-
 /// The profiler that `mlprof run` has given this process, if it has; from before `main` to the end.
 pub fn profiler_of_run() -> Option<Arc<dyn Profiler>> {
+    // In a forked child it is the child's own.
+    forked_child::catch_up();
     lock().as_ref().and_then(|run| run.profiler.clone())
 }
 
 /// Whether `mlprof run` has put hooks into the ops of any framework.
 pub(super) fn has_ops() -> bool {
-    lock().as_ref().is_some_and(|run| run.has_ops)
+    lock().as_ref().is_some_and(|run| !run.settings.frameworks.is_empty())
 }
 
 /// A profiler that the program has chosen, and the one of the run besides.
@@ -246,7 +209,7 @@ pub fn lines_and_samples_so_far() -> Vec<Report> {
     // Until it is let go of the end of the process waits: it must not find somebody else to have it.
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
     let run = lock();
-    let run_here = run.as_ref().filter(|run| run.process == std::process::id());
+    let run_here = run.as_ref().filter(|run| run.process == this_process());
     let measured = run_here.map(|run| run.lines_and_samples.clone());
     drop(run);
     let reports = |measured: Arc<LinesAndSamples>| {
@@ -278,24 +241,28 @@ pub(super) fn abandon() {
 /// Delivers what was not delivered yet. Further calls do nothing. `signal` is what ends the process,
 /// if that is one.
 fn finish(signal: Option<i32>) {
-    let Some(run) = lock().take_if(|run| run.process == std::process::id()) else { return };
+    let Some(run) = lock().take_if(|run| run.process == this_process()) else { return };
     // What is being written now would come later than what is final.
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(run.activated);
+    whatever_panics(|| drop(run.activated));
     let notes = notes(signal);
     // Nobody else has it: that would be who spills.
     if let Some(lines_and_samples) = Arc::into_inner(run.lines_and_samples) {
-        lines_and_samples.finish(&notes);
+        whatever_panics(|| lines_and_samples.finish(&notes));
     }
-    for part in &run.parts {
-        let part = AssertUnwindSafe(part);
-        if catch_unwind(|| deliver(&***part, &notes)).is_err() {
-            output::say("mlprof: the profiler panicked while it made its report");
-        }
-    }
+    run.parts.iter().for_each(|part| whatever_panics(|| deliver(&**part, &notes)));
     process_record::reported();
     // Now that its files are there it need not be claimed any more.
     drop(run.name);
+}
+
+/// Makes one of several reports. A panic costs that one, and not the others, nor the program's end.
+fn whatever_panics(make: impl FnOnce()) {
+    if let Err(message) = contain(make) {
+        output::say(format_args!(
+            "mlprof: the profiler panicked while it made its report: {message}"
+        ));
+    }
 }
 
 /// Writes what was counted and sampled so far, for the case that the process ends in a way that leaves
@@ -304,7 +271,7 @@ fn spill() -> Option<Duration> {
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
     let (parts, lines_and_samples, so_far) = match &*lock() {
         // Steps are written when their cycle is over.
-        Some(run) if run.process == std::process::id() => {
+        Some(run) if run.process == this_process() => {
             let parts = run.parts[usize::from(run.has_tensor)..].to_vec();
             (parts, run.lines_and_samples.clone(), run.began.elapsed())
         }
@@ -312,12 +279,10 @@ fn spill() -> Option<Duration> {
     };
     let began = Instant::now();
     for part in &parts {
-        let part = AssertUnwindSafe(part);
         // It is said when the report is made in earnest.
-        let _ = catch_unwind(|| spill_part(&***part));
+        let _ = contain(|| spill_part(&**part));
     }
-    let lines_and_samples = AssertUnwindSafe(lines_and_samples);
-    let _ = catch_unwind(|| {
+    let _ = contain(|| {
         for (output, report) in lines_and_samples.reports_so_far(so_far >= SPILL_INTERVAL) {
             spill_report(output, report);
         }
@@ -363,8 +328,8 @@ fn notes(signal: Option<i32>) -> Vec<String> {
     });
     let forks = Some(FORKS.load(Ordering::Relaxed)).filter(|forks| *forks > 0).map(|forks| {
         format!(
-            "the process was forked {forks} times: what forked children did is not in these \
-             numbers"
+            "the process was forked {forks} times: what forked children did is not in these numbers; children that \
+             called something that is measured have reports of their own"
         )
     });
     signal.into_iter().chain(forks).collect()

@@ -20,9 +20,8 @@ pub(super) use linux::{leave, watch};
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::io::{self, Read};
-    use std::os::fd::AsRawFd;
-    use std::os::unix::net::UnixStream;
+    use std::io;
+    use std::ops::Range;
     use std::sync::{Mutex, OnceLock, PoisonError};
     use std::time::Duration;
 
@@ -30,7 +29,7 @@ mod linux {
     use signal_hook::low_level;
 
     use super::FIRST_SPILL;
-    use crate::interrupt::{self, AtTheEnd};
+    use crate::interrupt::{self, AtTheEnd, Waiter};
     use crate::output;
     use crate::spliced::crash;
     use profiler_events::own_thread;
@@ -52,23 +51,28 @@ mod linux {
     /// Signals that the program handles or ignores before `main` are left alone; from a handler that
     /// it installs later on, its own exit is what brings the report. Meanwhile `spill` is called again
     /// and again, after a tenth of a second and then after what it says; `None`: no more.
+    ///
+    /// To be called once for each process: again in a forked child whose calls are measured.
     pub(in crate::spliced) fn watch(finish: fn(i32), spill: fn() -> Option<Duration>) {
+        // First without the one of a forked child's parent, whose function is the same.
+        set_at_the_end(None);
         set_at_the_end(Some(AtTheEnd::call(finish)));
-        let started = UnixStream::pair().and_then(|(told, teller)| {
-            if interrupt::is_default(SIGQUIT) {
-                register(SIGQUIT, &teller)?;
-                let _ = HANDLED.set(interrupt::handler(SIGQUIT));
-            }
+        let started = crash::prepare().and_then(|told| {
             let mut waiting =
                 Waiting { told, looks: 0..LOOKS, until_spill: Some(FIRST_SPILL), spill };
             own_thread::spawn("mlprof-signals", move || waiting.wait(finish))?;
-            crash::watch(teller.as_raw_fd());
-            // The handlers write to it for the rest of the process.
-            std::mem::forget(teller);
+            crash::watch();
+            // Where the system drops the signal the program goes on, measured, as it does without us.
+            if interrupt::is_default(SIGQUIT) && !interrupt::drops_signals() {
+                register(SIGQUIT)?;
+                let _ = HANDLED.set(interrupt::handler(SIGQUIT));
+            }
             Ok(())
         });
         if let Err(error) = started {
-            output::say(format_args!("mlprof: after a crash there will be no report: {error}"));
+            output::say(format_args!(
+                "mlprof: cannot watch for crashes: {error}. The results are written when the process ends by itself, and not before."
+            ));
         }
     }
 
@@ -82,30 +86,25 @@ mod linux {
         }
     }
 
-    fn register(signal: i32, teller: &UnixStream) -> io::Result<()> {
-        let descriptor = teller.as_raw_fd();
-        let process = std::process::id();
+    fn register(signal: i32) -> io::Result<()> {
         let handler = move || {
-            // A forked child has no thread that would read it: there the signal does what it does
+            // A forked child may have no thread that would take it: there the signal does what it does
             // without us.
-            if std::process::id() != process {
+            if !crash::is_of_this_process() {
                 let _ = low_level::emulate_default_handler(signal);
                 return;
             }
-            let byte = signal as u8;
-            // SAFETY: writes one byte that is there; the descriptor is open for the rest of the
-            // process.
-            unsafe { libc::write(descriptor, (&raw const byte).cast(), 1) };
+            crash::wake(signal);
         };
-        // SAFETY: `getpid`, `write` and `emulate_default_handler` may be called in a handler.
+        // SAFETY: what the handler calls may be called in one.
         unsafe { low_level::register(signal, handler) }.map(|_| ())
     }
 
     /// What the thread that makes reports waits for.
     struct Waiting {
-        told: UnixStream,
+        told: Waiter,
         /// Whether std handles faults is still to be looked after.
-        looks: std::ops::Range<u32>,
+        looks: Range<u32>,
         until_spill: Option<Duration>,
         spill: fn() -> Option<Duration>,
     }
@@ -146,12 +145,7 @@ mod linux {
 
         /// The next signal, if it comes in time.
         fn within(&mut self, time: Option<Duration>) -> io::Result<Option<i32>> {
-            let mut byte = [0_u8];
-            self.told.set_read_timeout(time)?;
-            match self.told.read_exact(&mut byte) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-                read => read.map(|()| Some(i32::from(byte[0]))),
-            }
+            Ok(self.told.wait(time)?.map(|signal| signal as i32))
         }
     }
 }

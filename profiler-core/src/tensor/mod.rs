@@ -202,6 +202,10 @@ impl TensorProfiler {
 // What may hold a lock of the profiler's is `uncounted`: an allocation there would be told to the
 // profiler itself.
 impl Profiler for TensorProfiler {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };
         writer::start(number, || self.current_recording(), &OpStart::new(action), &self.clock);

@@ -3,6 +3,7 @@
 mod actions;
 mod events;
 mod origins;
+mod panics;
 mod tallies;
 
 use std::alloc::{GlobalAlloc, Layout, System};

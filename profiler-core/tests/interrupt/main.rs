@@ -2,14 +2,24 @@
 
 #![cfg(unix)]
 
+#[cfg(target_os = "linux")]
+mod containers;
+mod forks;
+#[cfg(target_os = "linux")]
+#[path = "../own_numbers/mod.rs"]
+mod own_numbers;
 mod process;
 mod programs;
 mod sessions;
+#[cfg(target_os = "linux")]
+mod shortages;
 mod watches;
 
 use std::time::Duration;
 
 const PROGRAM: &str = "MLPROF_TEST_PROGRAM";
+/// A folder for the program's files.
+const FOLDER: &str = "MLPROF_TEST_FOLDER";
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 const SIGHUP: i32 = 1;

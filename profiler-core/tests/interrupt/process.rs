@@ -20,6 +20,21 @@ impl Program {
         Self::spawn(command.args(["--ignored", "--exact", "child", "--nocapture"]), name)
     }
 
+    /// With a folder for its files.
+    pub fn start_in(folder: &std::path::Path, name: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("a path"));
+        command.env(super::FOLDER, folder);
+        Self::spawn(command.args(["--ignored", "--exact", "child", "--nocapture"]), name)
+    }
+
+    /// As process 1 of a container.
+    #[cfg(target_os = "linux")]
+    pub fn start_as_number_one(way: &[&str], name: &str) -> Self {
+        let mut command =
+            super::own_numbers::wrapped(way, &std::env::current_exe().expect("a path"));
+        Self::spawn(command.args(["--ignored", "--exact", "child", "--nocapture"]), name)
+    }
+
     /// With `signal` ignored, as a shell does for programs in the background.
     pub fn start_ignoring(signal: &str, name: &str) -> Self {
         let script = format!(r#"trap '' {signal}; exec "$0" --ignored --exact child --nocapture"#);

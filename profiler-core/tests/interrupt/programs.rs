@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use profiler_core::interrupt::{Watch, watch};
 use profiler_core::{
-    Action, Interrupt, NeverStarted, PassThroughProfiler, Profiler, ProfilerExt, RunContext,
-    Session, SimpleProfiler, Stage,
+    Action, Interrupt, NeverStarted, Output, PassThroughProfiler, Profiler, ProfilerExt,
+    RunContext, Session, SimpleProfiler, Stage,
 };
 
 use super::{PATIENCE, SIGHUP, SIGINT, SIGNALS, SIGTERM};
@@ -38,6 +38,35 @@ pub fn run(name: &str) {
         "gets a handler" => keeps_its_handler(false),
         "gets a handler of libc's" => gets_a_handler_of_libcs(),
         "forks" => forks(),
+        "forks a child that drops" => forks_a_child(drop),
+        "forks a child that panics" => forks_a_child(|session| {
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+                let _session = session;
+                panic!("in the child");
+            }));
+            assert!(panicked.is_err());
+        }),
+        "forks a child that exits" => forks_a_child(|session| {
+            let _session = session;
+            std::process::exit(0);
+        }),
+        "forks a child that returns an error" => forks_a_child(|session| {
+            let fails = move || -> Result<(), &str> {
+                let _session = session;
+                Err("in the child")
+            };
+            assert!(fails().is_err());
+        }),
+        #[cfg(target_os = "linux")]
+        "is signalled as number 1" => is_signalled_as_number_one(),
+        #[cfg(target_os = "linux")]
+        "watches as number 1" => watches_as_number_one(),
+        #[cfg(target_os = "linux")]
+        "forks another number 1" => forks_another_number_one(),
+        #[cfg(target_os = "linux")]
+        "has no further thread" => has_no_further_thread(),
+        #[cfg(target_os = "linux")]
+        "closes all descriptors" => closes_all_descriptors(),
         other => panic!("no program is called {other:?}"),
     }
 }
@@ -278,6 +307,139 @@ fn forks() {
     }
     say("went on");
     drop(session);
+}
+
+fn folder() -> std::path::PathBuf {
+    std::env::var_os(super::FOLDER).expect("a folder").into()
+}
+
+/// What the child does with its copy of the session; then it ends as a program does, after its parent's report.
+fn forks_a_child(leave: fn(Session)) {
+    let output = Output::new().dirpath(folder()).filename("run").json(true);
+    let profiler = Arc::new(SimpleProfiler::new().output_to(output));
+    let session = begin(profiler.clone());
+    let steps = |count| (0..count).for_each(|_| drop(profiler.profile("training_step")));
+    steps(50);
+    // The child is over when nobody has this end any more.
+    let (mut over, parents_is_done) = std::io::pipe().expect("a pipe");
+    // SAFETY: the child goes on as a copy of this thread.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        drop(parents_is_done);
+        let mut nothing = Vec::new();
+        std::io::Read::read_to_end(&mut over, &mut nothing).expect("the parent has reported");
+        steps(7);
+        leave(session);
+        std::process::exit(0);
+    }
+    steps(50);
+    drop(session);
+    drop(parents_is_done);
+    let mut status = 1;
+    // SAFETY: room for the status of a child of this process.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+#[cfg(target_os = "linux")]
+fn send_to_itself(signal: i32) {
+    // SAFETY: only sends a signal.
+    assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
+    // Two within a tenth of a second would be one.
+    std::thread::sleep(Duration::from_millis(150));
+}
+
+#[cfg(target_os = "linux")]
+fn is_signalled_as_number_one() {
+    assert_eq!(std::process::id(), 1);
+    let profiler = Arc::new(SimpleProfiler::new());
+    let session = begin(profiler.clone());
+    for signal in SIGNALS.into_iter().chain([SIGTERM, SIGTERM]) {
+        let _step = profiler.profile("training_step");
+        send_to_itself(signal);
+    }
+    drop(session);
+    // A session beside a watch that is over.
+    let session = begin(Arc::new(PassThroughProfiler)).on_interrupt(Interrupt::Return);
+    drop(session);
+    send_to_itself(SIGTERM);
+    say("went on");
+}
+
+#[cfg(target_os = "linux")]
+fn watches_as_number_one() {
+    assert_eq!(std::process::id(), 1);
+    let watch = watch();
+    send_to_itself(SIGINT);
+    wait_for_request(&watch);
+    say("heard");
+    send_to_itself(SIGINT);
+    say("went on");
+}
+
+#[cfg(target_os = "linux")]
+fn forks_another_number_one() {
+    assert_eq!(std::process::id(), 1);
+    let session = begin(Arc::new(SimpleProfiler::new()));
+    // SAFETY: the next child is the first process of a new numbering; it ends after it has dropped its copy.
+    unsafe {
+        assert_eq!(libc::unshare(libc::CLONE_NEWPID), 0);
+        let child = libc::fork();
+        assert!(child >= 0);
+        if child == 0 {
+            assert_eq!(std::process::id(), 1);
+            drop(session);
+            say("was number 1");
+            libc::_exit(0);
+        }
+        let mut status = 1;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(status, 0);
+    }
+    drop(session);
+}
+
+/// The bytes of address space that this process has.
+#[cfg(target_os = "linux")]
+fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("of this process");
+    let pages: u64 = pages.split_whitespace().next().and_then(|it| it.parse().ok()).expect("pages");
+    // SAFETY: only asks.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.cast_unsigned()
+}
+
+/// By a limit of the address space, in which no thread's stack has room: limits of threads do not hold for root.
+#[cfg(target_os = "linux")]
+fn has_no_further_thread() {
+    let profiler = Arc::new(SimpleProfiler::new());
+    let _session = begin(profiler.clone());
+    drop(profiler.profile("training_step"));
+    let most = address_space() + (3 << 19);
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is there during the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    if std::thread::Builder::new().spawn(|| ()).is_err() {
+        say("no thread");
+    }
+    // SAFETY: a signal that there is a handler for.
+    unsafe { libc::raise(SIGTERM) };
+    wait_for_ever(());
+}
+
+/// As a daemon does; and then opens files, which get the same numbers.
+#[cfg(target_os = "linux")]
+fn closes_all_descriptors() {
+    let session = begin(Arc::new(SimpleProfiler::new()));
+    for number in 3..256 {
+        // SAFETY: nothing of this program's uses any of them.
+        unsafe { libc::close(number) };
+    }
+    let own = std::fs::File::create(folder().join("own")).expect("a file");
+    let again: Vec<_> = (0..64).map(|_| own.try_clone().expect("another number")).collect();
+    // SAFETY: a signal that there is a handler for.
+    unsafe { libc::raise(SIGTERM) };
+    wait_for_ever((session, own, again));
 }
 
 fn has_a_handler() {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use profiler_core::report::{AdvancedReport, SimpleReport};
 use serde_json::from_str;
 
-use crate::{containers, environment};
+use crate::{containers, environment, run_forks};
 
 pub fn all() {
     start_up_is_in_the_first_report_alone();
@@ -19,6 +19,8 @@ pub fn all() {
     no_forked_child_is_lost();
     counters_that_cannot_be_read_are_a_note();
     ranks_that_make_no_sense_are_said_once();
+    scopes_without_memory_are_lost_and_the_program_goes_on();
+    run_forks::check();
     containers::check();
     environment::check();
     println!("process: all scenes went as they should");
@@ -172,6 +174,28 @@ fn counters_that_cannot_be_read_are_a_note() {
     let [note] = report.header.notes.as_slice() else { panic!("{:?}", report.header.notes) };
     assert!(note.contains("cannot read /proc/thread-self/io: "), "{note}");
     assert!(lines.last().is_some_and(|line| line == &format!("Note: {note}")), "{lines:#?}");
+}
+
+fn scopes_without_memory_are_lost_and_the_program_goes_on() {
+    let lines = lines(command("deep without memory"));
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    for line in lines {
+        let report = profiler_core::Report::from_json(&line).expect("a report");
+        let [note] = report.header().notes.as_slice() else { panic!("{:?}", report.header()) };
+        let missed: u64 = note.split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+        assert!(note.contains("the system had no memory to record them"), "{note}");
+        let calls = match &report {
+            profiler_core::Report::Simple(report) => {
+                report.actions.iter().find(|row| row.action == "deep").map(|row| row.calls)
+            }
+            profiler_core::Report::Advanced(report) => {
+                report.actions.iter().find(|row| row.action == "deep").map(|row| row.calls)
+            }
+            other => panic!("{other:?}"),
+        };
+        // Before, meanwhile, and with memory again: each is in a row or in the note.
+        assert_eq!(calls.map(|calls| calls + missed), Some(1002), "{note}");
+    }
 }
 
 fn ranks_that_make_no_sense_are_said_once() {

@@ -15,6 +15,8 @@ mod forks;
 #[path = "../own_numbers/mod.rs"]
 mod own_numbers;
 #[cfg(target_os = "linux")]
+mod run_forks;
+#[cfg(target_os = "linux")]
 mod scenes;
 
 #[cfg(not(target_os = "linux"))]

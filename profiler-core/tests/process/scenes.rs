@@ -38,6 +38,8 @@ pub fn play(scene: &str) {
         "too many files" => too_many_files(),
         "ranks" => ranks(),
         "of a run" => of_a_run(),
+        "forks of a run" => super::run_forks::play(),
+        "deep without memory" => deep_without_memory(),
         "environment" => environment::stages(),
         "environment of a run" => {
             static WANTED: AtomicU32 = AtomicU32::new(0);
@@ -148,6 +150,32 @@ fn too_many_files() {
     }
     print(profiler.snapshot());
     print!("{}", profiler.summary());
+}
+
+/// More scopes inside each other than have a place without further memory, of which the system has none.
+fn deep_without_memory() {
+    let (simple, advanced) = (SimpleProfiler::new(), AdvancedProfiler::new());
+    let counters = SimpleProfiler::new().measure_cpu();
+    let profilers: [&dyn Profiler; 3] = [&simple, &advanced, &counters];
+    let deep = profiler_core::Action::new("deep");
+    let mut scopes = Vec::with_capacity(3 * 1000);
+    profilers.iter().for_each(|profiler| drop(profiler.profile(deep)));
+    let limit = |most| {
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the limit is there during the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    };
+    limit(4096);
+    for profiler in profilers {
+        scopes.extend((0..1000).map(|_| profiler.profile(deep)));
+        while scopes.pop().is_some() {}
+    }
+    limit(libc::RLIM_INFINITY);
+    profilers.iter().for_each(|profiler| drop(profiler.profile(deep)));
+    for profiler in profilers {
+        let report = profiler.report().expect("a report");
+        println!("{}", report.to_json().expect("JSON").replace('\n', " "));
+    }
 }
 
 fn ranks() {

@@ -99,6 +99,18 @@ pub fn made_once<T>(once: &'static OnceLock<T>, make: impl FnOnce() -> T) -> &'s
     }
 }
 
+/// A number for the calling process that none of its forked children shares, and never 0. The number of the process
+/// alone does not do: the first process of a container can fork the first process of another one, and both are number 1.
+///
+/// May be called in a signal handler. *Cost*: one system call.
+pub fn this_process() -> u64 {
+    #[cfg(all(unix, not(loom)))]
+    let forks = process::forks();
+    #[cfg(not(all(unix, not(loom))))]
+    let forks = 0_u32;
+    u64::from(forks) << 32 | u64::from(std::process::id())
+}
+
 /// Has the system tell of forks from here on: to be called before there are threads, as what is
 /// under way meanwhile is not told.
 pub fn watch() {
@@ -121,6 +133,9 @@ mod process {
     static GATE: Gate = Gate(AtomicU64::new(0));
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 
+    /// Forks that lie between the process that began to watch and this one.
+    static FORKS: AtomicU32 = AtomicU32::new(0);
+
     thread_local! {
         /// Pieces of work of this thread that are inside each other.
         static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -130,6 +145,10 @@ mod process {
 
     pub fn is_at_work() -> bool {
         DEPTH.get() > 0
+    }
+
+    pub(super) fn forks() -> u32 {
+        FORKS.load(Ordering::Relaxed)
     }
 
     pub(super) struct AtWork;
@@ -187,6 +206,7 @@ mod process {
     }
 
     extern "C" fn in_child() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
         HAS_CLOSED.set(false);
         // Whoever else worked or forked does not exist here.
         GATE.0.store(u64::from(own()), Ordering::Release);
@@ -252,6 +272,25 @@ mod process {
                 }
                 is_over.store(true, Ordering::Relaxed);
             });
+        }
+
+        #[test]
+        fn a_forked_child_is_another_process_than_its_parent() {
+            apart_from_forks(|| ()); // forks are watched from here on
+            let parent = this_process();
+            assert_eq!(parent, this_process());
+            // SAFETY: the child compares two numbers, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // The part above the number of the process differs, too: in a new container that number may be the same.
+                let is_another = this_process() >> 32 != parent >> 32;
+                // SAFETY: ends the child without the parent's exit handlers.
+                unsafe { libc::_exit(i32::from(!is_another)) }
+            }
+            let mut status = 1;
+            // SAFETY: room for the status.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(status, 0);
         }
 
         #[test]

@@ -199,6 +199,10 @@ fn missing_in(report: &MemoryReport) -> Vec<Missing> {
 }
 
 impl Profiler for AllocationProfiler {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         uncounted(|| self.recorder.start(action));
     }

@@ -51,15 +51,15 @@ impl<R> Deep<R> {
         &self.chunks[self.current]
     }
 
-    /// Makes the next chunk the one in use.
-    pub(super) fn go_up(&mut self) -> &Chunk<R> {
-        self.current += 1;
-        if self.current == self.chunks.len() {
-            self.chunks.push(Chunk::further());
+    /// Makes the next chunk the one in use; `None` if there is no memory for one.
+    pub(super) fn go_up(&mut self) -> Option<&Chunk<R>> {
+        if self.current + 1 == self.chunks.len() {
+            self.chunks.push(Chunk::further()?);
         }
+        self.current += 1;
         // SAFETY: a chunk's own base.
         unsafe { &*self.chunk().base() }.children.set(0);
-        self.chunk()
+        Some(self.chunk())
     }
 
     /// Makes the chunk before the one in use that: its last scope gets the time of those that were

@@ -86,8 +86,8 @@ impl<R> Chunk<R> {
     }
 
     /// One for scopes that are deeper, which the program's allocator has no part in: they may be opened in
-    /// a signal handler that has interrupted it.
-    pub(super) fn further() -> Self {
+    /// a signal handler that has interrupted it. `None` if the system has no memory for it.
+    pub(super) fn further() -> Option<Self> {
         let write = |frames: NonNull<Frames<R>>| {
             for number in 0..=CHUNK {
                 // SAFETY: one of the frames of the new ones, which are nothing else.
@@ -95,8 +95,8 @@ impl<R> Chunk<R> {
             }
         };
         // SAFETY: each of the frames is written.
-        let mapped = unsafe { Mapped::written_by(write) };
-        Self { frames: mapped.place(), owner: FramesOwner::Pages(mapped) }
+        let mapped = unsafe { Mapped::written_by(write) }?;
+        Some(Self { frames: mapped.place(), owner: FramesOwner::Pages(mapped) })
     }
 
     /// The frame before those of scopes.

@@ -14,7 +14,7 @@ use self::deep::Deep;
 pub(crate) use self::deep::Overtaken;
 use self::frames::{CHUNK, Chunk, Frame, RECURSIVE};
 use profiler_events::Action;
-use profiler_events::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, fence};
+use profiler_events::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, Tally, fence};
 
 /// A scope that has ended. Times in ticks. Where the counters of two cores differ by a few ticks,
 /// a span can wrap below 0; sums come out right all the same, and [`span`] makes it 0.
@@ -53,7 +53,21 @@ pub(crate) struct Stack<R> {
     /// The first frame of the first chunk, which lives as long as the stack. It is no scope: it
     /// collects the time of the outermost ones.
     outside: *const Frame<R>,
+    missed: Missed,
     deep: Mutex<Deep<R>>,
+}
+
+/// Scopes that there was no memory for. They are the innermost ones.
+///
+/// *Invariant*: written by the owning thread only. While `open` is above 0 the frame of the innermost scope that is
+/// recorded is marked as [`RECURSIVE`], so that the fast path does not take the end of a missed scope for its end, and
+/// `covered` is what the frame says otherwise.
+struct Missed {
+    /// Those that are open.
+    open: Tally,
+    /// All that there ever were.
+    total: Tally,
+    covered: Tally,
 }
 
 // SAFETY: the raw pointers are into the stack's own chunks, which do not move, and to records,
@@ -70,6 +84,7 @@ impl<R> Stack<R> {
             top: AtomicPtr::new(first.base()),
             last: AtomicPtr::new(first.last()),
             outside: first.base(),
+            missed: Missed { open: Tally::new(0), total: Tally::new(0), covered: Tally::new(0) },
             deep: Mutex::new(Deep::new(first)),
         }
     }
@@ -115,29 +130,59 @@ impl<R> Stack<R> {
         Closed { record, started, elapsed, children, is_outermost, is_detached: false }
     }
 
-    /// Opens a scope at any depth, `is_recursive` if another one of its action is open that is to be
-    /// counted in full. Only the owning thread may call this.
+    /// A place for one more scope at any depth. `None` if the system has no memory for it: then the scope is missed, and its end
+    /// is to be told to [`close_missed`](Self::close_missed). Only the owning thread may call this.
     #[inline]
-    pub(crate) fn push_any(
-        &self,
-        action: Action,
-        record: *const R,
-        is_recursive: bool,
-        ticks: impl FnOnce() -> u64,
-    ) {
-        let room = self.room().unwrap_or_else(|| self.more_room());
-        let mark = if is_recursive { RECURSIVE } else { 0 };
-        room.push_marked(action, mark, record, ticks);
+    pub(crate) fn make_room(&self) -> Option<Room<'_, R>> {
+        self.room().or_else(|| self.more_room())
     }
 
     #[cold]
     #[inline(never)]
-    fn more_room(&self) -> Room<'_, R> {
+    fn more_room(&self) -> Option<Room<'_, R>> {
         let mut deep = self.deep();
-        let chunk = deep.go_up();
+        // A scope inside of one that was missed is missed, too: they end in this order.
+        let chunk = if self.missed.open.get() == 0 { deep.go_up() } else { None };
+        let Some(chunk) = chunk else {
+            drop(deep);
+            self.miss();
+            return None;
+        };
         let parent = chunk.base();
         self.go_to(parent, chunk);
-        Room { stack: self, parent }
+        Some(Room { stack: self, parent })
+    }
+
+    fn miss(&self) {
+        if self.missed.open.get() == 0 {
+            // SAFETY: `top` points into a chunk.
+            let action = &unsafe { &*self.top.load(Ordering::Relaxed) }.action;
+            let covered = action.load(Ordering::Relaxed);
+            self.missed.covered.set(u64::from(covered));
+            action.store(covered | RECURSIVE, Ordering::Relaxed);
+        }
+        self.missed.open.add(1);
+        self.missed.total.add(1);
+    }
+
+    /// Ends the innermost scope that was missed; false if none is open. Only the owning thread may call this.
+    pub(crate) fn close_missed(&self) -> bool {
+        let open = self.missed.open.get();
+        if open == 0 {
+            return false;
+        }
+        self.missed.open.set(open - 1);
+        if open == 1 {
+            let covered = self.missed.covered.get() as u32;
+            // SAFETY: `top` points into a chunk.
+            unsafe { &*self.top.load(Ordering::Relaxed) }.action.store(covered, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// How many scopes there was no memory for. Any thread may call this.
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed.total.get()
     }
 
     /// Makes a frame of `chunk` the top.
@@ -284,6 +329,17 @@ impl<R> Room<'_, R> {
     #[inline(always)]
     pub(crate) fn push(self, action: Action, record: *const R, ticks: impl FnOnce() -> u64) {
         self.push_marked(action, 0, record, ticks);
+    }
+
+    /// Opens a scope, `is_recursive` if another one of its action is open that is to be counted in full.
+    pub(crate) fn push_any(
+        self,
+        action: Action,
+        record: *const R,
+        is_recursive: bool,
+        ticks: impl FnOnce() -> u64,
+    ) {
+        self.push_marked(action, if is_recursive { RECURSIVE } else { 0 }, record, ticks);
     }
 
     #[inline(always)]

@@ -1,9 +1,23 @@
 //! Opening and closing scopes in every order.
 
 use super::*;
+use crate::recorder::mapped::shortage;
 
 /// Scopes in several chunks.
 const DEEP: u64 = if cfg!(miri) { 60 } else { 100_000 };
+
+impl Stack<u8> {
+    /// Opens a scope for which there is memory.
+    fn push_any(
+        &self,
+        action: Action,
+        record: *const u8,
+        is_recursive: bool,
+        ticks: impl FnOnce() -> u64,
+    ) {
+        self.make_room().expect("memory").push_any(action, record, is_recursive, ticks);
+    }
+}
 
 fn stack_and_actions() -> (Stack<u8>, Action, Action, Action) {
     (Stack::new(), Action::new("stack-a"), Action::new("stack-b"), Action::new("stack-c"))
@@ -158,4 +172,29 @@ fn what_a_stop_looks_at_does_not_grow_with_what_is_open() {
     let stop_never = || assert!(stack.pop_any(never, 1, |_| ()).is_none());
     assert_eq!(looks_of(&stop_never), 0);
     assert_eq!(stack.open().len() as u64, DEEP);
+}
+
+/// The outer scopes are of the same action as the missed ones, whose ends must not be taken for theirs.
+#[test]
+fn scopes_without_memory_are_missed_and_end_before_those_around_them() {
+    let (stack, a, b, _) = stack_and_actions();
+    (0..CHUNK as u64).for_each(|tick| stack.push_any(a, ptr::null(), false, || tick));
+    shortage::during(|| {
+        (0..3).for_each(|_| assert!(stack.make_room().is_none()));
+        assert_eq!(stack.open().len(), CHUNK);
+        // Even if the outer scopes end meanwhile by the fast path.
+        assert!(stack.pop(a, 1000).is_none() && stack.close_missed());
+    });
+    // With memory, too: what is inside of a missed scope would be in the wrong place.
+    assert!(stack.make_room().is_none() && stack.close_missed());
+    (0..2).for_each(|_| assert!(stack.pop(a, 1000).is_none() && stack.close_missed()));
+    assert!(!stack.close_missed(), "all have ended");
+    assert_eq!((stack.missed(), stack.open().len()), (4, CHUNK));
+    stack.push_any(b, ptr::null(), false, || 1000);
+    assert_eq!(stack.pop_any(b, 1010, |_| ()).map(|closed| closed.elapsed), Some(10));
+    for tick in (0..CHUNK as u64).rev() {
+        let closed = stack.pop(a, 2000).or_else(|| stack.pop_any(a, 2000, |_| ()));
+        assert_eq!(closed.map(|closed| closed.started), Some(tick));
+    }
+    assert!(stack.is_empty());
 }

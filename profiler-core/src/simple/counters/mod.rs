@@ -167,6 +167,10 @@ fn fill_in<'parts>(
 }
 
 impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CPU> {
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         // Start-up is read from files, once: before the counters, not inside the first action.
         startup::note_first_action();

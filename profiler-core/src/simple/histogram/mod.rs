@@ -223,19 +223,21 @@ impl Histogram {
         let first_bucket = bucket / SUB_BUCKETS * SUB_BUCKETS;
         let head = self.far.load(Ordering::Relaxed);
         let octave = octaves_from(head).find(|octave| octave.first_bucket == first_bucket);
-        let octave = octave.unwrap_or_else(|| self.add_octave(first_bucket));
-        octave.counts[bucket - first_bucket].add(1);
+        // Where the system has no memory the duration is in no bucket: sums, calls and extremes have it all the same.
+        if let Some(octave) = octave.or_else(|| self.add_octave(first_bucket)) {
+            octave.counts[bucket - first_bucket].add(1);
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn add_octave(&self, first_bucket: usize) -> &Octave {
+    fn add_octave(&self, first_bucket: usize) -> Option<&Octave> {
         let head = self.far.load(Ordering::Relaxed);
         let counts = std::array::from_fn(|_| Tally::new(0));
         let next = marked(head, false);
-        let octave = self.octaves.add(Octave { first_bucket, counts, next });
+        let octave = self.octaves.add(Octave { first_bucket, counts, next })?;
         self.far.store(marked(octave, is_moving(head)), Ordering::Release);
-        octave
+        Some(octave)
     }
 
     /// Makes durations around `bucket` those that are near, if there were more of them.
@@ -250,25 +252,31 @@ impl Histogram {
             .filter(|octave| would_be_near(octave.first_bucket))
             .map(|octave| octave.counts.iter().map(Tally::get).sum::<u64>());
         let others = stay.map(|(_, count)| count).sum::<u64>() + come.sum::<u64>();
-        let is_moved = others > near.iter().sum();
-        if is_moved {
-            before_move();
-            self.move_to(base, &near);
+        if others <= near.iter().sum() {
+            return false;
         }
-        is_moved
+        let Some(head) = self.octaves_of(&near) else { return false };
+        before_move();
+        self.move_to(base, head);
+        true
     }
 
-    /// Makes octaves of what is near, and goes on from an empty one that begins with the bucket `base`.
-    fn move_to(&self, base: usize, near: &[u64; NEAR]) {
-        let old_base = self.base() as usize;
+    /// Makes octaves of what is near, before those that are there; `None`, and nothing is changed, if there is no memory for all of them.
+    fn octaves_of(&self, near: &[u64; NEAR]) -> Option<*const Octave> {
+        let base = self.base() as usize;
         let mut head = self.far.load(Ordering::Relaxed).cast_const();
         for (number, counts) in near.chunks_exact(SUB_BUCKETS).enumerate() {
             if counts.iter().any(|count| *count > 0) {
                 let counts = std::array::from_fn(|n| Tally::new(counts[n]));
-                let first_bucket = old_base + number * SUB_BUCKETS;
-                head = self.octaves.add(Octave { first_bucket, counts, next: head });
+                let first_bucket = base + number * SUB_BUCKETS;
+                head = self.octaves.add(Octave { first_bucket, counts, next: head })?;
             }
         }
+        Some(head)
+    }
+
+    /// What is near is in the octaves from `head` on: goes on from an empty one that begins with the bucket `base`.
+    fn move_to(&self, base: usize, head: *const Octave) {
         self.far.store(marked(head, true), Ordering::Release);
         // Who finds any of the stores below in `near` finds `far` marked, or as it is afterwards.
         fence(Ordering::Release);

@@ -1,0 +1,354 @@
+//! A profiler of the program's own, whose panics do not reach the program.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
+
+use crate::output::{Output, RenderedReport, say};
+use crate::report::Report;
+use crate::{Action, NeverStarted, Profiler};
+use profiler_events::forking::Mutex;
+use profiler_events::panics::contain;
+use profiler_events::{
+    DeviceEvent, Interest, Observation, OpStart, RegionSink, RunContext, Stage, Unbound,
+    note_interest_change, uncounted,
+};
+
+/// `profiler`, or a profiler around it that stops calling it after its first panic. Hooks call profilers in the program's
+/// allocator, in callbacks of C and in the middle of the program's own code, none of which may be unwound by them. Profilers of
+/// mlprof's are as they are: they cost nothing more. Of one profiler there is one guard at a time.
+pub(crate) fn guarded(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+    if profiler.is_guarded() {
+        return profiler;
+    }
+    uncounted(|| {
+        let mut guards = GUARDS.lock().unwrap_or_else(PoisonError::into_inner);
+        guards.retain(|guard| guard.strong_count() > 0);
+        let is_its = |guard: &Arc<Guarded>| {
+            std::ptr::addr_eq(Arc::as_ptr(&guard.profiler), Arc::as_ptr(&profiler))
+        };
+        if let Some(known) = guards.iter().filter_map(Weak::upgrade).find(is_its) {
+            return known;
+        }
+        let state = State { name: profiler.type_name(), is_disabled: AtomicBool::new(false) };
+        let guard = Arc::new(Guarded { profiler, state: Arc::new(state) });
+        guards.push(Arc::downgrade(&guard));
+        guard
+    })
+}
+
+/// Those that somebody has.
+static GUARDS: Mutex<Vec<Weak<Guarded>>> = Mutex::new(Vec::new());
+
+struct Guarded {
+    profiler: Arc<dyn Profiler>,
+    state: Arc<State>,
+}
+
+struct State {
+    name: &'static str,
+    /// It has panicked.
+    is_disabled: AtomicBool,
+}
+
+impl State {
+    /// What `call` returns; `otherwise` if it panics, or something has before.
+    #[inline]
+    fn call<T>(&self, method: &str, otherwise: T, call: impl FnOnce() -> T) -> T {
+        if self.is_disabled.load(Ordering::Relaxed) {
+            return otherwise;
+        }
+        contain(call).unwrap_or_else(|message| {
+            self.disable(method, &message);
+            otherwise
+        })
+    }
+
+    #[cold]
+    fn disable(&self, method: &str, message: &str) {
+        if !self.is_disabled.swap(true, Ordering::Relaxed) {
+            note_interest_change();
+            // This may be inside of the program's allocator.
+            uncounted(|| {
+                say(format_args!(
+                    "mlprof: cannot go on with the profiler {}: its `{method}` panicked: {message}; it is disabled, and the program \
+                     goes on",
+                    self.name
+                ));
+            });
+        }
+    }
+}
+
+impl Guarded {
+    #[inline]
+    fn call<'own, T>(
+        &'own self,
+        method: &str,
+        otherwise: T,
+        call: impl FnOnce(&'own dyn Profiler) -> T,
+    ) -> T {
+        self.state.call(method, otherwise, || call(&*self.profiler))
+    }
+}
+
+impl Profiler for Guarded {
+    fn start(&self, action: Action) {
+        self.call("start", (), |own| own.start(action));
+    }
+
+    fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        self.call("stop", Ok(()), |own| own.stop(action))
+    }
+
+    fn is_open(&self, action: Action) -> bool {
+        self.call("is_open", false, |own| own.is_open(action))
+    }
+
+    fn interest(&self) -> Interest {
+        self.call("interest", Interest::NONE, |own| own.interest())
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.call("is_enabled", false, |own| own.is_enabled())
+    }
+
+    fn start_op(&self, op: &OpStart<'_>) {
+        self.call("start_op", (), |own| own.start_op(op));
+    }
+
+    fn observe(&self, observation: &Observation<'_>) {
+        self.call("observe", (), |own| own.observe(observation));
+    }
+
+    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
+        let sink = self.call("region_sink", None, |own| own.region_sink())?;
+        Some(Arc::new(GuardedSink { sink, state: self.state.clone() }))
+    }
+
+    fn unbound(&self, work: &Arc<Unbound>) {
+        self.call("unbound", (), |own| own.unbound(work));
+    }
+
+    fn parts(&self) -> &[Arc<dyn Profiler>] {
+        self.call("parts", &[], |own| own.parts())
+    }
+
+    fn hands_on_to(&self, profiler: *const ()) -> bool {
+        Arc::as_ptr(&self.profiler).cast::<()>() == profiler
+            || self.call("hands_on_to", false, |own| own.hands_on_to(profiler))
+    }
+
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
+    fn type_name(&self) -> &'static str {
+        self.state.name
+    }
+
+    fn reason_to_stop(&self) -> Option<String> {
+        self.call("reason_to_stop", None, |own| own.reason_to_stop())
+    }
+
+    fn begin_rerun(&self) -> bool {
+        self.call("begin_rerun", false, |own| own.begin_rerun())
+    }
+
+    fn end_rerun(&self, failure: Option<&str>) {
+        self.call("end_rerun", (), |own| own.end_rerun(failure));
+    }
+
+    fn step(&self) {
+        self.call("step", (), |own| own.step());
+    }
+
+    fn pause(&self) {
+        self.call("pause", (), |own| own.pause());
+    }
+
+    fn resume(&self) {
+        self.call("resume", (), |own| own.resume());
+    }
+
+    fn setup(&self, stage: Stage, run: &RunContext) {
+        self.call("setup", (), |own| own.setup(stage, run));
+    }
+
+    fn teardown(&self, stage: Option<Stage>) {
+        self.call("teardown", (), |own| own.teardown(stage));
+    }
+
+    fn summary(&self) -> String {
+        self.call("summary", String::new(), |own| own.summary())
+    }
+
+    fn report(&self) -> Option<Report> {
+        self.call("report", None, |own| own.report())
+    }
+
+    fn output(&self) -> Option<&Output> {
+        self.call("output", None, |own| own.output())
+    }
+
+    fn render(&self) -> RenderedReport {
+        let nothing = RenderedReport::new(String::new(), None);
+        self.call("render", nothing, |own| own.render())
+    }
+
+    fn describe(&self) {
+        self.call("describe", (), |own| own.describe());
+    }
+}
+
+/// Where regions of a device go, with the same promise.
+struct GuardedSink {
+    sink: Arc<dyn RegionSink>,
+    state: Arc<State>,
+}
+
+impl RegionSink for GuardedSink {
+    fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
+        self.state.call("region", (), || self.sink.region(event, nanoseconds));
+    }
+
+    fn lost(&self, why: &str) {
+        self.state.call("lost", (), || self.sink.lost(why));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::{ProfilerExt, Several, SimpleProfiler};
+
+    /// Panics in the method of this name.
+    #[derive(Default)]
+    struct Panics {
+        method: &'static str,
+        calls: AtomicUsize,
+    }
+
+    impl Panics {
+        fn in_method(method: &'static str) -> Arc<dyn Profiler> {
+            Arc::new(Self { method, ..Self::default() })
+        }
+
+        fn called(&self, method: &str) {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            assert!(method != self.method, "on purpose");
+        }
+    }
+
+    impl Profiler for Panics {
+        fn start(&self, _action: Action) {
+            self.called("start");
+        }
+
+        fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+            self.called("stop");
+            Ok(())
+        }
+
+        fn interest(&self) -> Interest {
+            self.called("interest");
+            Interest::ALL
+        }
+
+        fn observe(&self, _observation: &Observation<'_>) {
+            self.called("observe");
+        }
+
+        fn step(&self) {
+            self.called("step");
+        }
+
+        fn setup(&self, _stage: Stage, _run: &RunContext) {
+            self.called("setup");
+        }
+
+        fn teardown(&self, _stage: Option<Stage>) {
+            self.called("teardown");
+        }
+
+        fn summary(&self) -> String {
+            self.called("summary");
+            "a summary".to_owned()
+        }
+
+        fn report(&self) -> Option<Report> {
+            self.called("report");
+            None
+        }
+
+        fn reason_to_stop(&self) -> Option<String> {
+            self.called("reason_to_stop");
+            None
+        }
+    }
+
+    fn use_all_of(profiler: &dyn Profiler) {
+        profiler.interest();
+        profiler.setup(Stage::Fit, &RunContext::default());
+        drop(profiler.profile("guarded"));
+        profiler.observe(&Observation::Note("a note"));
+        profiler.step();
+        profiler.reason_to_stop();
+        drop(profiler.render());
+        profiler.teardown(None);
+    }
+
+    #[test]
+    fn a_panic_of_any_method_disables_the_profiler_and_reaches_nobody() {
+        let methods = [
+            "start",
+            "stop",
+            "interest",
+            "observe",
+            "step",
+            "setup",
+            "teardown",
+            "summary",
+            "report",
+            "reason_to_stop",
+        ];
+        for method in methods {
+            let own = Arc::new(Panics { method, ..Panics::default() });
+            let guard = guarded(own.clone());
+            use_all_of(&*guard);
+            let calls = own.calls.load(Ordering::Relaxed);
+            use_all_of(&*guard);
+            assert_eq!(
+                own.calls.load(Ordering::Relaxed),
+                calls,
+                "{method}: it is not called any more"
+            );
+            assert_eq!(guard.interest(), Interest::NONE, "{method}");
+            assert!(guard.type_name().ends_with("Panics"), "{method}");
+        }
+    }
+
+    #[test]
+    fn one_that_does_not_panic_is_called_through_one_guard() {
+        let own = Panics::in_method("none");
+        let guard = guarded(own.clone());
+        assert!(
+            Arc::ptr_eq(&guard, &guarded(own.clone()))
+                && Arc::ptr_eq(&guard, &guarded(guard.clone()))
+        );
+        assert_eq!((guard.interest(), &*guard.summary()), (Interest::ALL, "a summary"));
+        let simple: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
+        assert!(Arc::ptr_eq(&simple, &guarded(simple.clone())), "ours are as they are");
+        assert_eq!(Several::new([own.clone(), guard, own]).parts().len(), 1, "it is told once");
+    }
+
+    #[test]
+    fn a_panic_of_one_part_costs_that_part() {
+        let simple = Arc::new(SimpleProfiler::new());
+        let both = Several::new([Panics::in_method("start"), simple.clone()]);
+        (0..3).for_each(|_| drop(both.profile("counted")));
+        let rows = simple.snapshot().actions;
+        assert_eq!(rows.iter().find(|row| row.action == "counted").map(|row| row.calls), Some(3));
+    }
+}

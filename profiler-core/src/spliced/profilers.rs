@@ -1,0 +1,67 @@
+//! The profilers of a run.
+
+use std::sync::Arc;
+
+use super::results::output_of;
+use crate::allocation::AllocationProfiler;
+use crate::report::LineCountRestriction;
+use crate::tensor::InvalidSchedule;
+use crate::{AdvancedProfiler, NumericsProfiler, Output, Profiler, TensorProfiler};
+use profiler_events::run::{AdvancedSettings, RunSettings, TensorSettings};
+
+/// The profilers that the settings of a run ask for, whose files begin with `name`.
+pub(super) fn make(
+    settings: &RunSettings,
+    name: &str,
+) -> Result<Vec<Arc<dyn Profiler>>, InvalidSchedule> {
+    let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
+    if let Some(tensor) = &settings.tensor {
+        parts.push(Arc::new(make_tensor(tensor, output_of(settings, name, "ops"))?));
+    }
+    if let Some(numerics) = &settings.numerics {
+        let output = output_of(settings, name, "numerics");
+        let profiler = NumericsProfiler::new().every(numerics.every).ops(true).output_to(output);
+        parts.push(Arc::new(profiler));
+    }
+    if let Some(advanced) = &settings.advanced {
+        parts.push(Arc::new(make_advanced(advanced, output_of(settings, name, "functions"))));
+    }
+    if settings.allocations {
+        let output = output_of(settings, name, "memory");
+        parts.push(Arc::new(AllocationProfiler::new().output_to(output)));
+    }
+    Ok(parts)
+}
+
+fn make_tensor(
+    settings: &TensorSettings,
+    output: Output,
+) -> Result<TensorProfiler, InvalidSchedule> {
+    let group_by = settings.group_by;
+    let mut profiler = TensorProfiler::new()
+        .group_by_input_shapes(group_by.input_shapes)
+        .group_by_stack_n(group_by.stack)
+        .group_by_module(group_by.module)
+        .group_by_phase(group_by.phase)
+        .profile_memory(settings.memory)
+        .memory_timeline(settings.memory)
+        .flame(settings.flame)
+        .with_flops(settings.with_flops)
+        .with_stack(settings.with_stack)
+        .output_to(output);
+    if let Some(rows) = settings.row_limit {
+        profiler = profiler.row_limit(rows);
+    }
+    match settings.schedule {
+        None => Ok(profiler.record_without_steps(true)),
+        Some(schedule) => profiler.schedule(schedule),
+    }
+}
+
+fn make_advanced(settings: &AdvancedSettings, output: Output) -> AdvancedProfiler {
+    let restriction = settings.line_count.map(LineCountRestriction::Lines).unwrap_or_default();
+    AdvancedProfiler::new()
+        .line_count_restriction(restriction)
+        .dump_stats(settings.dump_stats)
+        .output_to(output)
+}
