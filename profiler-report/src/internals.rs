@@ -1,6 +1,7 @@
 //! What mlprof's other crates make reports with. **Not for users**: it may change in any version.
 
 pub use crate::confidence::{SURE, median_shares};
+pub use crate::counted::{counted, counted_were};
 pub use crate::label::{notes, shown};
 pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing, ops_remedy};

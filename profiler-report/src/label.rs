@@ -33,6 +33,7 @@ pub(super) fn one_line(sentence: &str) -> String {
 pub(super) fn polls(polls: u64) -> String {
     match polls {
         0 => String::new(),
+        1 => " (polled 1 time)".to_owned(),
         polls => format!(" (polled {polls} times)"),
     }
 }

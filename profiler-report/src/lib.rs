@@ -89,6 +89,7 @@ mod arrow;
 mod build_settings;
 pub mod comparison;
 mod confidence;
+mod counted;
 mod counters;
 pub mod detailed;
 mod device_counters;

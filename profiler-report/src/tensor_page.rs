@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::counted::counted;
 use super::device_counters;
 use super::device_idle;
 use super::frameworks;
@@ -133,17 +134,17 @@ fn paint_tuning(text: &mut String, report: &TensorReport) {
     let seconds = report.tuning.iter().fold(0.0, |sum, kernel| sum + kernel.device_seconds);
     let _ = writeln!(
         text,
-        "\nCompiling and tuning kernels: {} times, {} on the device; not in the table. Most of it:",
-        grouped(count),
+        "\nCompiling and tuning kernels: {}, {} on the device; not in the table. Most of it:",
+        counted(count, "time", "times"),
         duration(seconds)
     );
     for kernel in report.tuning.iter().take(5) {
         let name = label::shown(&kernel.name);
         let _ = writeln!(
             text,
-            "  {} in {} runs: {name}",
+            "  {} in {}: {name}",
             duration(kernel.device_seconds),
-            grouped(kernel.count)
+            counted(kernel.count, "run", "runs")
         );
     }
 }

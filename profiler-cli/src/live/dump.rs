@@ -1,9 +1,9 @@
 //! `mlprof dump`: what the threads of a training are in right now.
 
-use profiler_events::live::{Answer, Dump, Request, StackFrame};
+use profiler_events::live::{Answer, Dump, Request};
 
 use super::client::Client;
-use super::{Error, print};
+use super::{Error, print, stacks};
 
 /// Says what every thread of a training is in right now: its open actions, outermost first, and for how long.
 ///
@@ -15,7 +15,7 @@ pub struct Arguments {
     /// The number of its process: mlprof ps lists them
     #[arg(value_name = "PID")]
     pub process: u32,
-    /// Say which functions every thread is in, the innermost first
+    /// Say which functions every thread is in, the innermost first; idle threads that wait for the same on one line
     #[arg(long)]
     pub stacks: bool,
     /// Print it as JSON
@@ -67,31 +67,14 @@ fn text(dump: &Dump) -> String {
     if dump.threads.is_empty() && dump.notes.is_empty() {
         text += "nothing is open\n";
     }
-    for stack in &dump.stacks {
-        text += &format!("{} (thread {}) is in\n", stack.thread, stack.number);
-        stack.frames.iter().for_each(|frame| text += &format!("  {}\n", frame_line(frame)));
-        if stack.frames.is_empty() {
-            text += "  what is not known: it could not be interrupted\n";
-        }
-    }
+    text += &stacks::text(&dump.stacks);
     dump.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     text
 }
 
-/// `my_model::forward (src/net.rs:12)`; the library, where no source is known.
-fn frame_line(frame: &StackFrame) -> String {
-    let StackFrame { function, library, file, line } = frame;
-    match (file, line) {
-        (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
-        (Some(place), None) => format!("{function} ({place})"),
-        (None, _) if library.is_empty() => function.clone(),
-        (None, _) => format!("{function} ({library})"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use profiler_events::live::{OpenAction, OpenThread, ThreadStack};
+    use profiler_events::live::{OpenAction, OpenThread, StackFrame, ThreadStack};
 
     use super::*;
 

@@ -10,6 +10,7 @@ mod error;
 pub mod ps;
 mod ranks;
 pub mod record;
+mod stacks;
 mod table;
 pub mod top;
 

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use profiler_events::live::{
     Answer, LONGEST_RECORDING, MOST_STEPS, RecordRequest, Recorded, Request,
 };
+use profiler_report::internals::counted;
 use profiler_report::output::{safe_file_name, say, write_file};
 
 use super::client::Client;
@@ -222,7 +223,8 @@ fn told(recorded: &Recorded) -> String {
     let Recorded { steps, events, ops, dropped, .. } = recorded;
     let which = recorded.first_step.map(|first| format!(" ({first} to {})", first + steps - 1));
     let which = which.unwrap_or_default();
-    let mut text = format!("{steps} steps{which}, {events} events, {ops} of them ops");
+    let (steps, events) = (counted(*steps, "step", "steps"), counted(*events, "event", "events"));
+    let mut text = format!("{steps}{which}, {events}, {ops} of them ops");
     if *dropped > 0 {
         text += &format!("; there was no room for {dropped} more");
     }

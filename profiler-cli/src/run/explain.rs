@@ -1,11 +1,11 @@
 //! Which functions have hooks, and why others have none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::Plan;
 use super::record::CrateRecord;
 use super::say;
-use crate::splice::{Pattern, near_misses};
+use crate::splice::{LeftOut, Pattern, near_misses};
 
 /// The records that belong to this plan; others are of crates that were not compiled this time.
 fn current<'a>(
@@ -78,6 +78,77 @@ pub fn warn_of_cautions(plan: &Plan, records: &[CrateRecord]) {
     }
 }
 
+/// Says how much of the selection has no hooks, and why; `--explain` lists it.
+pub fn warn_of_unmeasured(plan: &Plan, records: &[CrateRecord]) {
+    let records: Vec<_> = concerned(plan, records).collect();
+    let names: BTreeSet<_> = records.iter().map(|record| record.crate_name.as_str()).collect();
+    for name in names {
+        let of_crate = records.iter().filter(|record| record.crate_name == name);
+        // What is made elsewhere is selected where all of the crate is.
+        let is_whole = plan.selection.patterns().any(|pattern| {
+            pattern.concerns(name) && (pattern.text().ends_with('*') || pattern.text() == name)
+        });
+        let lines = unmeasured(name, of_crate.copied(), is_whole);
+        lines.iter().for_each(|line| say(line));
+    }
+}
+
+/// One line for functions, one for macros and included files if `is_whole`, one for files.
+fn unmeasured<'a>(
+    name: &str,
+    records: impl Iterator<Item = &'a CrateRecord> + Clone,
+    is_whole: bool,
+) -> Vec<String> {
+    // A library and its tests are compiled from the same text.
+    let places = |of: fn(&CrateRecord) -> &[LeftOut]| {
+        let all = records.clone().flat_map(of);
+        all.map(|one| ((&*one.path, &*one.file, one.line), &*one.reason))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let functions = places(|record| &record.left_out);
+    let elsewhere = if is_whole { places(|record| &record.unseen) } else { BTreeMap::new() };
+    let files: BTreeMap<_, _> = records
+        .clone()
+        .flat_map(|record| &record.unread)
+        .map(|one| (&one.path, &*one.reason))
+        .collect();
+    let what = [
+        (reasons(functions.into_values()), "function", "functions"),
+        (reasons(elsewhere.into_values()), "macro call", "macro calls"),
+        (reasons(files.into_values()), "file", "files"),
+    ];
+    let lines = what.into_iter().filter(|((count, _), ..)| *count > 0);
+    let line = |((count, reasons), one, many): ((usize, String), &str, &str)| {
+        let (what, are) = if count == 1 { (one, "is") } else { (many, "are") };
+        format!("{count} {what} of {name} {are} left out: {reasons} (see --explain)")
+    };
+    lines.map(line).collect()
+}
+
+/// How many reasons there are, and the three most frequent ones.
+fn reasons<'a>(all: impl Iterator<Item = &'a str>) -> (usize, String) {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    let mut count = 0;
+    for reason in all {
+        count += 1;
+        // Without how often a macro is called.
+        let end = reason.rfind(" (").filter(|_| reason.ends_with(" times)"));
+        *counts.entry(&reason[..end.unwrap_or(reason.len())]).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let others = counts.len().saturating_sub(3);
+    let shown = counts.iter().take(3).map(|(reason, of)| match count {
+        1 => (*reason).to_owned(),
+        _ => format!("{reason} ({of})"),
+    });
+    let mut text = shown.collect::<Vec<_>>().join("; ");
+    if others > 0 {
+        text += &format!("; {others} other reasons");
+    }
+    (count, text)
+}
+
 /// Lists all functions with hooks, and those that were left out.
 pub fn explain(plan: &Plan, records: &[CrateRecord]) {
     for record in concerned(plan, records) {
@@ -102,8 +173,46 @@ pub fn explain(plan: &Plan, records: &[CrateRecord]) {
         for file in &record.unread {
             say(&format!("  not read {}: {}", file.path.display(), file.reason));
         }
-        if record.spliced.is_empty() && record.left_out.is_empty() && record.unread.is_empty() {
+        let is_empty = record.spliced.is_empty() && record.left_out.is_empty();
+        if is_empty && record.unread.is_empty() && record.unseen.is_empty() {
             say("  nothing of it is selected");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::splice::Unread;
+
+    #[test]
+    fn what_is_left_out_is_counted_by_its_reasons() {
+        let left_out = |path: &str, line: u32, reason: &str| LeftOut {
+            path: path.into(),
+            file: "lib.rs".into(),
+            line,
+            reason: reason.into(),
+        };
+        let record = CrateRecord {
+            left_out: vec![
+                left_out("a::f", 1, "const"),
+                left_out("a::g", 2, "naked"),
+                left_out("a::h", 3, "const"),
+            ],
+            unseen: vec![left_out("derive(X)", 4, "another crate (2 times)")],
+            unread: vec![Unread { path: "x.rs".into(), reason: "gone".into() }],
+            ..CrateRecord::default()
+        };
+        // The tests of the same crate.
+        let both = [record.clone(), record];
+        let lines = unmeasured("a", both.iter(), true);
+        let expected = [
+            "3 functions of a are left out: const (2); naked (1) (see --explain)",
+            "1 macro call of a is left out: another crate (see --explain)",
+            "1 file of a is left out: gone (see --explain)",
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(unmeasured("a", both.iter(), false).len(), 2, "nobody selected all of it");
+        assert_eq!(unmeasured("a", [CrateRecord::default()].iter(), true), [""; 0]);
     }
 }

@@ -144,6 +144,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     explain::warn_of_cautions(&plan, &records);
     if arguments.explain {
         explain::explain(&plan, &records);
+    } else {
+        explain::warn_of_unmeasured(&plan, &records);
     }
     if measured.any {
         reasons::tell(&settings, &plan, &records, &new, measured);

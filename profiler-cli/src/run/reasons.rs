@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use profiler_events::files;
 use profiler_events::run::RunSettings;
 use profiler_report::Report;
-use profiler_report::internals::has_numbers;
+use profiler_report::internals::{counted_were, has_numbers};
 
 use super::explain::{concerned, unmatched};
 use super::plan::Plan;
@@ -119,8 +119,12 @@ fn of_hooks(asked: Asked, plan: &Plan, records: &[CrateRecord]) -> String {
     let hooks = hooked.filter(|function| asked.is_hooked_by(function.kind)).count();
     if hooks > 0 {
         return format!(
-            "{hooks} functions have hooks, and the program called none of them while it was \
-             measured"
+            "{} hooks, and the program called none of them while it was measured",
+            if hooks == 1 {
+                "1 function has".to_owned()
+            } else {
+                format!("{hooks} functions have")
+            }
         );
     }
     if of_plan.is_empty() {
@@ -129,7 +133,10 @@ fn of_hooks(asked: Asked, plan: &Plan, records: &[CrateRecord]) -> String {
     let left_out: usize = of_plan.iter().map(|record| record.left_out.len()).sum();
     let unmatched = unmatched(plan, records);
     if unmatched.is_empty() && left_out > 0 {
-        return format!("{left_out} functions were left out, and none is left (see --explain)");
+        return format!(
+            "{} left out, and none is left (see --explain)",
+            counted_were(left_out as u64, "function", "functions")
+        );
     }
     format!("no function matches {}", unmatched.join(", "))
 }
@@ -204,7 +211,7 @@ mod tests {
         };
         let record = CrateRecord { left_out: vec![left_out], ..record(&plan) };
         let reason = of_hooks(Asked::Functions, &plan, &[record]);
-        assert!(reason.contains("1 functions were left out, and none is left"), "{reason}");
+        assert!(reason.contains("1 function was left out, and none is left"), "{reason}");
         assert!(of_hooks(Asked::Functions, &plan, &[]).contains("built without the crates"));
     }
 }

@@ -34,6 +34,9 @@ pub struct CrateRecord {
     pub unread: Vec<Unread>,
     /// All functions.
     pub seen: Vec<String>,
+    /// Files that were searched for functions; known only while the crate is compiled.
+    #[serde(skip)]
+    pub read: Vec<PathBuf>,
     /// Why the crate was built without hooks although some of it was selected.
     pub unspliced: Option<String>,
 }

@@ -5,7 +5,7 @@ use syn::{Attribute, Expr, Lit, Meta, Token};
 
 /// Attributes that leave a body in its place: the compiler's own, and macros that are known to keep
 /// the statements that they are given.
-const HARMLESS: [&str; 60] = [
+const HARMLESS: [&str; 61] = [
     "allow",
     "async_std::main",
     "async_std::test",
@@ -32,6 +32,7 @@ const HARMLESS: [&str; 60] = [
     "macro_export",
     "macro_use",
     "must_use",
+    "no_implicit_prelude",
     "no_mangle",
     "non_exhaustive",
     "optimize",
@@ -96,6 +97,18 @@ pub(super) fn has(attributes: &[Attribute], name: &str) -> bool {
     attributes.iter().any(|attribute| is(&attribute.meta, name))
 }
 
+/// The value of `#[name = "…"]`, also in `unsafe(…)` and under a condition.
+pub(super) fn value(attributes: &[Attribute], name: &str) -> Option<String> {
+    fn of(meta: &Meta, name: &str) -> Option<String> {
+        match path_text(meta.path()).as_str() {
+            "cfg_attr" => conditional(meta).iter().find_map(|meta| of(meta, name)),
+            "unsafe" => nested(meta).iter().find_map(|meta| of(meta, name)),
+            _ => text_value(meta, name),
+        }
+    }
+    attributes.iter().find_map(|attribute| of(&attribute.meta, name))
+}
+
 /// The values of `#[path = "…"]`; also of those under a condition. And whether one of them has none.
 pub(super) fn paths(attributes: &[Attribute]) -> (Vec<String>, bool) {
     let (mut paths, mut is_certain) = (Vec::new(), false);
@@ -111,11 +124,20 @@ pub(super) fn paths(attributes: &[Attribute]) -> (Vec<String>, bool) {
 }
 
 fn path_value(meta: &Meta) -> Option<String> {
+    text_value(meta, "path")
+}
+
+fn text_value(meta: &Meta, name: &str) -> Option<String> {
     let Meta::NameValue(pair) = meta else { return None };
-    if !pair.path.is_ident("path") {
+    if !pair.path.is_ident(name) {
         return None;
     }
-    match &pair.value {
+    let mut value = &pair.value;
+    // What a macro was given as an expression.
+    while let Expr::Group(group) = value {
+        value = &group.expr;
+    }
+    match value {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Str(text) => Some(text.value()),
             _ => None,

@@ -1,11 +1,13 @@
 //! A function that was found in a file.
 
+use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Attribute, Block, Expr, FnArg, Ident, Pat, ReturnType, Signature, Type};
 
+use super::foreign::{self, SignalHandlers};
 use super::path::FunctionPath;
 use super::result::FunctionKind;
-use super::text::without_blanks;
+use super::text::{plain, without_blanks};
 
 /// What decides whether a function is selected.
 #[derive(Debug)]
@@ -60,13 +62,14 @@ impl Function<'_> {
         }
     }
 
-    /// The names of its arguments; `None` for those that have none.
+    /// The names of its arguments, without those that have none or that only a macro's body can name.
     pub fn arguments(&self) -> Vec<String> {
         let Some(signature) = self.signature else { return Vec::new() };
+        let named = |span: &Span, name: String| (!is_placeless(*span)).then_some(name);
         let names = signature.inputs.iter().filter_map(|input| match input {
-            FnArg::Receiver(_) => Some("self".to_owned()),
+            FnArg::Receiver(receiver) => named(&receiver.self_token.span, "self".to_owned()),
             FnArg::Typed(typed) => match &*typed.pat {
-                Pat::Ident(name) => Some(name.ident.to_string()),
+                Pat::Ident(name) => named(&name.ident.span(), name.ident.to_string()),
                 _ => None,
             },
         });
@@ -74,7 +77,23 @@ impl Function<'_> {
     }
 
     pub fn line(&self) -> u32 {
-        self.name.span().start().line as u32
+        let name = self.name.span();
+        let span = if is_placeless(name) { self.body_span() } else { name };
+        span.start().line as u32
+    }
+
+    /// Where its body begins.
+    fn body_span(&self) -> Span {
+        match self.body {
+            Body::Block(block) => block.brace_token.span.open(),
+            Body::Expression(expression) => expression.span(),
+        }
+    }
+
+    /// The offset where its body begins; `None` if the text of its body is that of a macro.
+    pub fn place(&self) -> Option<usize> {
+        let span = self.body_span();
+        (!is_placeless(span)).then(|| span.byte_range().start)
     }
 
     /// The bytes of its body: of a block, what is between the braces.
@@ -89,7 +108,7 @@ impl Function<'_> {
     }
 
     /// Why it cannot have a hook, if so; `around` if that is because of what is around it.
-    pub fn obstacle(&self, around: Option<&str>) -> Option<String> {
+    pub fn obstacle(&self, around: Option<&str>, handlers: &SignalHandlers) -> Option<String> {
         if around.is_some() {
             return around.map(str::to_owned);
         }
@@ -97,9 +116,15 @@ impl Function<'_> {
             if signature.constness.is_some() {
                 return Some("a `const fn` may run in the compiler".to_owned());
             }
-            let abi = signature.abi.as_ref().map(|abi| abi.name.as_ref().map(syn::LitStr::value));
-            if abi.is_some_and(|abi| abi.is_none_or(|abi| abi != "Rust")) {
-                return Some("an `extern` function is called by foreign code".to_owned());
+            let convention = signature.abi.as_ref().and_then(|abi| abi.name.as_ref());
+            let obstacle =
+                convention.and_then(|name| foreign::obstacle_of_convention(&name.value()));
+            let name = plain(&self.name.to_string());
+            let obstacle = obstacle
+                .or_else(|| foreign::obstacle_of_export(self.attributes, &name))
+                .or_else(|| handlers.obstacle(signature));
+            if obstacle.is_some() {
+                return obstacle;
             }
         }
         if self.is_async && super::attributes::has(self.attributes, "track_caller") {
@@ -109,4 +134,9 @@ impl Function<'_> {
         }
         None
     }
+}
+
+/// Whether something is written in no file: macros write it.
+pub(super) fn is_placeless(span: Span) -> bool {
+    span.byte_range().is_empty()
 }

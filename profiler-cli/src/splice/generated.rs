@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use proc_macro2::Span;
 use syn::{Attribute, Macro};
 
 use super::attributes::{nested, path_text};
+use super::function::is_placeless;
 use super::macros;
 use super::result::LeftOut;
 
@@ -33,34 +33,39 @@ struct Places {
 impl GeneratedItems {
     /// An attribute of an item.
     pub fn attribute(&mut self, attribute: &Attribute, file: &Path) {
-        if !attribute.path().is_ident("derive") {
+        // Of what macros write only the calls are in a file.
+        if !attribute.path().is_ident("derive") || is_placeless(attribute.pound_token.span) {
             return;
         }
         for derived in nested(&attribute.meta) {
             let path = path_text(derived.path());
             let name = path.rsplit("::").next().unwrap_or_default();
             if !OWN.contains(&name) {
-                let span = attribute.pound_token.span;
-                self.add(format!("derive({name})"), None, file, span);
+                let line = attribute.pound_token.span.start().line as u32;
+                self.add(format!("derive({name})"), None, file, line);
             }
         }
     }
 
     /// A call of a macro in place of items.
-    pub fn items(&mut self, call: &Macro, file: &Path) {
+    pub fn items(&mut self, call: &Macro, file: &Path, line: u32) {
         let Some(last) = call.path.segments.last() else { return };
         let name = last.ident.to_string();
         if name == "include" {
             let what = call.tokens.to_string().replace(' ', "");
-            self.add(format!("include!({what})"), None, file, last.ident.span());
+            self.add(format!("include!({what})"), None, file, line);
         } else if !PLAIN.contains(&name.as_str()) {
-            self.add(format!("{name}!"), Some(name), file, last.ident.span());
+            self.add(format!("{name}!"), Some(name), file, line);
         }
     }
 
-    fn add(&mut self, what: String, macro_name: Option<String>, file: &Path, span: Span) {
-        let first = || (file.to_owned(), span.start().line as u32);
-        let new = || Places { macro_name, count: 0, first: first() };
+    /// A call of a macro of the crate that cannot be expanded, and may make items of its tokens.
+    pub fn not_expanded(&mut self, name: &str, file: &Path, line: u32) {
+        self.add(format!("{name}!{{}}"), None, file, line);
+    }
+
+    fn add(&mut self, what: String, macro_name: Option<String>, file: &Path, line: u32) {
+        let new = || Places { macro_name, count: 0, first: (file.to_owned(), line) };
         self.places.entry(what).or_insert_with(new).count += 1;
     }
 
@@ -70,13 +75,16 @@ impl GeneratedItems {
             |places: &Places| places.macro_name.as_ref().is_none_or(|name| !known.defines(name));
         let all = self.places.into_iter().filter(|(_, places)| is_of_others(places));
         all.map(|(what, Places { count, first: (file, line), .. })| {
+            let times = if count == 1 { String::new() } else { format!(" ({count} times)") };
             let reason = if what.starts_with("include!") {
-                "a file that is included has no hooks".to_owned()
+                "a file that is included has no hooks if its path is computed or not relative"
+            } else if what.ends_with("{}") {
+                "modules and functions in this call have no hooks: the macro cannot be expanded"
             } else {
-                let times = if count == 1 { String::new() } else { format!(" ({count} times)") };
-                format!("what a macro of another crate makes has no hooks{times}")
+                "what a macro of another crate makes has no hooks"
             };
-            LeftOut { path: what, file, line, reason }
+            let path = what.trim_end_matches("{}").to_owned();
+            LeftOut { path, file, line, reason: format!("{reason}{times}") }
         })
         .collect()
     }

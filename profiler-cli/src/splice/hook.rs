@@ -69,7 +69,7 @@ impl Hook {
         made: &Made,
         arguments: &[String],
     ) -> Result<String, String> {
-        self.with(number, made, "crate::__mlprof::__core::line!()", arguments)
+        self.with(number, made, LINE, arguments)
     }
 
     fn with(
@@ -79,19 +79,10 @@ impl Hook {
         line: &str,
         arguments: &[String],
     ) -> Result<String, String> {
-        let bits = self.kind.bits();
-        let bits = match &made.only {
-            None => bits.to_string(),
-            Some(_) if matches!(self.inputs, Inputs::Told(_)) => {
-                return Err("a macro makes it, and the rule tells its inputs".to_owned());
-            }
-            Some((made, names)) => {
-                let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
-                let names = names.join(", ");
-                let is_chosen = format!("crate::__mlprof::is_one_of({made}, &[{names}])");
-                format!("const {{ if {is_chosen} {{ {bits} }} else {{ 0 }} }}")
-            }
-        };
+        if made.only.is_some() && matches!(self.inputs, Inputs::Told(_)) {
+            return Err("a macro makes it, and the rule tells its inputs".to_owned());
+        }
+        let bits = self.bits(made);
         let wrapper = match &self.inputs {
             Inputs::None => "",
             Inputs::Tensors => "Input",
@@ -129,21 +120,52 @@ impl Hook {
 
     /// What stands before and after the body of an async function.
     pub fn around_async(&self, line: u32, returns: Option<String>) -> (String, &'static str) {
+        let made = Made { name: format!("{:?}", self.name), only: None };
+        self.around_polls(&made, &line.to_string(), returns)
+    }
+
+    /// What stands before and after the body of an async function that a macro makes.
+    pub fn around_made_async(
+        &self,
+        made: &Made,
+        returns: Option<String>,
+    ) -> (String, &'static str) {
+        self.around_polls(made, LINE, returns)
+    }
+
+    fn around_polls(
+        &self,
+        made: &Made,
+        line: &str,
+        returns: Option<String>,
+    ) -> (String, &'static str) {
         let hint = returns.map_or(String::new(), |returns| {
             format!(" if false {{ return crate::__mlprof::never::<{returns}>(); }}")
         });
-        let (kind, line, name) = (self.kind, line.to_string(), format!("{:?}", self.name));
+        let (kind, name) = (self.kind, &made.name);
         let (first, later) =
-            (site(kind.code(), &name, &line), site(kind.code_of_later_polls(), &name, &line));
+            (site(kind.code(), name, line), site(kind.code_of_later_polls(), name, line));
         let before = format!(
             " crate::__mlprof::poll({{ static SITES: [crate::__mlprof::Site; 2] = [{first}, {later}]; \
              &SITES }}, {}, async move {{{hint}",
-            kind.bits()
+            self.bits(made)
         );
         (before, " }).await ")
     }
+
+    /// An expression for the bits that it waits for: none where the macro's call is not selected.
+    fn bits(&self, made: &Made) -> String {
+        let bits = self.kind.bits();
+        let Some((made, names)) = &made.only else { return bits.to_string() };
+        let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+        let names = names.join(", ");
+        let is_chosen = format!("crate::__mlprof::is_one_of({made}, &[{names}])");
+        format!("const {{ if {is_chosen} {{ {bits} }} else {{ 0 }} }}")
+    }
 }
 
+/// An expression for the line where a macro is called.
+const LINE: &str = "crate::__mlprof::__core::line!()";
 /// The number of an op that tells its name when it runs.
 const NAMED_OP: u32 = 6;
 /// What a hook tells inputs to.

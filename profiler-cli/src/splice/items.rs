@@ -1,61 +1,116 @@
 //! Goes through the items of a file.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
+use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, Block, Expr, ExprClosure, File, ImplItemFn, Item, ItemConst, ItemFn, ItemImpl,
-    ItemMacro, ItemMod, ItemStatic, ItemTrait, Local, Macro, Pat, TraitItemFn, Type,
-    TypeParamBound, Visibility,
+    Attribute, Block, Expr, ExprClosure, File, ImplItemFn, ImplItemMacro, Item, ItemConst, ItemFn,
+    ItemImpl, ItemMacro, ItemMod, ItemStatic, ItemTrait, Local, Macro, Pat, StmtMacro, TraitItemFn,
+    TraitItemMacro, Visibility,
 };
 
 use super::attributes;
 use super::conditional::conditional_items;
 use super::context::Context;
 use super::files::Folder;
+use super::foreign::SignalHandlers;
 use super::function::{Body, Found, Function};
 use super::generated::GeneratedItems;
 use super::insert;
-use super::macros;
+use super::item_tokens::{included_path, items_of, type_name};
+use super::macros::{self, CallSite, Expansion, ItemKind};
 use super::result::{FunctionKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
 use super::source::Source;
 use super::text::{owned, plain};
 
-/// The way through one file.
+/// A file that a module's declaration leads to, or that is included.
+pub(super) struct DeclaredFile {
+    pub file: PathBuf,
+    /// Where its own modules are looked for.
+    pub folder: Folder,
+    pub context: Context,
+}
+
+/// What walks through all files of a crate have in common.
+pub(super) struct CrateWalk<'w> {
+    pub selection: &'w Selection,
+    pub handlers: &'w SignalHandlers,
+    pub result: &'w mut SplicedCrate,
+    pub macros: &'w mut macros::Found,
+    pub unseen: &'w mut GeneratedItems,
+}
+
+/// The way through one file, or through the expansion of a macro call in it.
 pub(super) struct ItemWalk<'w> {
-    selection: &'w Selection,
+    all: CrateWalk<'w>,
     source: &'w mut Source,
     number: usize,
     folder: Folder,
     context: Context,
-    result: &'w mut SplicedCrate,
-    macros: &'w mut macros::Found,
-    unseen: &'w mut GeneratedItems,
-    modules: Vec<(PathBuf, Folder, Context)>,
+    modules: Vec<DeclaredFile>,
+    /// The macro call whose expansion this is.
+    expanded: Option<ExpandedCall>,
+}
+
+/// A macro call while its expansion is walked through.
+struct ExpandedCall {
+    line: u32,
+    depth: usize,
+    /// How often each brace of the file stands in the expansion.
+    braces: HashMap<usize, usize>,
 }
 
 impl<'w> ItemWalk<'w> {
     pub fn new(
-        selection: &'w Selection,
+        all: CrateWalk<'w>,
         source: &'w mut Source,
         number: usize,
         folder: Folder,
         context: Context,
-        result: &'w mut SplicedCrate,
-        (macros, unseen): (&'w mut macros::Found, &'w mut GeneratedItems),
     ) -> Self {
-        let modules = Vec::new();
-        Self { selection, source, number, folder, context, result, macros, unseen, modules }
+        Self { all, source, number, folder, context, modules: Vec::new(), expanded: None }
     }
 
     pub fn file(&mut self, file: &File) {
         self.visit_file(file);
     }
 
-    /// The files that the modules declared in this one may be.
-    pub fn into_modules(self) -> Vec<(PathBuf, Folder, Context)> {
-        self.modules
+    /// Goes through the items that a macro call makes: for modules that it declares, calls of further
+    /// macros, and functions whose text is that of the call.
+    pub fn expansion(&mut self, expansion: &Expansion) {
+        let CallSite { kind, line, depth, .. } = expansion.site;
+        let tokens = expansion.tokens.as_ref();
+        let items = tokens.and_then(|tokens| items_of(tokens, kind));
+        let Some(items) = items else {
+            // In place of a statement it may be an expression.
+            if !self.context.is_inner {
+                self.all.unseen.not_expanded(&expansion.name, &self.source.path, line);
+            }
+            return;
+        };
+        self.source.places.add_expansion(&items);
+        let braces = tokens.map(macros::written_braces).unwrap_or_default();
+        self.expanded = Some(ExpandedCall { line, depth, braces });
+        for item in &items {
+            match (kind, item) {
+                (ItemKind::Implementation, Item::Impl(of)) => {
+                    of.items.iter().for_each(|item| self.visit_impl_item(item));
+                }
+                (ItemKind::Trait, Item::Trait(of)) => {
+                    of.items.iter().for_each(|item| self.visit_trait_item(item));
+                }
+                _ => self.visit_item(item),
+            }
+        }
+    }
+
+    /// The files that the modules declared in this one may be, the last one first: so they are taken in
+    /// the order in which they are written.
+    pub fn into_modules(self) -> impl Iterator<Item = DeclaredFile> {
+        self.modules.into_iter().rev()
     }
 
     /// Goes on below one more name.
@@ -78,49 +133,101 @@ impl<'w> ItemWalk<'w> {
     fn function(&mut self, function: &Function<'_>) {
         let name = plain(&function.name.to_string());
         let inner = self.below(&name, function.attributes);
-        let path = inner.path.clone();
-        self.result.seen.push(path.full());
-        let found = Found {
-            path: &path,
-            kind: function.kind,
-            is_public: function.is_public,
-            returns: function.returns_text(),
-        };
-        let hooks = self.selection.hooks(&found);
-        if !hooks.is_empty() {
-            let is_naked = attributes::has(function.attributes, "naked");
-            let obstacle = if is_naked { Some(NAKED) } else { inner.obstacle.as_deref() };
-            let done = match function.obstacle(obstacle) {
-                Some(reason) => Err(reason),
-                None => insert::insert(self.source, function, &path, &hooks),
-            };
-            let (path, file) = (path.to_string(), self.source.path.clone());
-            let line = function.line();
-            match done {
-                Ok(caution) => {
-                    self.result.cautions.extend(caution.map(|reason| LeftOut {
-                        path: path.clone(),
-                        file: file.clone(),
-                        line,
-                        reason: reason.to_owned(),
-                    }));
-                    self.result.spliced.extend(hooks.into_iter().map(|hook| SplicedFunction {
-                        path: path.clone(),
-                        name: hook.name,
-                        kind: hook.kind,
-                        function: function.kind,
-                        file: file.clone(),
-                        line,
-                    }));
-                }
-                Err(reason) => self.result.left_out.push(LeftOut { path, file, line, reason }),
-            }
+        let place = function.place();
+        // A function in a macro's body gets its hook there.
+        if place.is_some() {
+            self.hook(function, &inner);
         }
         let inner = Context { is_inner: true, is_of_trait: false, ..inner };
         self.within(inner, |walk| match function.body {
             Body::Block(block) => walk.visit_block(block),
             Body::Expression(expression) => walk.visit_expr(expression),
         });
+    }
+
+    /// Puts hooks into a function if it is selected.
+    fn hook(&mut self, function: &Function<'_>, inner: &Context) {
+        let path = &inner.path;
+        self.all.result.seen.push(path.full());
+        let found = Found {
+            path,
+            kind: function.kind,
+            is_public: function.is_public,
+            returns: function.returns_text(),
+        };
+        let hooks = self.all.selection.hooks(&found);
+        if hooks.is_empty() {
+            return;
+        }
+        let is_naked = attributes::has(function.attributes, "naked");
+        let obstacle = if is_naked {
+            Some(NAKED)
+        } else if self.is_written_again(function) {
+            Some(WRITTEN_AGAIN)
+        } else {
+            inner.obstacle.as_deref()
+        };
+        let done = match function.obstacle(obstacle, self.all.handlers) {
+            Some(reason) => Err(reason),
+            None => insert::insert(self.source, function, path, &hooks),
+        };
+        let (path, file) = (path.to_string(), self.source.path.clone());
+        let line = function.line();
+        let result = &mut self.all.result;
+        match done {
+            Ok(caution) => {
+                result.cautions.extend(caution.map(|reason| LeftOut {
+                    path: path.clone(),
+                    file: file.clone(),
+                    line,
+                    reason: reason.to_owned(),
+                }));
+                result.spliced.extend(hooks.into_iter().map(|hook| SplicedFunction {
+                    path: path.clone(),
+                    name: hook.name,
+                    kind: hook.kind,
+                    function: function.kind,
+                    file: file.clone(),
+                    line,
+                }));
+            }
+            Err(reason) => result.left_out.push(LeftOut { path, file, line, reason }),
+        }
+    }
+
+    /// Whether the macro that is expanded writes the function's text more than once: perhaps as text.
+    fn is_written_again(&self, function: &Function<'_>) -> bool {
+        let Some(expanded) = &self.expanded else { return false };
+        let count = function.place().and_then(|place| expanded.braces.get(&place));
+        count.is_some_and(|count| *count > 1)
+    }
+
+    /// Where a macro call stands that makes items.
+    fn call_site(&self, call: &Macro, kind: ItemKind) -> CallSite {
+        let line = call.path.span().start().line as u32;
+        let (line, depth) = self
+            .expanded
+            .as_ref()
+            .map_or((line, 0), |expanded| (expanded.line, expanded.depth + 1));
+        CallSite { source: self.number, folder: self.folder.clone(), kind, line, depth }
+    }
+
+    /// A call of a macro in place of items.
+    fn items_of_macro(&mut self, call: &Macro, kind: ItemKind) {
+        let site = self.call_site(call, kind);
+        self.all.macros.call(call, &self.context, Some(site));
+    }
+
+    /// A file that is included in place of items: its path is relative to that of this file.
+    fn included(&mut self, call: &Macro) -> bool {
+        let folder = self.source.path.parent().unwrap_or(Path::new(""));
+        let file = included_path(&call.tokens).filter(|path| Path::new(path).is_relative());
+        let Some(file) = file.map(|path| folder.join(path)).filter(|file| file.is_file()) else {
+            return false;
+        };
+        let folder = Folder::of_owner(&file);
+        self.modules.push(DeclaredFile { file, folder, context: self.context.clone() });
+        true
     }
 
     fn method(
@@ -222,8 +329,8 @@ impl<'ast> Visit<'ast> for ItemWalk<'_> {
             self.folder = before;
         } else {
             let files = self.folder.files_of(&name, &item.attrs);
-            let files = files.into_iter().map(|(file, folder)| (file, folder, context.clone()));
-            self.modules.extend(files);
+            let declared = |(file, folder)| DeclaredFile { file, folder, context: context.clone() };
+            self.modules.extend(files.into_iter().map(declared));
         }
     }
 
@@ -260,29 +367,48 @@ impl<'ast> Visit<'ast> for ItemWalk<'_> {
                 let is_exported = attributes::has(&item.attrs, "macro_export");
                 let tokens = item.mac.tokens.clone();
                 let context = self.context.clone();
-                self.macros.define(defined, tokens, is_exported, self.number, context);
+                self.all.macros.define(defined, tokens, is_exported, self.number, context);
             }
-            // Items under conditions, as they are written outside of it.
-            (Some(name), None) if name.starts_with("cfg_") => {
-                for items in conditional_items(&item.mac.tokens) {
-                    items.iter().for_each(|item: &Item| self.visit_item(item));
+            (Some("include"), None) if self.included(&item.mac) => {}
+            (Some(name), None) => {
+                // Items under conditions, as they are written outside of it.
+                let mut items = Vec::new();
+                if name.starts_with("cfg_") {
+                    items = conditional_items(&item.mac.tokens);
                 }
+                if items.is_empty() {
+                    let site = self.call_site(&item.mac, ItemKind::Module);
+                    self.all.unseen.items(&item.mac, &self.source.path, site.line);
+                    self.all.macros.call(&item.mac, &self.context, Some(site));
+                }
+                items.iter().flatten().for_each(|item: &Item| self.visit_item(item));
             }
-            _ => {
-                self.unseen.items(&item.mac, &self.source.path);
-                self.visit_macro(&item.mac);
-            }
+            _ => self.visit_macro(&item.mac),
         }
     }
 
+    fn visit_impl_item_macro(&mut self, item: &'ast ImplItemMacro) {
+        self.items_of_macro(&item.mac, ItemKind::Implementation);
+    }
+
+    fn visit_trait_item_macro(&mut self, item: &'ast TraitItemMacro) {
+        self.items_of_macro(&item.mac, ItemKind::Trait);
+    }
+
+    fn visit_stmt_macro(&mut self, item: &'ast StmtMacro) {
+        self.items_of_macro(&item.mac, ItemKind::Module);
+    }
+
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
-        self.unseen.attribute(attribute, &self.source.path);
+        self.all.unseen.attribute(attribute, &self.source.path);
     }
 
     fn visit_macro(&mut self, item: &'ast Macro) {
-        self.macros.call(item, &self.context);
+        self.all.macros.call(item, &self.context, None);
     }
 }
+
+const WRITTEN_AGAIN: &str = "the macro that it is written in repeats its text";
 
 const NAKED: &str = "a naked function is nothing but its assembly";
 
@@ -294,23 +420,4 @@ fn unwrapped(expression: &Expr) -> &Expr {
         Expr::Reference(inner) => unwrapped(&inner.expr),
         other => other,
     }
-}
-
-/// `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`; `dyn Module` for a trait object; other types
-/// as they are written.
-fn type_name(of: &Type) -> String {
-    match of {
-        Type::Path(path) => path.path.segments.last().map(|last| plain(&last.ident.to_string())),
-        Type::Reference(reference) => Some(type_name(&reference.elem)),
-        Type::Paren(inner) => Some(type_name(&inner.elem)),
-        Type::Group(inner) => Some(type_name(&inner.elem)),
-        Type::TraitObject(object) => object.bounds.iter().find_map(|bound| match bound {
-            TypeParamBound::Trait(bound) => {
-                bound.path.segments.last().map(|segment| format!("dyn {}", segment.ident))
-            }
-            _ => None,
-        }),
-        _ => None,
-    }
-    .unwrap_or_else(|| quote::ToTokens::to_token_stream(of).to_string().replace(' ', ""))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 
@@ -10,8 +10,9 @@ use super::allocator::{self, Allocators};
 use super::context::Context;
 use super::edit::Edits;
 use super::files::{self, Folder};
+use super::foreign::SignalHandlers;
 use super::generated::GeneratedItems;
-use super::items::ItemWalk;
+use super::items::{CrateWalk, DeclaredFile, ItemWalk};
 use super::macros;
 use super::path::FunctionPath;
 use super::places::Places;
@@ -19,13 +20,6 @@ use super::result::{SplicedCrate, SplicedFile, Unread};
 use super::root;
 use super::selection::Selection;
 use super::source::Source;
-
-/// A file that is a module.
-struct Module {
-    file: PathBuf,
-    folder: Folder,
-    context: Context,
-}
 
 /// What is done about the allocator of a crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +47,7 @@ pub(super) fn splice(
     }
     let mut allocators = Allocators::default();
     let crate_path = FunctionPath { segments: vec![crate_name.to_owned()], implemented: None };
-    let mut modules = vec![Module {
+    let mut modules = vec![DeclaredFile {
         file: root.to_owned(),
         folder: Folder::of_owner(root),
         context: Context::of(crate_path),
@@ -62,7 +56,30 @@ pub(super) fn splice(
     let (mut sources, mut found) = (Vec::new(), macros::Found::default());
     let mut unseen = GeneratedItems::default();
     let mut root_place = None;
-    while let Some(module) = modules.pop() {
+    let handlers = SignalHandlers::of_crate(root);
+    loop {
+        let Some(module) = modules.pop() else {
+            // Where all files are read, macros may declare further ones.
+            for expansion in found.expand() {
+                let site = &expansion.site;
+                let (number, folder) = (site.source, site.folder.clone());
+                let all = CrateWalk {
+                    selection,
+                    handlers: &handlers,
+                    result: &mut result,
+                    macros: &mut found,
+                    unseen: &mut unseen,
+                };
+                let context = expansion.context.clone();
+                let mut walk = ItemWalk::new(all, &mut sources[number], number, folder, context);
+                walk.expansion(&expansion);
+                modules.extend(walk.into_modules());
+            }
+            if modules.is_empty() && !found.has_expansions() {
+                break;
+            }
+            continue;
+        };
         // Several modules may be one file; its functions then have the first one's path.
         if !known.insert(module.file.canonicalize().unwrap_or_else(|_| module.file.clone())) {
             continue;
@@ -89,6 +106,7 @@ pub(super) fn splice(
                 continue;
             }
         };
+        result.read.push(module.file.clone());
         result.folders.extend(files::folders_on_the_way(&module.file));
         let path = files::without_detours(&module.file);
         let beginning = root::beginning(&text);
@@ -103,20 +121,16 @@ pub(super) fn splice(
             allocators.add(allocator::wrap(&parsed, &[], &mut source.edits));
         }
         let number = sources.len();
-        let mut walk = ItemWalk::new(
+        let all = CrateWalk {
             selection,
-            &mut source,
-            number,
-            module.folder,
-            module.context,
-            &mut result,
-            (&mut found, &mut unseen),
-        );
+            handlers: &handlers,
+            result: &mut result,
+            macros: &mut found,
+            unseen: &mut unseen,
+        };
+        let mut walk = ItemWalk::new(all, &mut source, number, module.folder, module.context);
         walk.file(&parsed);
-        // The last one is taken first: so they come in the order in which they are written.
-        for (file, folder, context) in walk.into_modules().into_iter().rev() {
-            modules.push(Module { file, folder, context });
-        }
+        modules.extend(walk.into_modules());
         sources.push(source);
     }
     macros::splice(selection, &found, &mut sources, &mut result);

@@ -10,9 +10,10 @@ use std::ops::Range;
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Expr, File, ItemMacro, Macro};
+use syn::{Expr, File, Item, ItemMacro, Macro};
 
 use super::conditional::conditional_items;
+use super::function::is_placeless;
 
 /// The tokens of a text, and where a panic can happen.
 #[derive(Debug, Default)]
@@ -41,11 +42,20 @@ impl Places {
     pub fn new(text: &str, tokens: TokenStream, file: &File, beginning: usize) -> Self {
         let mut places = Self { beginning, ..Self::default() };
         places.flatten(text, tokens);
-        let mut told = Told(Vec::new());
-        told.visit_file(file);
-        told.0.sort_unstable();
-        places.told = told.0;
+        places.add(|told| told.visit_file(file));
         places
+    }
+
+    /// Adds the expressions of items that are written in a call of a macro.
+    pub fn add_expansion(&mut self, items: &[Item]) {
+        self.add(|told| items.iter().for_each(|item| told.visit_item(item)));
+    }
+
+    fn add(&mut self, find: impl FnOnce(&mut Told)) {
+        let mut told = Told(std::mem::take(&mut self.told));
+        find(&mut told);
+        self.told = told.0;
+        self.told.sort_unstable();
     }
 
     fn flatten(&mut self, text: &str, tokens: TokenStream) {
@@ -102,7 +112,10 @@ struct Told(Vec<usize>);
 
 impl Told {
     fn at(&mut self, span: Span) {
-        self.0.push(span.byte_range().start);
+        // What macros write is not in the text.
+        if !is_placeless(span) {
+            self.0.push(span.byte_range().start);
+        }
     }
 }
 

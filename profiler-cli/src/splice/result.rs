@@ -25,6 +25,8 @@ pub struct SplicedCrate {
     /// [`near_misses`](super::near_misses) take. Those of traits' implementations have
     /// `<Type as Trait>`; those made by macros are in it as far as their names are known.
     pub seen: Vec<String>,
+    /// The files that were searched for functions.
+    pub read: Vec<PathBuf>,
     /// The folders that the compiler goes through to the files that were read, sorted: also those that
     /// a `#[path = "../x.rs"]` leaves again.
     pub folders: Vec<PathBuf>,

@@ -4,6 +4,7 @@
 mod invocation;
 mod messages;
 mod overlay;
+mod unreached;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -98,6 +99,7 @@ impl Wrapper {
         record.fingerprint = self.plan.fingerprint(&record.crate_name, has_additions);
         let status = self.compile(&mut record, &allocator_hooks)?;
         if status.success() {
+            self.add_unreached(&mut record)?;
             record.write(&self.plan.records(), self.invocation.extra_filename())?;
         }
         Ok(status)
@@ -302,6 +304,17 @@ impl Wrapper {
         command
     }
 
+    /// Lists source files that the compiler has read and that were not searched for functions.
+    fn add_unreached(&self, record: &mut CrateRecord) -> io::Result<()> {
+        let dep_info = self.invocation.dep_info().filter(|_| !record.read.is_empty());
+        if let Some(Ok(text)) = dep_info.map(std::fs::read_to_string) {
+            let directory = std::env::current_dir()?;
+            let files = unreached::unreached(&text, &directory, &record.read, &record.unseen);
+            record.unread.extend(files);
+        }
+        Ok(())
+    }
+
     /// Cargo must watch the originals.
     fn rewrite_dep_info(&self, overlay: &str) {
         let Some(path) = self.invocation.dep_info() else { return };
@@ -340,6 +353,7 @@ fn note(
     record.unseen = spliced.unseen;
     record.unread = spliced.unread;
     record.seen = spliced.seen;
+    record.read = spliced.read;
     let files = spliced.files.into_iter().map(|file| (file.path, file.text)).collect();
     (files, spliced.folders)
 }

@@ -99,7 +99,7 @@ fn forked_children_and_open_calls_are_not_passed_over() {
     for (way, code) in [("exit", 6), ("abort", 134)] {
         let run = shop.mlprof("--functions endings::**", &format!("cargo run -- {way}"));
         assert_eq!(run.code, Some(code), "{run:?}");
-        assert!(has(&notes(&shop), "calls were still open when"), "{way}: {:?}", notes(&shop));
+        assert!(has(&notes(&shop), "still open when"), "{way}: {:?}", notes(&shop));
         assert!(shop.calls().get("endings::main").is_none_or(|calls| *calls == 0), "{run:?}");
         shop.forget_results();
     }

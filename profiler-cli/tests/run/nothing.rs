@@ -21,13 +21,13 @@ fn hooks_that_nobody_called() {
     let shop = Shop::copy_of("endings");
     let run = shop.mlprof("--functions endings::never_called", "cargo run");
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert_told(&shop, &run, "functions", "1 functions have hooks, and the program called none");
+    assert_told(&shop, &run, "functions", "1 function has hooks, and the program called none");
     shop.forget_results();
     let run = shop.mlprof("--lines endings::never_called", "cargo run");
-    assert_told(&shop, &run, "lines", "1 functions have hooks, and the program called none");
+    assert_told(&shop, &run, "lines", "1 function has hooks, and the program called none");
     shop.forget_results();
     let run = shop.mlprof("--memory endings::never_called", "cargo run");
-    assert_told(&shop, &run, "memory", "1 functions have hooks, and the program called none");
+    assert_told(&shop, &run, "memory", "1 function has hooks, and the program called none");
     shop.forget_results();
     // Nothing is said where there is something.
     let run = shop.mlprof("--functions endings::leaf", "cargo run");

@@ -125,6 +125,12 @@ impl Fixture {
         record.lines().map(str::to_owned).collect()
     }
 
+    /// Runs the program without hooks and returns its standard output.
+    pub fn printed(&self) -> String {
+        let plain = output(&mut Command::new(self.plain.join(self.name)));
+        String::from_utf8_lossy(&plain.stdout).into_owned()
+    }
+
     /// The new text of a file; `None` if nothing was put into it.
     pub fn text(&self, file: &str) -> Option<&str> {
         let path = self.plain.join(file);

@@ -117,3 +117,86 @@ fn methods_of_traits_are_seen_with_type_and_trait() {
     assert_eq!(spliced.seen, ["it::<Ty as Tr>::f"]);
     assert_eq!(spliced.spliced[0].name, "it::Ty::f");
 }
+
+#[test]
+fn modules_and_functions_that_a_macro_makes_of_its_call_are_found() {
+    let declared = "macro_rules! all { ($($m:ident),*) => { $(mod $m;)* } } all! { a, b }
+                    mod c { again! { d } } macro_rules! again { ($m:ident) => { all!($m); } }
+                    macro_rules! pass { ($($i:item)*) => { $($i)* } } pass! { fn f() {} }
+                    impl T { methods!(g h); } macro_rules! methods { ($($m:ident)*) => { $(fn $m() {})* } }";
+    let (folder, root, _) = spliced(declared);
+    for (file, function) in [
+        ("a.rs", "fn one() {}"),
+        ("b/mod.rs", "mod deep;"),
+        ("b/deep.rs", "fn two() {}"),
+        ("c/d.rs", "fn three() {}"),
+    ] {
+        let file = folder.path().join(file);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        std::fs::write(file, function).expect("written");
+    }
+    let selection = SelectionBuilder::default().functions(["it::**"]).expect("a pattern").build();
+    let spliced = splice_crate(&root, "it", &selection).expect("a crate");
+    let mut names: Vec<_> = spliced.spliced.iter().map(|one| one.name.as_str()).collect();
+    names.sort_unstable();
+    let expected =
+        ["it::T::g", "it::T::h", "it::a::one", "it::b::deep::two", "it::c::d::three", "it::f"];
+    assert_eq!(names, expected);
+    assert_eq!((spliced.left_out.len(), spliced.unseen.len()), (0, 0));
+    // One of several that a macro makes can be selected.
+    let selection = SelectionBuilder::default().functions(["it::T::h"]).expect("a pattern").build();
+    let spliced = splice_crate(&root, "it", &selection).expect("a crate");
+    let names: Vec<_> = spliced.spliced.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!(names, ["it::T::h"]);
+}
+
+#[test]
+fn a_call_that_cannot_be_expanded_is_named() {
+    let (_folder, root, spliced) = spliced(
+        "macro_rules! odd { ($s:stmt) => { fn f() {} } }
+
+         odd!(let x = 1);",
+    );
+    let unseen: Vec<_> = spliced.unseen.iter().map(|one| (one.path.as_str(), one.line)).collect();
+    assert_eq!(unseen, [("odd!", 3)]);
+    let unseen = &spliced.unseen[0];
+    assert!(unseen.reason.contains("the macro cannot be expanded") && unseen.file == root);
+}
+
+#[test]
+fn macros_that_call_each_other_without_end_are_given_up() {
+    let (_folder, _, spliced) = spliced(
+        "macro_rules! m { ($($t:tt)*) => { m! { $($t)* $($t)* } n!($($t)*); } } 
+         macro_rules! n { ($($t:tt)*) => { m!($($t)* x); } } m! { fn } fn f() {}",
+    );
+    assert_eq!(spliced.spliced.len(), 1);
+}
+
+#[test]
+fn functions_that_foreign_code_calls_have_hooks_but_for_handlers_of_signals() {
+    let text = "#[no_mangle] pub extern \"C\" fn on_event(_: i32) {}
+                extern \"C\" fn on_signal(_: i32) {} fn main() { signal(2, on_signal); }
+                #[unsafe(no_mangle)] unsafe extern \"C\" fn malloc(_: usize) -> *mut u8 { f() }
+                unsafe extern \"x86-interrupt\" fn handler() {}";
+    let expected = [
+        "on_signal: it handles a signal, in which a hook cannot run",
+        "malloc: it replaces the C library's `malloc`, which hooks may call",
+        "handler: a hook cannot run in a function of the convention \"x86-interrupt\"",
+    ];
+    assert_eq!(reasons(text), expected);
+}
+
+#[test]
+fn included_files_have_hooks_where_their_path_is_relative() {
+    let (folder, root, _) = spliced("mod m { include!(\"made/one.rs\"); } include!(\"none.rs\");");
+    std::fs::create_dir(folder.path().join("made")).expect("made");
+    std::fs::write(folder.path().join("made/one.rs"), "mod two; fn f() {}").expect("written");
+    std::fs::write(folder.path().join("made/two.rs"), "fn g() {}").expect("written");
+    let selection = SelectionBuilder::default().functions(["it"]).expect("a pattern").build();
+    let spliced = splice_crate(&root, "it", &selection).expect("a crate");
+    assert_eq!(spliced.seen, ["it::m::f", "it::m::two::g"]);
+    let files: Vec<_> = spliced.files.iter().map(|file| file.path.file_name()).collect();
+    assert_eq!(files.len(), 3, "the root with what hooks need: {files:?}");
+    let unseen: Vec<_> = spliced.unseen.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!(unseen, ["include!(\"none.rs\")"]);
+}

@@ -5,3 +5,4 @@ mod functions;
 mod left_out;
 mod ops;
 mod presets;
+mod self_counting;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::block::{Block, LineSnapshot, now};
 use super::{DeclaredFunction, registry, source_hash};
-use crate::report::internals::{Missing, note_missing};
+use crate::report::internals::{Missing, counted_were, note_missing};
 use crate::report::lines::{FunctionLines, LineStatistics};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Setting, Units};
 use crate::{RunContext, allocation};
@@ -67,7 +67,8 @@ fn notes(with_memory: bool) -> Vec<String> {
     let lost = registry::lost();
     if lost > 0 {
         notes.push(format!(
-            "{lost} calls were made by threads that were being torn down; they are not in the lines"
+            "{} made by threads that were being torn down; they are not in the lines",
+            counted_were(lost, "call", "calls")
         ));
     }
     if with_memory && !allocation::is_installed() {

@@ -2,6 +2,7 @@
 
 use super::Collected;
 use crate::RunContext;
+use crate::report::internals::counted_were;
 use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, StartupDurations, Units};
 
 /// The header of a report over `collected`, in which `scopes` scopes were recorded.
@@ -15,7 +16,8 @@ pub(crate) fn header<S>(
     let mut notes = Vec::new();
     if unfinished > 0 {
         notes.push(format!(
-            "{unfinished} calls were still open when their threads ended; they are not in the rows"
+            "{} still open when their threads ended; they are not in the rows",
+            counted_were(unfinished, "call", "calls")
         ));
     }
     let open: usize = collected.parts.iter().map(|part| part.open.len()).sum();
@@ -26,9 +28,9 @@ pub(crate) fn header<S>(
     }
     if collected.lost > 0 {
         notes.push(format!(
-            "{} calls were made by threads that were being torn down, or from inside of the profiler; they \
-             are not in the rows",
-            collected.lost
+            "{} made by threads that were being torn down, or from inside of the profiler; they are not in the \
+             rows",
+            counted_were(collected.lost, "call", "calls")
         ));
     }
     let missed: u64 = collected.parts.iter().map(|part| part.missed).sum();

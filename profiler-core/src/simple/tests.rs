@@ -194,7 +194,7 @@ fn a_thread_that_dies_in_the_middle_is_told_of() {
     let report = profiler.snapshot();
     assert!(report.actions.is_empty() && report.open.is_empty());
     assert_eq!(report.header.notes.len(), 1, "{:?}", report.header.notes);
-    assert!(report.header.notes[0].contains("1 calls were still open"));
+    assert!(report.header.notes[0].contains("1 call was still open"));
 }
 
 /// Threads that have made one or two calls when the report is made: their shortest and longest calls

@@ -14,7 +14,7 @@ use super::signals;
 use super::wanted_word::{want, wanted};
 use crate::active::{activate_beside, activate_in_place_of, hands_on};
 use crate::report::internals::{
-    ClaimedName, has_numbers, little_beside_stages, reason_for_nothing,
+    ClaimedName, counted_were, has_numbers, little_beside_stages, reason_for_nothing,
 };
 use crate::report::number::duration;
 use crate::several::Several;
@@ -385,8 +385,8 @@ fn note_open(output: &Output, report: &Report) {
     let open = report.open();
     if !open.is_empty() {
         output.note(format!(
-            "{} calls were still open when the process ended; they are not counted in the rows",
-            open.len()
+            "{} still open when the process ended; they are not counted in the rows",
+            counted_were(open.len() as u64, "call", "calls")
         ));
     }
 }

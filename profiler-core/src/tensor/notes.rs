@@ -172,24 +172,32 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
     let totals = &profile.totals;
     let dropped = totals.dropped;
     let kinds = [
-        (dropped.events, "ops, actions and other scopes"),
-        (dropped.memory, "allocations and frees"),
-        (dropped.device, "kernels, copies and samples of devices' counters"),
+        (dropped.events, ("op, action or other scope was", "ops, actions and other scopes were")),
+        (dropped.memory, ("allocation or free was", "allocations and frees were")),
+        (
+            dropped.device,
+            (
+                "kernel, copy or sample of a device's counters was",
+                "kernels, copies and samples of devices' counters were",
+            ),
+        ),
     ];
     for (count, what) in kinds {
-        let rest = "were dropped, because max_events was reached or they came too late; the numbers \
-                    are without them";
-        note_count(notes, count, &format!("{what} {rest}"));
+        let rest = "dropped, because max_events was reached or they came too late; the numbers are without \
+                    them";
+        note_count(notes, count, what, rest);
     }
     note_count(
         notes,
         totals.unfinished,
-        "scopes were still open when their cycle ended; they count up to there",
+        ("scope was", "scopes were"),
+        "still open when their cycle ended; they count up to there",
     );
     note_count(
         notes,
         totals.open_elsewhere,
-        "scopes of other threads were still open when their cycle ended; they are not in the numbers",
+        ("scope of other threads was", "scopes of other threads were"),
+        "still open when their cycle ended; they are not in the numbers",
     );
     if !ShapeList::have_all_details() {
         notes.push(
@@ -212,26 +220,36 @@ fn note_on_devices(profile: &Profile, notes: &mut Vec<String>) {
     note_count(
         notes,
         totals.timed_by_host,
-        "kernels were timed by the host's clock around a wait for the device: their times are upper \
+        ("kernel was", "kernels were"),
+        "timed by the host's clock around a wait for the device: their times are upper \
          bounds",
     );
-    note_count(notes, totals.not_timed, "kernels were not timed: only their launches are known");
+    note_count(
+        notes,
+        totals.not_timed,
+        ("kernel was", "kernels were"),
+        "not timed: only their launches are known",
+    );
     note_count(
         notes,
         totals.unattributed,
-        "kernels have device time but no known op or action that caused them",
+        ("kernel has", "kernels have"),
+        "device time but no known op or action that caused them",
     );
     note_count(
         notes,
         totals.told_twice,
-        "kernels that CUPTI told of are left out: the framework tells of them, too, and the two did \
+        ("kernel that CUPTI told of is", "kernels that CUPTI told of are"),
+        "left out: the framework tells of them, too, and the two did \
          not count alike; its own are shown",
     );
 }
 
-/// Says how many of something there were, if there were any.
-fn note_count(notes: &mut Vec<String>, count: u64, what: &str) {
-    if count > 0 {
-        notes.push(format!("{} {what}", grouped(count)));
+/// Notes what happened to `count` things.
+fn note_count(notes: &mut Vec<String>, count: u64, (one, many): (&str, &str), what: &str) {
+    match count {
+        0 => {}
+        1 => notes.push(format!("1 {one} {what}")),
+        count => notes.push(format!("{} {many} {what}", grouped(count))),
     }
 }

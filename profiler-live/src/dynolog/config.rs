@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use profiler_core::report::internals::counted;
 use profiler_events::live::RecordRequest;
 
 /// How long is recorded where the config does not say.
@@ -141,8 +142,9 @@ impl Order {
         let is_of_steps = self.iterations > 0 && has_steps;
         if self.iterations > 0 && !has_steps {
             self.notes.push(format!(
-                "dynolog asked for {} steps, and this program tells of none: it was recorded for {} ms",
-                self.iterations, self.milliseconds
+                "dynolog asked for {}, and this program tells of none: it was recorded for {} ms",
+                counted(self.iterations, "step", "steps"),
+                self.milliseconds
             ));
         }
         let of_steps = |value: Option<u64>| value.filter(|_| is_of_steps);

@@ -13,6 +13,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use profiler_core::output::say;
+use profiler_core::report::internals::counted;
 use profiler_core::tensor::Cycle;
 use profiler_events::files::{Directory, write_file_in};
 use profiler_events::live::{RecordRequest, own_user};
@@ -169,7 +170,9 @@ fn record(
     complete_notes(&cycle, &wishes, &mut order.notes);
     target.write(&cycle).map_err(|error| error.to_string())?;
     let steps = cycle.steps.end - cycle.steps.start;
-    let mut said = format!("{steps} steps that dynolog asked for are in {}", order.path.display());
+    let are = if steps == 1 { "is" } else { "are" };
+    let steps = counted(steps, "step", "steps");
+    let mut said = format!("{steps} that dynolog asked for {are} in {}", order.path.display());
     for note in &order.notes {
         said.push_str("; ");
         said.push_str(note);

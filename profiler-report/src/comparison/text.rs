@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::series::TRACE;
 use super::words::percent;
 use super::{ComparedReports, ComparedRow, ComparedTable, Comparison, Runs, Verdict};
+use crate::counted::counted;
 use crate::label;
 use crate::number::{duration, grouped, share};
 use crate::table::Table;
@@ -76,8 +77,9 @@ impl ComparedReports {
 impl Runs {
     /// `3 runs of 300 steps, 12.5 s, from 2026-01-02 03:04:05 UTC`.
     pub(crate) fn text(&self) -> String {
-        let steps =
-            self.steps.map_or_else(String::new, |steps| format!(" of {} steps", grouped(steps)));
+        let steps = self
+            .steps
+            .map_or_else(String::new, |steps| format!(" of {}", counted(steps, "step", "steps")));
         let runs = if self.runs == 1 { "run" } else { "runs" };
         let wall = duration(self.wall_seconds);
         let started = self.started_at.format("%Y-%m-%d %H:%M:%S UTC");

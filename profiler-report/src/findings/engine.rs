@@ -7,6 +7,7 @@ use super::ranks::{self, Examined};
 use super::rule::{Outcome, Rule, Threshold};
 use super::rules::ALL;
 use crate::Report;
+use crate::counted::counted_were;
 use crate::finding::Finding;
 
 /// Of all rules together.
@@ -212,8 +213,9 @@ impl Rules {
         let least = self.limit(GENERAL_NAME, &GENERAL[1]);
         ((report.recorded_steps as f64) < least).then(|| {
             format!(
-                "{} steps were recorded, and less than {least} say too little ({GENERAL_NAME}.{})",
-                report.recorded_steps, GENERAL[1].name
+                "{} recorded, and less than {least} say too little ({GENERAL_NAME}.{})",
+                counted_were(report.recorded_steps, "step", "steps"),
+                GENERAL[1].name
             )
         })
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Exposed, Straggler};
+use crate::counted::counted;
 use crate::label;
 use crate::number::{duration, grouped, share};
 use crate::table::Table;
@@ -17,13 +18,14 @@ pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> Str
     let mut table = Table::new(["Stage", "Exposed", "Share", "Most often last"]);
     for part in exposed {
         let last = part.last.map_or_else(String::new, |(rank, times)| {
-            format!("rank {rank}, {} times", grouped(times as u64))
+            format!("rank {rank}, {}", counted(times as u64, "time", "times"))
         });
         let share = share(part.exposed_ns as f64, length);
         table.row([part.stage.name.clone(), time(part.exposed_ns), share, last]);
     }
     // Writing into a string cannot fail, here and below.
-    let heading = format!("What holds up the {} steps that all of them have", grouped(steps));
+    let heading =
+        format!("What holds up the {} that all of them have", counted(steps, "step", "steps"));
     let _ = write!(text, "\n{heading}\n{}", table.paint());
     if stragglers.is_empty() {
         text.push_str("\nNo rank is slow.\n");

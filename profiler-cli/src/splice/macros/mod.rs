@@ -1,17 +1,20 @@
 //! Functions that the crate's own macros make.
 //!
 //! The body of a macro is tokens. A function in it is found by its shape, gets its hook there, once
-//! for all calls, and is named from the macro's fragments. Which functions come of it is told by the
-//! macro's calls in the crate.
+//! for all calls, and is named from the macro's fragments. The macro's calls in the crate determine
+//! which functions come of it.
+//!
+//! A call in place of items is also expanded: so modules are found that a macro declares, calls of
+//! other macros in its body, and functions that are written in the call.
 
-mod calls;
+mod expand;
+mod found;
+mod matcher;
 mod scan;
+mod signature;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
-use proc_macro2::{Ident, TokenStream};
-
-use super::context::Context;
 use super::function;
 use super::hook::{Hook, Inputs, Made};
 use super::outputs;
@@ -19,66 +22,15 @@ use super::path::FunctionPath;
 use super::result::{FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
 use super::source::Source;
-use super::text::{owned, plain};
+use super::text::owned;
+pub(super) use expand::written_braces;
+use found::{Call, Definition};
+pub(super) use found::{CallSite, Expansion, Found, ItemKind};
+use matcher::Match;
 use scan::{MadeFunction, Part};
 
 /// Where the compiler's own macros are found.
 const CORE: &str = "crate::__mlprof::__core::";
-
-/// The macros of a crate, and all calls of macros.
-#[derive(Default)]
-pub(super) struct Found {
-    definitions: Vec<Definition>,
-    /// The names of all macros of the crate.
-    names: HashSet<String>,
-    calls: HashMap<String, Vec<Call>>,
-}
-
-struct Definition {
-    name: String,
-    rules: Vec<scan::Rule>,
-    is_exported: bool,
-    /// The number of the file.
-    source: usize,
-    context: Context,
-}
-
-struct Call {
-    tokens: TokenStream,
-    context: Context,
-}
-
-impl Found {
-    /// A `macro_rules!`.
-    pub fn define(
-        &mut self,
-        name: &Ident,
-        tokens: TokenStream,
-        is_exported: bool,
-        source: usize,
-        context: Context,
-    ) {
-        let rules = scan::rules(tokens);
-        self.names.insert(plain(&name.to_string()));
-        if rules.iter().any(|rule| !rule.functions.is_empty()) {
-            let name = plain(&name.to_string());
-            self.definitions.push(Definition { name, rules, is_exported, source, context });
-        }
-    }
-
-    /// Whether it is a macro of the crate.
-    pub fn defines(&self, name: &str) -> bool {
-        self.names.contains(name)
-    }
-
-    /// A call of a macro.
-    pub fn call(&mut self, call: &syn::Macro, context: &Context) {
-        if let Some(name) = call.path.segments.last() {
-            let call = Call { tokens: call.tokens.clone(), context: context.clone() };
-            self.calls.entry(plain(&name.ident.to_string())).or_default().push(call);
-        }
-    }
-}
 
 /// One function as one call makes it.
 struct One {
@@ -95,12 +47,11 @@ pub(super) fn splice(
     sources: &mut [Source],
     result: &mut SplicedCrate,
 ) {
-    for definition in &found.definitions {
-        let no_calls = Vec::new();
-        let calls = found.calls.get(&definition.name).unwrap_or(&no_calls);
-        for rule in &definition.rules {
+    for definition in found.definitions() {
+        let calls = found.calls_of(&definition.name);
+        for (number, rule) in definition.rules.iter().enumerate() {
             for function in &rule.functions {
-                let made = all_made(selection, calls, rule, function);
+                let made = all_made(selection, calls, &definition.rules[..=number], function);
                 result.seen.extend(made.iter().map(|one| one.path.full()));
                 if made.iter().all(|one| one.hooks.is_empty()) {
                     continue;
@@ -145,47 +96,89 @@ fn report(one: &One, function: &MadeFunction, source: &Source, result: &mut Spli
     result.spliced.extend(functions);
 }
 
-/// The functions that the calls of a macro make of one in its body.
+/// The functions that the calls of a macro make of one in the body of its last rule of `rules`.
 fn all_made(
     selection: &Selection,
     calls: &[Call],
-    rule: &scan::Rule,
+    rules: &[scan::Rule],
     function: &MadeFunction,
 ) -> Vec<One> {
+    let Some((rule, before)) = rules.split_last() else { return Vec::new() };
     let mut all = Vec::new();
     for call in calls {
-        let values = match calls::bind(&rule.matcher, call.tokens.clone()) {
-            calls::Bound::Values(values) => values,
-            // Another rule of the macro is meant.
-            calls::Bound::Not => continue,
-            calls::Bound::Unknown => HashMap::new(),
+        let fits = |rule: &scan::Rule| matcher::bind(&rule.matcher, &call.tokens);
+        if before.iter().any(|rule| matches!(fits(rule), Match::Fits(_))) {
+            continue;
+        }
+        let values = match fits(rule) {
+            Match::Fits(bindings) => values_of(function, bindings.names()),
+            Match::Differs => continue,
+            Match::Unknown => vec![HashMap::new()],
         };
-        let mut path = call.context.path.clone();
-        let mut fragment = None;
-        for part in &function.path {
-            let name = match part {
-                Part::Name(name) => name.clone(),
-                Part::Fragment(name) => {
-                    let value = values.get(name).cloned();
-                    fragment.clone_from(&value);
-                    value.unwrap_or_else(|| format!("${name}"))
-                }
-            };
-            path = path.join(&name);
-        }
-        if let Some(name) = &function.implemented {
-            path.implemented = Some((path.segments.len().saturating_sub(2), name.clone()));
-        }
-        let is_public = function.is_public || path.implemented.is_some();
-        let hooks = selection.hooks(&function::Found {
-            path: &path,
-            kind: FunctionKind::Macro,
-            is_public,
-            returns: function.returns.clone(),
-        });
-        all.push(One { path, fragment, hooks });
+        all.extend(values.iter().map(|values| one_made(selection, call, values, function)));
     }
     all
+}
+
+/// The fragments in a function's path: one map for each function that comes of it.
+fn values_of(
+    function: &MadeFunction,
+    all: Vec<HashMap<String, String>>,
+) -> Vec<HashMap<String, String>> {
+    let fragments: BTreeSet<&String> = function
+        .path
+        .iter()
+        .filter_map(|part| match part {
+            Part::Fragment(name) => Some(name),
+            Part::Name(_) => None,
+        })
+        .collect();
+    let mut values: Vec<HashMap<String, String>> = Vec::new();
+    for names in &all {
+        let needed: Option<HashMap<String, String>> = fragments
+            .iter()
+            .map(|name| Some(((*name).clone(), names.get(*name)?.clone())))
+            .collect();
+        values.extend(needed.filter(|needed| !values.contains(needed)));
+    }
+    // Fragments of several repetitions: each is known, but not which belong together.
+    let is_bound = |name: &&String| all.iter().any(|names| names.contains_key(*name));
+    if values.is_empty() && fragments.iter().all(|name| is_bound(&name)) {
+        values.push(HashMap::new());
+    }
+    values
+}
+
+fn one_made(
+    selection: &Selection,
+    call: &Call,
+    values: &HashMap<String, String>,
+    function: &MadeFunction,
+) -> One {
+    let mut path = call.context.path.clone();
+    let mut fragment = None;
+    for part in &function.path {
+        let name = match part {
+            Part::Name(name) => name.clone(),
+            Part::Fragment(name) => {
+                let value = values.get(name).cloned();
+                fragment.clone_from(&value);
+                value.unwrap_or_else(|| format!("${name}"))
+            }
+        };
+        path = path.join(&name);
+    }
+    if let Some(name) = &function.implemented {
+        path.implemented = Some((path.segments.len().saturating_sub(2), name.clone()));
+    }
+    let is_public = function.is_public || path.implemented.is_some();
+    let hooks = selection.hooks(&function::Found {
+        path: &path,
+        kind: FunctionKind::Macro,
+        is_public,
+        returns: function.returns.clone(),
+    });
+    One { path, fragment, hooks }
 }
 
 /// Why no function of the macro's can have a hook, if so.
@@ -199,9 +192,7 @@ fn obstacle(definition: &Definition, function: &MadeFunction) -> Option<String> 
     if let Some(attribute) = &function.attribute {
         return Some(owned(attribute));
     }
-    function
-        .qualifier
-        .map(|qualifier| format!("it is {qualifier} that a macro makes, into which no hook is put"))
+    function.obstacle.clone()
 }
 
 /// The statements that a function in a macro begins with: one for each kind of hook that any of its
@@ -231,6 +222,13 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<(String, String),
         let outputs = chosen[0].1.outputs.clone();
         let (name_of_function, inputs) = (String::new(), inputs.clone());
         let hook = Hook { kind, name: name_of_function, named_by: None, inputs, outputs };
+        if function.is_async {
+            let (before, behind) =
+                hook.around_made_async(&Made { name, only }, returned_by_async(function)?);
+            text += &before;
+            after = behind.to_owned() + &after;
+            continue;
+        }
         text += &hook.made_statement(number, &Made { name, only }, &function.arguments)?;
         let returns = outputs::returned_by_macro(&function.returns, &hook.outputs);
         if let Some(returns) = returns.filter(|_| !hook.outputs.is_empty() && after.is_empty()) {
@@ -240,6 +238,18 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<(String, String),
         }
     }
     Ok((text + " ", after))
+}
+
+/// The return type of an async function, which the block inside it needs.
+fn returned_by_async(function: &MadeFunction) -> Result<Option<String>, String> {
+    match function.returns_text.as_str() {
+        "" => Ok(Some("()".to_owned())),
+        "!" => Ok(None),
+        returns if returns.contains("impl ") => {
+            Err("it is an `async fn` that a macro makes, whose return type has no name".to_owned())
+        }
+        returns => Ok(Some(returns.to_owned())),
+    }
 }
 
 /// What tells the chosen calls of a macro from the others.

@@ -1,12 +1,15 @@
 //! Functions in the body of a macro, found by their shape.
 
-use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-use crate::splice::text::plain;
+use super::signature::{arguments, group, is_punctuation, returns, word};
+use crate::splice::foreign;
+use crate::splice::text::{plain, without_blanks};
 
 /// One rule of a macro.
 pub(super) struct Rule {
     pub matcher: TokenStream,
+    pub body: TokenStream,
     pub functions: Vec<MadeFunction>,
 }
 
@@ -17,12 +20,15 @@ pub(super) struct MadeFunction {
     /// The trait that it is in an implementation of, where the macro writes the `impl`.
     pub implemented: Option<String>,
     pub is_public: bool,
-    /// What it is besides a plain function.
-    pub qualifier: Option<&'static str>,
+    /// Why it cannot have a hook, by what stands before `fn`.
+    pub obstacle: Option<String>,
+    pub is_async: bool,
     /// An attribute that may change its body.
     pub attribute: Option<String>,
     pub arguments: Vec<String>,
     pub returns: String,
+    /// The return type with blanks, as it can be written again in the macro's body.
+    pub returns_text: String,
     /// Behind the brace.
     pub place: usize,
     /// Before the one that closes it.
@@ -60,7 +66,9 @@ pub(super) fn rules(tokens: TokenStream) -> Vec<Rule> {
         {
             let mut functions = Vec::new();
             scan(body.stream(), &Around::default(), &mut functions);
-            rules.push(Rule { matcher: matcher.stream(), functions });
+            // Of a macro that a macro defines there is no text.
+            functions.retain(|function| function.place > 0);
+            rules.push(Rule { matcher: matcher.stream(), body: body.stream(), functions });
         }
     }
     rules
@@ -74,22 +82,12 @@ struct Around {
     attribute: Option<String>,
 }
 
-fn word(token: Option<&TokenTree>) -> Option<String> {
-    match token {
-        Some(TokenTree::Ident(word)) => Some(word.to_string()),
-        _ => None,
+/// The name at a place: a word, or a fragment.
+fn name_at(tokens: &[TokenTree], place: usize) -> Option<Part> {
+    if is_punctuation(tokens.get(place), '$') {
+        return word(tokens.get(place + 1)).map(|name| Part::Fragment(plain(&name)));
     }
-}
-
-fn is_punctuation(token: Option<&TokenTree>, character: char) -> bool {
-    matches!(token, Some(TokenTree::Punct(one)) if one.as_char() == character)
-}
-
-fn group(token: Option<&TokenTree>, delimiter: Delimiter) -> Option<&Group> {
-    match token {
-        Some(TokenTree::Group(group)) if group.delimiter() == delimiter => Some(group),
-        _ => None,
-    }
+    word(tokens.get(place)).map(|name| Part::Name(plain(&name)))
 }
 
 fn scan(tokens: TokenStream, around: &Around, functions: &mut Vec<MadeFunction>) {
@@ -114,16 +112,14 @@ fn scan(tokens: TokenStream, around: &Around, functions: &mut Vec<MadeFunction>)
                 }
             }
             Some("mod" | "trait") => {
-                let is_named = matches!(tokens.get(place + 1), Some(TokenTree::Ident(_)));
                 let body = (place + 2..tokens.len())
+                    .take_while(|next| !is_end(&tokens[*next]))
                     .find(|next| group(tokens.get(*next), Delimiter::Brace).is_some());
-                if let (true, Some(body)) = (is_named, body)
+                if let (Some(name), Some(body)) = (name_at(&tokens, place + 1), body)
                     && let Some(block) = group(tokens.get(body), Delimiter::Brace)
                 {
                     let mut inner = around.clone();
-                    inner
-                        .path
-                        .extend(word(tokens.get(place + 1)).map(|name| Part::Name(plain(&name))));
+                    inner.path.push(name);
                     inner.attribute = inner.attribute.or(unknown_attribute(&tokens[..place]));
                     scan(block.stream(), &inner, functions);
                     place = body + 1;
@@ -205,9 +201,8 @@ fn function(
     place: usize,
     around: &Around,
 ) -> Option<(MadeFunction, TokenStream, usize)> {
-    let is_fragment = is_punctuation(tokens.get(place + 1), '$');
-    let named = place + 1 + usize::from(is_fragment);
-    let name = plain(&word(tokens.get(named))?);
+    let name = name_at(tokens, place + 1)?;
+    let named = place + 1 + usize::from(matches!(name, Part::Fragment(_)));
     let parameters = (named + 1..tokens.len())
         .find(|next| group(tokens.get(*next), Delimiter::Parenthesis).is_some())?;
     let body = (parameters + 1..tokens.len())
@@ -215,16 +210,19 @@ fn function(
         .find(|next| group(tokens.get(*next), Delimiter::Brace).is_some())?;
     let block = group(tokens.get(body), Delimiter::Brace)?;
     let before = Before::of(&tokens[..place]);
+    let returns_text = returns(&tokens[parameters + 1..body]);
     let mut path = around.path.clone();
-    path.push(if is_fragment { Part::Fragment(name) } else { Part::Name(name) });
+    path.push(name);
     let function = MadeFunction {
         path,
         implemented: around.implemented.clone(),
         is_public: before.is_public,
-        qualifier: before.qualifier,
+        obstacle: before.obstacle,
+        is_async: before.is_async,
         attribute: around.attribute.clone().or(before.attribute),
         arguments: arguments(group(tokens.get(parameters), Delimiter::Parenthesis)?),
-        returns: returns(&tokens[parameters + 1..body]),
+        returns: without_blanks(&returns_text),
+        returns_text,
         place: block.span_open().byte_range().end,
         end: block.span_close().byte_range().start,
         line: tokens[named].span().start().line as u32,
@@ -237,16 +235,21 @@ fn is_end(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(one) if one.as_char() == ';' && one.spacing() == Spacing::Alone)
 }
 
+const CONST: &str = "it is a `const fn` that a macro makes, into which no hook is put";
+
 /// What stands before `fn`.
 struct Before {
     is_public: bool,
-    qualifier: Option<&'static str>,
+    obstacle: Option<String>,
+    is_async: bool,
     attribute: Option<String>,
 }
 
 impl Before {
     fn of(mut tokens: &[TokenTree]) -> Self {
-        let mut before = Self { is_public: false, qualifier: None, attribute: None };
+        let mut before =
+            Self { is_public: false, obstacle: None, is_async: false, attribute: None };
+        let mut convention = None;
         while let Some((last, rest)) = tokens.split_last() {
             match last {
                 TokenTree::Ident(name) => {
@@ -256,9 +259,13 @@ impl Before {
                         // The visibility is the caller's.
                         _ if is_fragment => before.is_public = true,
                         "pub" => before.is_public = true,
-                        "const" => before.qualifier = Some("a `const fn`"),
-                        "async" => before.qualifier = Some("an `async fn`"),
-                        "extern" => before.qualifier = Some("an `extern` function"),
+                        "const" => before.obstacle = Some(CONST.to_owned()),
+                        "async" => before.is_async = true,
+                        "extern" => {
+                            let name = convention.take();
+                            let of = |name: String| foreign::obstacle_of_convention(&name);
+                            before.obstacle = before.obstacle.or(name.and_then(of));
+                        }
                         "unsafe" | "default" | "safe" => {}
                         _ => break,
                     }
@@ -271,7 +278,9 @@ impl Before {
                     tokens = &rest[..rest.len() - 1];
                     continue;
                 }
-                TokenTree::Literal(_) => {}
+                TokenTree::Literal(name) => {
+                    convention = Some(name.to_string().trim_matches('"').to_owned());
+                }
                 TokenTree::Punct(one) if one.as_char() == '$' => {}
                 _ => break,
             }
@@ -299,58 +308,6 @@ fn unknown_attribute(mut tokens: &[TokenTree]) -> Option<String> {
     None
 }
 
-fn returns(tokens: &[TokenTree]) -> String {
-    let arrow = tokens
-        .windows(2)
-        .position(|two| is_punctuation(two.first(), '-') && is_punctuation(two.get(1), '>'));
-    let Some(arrow) = arrow else { return String::new() };
-    let tokens = &tokens[arrow + 2..];
-    let end =
-        tokens.iter().position(|token| matches!(token, TokenTree::Ident(word) if word == "where"));
-    let of: TokenStream = tokens[..end.unwrap_or(tokens.len())].iter().cloned().collect();
-    super::super::text::without_blanks(&of.to_string())
-}
-
-/// The names of the arguments, as far as they have one.
-fn arguments(parameters: &Group) -> Vec<String> {
-    let (mut arguments, mut current, mut depth) = (Vec::new(), Vec::new(), 0_i32);
-    for token in parameters.stream() {
-        match &token {
-            TokenTree::Punct(one) if one.as_char() == ',' && depth == 0 => {
-                arguments.extend(argument(&current));
-                current.clear();
-                continue;
-            }
-            TokenTree::Punct(one) if one.as_char() == '<' => depth += 1,
-            TokenTree::Punct(one) if one.as_char() == '>' => depth -= 1,
-            _ => {}
-        }
-        current.push(token);
-    }
-    arguments.extend(argument(&current));
-    arguments
-}
-
-fn argument(tokens: &[TokenTree]) -> Option<String> {
-    let end = tokens.iter().position(|token| is_punctuation(Some(token), ':'));
-    let pattern = &tokens[..end.unwrap_or(tokens.len())];
-    if pattern.iter().any(|token| matches!(token, TokenTree::Ident(word) if word == "self")) {
-        return Some("self".to_owned());
-    }
-    end?;
-    let pattern = match pattern {
-        [TokenTree::Ident(word), rest @ ..] if word == "mut" => rest,
-        other => other,
-    };
-    match pattern {
-        [TokenTree::Ident(name)] if name != "_" => Some(name.to_string()),
-        [dollar, TokenTree::Ident(name)] if is_punctuation(Some(dollar), '$') => {
-            Some(format!("${name}"))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,10 +331,30 @@ mod tests {
         assert_eq!(paths[2], [fragment("t"), name("g")]);
         assert_eq!(all[0].arguments, ["self", "x", "$y"]);
         assert_eq!(all[0].returns, "Result<Self>");
-        assert!(all[0].is_public && all[0].attribute.is_none() && all[0].qualifier.is_none());
-        assert_eq!(all[2].qualifier, Some("a `const fn`"));
+        assert!(all[0].is_public && all[0].attribute.is_none() && all[0].obstacle.is_none());
+        assert_eq!(all[2].obstacle.as_deref(), Some(CONST));
         assert_eq!(all[2].implemented.as_deref(), Some("Made"));
         assert_eq!(text.as_bytes()[all[0].place - 1], b'{');
+    }
+
+    #[test]
+    fn foreign_and_async_functions_and_modules_that_are_fragments_are_found() {
+        let all = functions(
+            "($m:ident) => { mod $m { pub unsafe extern \"C\" fn f() {} async fn g() {} } \
+             extern \"x86-interrupt\" fn h() {} mod $m; fn i() {} }",
+        );
+        let names = |function: &MadeFunction| {
+            let names = function.path.iter().map(|part| match part {
+                Part::Name(name) => name.clone(),
+                Part::Fragment(name) => format!("${name}"),
+            });
+            names.collect::<Vec<_>>().join("::")
+        };
+        let paths: Vec<_> = all.iter().map(names).collect();
+        assert_eq!(paths, ["$m::f", "$m::g", "h", "i"]);
+        let has_obstacle = |one: &MadeFunction| one.obstacle.is_some();
+        assert!(!has_obstacle(&all[0]) && !has_obstacle(&all[1]) && has_obstacle(&all[2]));
+        assert!(all[1].is_async && !all[0].is_async);
     }
 
     #[test]

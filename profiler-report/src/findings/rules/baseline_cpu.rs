@@ -6,16 +6,24 @@ use crate::finding::{Confidence, Evidence, Finding};
 use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
-use crate::tensor::KeyAverage;
+use crate::tensor::{KeyAverage, TensorReport};
 use crate::{BuildSettings, Report};
 
 pub(super) struct BaselineCpu;
 
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.2,
-    why: "the part of the recorded steps that the program's own loops over numbers must be",
-}];
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "share",
+        default: 0.2,
+        why: "the part of the recorded steps that loops over numbers must be",
+    },
+    Threshold {
+        name: "seconds-per-call",
+        default: 10e-6,
+        why: "calls that take less on average are not counted: most of such a call is no loop, so wider \
+              instructions hardly shorten it",
+    },
+];
 
 /// What the compiler makes wider loops with: 32 bytes at once, where all of this kind of processor can do 16. No wider
 /// ones where there is AVX-512, unless it is told to (LLVM's `prefer-256-bit`).
@@ -36,8 +44,8 @@ impl Rule for BaselineCpu {
     }
 
     fn condition(&self) -> &'static str {
-        "the program's own loops take long, and its processor has wider instructions than it was \
-         compiled for"
+        "loops of the program or of candle take long, and the processor has wider instructions than \
+         they were compiled for"
     }
 
     fn thresholds(&self) -> &'static [Threshold] {
@@ -61,7 +69,10 @@ impl Rule for BaselineCpu {
                  `mlprof run`, functions by `#[profile]`)",
             );
         }
-        let seconds: f64 = own().map(|row| row.self_cpu_seconds).sum();
+        let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls.max(1) as f64;
+        let long = || own().filter(|row| mean(row) >= limits[1]);
+        let seconds: f64 = long().map(|row| row.self_cpu_seconds).sum();
+        let in_all: f64 = own().map(|row| row.self_cpu_seconds).sum();
         let has_wider = |features: &[String]| features.iter().any(|known| known == WIDER);
         let compiled = has_wider(&build.target_features);
         let in_halves =
@@ -69,21 +80,24 @@ impl Rule for BaselineCpu {
         let able = has_wider(&build.processor_features) && !in_halves;
         let shown = |has: bool| if has { WIDER } else { "none" };
         let evidence = [
-            Evidence::new("own loops", duration(seconds)),
+            Evidence::new("loops", duration(seconds)),
             Evidence::new("share", share(facts.share(seconds), 1.0)),
+            Evidence::new("in short calls, not counted", duration(in_all - seconds)),
             Evidence::new("wider instructions compiled for", shown(compiled)),
             Evidence::new("of the processor", if in_halves { "in halves" } else { shown(able) }),
         ];
         let longest =
-            own().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+            long().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
         let is_less = able && !compiled && facts.share(seconds) >= limits[0];
         let Some(longest) = longest.filter(|_| is_less) else { return Outcome::healthy(evidence) };
         Outcome::Found(vec![Finding {
             rule: self.name().to_owned(),
             sentence: format!(
-                "The program's own loops took {} ({}), compiled without {WIDER}, which this processor has.",
+                "{} took {} ({}), compiled without {WIDER}, which this processor has.{}",
+                whose(long()),
                 duration(seconds),
                 share(facts.share(seconds), 1.0),
+                by_hand(report, long()),
             ),
             evidence: evidence.into(),
             place: place_of_op(longest),
@@ -98,6 +112,30 @@ impl Rule for BaselineCpu {
     }
 }
 
+/// Whose loops these rows are.
+fn whose<'a>(rows: impl Iterator<Item = &'a KeyAverage>) -> &'static str {
+    let (ops, functions): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind == ActionKind::Op);
+    match (ops.is_empty(), functions.is_empty()) {
+        (false, true) => "candle's loops over numbers",
+        (false, false) => "Loops over numbers, candle's and the program's own,",
+        (true, _) => "The program's own loops",
+    }
+}
+
+/// Why the header may say that candle uses these instructions nevertheless.
+fn by_hand<'a>(
+    report: &TensorReport,
+    mut rows: impl Iterator<Item = &'a KeyAverage>,
+) -> &'static str {
+    let mut candle = report.header.frameworks.iter().filter(|known| known.name == "candle");
+    let uses_wider = candle.any(|known| known.features.iter().any(|feature| feature == WIDER));
+    if uses_wider && rows.any(|row| row.kind == ActionKind::Op) {
+        " candle itself uses it only in kernels that are written by hand for it, which these are not."
+    } else {
+        ""
+    }
+}
+
 fn is_own_loop(row: &KeyAverage) -> bool {
     let is_own = match row.kind {
         ActionKind::Function => true,
@@ -109,6 +147,8 @@ fn is_own_loop(row: &KeyAverage) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use profiler_events::ActionKind;
+
     use crate::BuildSettings;
     use crate::finding::Confidence;
     use crate::findings::samples::{close, found, healthy, missing, op, recorded, steps};
@@ -141,6 +181,41 @@ mod tests {
         assert!(finding.remedy.contains("target-cpu=native"), "{finding:?}");
         let wider = ["avx2", "fma", "avx512f"];
         close(found(NAME, built(loops(0.8), &[], &wider)).cost.seconds, 0.4, 0.001);
+    }
+
+    #[test]
+    fn loops_are_said_to_be_those_of_who_has_written_them() {
+        let able = ["avx2", "fma"];
+        let mut report = built(loops(0.8), &[], &able);
+        report.header.frameworks.push(profiler_events::Framework {
+            name: "candle".to_owned(),
+            features: vec!["avx2".to_owned(), "f16c".to_owned()],
+            ..profiler_events::Framework::default()
+        });
+        let sentence = found(NAME, report.clone()).sentence;
+        assert!(sentence.starts_with("candle's loops over numbers took 800 ms"), "{sentence}");
+        assert!(sentence.contains("candle itself uses it only in kernels that"), "{sentence}");
+        let function =
+            |seconds| KeyAverage { kind: ActionKind::Function, ..op("app::softmax", 500, seconds) };
+        let sentence = found(NAME, built(vec![function(0.8)], &[], &able)).sentence;
+        assert!(sentence.starts_with("The program's own loops took"), "{sentence}");
+        assert!(!sentence.contains("candle"), "{sentence}");
+        report.key_averages.rows.push(function(0.4));
+        let sentence = found(NAME, report).sentence;
+        assert!(sentence.starts_with("Loops over numbers, candle's and the program's own, took"));
+    }
+
+    #[test]
+    fn calls_of_a_few_microseconds_are_not_counted() {
+        let able = ["avx2", "fma"];
+        // 2 µs each: a larger share than the threshold, but hardly any of it in loops.
+        let tiny = op("candle::affine", 400_000, 0.8);
+        healthy(NAME, built(vec![tiny.clone()], &[], &able));
+        let finding = found(NAME, built(vec![tiny, op("candle::exp", 500, 0.6)], &[], &able));
+        close(finding.cost.seconds, 0.3, 0.001);
+        assert_eq!(finding.place.op.as_deref(), Some("candle::exp"));
+        let short = finding.evidence.iter().find(|one| one.what.starts_with("in short calls"));
+        assert_eq!(short.map(|one| &*one.value), Some("800 ms"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use profiler_events::names::{
 };
 
 use crate::Report;
+use crate::counted::were;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::{ActionFacts, Facts};
 use crate::findings::framework::Framework;
@@ -49,7 +50,10 @@ impl Rule for DataWaiting {
             );
         };
         if (next.calls as f64) < limits[1] {
-            return Outcome::NoInputs(format!("there were {} batches only", next.calls));
+            return Outcome::NoInputs(format!(
+                "there {} only",
+                were(next.calls, "batch", "batches")
+            ));
         }
         let epochs = facts.action(RUN_TRAINING_EPOCH).map(|epochs| epochs.total_seconds);
         // Simple knows which thread it is that trains.
@@ -74,7 +78,10 @@ impl Rule for DataWaiting {
             let worked = duration(cpu.thread_seconds);
             evidence.push(Evidence::new("CPU time of its thread meanwhile", worked));
         }
-        evidence.extend(parts(facts.report, next.name, waited));
+        let parts = parts(facts.report, next.name, waited);
+        let works = next.cpu.is_some_and(|cpu| cpu.thread_seconds >= MAKES_BATCHES * waited);
+        let makes_batches = works || !parts.is_empty();
+        evidence.extend(parts);
         Outcome::Found(vec![Finding {
             rule: self.name().to_owned(),
             sentence: format!(
@@ -87,7 +94,7 @@ impl Rule for DataWaiting {
             place: Place::action(next.name),
             cost: facts.cost(waited),
             confidence: Confidence::Likely,
-            remedy: remedy(facts.framework).to_owned(),
+            remedy: remedy(facts.framework, makes_batches).to_owned(),
         }])
     }
 }
@@ -126,16 +133,32 @@ fn parts(report: &Report, next: &str, waited: f64) -> Vec<Evidence> {
         .collect()
 }
 
-fn remedy(framework: Framework) -> &'static str {
-    match framework {
-        Framework::Burn => {
-            "have workers make batches ahead (`DataLoaderBuilder::num_workers`), or do once, before \
-             training, what the dataset and the batcher do for each batch."
+/// A thread that computes for this part of its waiting makes the batches itself.
+const MAKES_BATCHES: f64 = 0.5;
+
+/// What to do; `makes_batches` if the thread that trains is known to make the batches itself. Otherwise a
+/// report does not know whether others already make them ahead.
+fn remedy(framework: Framework, makes_batches: bool) -> &'static str {
+    match (framework, makes_batches) {
+        (Framework::Burn, true) => {
+            "the thread that trains makes the batches itself: have workers make them ahead \
+             (`DataLoaderBuilder::num_workers`), or do once, before training, what the dataset and the batcher do for \
+             each batch."
         }
-        _ => {
-            "make batches ahead on a thread of their own, which hands them over through \
-             `std::sync::mpsc::sync_channel`, or do once, before training, what is done for each \
+        (Framework::Burn, false) => {
+            "have workers make batches ahead, or more workers if there are some already \
+             (`DataLoaderBuilder::num_workers`), or do once, before training, what the dataset and the batcher do for \
+             each batch."
+        }
+        (_, true) => {
+            "the thread that trains makes the batches itself: make them ahead on a thread of their own, which hands \
+             them over through `std::sync::mpsc::sync_channel`, or do once, before training, what is done for each \
              batch."
+        }
+        (_, false) => {
+            "make batches ahead on a thread of their own, which hands them over through \
+             `std::sync::mpsc::sync_channel`, or on more threads if one already makes them, or do once, before \
+             training, what is done for each batch."
         }
     }
 }
@@ -143,7 +166,7 @@ fn remedy(framework: Framework) -> &'static str {
 #[cfg(test)]
 mod tests {
     use crate::findings::samples::{close, found, healthy, missing, row, steps};
-    use crate::simple::{ActionStatistics, DataWaiting, SimpleReport};
+    use crate::simple::{ActionStatistics, CpuStatistics, DataWaiting, SimpleReport};
     use crate::{AdvancedReport, Report};
 
     const NAME: &str = "data-waiting";
@@ -174,7 +197,29 @@ mod tests {
         assert!(finding.remedy.contains("sync_channel"), "{finding:?}");
         let mut burn = waited(0.02);
         burn.actions.push(row("[TrainStep]Net.training_step", 100, 1.0));
-        assert!(found(NAME, burn).remedy.contains("num_workers"));
+        let remedy = found(NAME, burn.clone()).remedy;
+        assert!(remedy.contains("or more workers if there are some already"), "{remedy}");
+        assert!(remedy.contains("num_workers") && !remedy.contains("itself"), "{remedy}");
+        // What is made inside of the waiting is made by the thread that waits.
+        let made = row("batch", 100, 1.5);
+        burn.actions.push(ActionStatistics { inside: Some(NEXT.to_owned()), ..made });
+        let remedy = found(NAME, burn).remedy;
+        assert!(remedy.starts_with("the thread that trains makes the batches itself"), "{remedy}");
+        assert!(remedy.contains("num_workers") && !remedy.contains("more workers"), "{remedy}");
+    }
+
+    #[test]
+    fn a_thread_that_computes_while_it_waits_makes_the_batches_itself() {
+        let with_cpu = |thread_seconds| {
+            let mut report = waited(0.02);
+            let cpu = CpuStatistics { thread_seconds, ..CpuStatistics::default() };
+            for row in report.actions.iter_mut().filter(|row| row.action == NEXT) {
+                row.cpu = Some(cpu);
+            }
+            found(NAME, report).remedy
+        };
+        assert!(with_cpu(1.9).contains("itself"));
+        assert!(with_cpu(0.1).contains("or on more threads if one already makes them"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use profiler_events::Stage;
 use profiler_events::names::{RUN_TRAINING_EPOCH, VAL_NEXT};
 
+use crate::counted::counted;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::Facts;
 use crate::findings::framework::Framework;
@@ -79,9 +80,9 @@ impl Rule for FrequentValidation {
         Outcome::Found(vec![Finding {
             rule: self.name().to_owned(),
             sentence: format!(
-                "Validation ran {} times in {} epochs, {often}, and took {} of the fit ({}).",
-                grouped(validation.passes),
-                grouped(epochs),
+                "Validation ran {} in {}, {often}, and took {} of the fit ({}).",
+                counted(validation.passes, "time", "times"),
+                counted(epochs, "epoch", "epochs"),
                 duration(validation.seconds),
                 share(part, 1.0),
             ),

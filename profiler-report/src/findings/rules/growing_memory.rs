@@ -3,6 +3,7 @@
 use profiler_events::names::RUN_TRAINING_BATCH;
 use profiler_events::{ActionKind, Stage};
 
+use crate::counted::{counted, were};
 use crate::finding::{Confidence, Cost, Evidence, Finding, Place};
 use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::framework::Framework;
@@ -70,7 +71,10 @@ impl Rule for GrowingMemory {
             Err(missing) => return Outcome::no_inputs(missing),
         };
         if (growth.steps as f64) < limits[0] {
-            return Outcome::NoInputs(format!("there were {} steps only", growth.steps));
+            return Outcome::NoInputs(format!(
+                "there {} only",
+                were(growth.steps, "step", "steps")
+            ));
         }
         let per_step = growth.bytes as f64 / growth.steps as f64;
         if !growth.is_of_every_step || per_step < limits[1] || growth.share < limits[2] {
@@ -80,10 +84,10 @@ impl Rule for GrowingMemory {
         Outcome::Found(vec![Finding {
             rule: self.name().to_owned(),
             sentence: format!(
-                "Each step leaves {} behind: {} after {} steps.",
+                "Each step leaves {} behind: {} after {}.",
                 bytes(per_step as u64),
                 bytes(bytes_left),
-                grouped(growth.steps)
+                counted(growth.steps, "step", "steps")
             ),
             evidence: growth.evidence,
             place: growth.place,

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::counted::{counted, were};
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::{ActionFacts, Facts};
 use crate::findings::rule::{Outcome, Rule, Threshold};
-use crate::number::{duration, grouped, share};
+use crate::number::{duration, share};
 
 pub(super) struct SlowHooks;
 
@@ -45,7 +46,7 @@ impl Rule for SlowHooks {
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let Some(steps) = facts.steps else { return Outcome::no_inputs(super::NO_LOOP) };
         if (steps as f64) < limits[1] {
-            return Outcome::NoInputs(format!("there were {steps} steps only"));
+            return Outcome::NoInputs(format!("there {} only", were(steps, "step", "steps")));
         }
         let mut owners: BTreeMap<&str, Vec<&ActionFacts<'_>>> = BTreeMap::new();
         for action in facts.actions.iter().filter(|action| is_hook_of_batches(action, steps)) {
@@ -99,9 +100,9 @@ impl Rule for SlowHooks {
                     .iter()
                     .map(|hook| {
                         let value = format!(
-                            "{} in {} calls",
+                            "{} in {}",
                             duration(hook.total_seconds),
-                            grouped(hook.calls)
+                            counted(hook.calls, "call", "calls")
                         );
                         Evidence::new(hook.name, value)
                     })

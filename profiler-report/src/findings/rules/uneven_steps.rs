@@ -2,6 +2,7 @@
 
 use profiler_events::names::{OPTIMIZER_STEP, RUN_TRAINING_BATCH};
 
+use crate::counted::were;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::{ActionFacts, Facts};
 use crate::findings::long_steps::{LongSteps, own_series, waits_for_data};
@@ -53,7 +54,7 @@ impl Rule for UnevenSteps {
             );
         };
         if (batch.calls as f64) < limits[1] {
-            return Outcome::NoInputs(format!("there were {} steps only", grouped(batch.calls)));
+            return Outcome::NoInputs(format!("there {} only", were(batch.calls, "step", "steps")));
         }
         let optimizer = facts.actions.iter().find(|action| action.hook() == OPTIMIZER_STEP);
         if optimizer.is_some_and(|optimizer| optimizer.calls * 10 < batch.calls * 9) {
