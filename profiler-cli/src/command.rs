@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::live::{dump, ps, record, top};
+use crate::run::tools::Tool;
 use crate::{analyze, compare_numerics, convert, diff, merge, report, run, sql, tables, wrapper};
 
 /// Profiles training programs that nobody instrumented, prints their reports again, converts
@@ -42,8 +43,8 @@ fn succeeded<E: Error + 'static>(done: Result<(), E>) -> Result<ExitCode, Box<dy
 /// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
 pub fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
-    if wrapper::is_called_as_compiler(arguments.get(1..).unwrap_or_default()) {
-        return wrapper::compile(arguments.split_off(1));
+    if let Some(tool) = arguments.first().and_then(|program| Tool::of_process(program)) {
+        return wrapper::run(tool, arguments.split_off(1));
     }
     // `cargo mlprof …` calls `cargo-mlprof mlprof …`.
     if arguments.get(1).is_some_and(|first| first == "mlprof") {

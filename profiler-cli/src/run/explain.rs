@@ -8,7 +8,7 @@ use super::say;
 use crate::splice::{LeftOut, Pattern, near_misses};
 
 /// The records that belong to this plan; others are of crates that were not compiled this time.
-fn current<'a>(
+pub fn current<'a>(
     plan: &'a Plan,
     records: &'a [CrateRecord],
 ) -> impl Iterator<Item = &'a CrateRecord> {
@@ -46,7 +46,11 @@ pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     }
     for pattern in plan.selection.patterns() {
         let seen = || current.iter().flat_map(|record| &record.seen);
-        if seen().any(|path| pattern.matches_text(path)) {
+        // Crates without hooks were not read, for a reason that is given elsewhere.
+        let is_unread = |record: &&CrateRecord| {
+            record.obstacle.is_some() && pattern.concerns(&record.crate_name)
+        };
+        if current.iter().any(is_unread) || seen().any(|path| pattern.matches_text(path)) {
             continue;
         }
         say(&format!("warning: the pattern `{}` matches no function", pattern.text()));
@@ -153,6 +157,10 @@ fn reasons<'a>(all: impl Iterator<Item = &'a str>) -> (usize, String) {
 pub fn explain(plan: &Plan, records: &[CrateRecord]) {
     for record in concerned(plan, records) {
         say(&format!("crate {} (package {})", record.crate_name, record.package));
+        if let Some(obstacle) = &record.obstacle {
+            say(&format!("  has no hooks: {obstacle}"));
+            continue;
+        }
         if let Some(reason) = &record.unspliced {
             say("  built without hooks:");
             reason.lines().for_each(|line| say(&format!("    {line}")));

@@ -1,9 +1,12 @@
 //! `mlprof run`: builds a program with hooks in it, runs it, and says where the results are.
 
 mod arguments;
-mod chained_wrapper;
+mod cargo_command;
+mod cargo_config;
+pub mod cargo_of_scripts;
 mod child;
 mod explain;
+pub mod notes;
 pub mod plan;
 mod processes;
 mod reasons;
@@ -11,9 +14,11 @@ pub mod record;
 mod results;
 mod target;
 mod target_copy;
+pub mod tools;
+mod unmeasured;
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -22,9 +27,11 @@ use profiler_events::run::RUN_VARIABLE;
 use profiler_report::output::TemporaryFolder;
 
 pub use arguments::Arguments;
+use cargo_config::CargoConfig;
 use child::Ended;
 use plan::{PLAN_VARIABLE, Plan};
 use record::CrateRecord;
+use tools::Tool;
 
 use crate::exit_code::exit_code;
 use crate::runtime;
@@ -98,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
         frame_pointers: arguments.frame_pointers,
     };
     let folders = target::folders_of(&arguments.command, hooks);
-    let target = folders.own;
+    let (users, target) = (folders.users, folders.own);
     if let Some(from) = folders.alike
         && target_copy::begin_as_copy(&target, &from)
     {
@@ -111,13 +118,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let session = TemporaryFolder::within(&folder).map_err(in_target)?;
     let processes = session.path().join("processes");
     let settings = arguments.settings(&selection, &processes)?;
+    let config = CargoConfig::of(&arguments.command);
     let plan = Plan {
         selection,
         tracks_allocations: settings.measures_memory(),
         frame_pointers: arguments.frame_pointers,
         runtime,
+        target: target.clone(),
         folder: folder.clone(),
-        chained_wrapper: chained_wrapper::wrapper(),
+        chained_wrapper: config.rustc_wrapper(),
+        rustdoc: config.rustdoc(),
     };
     std::fs::create_dir_all(&processes).map_err(in_target)?;
     let results = results::Results::begin(&settings.directory).map_err(|error| Error::Folder {
@@ -132,7 +142,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let (plan_file, run_file) = (session.path().join("plan.json"), session.path().join("run.json"));
     plan.write(&plan_file).map_err(in_target)?;
     settings.write(&run_file).map_err(in_target)?;
-    let ended = call(arguments, &target, &plan, &plan_file, &run_file);
+    let build = Build {
+        rustc_wrapper: Tool::RustcWrapper.install(&folder).map_err(in_target)?,
+        rustdoc: Tool::Rustdoc.install(&folder).map_err(in_target)?,
+        cargo: Tool::Cargo.install(&folder.join(cargo_of_scripts::FOLDER)).map_err(in_target)?,
+        target: target.clone(),
+        has_build_dir: config.has_build_dir(),
+        plan_file,
+    };
+    let ended = call(arguments, &build, &run_file);
     let mut new = results.new_files();
     let measured = ended.as_ref().map(|ended| processes::tell(&processes, ended, &new));
     let measured = measured.unwrap_or_default();
@@ -150,10 +168,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     if measured.any {
         reasons::tell(&settings, &plan, &records, &new, measured);
     }
-    // A command that failed has said why.
-    if status.success() && !measured.any && new.is_empty() {
-        say("no process of this command was measured: it must build its programs by cargo, and \
-             run them");
+    if !measured.any && new.is_empty() {
+        let command = &arguments.command;
+        unmeasured::lines(command, status.success(), &users, &plan, &records)
+            .iter()
+            .for_each(|line| say(line));
     }
     if arguments.html {
         results.write_page(&mut new);
@@ -162,22 +181,35 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     Ok(status)
 }
 
-fn call(
-    arguments: &Arguments,
-    target: &Path,
-    plan: &Plan,
-    plan_file: &Path,
-    run_file: &Path,
-) -> Result<Ended, Error> {
-    let command = target::redirected(&arguments.command, target);
-    let (program, rest) = command.split_first().ok_or(Error::Nothing)?;
+/// What cargo is told.
+struct Build {
+    rustc_wrapper: PathBuf,
+    rustdoc: PathBuf,
+    cargo: PathBuf,
+    target: PathBuf,
+    /// Whether the user's intermediate artifacts are apart from final ones.
+    has_build_dir: bool,
+    plan_file: PathBuf,
+}
+
+fn call(arguments: &Arguments, build: &Build, run_file: &Path) -> Result<Ended, Error> {
+    let has_variable = target::non_empty("CARGO_TARGET_DIR").is_some();
+    let redirected = cargo_command::redirected(&arguments.command, &build.target, has_variable);
+    let (program, rest) = redirected.command.split_first().ok_or(Error::Nothing)?;
     let failed = |error| Error::Command { program: program.to_string_lossy().into_owned(), error };
-    let own = std::env::current_exe().map_err(failed)?;
-    let flags = documentation_flags(&plan.runtime);
-    let build: [&OsStr; 4] =
-        [own.as_os_str(), target.as_os_str(), flags.as_ref(), plan_file.as_os_str()];
+    let tools = [&build.plan_file, &build.rustc_wrapper, &build.rustdoc];
     let mut command = Command::new(program);
-    command.args(rest).envs(BUILD_VARIABLES.into_iter().zip(build)).env(RUN_VARIABLE, run_file);
+    command.args(rest).envs(TOOL_VARIABLES.into_iter().zip(tools)).env(RUN_VARIABLE, run_file);
+    if redirected.by_environment {
+        // Where it need not be named, the second folder stays the first one, also if the command names another first one:
+        // then hooks are in neither.
+        let count = if build.has_build_dir { 2 } else { 1 };
+        command.envs(FOLDER_VARIABLES.iter().take(count).map(|name| (name, &build.target)));
+        let path = build.cargo.parent().and_then(cargo_of_scripts::path_with);
+        if let Some(path) = path.filter(|_| !has_variable) {
+            command.env("PATH", path);
+        }
+    }
     child::run(&mut command).map_err(failed)
 }
 
@@ -187,17 +219,17 @@ pub fn end_as(status: ExitStatus) -> ExitCode {
     exit_code(status)
 }
 
-/// What is set for cargo, in the order of the values in [`call`].
-const BUILD_VARIABLES: [&str; 4] =
-    ["RUSTC_WRAPPER", "CARGO_TARGET_DIR", "RUSTDOCFLAGS", PLAN_VARIABLE];
+/// Name the tools of this run to cargo.
+///
+/// Flags for examples in documentation are given by a rustdoc of ours, since rustdoc calls no wrapper: variables with flags
+/// would override those of the user's configuration.
+const TOOL_VARIABLES: [&str; 3] = [PLAN_VARIABLE, "RUSTC_WRAPPER", "RUSTDOC"];
 
-/// As they were before, for the program.
+/// Name the folder of build output to cargo, for final artifacts and for intermediate ones.
+const FOLDER_VARIABLES: [&str; 2] = ["CARGO_TARGET_DIR", "CARGO_BUILD_BUILD_DIR"];
+
+/// The values of these variables before the run; the program gets them back.
 fn changed_variables() -> BTreeMap<String, Option<OsString>> {
-    BUILD_VARIABLES.iter().map(|name| ((*name).to_owned(), std::env::var_os(name))).collect()
-}
-
-/// Examples in documentation are linked by rustdoc, which asks no wrapper.
-fn documentation_flags(runtime: &Path) -> String {
-    let before = std::env::var("RUSTDOCFLAGS").unwrap_or_default();
-    format!("{before} -Clink-arg={}", runtime.display()).trim().to_owned()
+    let all = TOOL_VARIABLES.iter().chain(&FOLDER_VARIABLES);
+    all.map(|name| ((*name).to_owned(), std::env::var_os(name))).collect()
 }

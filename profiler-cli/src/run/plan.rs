@@ -26,10 +26,14 @@ pub struct Plan {
     pub frame_pointers: bool,
     /// The library that programs are linked with.
     pub runtime: PathBuf,
+    /// The folder of build output. Crates that are built elsewhere have no hooks.
+    pub target: PathBuf,
     /// For overlays and records.
     pub folder: PathBuf,
     /// The compiler's wrapper that was set before.
     pub chained_wrapper: Option<PathBuf>,
+    /// The rustdoc that was set before.
+    pub rustdoc: Option<PathBuf>,
 }
 
 impl Plan {
@@ -40,6 +44,20 @@ impl Plan {
     /// Those of the file and of its text.
     pub fn read(path: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&files::read(path, LONGEST)?)?)
+    }
+
+    /// Reads the plan of the run that this process belongs to, and returns it with the folder of the run.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file, and where the environment names none.
+    pub fn of_process() -> io::Result<(Self, PathBuf)> {
+        let path = PathBuf::from(std::env::var_os(PLAN_VARIABLE).unwrap_or_default());
+        let plan = Self::read(&path).map_err(|error| {
+            io::Error::other(format!("its plan {} cannot be read: {error}", path.display()))
+        })?;
+        let run = path.parent().map(Path::to_owned).unwrap_or_default();
+        Ok((plan, run))
     }
 
     /// Writes a plan.

@@ -1,5 +1,6 @@
 //! Why what was asked for is not there.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -104,6 +105,15 @@ pub fn tell(
 
 fn of_hooks(asked: Asked, plan: &Plan, records: &[CrateRecord]) -> String {
     let of_plan: Vec<_> = concerned(plan, records).collect();
+    let obstacles: BTreeSet<_> = of_plan
+        .iter()
+        .filter_map(|record| {
+            Some(format!("{} has no hooks: {}", record.package, record.obstacle.as_deref()?))
+        })
+        .collect();
+    if !obstacles.is_empty() {
+        return Vec::from_iter(obstacles).join("; ");
+    }
     let broken = of_plan.iter().filter_map(|record| {
         let first = record.unspliced.as_deref()?.lines().next()?;
         Some(format!(
@@ -175,8 +185,10 @@ mod tests {
             tracks_allocations: false,
             frame_pointers: false,
             runtime: "/r/lib.so".into(),
+            target: "/nowhere".into(),
             folder: "/nowhere".into(),
             chained_wrapper: None,
+            rustdoc: None,
         }
     }
 

@@ -39,6 +39,13 @@ pub struct CrateRecord {
     pub read: Vec<PathBuf>,
     /// Why the crate was built without hooks although some of it was selected.
     pub unspliced: Option<String>,
+    /// Why nothing that is built for the same platform can have hooks.
+    #[serde(default)]
+    pub obstacle: Option<String>,
+    /// The final artifact, if the crate is a program that users start: its name, and its folder below that of build
+    /// output.
+    #[serde(default)]
+    pub program: Option<PathBuf>,
 }
 
 impl CrateRecord {
@@ -56,13 +63,13 @@ impl CrateRecord {
         records
     }
 
-    /// Writes the record of a crate whose files carry `extra`.
+    /// Writes the record of a crate under the name of its `unit`.
     ///
     /// # Errors
     ///
     /// Those of the file system.
-    pub fn write(&self, folder: &Path, extra: &str) -> io::Result<()> {
-        let path = folder.join(format!("{}{extra}.json", self.crate_name));
+    pub fn write(&self, folder: &Path, unit: &str) -> io::Result<()> {
+        let path = folder.join(format!("{unit}.json"));
         files::replace(&path, &serde_json::to_vec(self)?)
     }
 }

@@ -1,10 +1,10 @@
 //! Where cargo builds under `mlprof run`, and what it has to build again.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use super::cargo_command;
 use super::plan::Plan;
 use super::record::CrateRecord;
 
@@ -31,6 +31,8 @@ impl Hooks<'_> {
 /// Folders of build output.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Folders {
+    /// The user's own, in which nothing is built.
+    pub users: PathBuf,
     /// The one that is built in.
     pub own: PathBuf,
     /// The other one of the same presets, in which all but a few crates are the same ones. One that is compiled with frame pointers has
@@ -41,16 +43,16 @@ pub struct Folders {
 /// Build output is in a folder of its own, `mlprof` in the one that cargo would use, and in it one for each kind of hooks, so that
 /// going from one to another builds neither anew.
 pub fn folders_of(command: &[OsString], hooks: Hooks<'_>) -> Folders {
-    let own = option(command, "--target-dir")
+    let named = cargo_command::option(command, "--target-dir")
         .map(PathBuf::from)
         .or_else(|| non_empty("CARGO_TARGET_DIR"))
-        .or_else(|| non_empty("CARGO_BUILD_TARGET_DIR"))
-        .or_else(|| ask_cargo(command));
-    let all = own.unwrap_or_else(|| PathBuf::from("target")).join("mlprof");
-    let all = std::path::absolute(&all).unwrap_or(all);
+        .or_else(|| cargo_command::ask_for_target(command))
+        .unwrap_or_else(|| PathBuf::from("target"));
+    let users = cargo_command::folder(command).join(named);
+    let users = std::path::absolute(&users).unwrap_or(users);
     let other = Hooks { outputs: !hooks.outputs, ..hooks };
-    let [own, alike] = [hooks, other].map(|hooks| all.join(hooks.folder()));
-    Folders { alike: (alike != own).then_some(alike), own }
+    let [own, alike] = [hooks, other].map(|hooks| users.join("mlprof").join(hooks.folder()));
+    Folders { alike: (alike != own).then_some(alike), own, users }
 }
 
 /// The presets as the name of a folder; rule files by their own names.
@@ -65,60 +67,9 @@ fn name(presets: &[String]) -> String {
     }
 }
 
-/// The command with `--target-dir`, which would be stronger than the environment, turned to `folder`.
-pub fn redirected(command: &[OsString], folder: &Path) -> Vec<OsString> {
-    let mut redirected = Vec::with_capacity(command.len());
-    let mut is_value = false;
-    let mut is_cargos = true;
-    for argument in command {
-        let text = argument.to_string_lossy();
-        is_cargos &= text != "--";
-        if std::mem::take(&mut is_value) {
-            redirected.push(folder.into());
-        } else if is_cargos && text.starts_with("--target-dir=") {
-            let mut option = OsString::from("--target-dir=");
-            option.push(folder);
-            redirected.push(option);
-        } else {
-            is_value = is_cargos && text == "--target-dir";
-            redirected.push(argument.clone());
-        }
-    }
-    redirected
-}
-
-fn non_empty(variable: &str) -> Option<PathBuf> {
+/// A folder that a variable of the environment names.
+pub fn non_empty(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
-}
-
-/// The value of an option of cargo, `--name value` or `--name=value`.
-fn option(command: &[OsString], name: &str) -> Option<OsString> {
-    let own: Vec<_> = command.iter().take_while(|argument| *argument != "--").collect();
-    own.iter().enumerate().find_map(|(at, argument)| {
-        match argument.to_str()?.strip_prefix(name)? {
-            "" => own.get(at + 1).map(|value| (*value).clone()),
-            rest => rest.strip_prefix('=').map(OsString::from),
-        }
-    })
-}
-
-/// Cargo knows its configuration, and which workspace it is.
-fn ask_cargo(command: &[OsString]) -> Option<PathBuf> {
-    let mut cargo = Command::new(cargo_of(command)?);
-    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
-    if let Some(manifest) = option(command, "--manifest-path") {
-        cargo.arg("--manifest-path").arg(manifest);
-    }
-    let output = cargo.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-    metadata["target_directory"].as_str().map(PathBuf::from)
-}
-
-/// The cargo that the command calls; the usual one if it calls something else.
-fn cargo_of(command: &[OsString]) -> Option<&OsStr> {
-    let program = command.first()?;
-    let is_cargo = Path::new(program).file_stem() == Some(OsStr::new("cargo"));
-    Some(if is_cargo { program } else { OsStr::new("cargo") })
 }
 
 /// Makes cargo compile those crates anew into which other hooks go than the last time. Their
@@ -143,25 +94,31 @@ pub fn forget_changed(target: &Path, plan: &Plan) -> io::Result<Vec<String>> {
     Ok(changed)
 }
 
-/// Removes what cargo remembers of a package: in `{profile}/.fingerprint/{package}-{hash}`, and a
-/// level deeper for a target of its own.
+/// Removes cargo's fingerprints of a package, in each profile, and a level deeper for a target of its own.
 fn forget(target: &Path, package: &str) -> io::Result<()> {
     for profile in folders(target).iter().flat_map(|folder| {
         let mut inner = folders(folder);
         inner.push(folder.clone());
         inner
     }) {
-        for known in folders(&profile.join(".fingerprint")) {
-            let name = known.file_name().unwrap_or_default().to_string_lossy();
-            let is_of_package = name
-                .rsplit_once('-')
-                .is_some_and(|(name, hash)| name == package && !hash.is_empty());
-            if is_of_package {
-                unless_gone(std::fs::remove_dir_all(&known))?;
-            }
-        }
+        fingerprints(&profile, package)
+            .iter()
+            .try_for_each(|known| unless_gone(std::fs::remove_dir_all(known)))?;
     }
     Ok(())
+}
+
+/// The fingerprints of a package in both layouts of cargo's: `.fingerprint/{package}-{hash}`, and
+/// `build/{package}/{hash}/fingerprint`.
+fn fingerprints(profile: &Path, package: &str) -> Vec<PathBuf> {
+    let is_of_package = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.rsplit_once('-').is_some_and(|(name, hash)| name == package && !hash.is_empty())
+    };
+    let old = folders(&profile.join(".fingerprint")).into_iter().filter(is_of_package);
+    let new = folders(&profile.join("build").join(package)).into_iter();
+    let new = new.map(|unit| unit.join("fingerprint")).filter(|path| path.is_dir());
+    old.chain(new).collect()
 }
 
 /// Another run in this folder, or its cargo, may have removed it meanwhile.
@@ -187,13 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn the_target_directory_of_the_command_comes_first_and_is_replaced() {
+    fn the_target_directory_of_the_command_comes_first() {
         let command = words("cargo run --target-dir /t --release -- --target-dir /mine");
         let none = Hooks { presets: &[], outputs: true, frame_pointers: false };
-        let expected = Folders { own: "/t/mlprof/functions".into(), alike: None };
+        let own = "/t/mlprof/functions".into();
+        let expected = Folders { users: "/t".into(), own, alike: None };
         assert_eq!(folders_of(&command, none), expected, "numbers of no ops");
-        let expected = words("cargo run --target-dir /o --release -- --target-dir /mine");
-        assert_eq!(redirected(&command, Path::new("/o")), expected);
         let command = words("cargo test --target-dir=/t");
         let presets = ["burn-flex".to_owned(), "./rules/my own.toml".to_owned()];
         let mut hooks = Hooks { presets: &presets, outputs: false, frame_pointers: false };
@@ -205,7 +161,15 @@ mod tests {
         let frames = Path::new("/t/mlprof/burn-flex+my-own+numerics+frame-pointers");
         assert_eq!(folders.own, frames);
         assert_eq!(folders.alike, Some("/t/mlprof/burn-flex+my-own+frame-pointers".into()));
-        assert_eq!(redirected(&command, Path::new("/o")), words("cargo test --target-dir=/o"));
+    }
+
+    /// Of a package in cargo's layouts.
+    fn fingerprints_of(name: &str) -> [String; 3] {
+        [
+            format!("release/.fingerprint/{name}-0a"),
+            format!("x86_64-unknown-linux-gnu/debug/.fingerprint/{name}-0a"),
+            format!("release/build/{name}/0a/fingerprint"),
+        ]
     }
 
     #[test]
@@ -216,8 +180,10 @@ mod tests {
             tracks_allocations: false,
             frame_pointers: false,
             runtime: "/r/lib.so".into(),
+            target: target.path().to_owned(),
             folder: target.path().join("state"),
             chained_wrapper: None,
+            rustdoc: None,
         };
         let before = plan(&["one::f", "two::f"]);
         for name in ["one", "two", "three"] {
@@ -227,22 +193,18 @@ mod tests {
                 fingerprint: before.fingerprint(name, false),
                 ..Default::default()
             };
-            record.write(&before.records(), "-1").expect("written");
-            for profile in ["release", "x86_64-unknown-linux-gnu/debug"] {
-                let known = target.path().join(profile).join(format!(".fingerprint/{name}-0a"));
-                std::fs::create_dir_all(known).expect("made");
+            record.write(&before.records(), &format!("{name}-1")).expect("written");
+            for path in fingerprints_of(name) {
+                std::fs::create_dir_all(target.path().join(path)).expect("made");
             }
         }
         let after = plan(&["one::f", "two::g"]);
         assert_eq!(forget_changed(target.path(), &after).expect("removed"), ["two"]);
-        let is_known = |name: &str| {
-            ["release", "x86_64-unknown-linux-gnu/debug"].map(|profile| {
-                target.path().join(profile).join(format!(".fingerprint/{name}-0a")).exists()
-            })
-        };
+        let is_known =
+            |name: &str| fingerprints_of(name).map(|path| target.path().join(path).exists());
         assert_eq!(
             [is_known("one"), is_known("two"), is_known("three")],
-            [[true; 2], [false; 2], [true; 2]]
+            [[true; 3], [false; 3], [true; 3]]
         );
         assert_eq!(forget_changed(target.path(), &after).expect("removed"), [""; 0]);
     }

@@ -12,6 +12,9 @@ use super::target::folders;
 pub const STATE: &str = "mlprof-state";
 const RECORDS: &str = "crates";
 
+/// The files that cargo locks in each profile's folder, in all of its layouts.
+const LOCKS: [&str; 3] = [".cargo-lock", ".cargo-build-lock", ".cargo-artifact-lock"];
+
 /// Has `target`, if it is not there yet, begin as a copy of `from`, if that is; whether it does. Cargo then finds built whatever has no
 /// hooks or the same ones.
 ///
@@ -36,14 +39,15 @@ fn copy_target(target: &Path, from: &Path) -> Option<()> {
 /// What cargo makes again by itself, and what names the folder that it is in.
 fn belongs_to_others(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
-    name == STATE || name == "incremental" || name == ".cargo-lock"
+    name == STATE || name == "incremental" || LOCKS.iter().any(|lock| name == *lock)
 }
 
 /// Cargo's own locks of its profiles' folders; `None` if it builds in one of them.
 fn lock_profiles(target: &Path) -> Option<Vec<File>> {
     let profiles = folders(target);
     let platforms = profiles.iter().flat_map(|folder| folders(folder));
-    let all = platforms.chain(profiles.iter().cloned()).map(|folder| folder.join(".cargo-lock"));
+    let all = platforms.chain(profiles.iter().cloned());
+    let all = all.flat_map(|folder| LOCKS.map(|lock| folder.join(lock)));
     let lock = |path: PathBuf| {
         let file = open_regular(&path).ok()?;
         file.try_lock_shared().ok().map(|()| file)

@@ -3,9 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use profiler_events::files;
 use syn::{Attribute, FnArg, ReturnType, Signature, Type};
 
 use super::attributes;
+
+/// Bytes of a source file that is looked at, at most.
+const LONGEST: u64 = 64 << 20;
 
 /// Calling conventions of ordinary functions. Others are of interrupts and of devices.
 const ORDINARY: [&str; 15] = [
@@ -176,7 +180,7 @@ fn read_sources(folder: &Path, depth: usize, texts: &mut Vec<String>) {
                 read_sources(&path, depth + 1, texts);
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            texts.extend(std::fs::read_to_string(path));
+            texts.extend(files::read_text(&path, LONGEST));
         }
     }
 }

@@ -70,7 +70,7 @@ impl Invocation {
     }
 
     /// The values of an option, written as `--name value` or `--name=value`.
-    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let next = |at: usize| self.arguments.get(at + 1).and_then(|value| value.to_str());
         self.arguments.iter().enumerate().filter_map(move |(at, argument)| {
             let argument = argument.to_str()?;
@@ -81,17 +81,27 @@ impl Invocation {
         })
     }
 
-    /// The value of a code generation option: `-C name=value` or `-Cname=value`.
-    fn codegen(&self, name: &str) -> Option<&str> {
+    /// The values of a code generation option: `-C name=value` or `-Cname=value`.
+    pub fn codegen_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let next = |at: usize| self.arguments.get(at + 1).and_then(|value| value.to_str());
-        let mut options = self.arguments.iter().enumerate().filter_map(|(at, argument)| {
+        let options = self.arguments.iter().enumerate().filter_map(move |(at, argument)| {
             let argument = argument.to_str()?;
-            match argument.strip_prefix("-C")? {
+            match argument.strip_prefix("-C").or_else(|| argument.strip_prefix("--codegen="))? {
                 "" => next(at),
                 option => Some(option),
             }
         });
-        options.find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+        options.filter_map(move |option| option.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    fn codegen<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        self.codegen_values(name).next()
+    }
+
+    /// Whether the linker is called with an option.
+    pub fn has_link_argument(&self, option: &str) -> bool {
+        let several = self.codegen_values("link-args").flat_map(str::split_whitespace);
+        self.codegen_values("link-arg").chain(several).any(|argument| argument == option)
     }
 
     /// The name of the crate, with underscores.
@@ -99,14 +109,38 @@ impl Invocation {
         self.values("--crate-name").next()
     }
 
-    /// What tells this crate's files from those of other versions.
-    pub fn extra_filename(&self) -> &str {
+    /// The suffix of this crate's files.
+    fn extra_filename(&self) -> &str {
         self.codegen("extra-filename").unwrap_or_default()
     }
 
-    /// Where the files of the crate go.
+    /// A name that tells this crate from others of the same name, and from itself in other profiles. In cargo's newer layout
+    /// programs have no suffix.
+    pub fn unit(&self) -> String {
+        let name = self.crate_name().unwrap_or_default();
+        match (self.extra_filename(), self.codegen("metadata")) {
+            ("", Some(metadata)) => format!("{name}-{metadata}"),
+            (suffix, _) => format!("{name}{suffix}"),
+        }
+    }
+
+    /// The folder of the crate's files.
     pub fn out_dir(&self) -> Option<PathBuf> {
-        self.values("--out-dir").next().map(PathBuf::from)
+        self.path("--out-dir")
+    }
+
+    /// A path, which need not be UTF-8.
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.arguments.iter().enumerate().find_map(|(at, argument)| {
+            let rest = argument.as_encoded_bytes().strip_prefix(name.as_bytes())?;
+            match rest {
+                [] => self.arguments.get(at + 1).map(PathBuf::from),
+                [b'=', ..] => {
+                    argument.to_str()?.strip_prefix(name)?.strip_prefix('=').map(PathBuf::from)
+                }
+                _ => None,
+            }
+        })
     }
 
     /// Whether a crate is compiled, as opposed to a question about the compiler.
@@ -130,22 +164,31 @@ impl Invocation {
     }
 
     /// Whether a test program is made.
-    fn is_test(&self) -> bool {
+    pub fn is_test(&self) -> bool {
         self.arguments.iter().any(|argument| argument == "--test")
+    }
+
+    /// Whether a crate of one of these types is made. Cargo names none for tests and benchmarks with a `main` of their own.
+    fn is_of_type(&self, types: &[&str]) -> bool {
+        let mut named = self.values("--crate-type").peekable();
+        if named.peek().is_none() {
+            types.contains(&"bin")
+        } else {
+            named.any(|kind| types.contains(&kind))
+        }
     }
 
     /// Whether what comes out is a program that a user runs.
     pub fn is_program(&self) -> bool {
-        let is_binary = self.is_test() || self.values("--crate-type").any(|kind| kind == "bin");
+        let is_binary = self.is_test() || self.is_of_type(&["bin"]);
         is_binary && self.links() && !self.is_build_script()
     }
 
     /// Whether the linker is called.
     pub fn links(&self) -> bool {
-        let is_linked = |kind: &str| ["bin", "dylib", "cdylib", "proc-macro"].contains(&kind);
         let emits = self.values("--emit").flat_map(|kinds| kinds.split(',')).collect::<Vec<_>>();
         let emits_link = emits.is_empty() || emits.contains(&"link");
-        emits_link && (self.is_test() || self.values("--crate-type").any(is_linked))
+        emits_link && (self.is_test() || self.is_of_type(&["bin", "dylib", "cdylib", "proc-macro"]))
     }
 
     /// The file that tells cargo what the crate was made of.
@@ -211,6 +254,8 @@ mod tests {
         assert!(program.is_program() && program.links());
         let test = invocation("--crate-name app --test --emit=dep-info,link src/lib.rs");
         assert!(test.is_program());
+        let bench = invocation("--crate-name be --emit=dep-info,link benches/be.rs --cfg test");
+        assert!(bench.is_program() && bench.links(), "without a harness");
         let checked = invocation("--crate-name app --crate-type bin --emit=metadata src/main.rs");
         assert!(!checked.is_program() && !checked.links());
         let script = invocation("--crate-name build_script_build --crate-type bin build.rs");
@@ -220,5 +265,20 @@ mod tests {
         assert!(!invocation("-vV").compiles());
         assert!(!invocation("- --crate-name ___ --print=file-names").compiles());
         assert_eq!(invocation("--crate-name a --out-dir x.rs").source(), None);
+    }
+
+    #[test]
+    fn units_and_options_are_found_in_each_form() {
+        let old = invocation(
+            "--crate-name a a.rs -C metadata=f0 -C extra-filename=-e1 --out-dir=/t/deps",
+        );
+        assert_eq!((old.unit().as_str(), old.out_dir()), ("a-e1", Some("/t/deps".into())));
+        // Programs in cargo's newer layout.
+        assert_eq!(invocation("--crate-name a a.rs -C metadata=f0").unit(), "a-f0");
+        let options = invocation(
+            "a.rs -Ctarget-feature=+a -C target-feature=-b --codegen=link-args=-x -static",
+        );
+        assert_eq!(options.codegen_values("target-feature").collect::<Vec<_>>(), ["+a", "-b"]);
+        assert!(options.has_link_argument("-x") && !options.has_link_argument("-static"));
     }
 }

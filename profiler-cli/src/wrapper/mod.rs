@@ -1,25 +1,36 @@
 //! The process that cargo starts as its compiler: it puts hooks into a crate's text, has the real
 //! compiler compile that, and lets cargo believe that it was the original.
 
+mod argument_file;
+mod compiler;
+mod documentation;
 mod invocation;
+mod location;
 mod messages;
 mod overlay;
+mod platform;
 mod unreached;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{ExitCode, ExitStatus, Stdio};
 
+use argument_file::{expanded, is_file};
+use compiler::Compiler;
 use invocation::Invocation;
+use location::is_in_build_script;
 use messages::Messages;
 use overlay::Overlay;
 use profiler_events::files;
 
 use crate::exit_code::exit_code;
-use crate::run::plan::{PLAN_VARIABLE, Plan};
+use crate::run::cargo_of_scripts;
+use crate::run::notes;
+use crate::run::plan::Plan;
 use crate::run::record::CrateRecord;
+use crate::run::tools::Tool;
 use crate::say::say;
 use crate::splice::{self, AllocatorHooks, LeftOut, SplicedCrate};
 
@@ -28,21 +39,14 @@ const LONGEST_SOURCE: u64 = 64 << 20;
 /// Bytes of what cargo is told of a crate's files, at most.
 const LONGEST_DEP_INFO: u64 = 256 << 20;
 
-/// Whether this process was started by cargo in place of rustc: `arguments` are those after its own
-/// name.
-pub fn is_called_as_compiler(arguments: &[OsString]) -> bool {
-    let is_compiler = |argument: &OsString| {
-        let name = Path::new(argument).file_name().and_then(OsStr::to_str).unwrap_or_default();
-        name == "rustc" || name == "clippy-driver"
+/// Does what cargo asks of a tool. `arguments` are those after the tool's own name.
+pub fn run(tool: Tool, arguments: Vec<OsString>) -> ExitCode {
+    let done = match tool {
+        Tool::RustcWrapper => Wrapper::new(arguments).and_then(|wrapper| wrapper.run()),
+        Tool::Rustdoc => documentation::run(arguments),
+        Tool::Cargo => cargo_of_scripts::run(arguments),
     };
-    // A wrapper for the workspace's own crates comes before the compiler.
-    let is_called = arguments.iter().take(2).any(is_compiler);
-    is_called && std::env::var_os(PLAN_VARIABLE).is_some()
-}
-
-/// Compiles a crate as cargo says, with hooks if the plan says so.
-pub fn compile(arguments: Vec<OsString>) -> ExitCode {
-    match Wrapper::new(arguments).and_then(|wrapper| wrapper.run()) {
+    match done {
         Ok(status) => exit_code(status),
         Err(error) => {
             let error = format_args!("error: mlprof cannot compile this crate: {error}");
@@ -54,9 +58,12 @@ pub fn compile(arguments: Vec<OsString>) -> ExitCode {
 
 struct Wrapper {
     plan: Plan,
-    /// The compiler, behind the wrapper that was set before.
-    compiler: Vec<OsString>,
+    /// The folder of this run alone.
+    run: PathBuf,
+    compiler: Compiler,
     invocation: Invocation,
+    /// Why nothing that is built for this platform can have hooks.
+    obstacle: Option<String>,
 }
 
 /// A crate's text with hooks, where rustc finds it.
@@ -71,38 +78,79 @@ struct Prepared {
 
 impl Wrapper {
     fn new(mut arguments: Vec<OsString>) -> io::Result<Self> {
-        let path = std::env::var_os(PLAN_VARIABLE).unwrap_or_default();
-        let plan = Plan::read(Path::new(&path)).map_err(|error| {
-            io::Error::other(format!("its plan {} cannot be read: {error}", path.display()))
-        })?;
+        let (plan, run) = Plan::of_process()?;
         // The compiler, and before it RUSTC_WORKSPACE_WRAPPER if there is one.
-        let is_path = |argument: &OsString| !argument.as_encoded_bytes().starts_with(b"-");
-        let programs = arguments.iter().take(2).take_while(|argument| is_path(argument)).count();
+        let is_program = |argument: &OsString| {
+            let is_source = Path::new(argument).extension() == Some(OsStr::new("rs"));
+            !is_source && !argument.as_encoded_bytes().starts_with(b"-") && !is_file(argument)
+        };
+        let programs = arguments.iter().take(2).take_while(|it| is_program(it)).count();
         let rest = arguments.split_off(programs.max(1));
-        let chained = plan.chained_wrapper.iter().map(|path| path.clone().into_os_string());
-        let compiler = chained.chain(arguments).collect();
-        Ok(Self { plan, compiler, invocation: Invocation::new(rest) })
+        let compiler =
+            Compiler::new(plan.chained_wrapper.as_deref(), arguments, &rest, run.clone())?;
+        let invocation = Invocation::new(expanded(rest));
+        Ok(Self { plan, run, compiler, invocation, obstacle: None })
     }
 
-    fn run(&self) -> io::Result<ExitStatus> {
-        if !self.invocation.compiles() {
-            return self.command(self.invocation.arguments()).status();
+    fn run(mut self) -> io::Result<ExitStatus> {
+        if !self.invocation.compiles() || is_in_build_script() || !self.is_built_in_run() {
+            return self.compiler.start(self.invocation.arguments(), |_| {})?.wait();
+        }
+        let runs_elsewhere = self.invocation.is_proc_macro() || self.invocation.is_build_script();
+        if !runs_elsewhere {
+            self.obstacle =
+                platform::obstacle(self.compiler.program(), &self.invocation, &self.run);
         }
         let mut record = CrateRecord {
             crate_name: self.invocation.crate_name().unwrap_or_default().to_owned(),
             package: std::env::var("CARGO_PKG_NAME").unwrap_or_default(),
+            program: location::program(&self.invocation, &self.plan.target),
             ..CrateRecord::default()
         };
         let allocator_hooks = self.allocator_hooks();
         let has_allocator = allocator_hooks[0] != AllocatorHooks::None;
         let has_additions = self.invocation.is_program() || has_allocator;
         record.fingerprint = self.plan.fingerprint(&record.crate_name, has_additions);
+        if let Some(obstacle) = &self.obstacle
+            && (has_additions || self.plan.selection.concerns(&record.crate_name))
+        {
+            let package = &record.package;
+            let target = self.invocation.values("--target").next();
+            let others = target.map_or_else(
+                || "nor has anything else that is built so".to_owned(),
+                |target| format!("nor has anything else for {target}"),
+            );
+            // Of many crates with the same reason one is named.
+            notes::say_once(
+                &self.run,
+                obstacle,
+                &format!("{package} has no hooks, {others}: {obstacle}"),
+            );
+            record.obstacle = Some(obstacle.clone());
+        }
         let status = self.compile(&mut record, &allocator_hooks)?;
         if status.success() {
             self.add_unreached(&mut record)?;
-            record.write(&self.plan.records(), self.invocation.extra_filename())?;
+            record.write(&self.plan.records(), &self.invocation.unit())?;
         }
         Ok(status)
+    }
+
+    /// Whether the crate is built in the folder of this run. Everywhere else the user's own builds would find its hooks.
+    fn is_built_in_run(&self) -> bool {
+        let folder = self.invocation.out_dir().unwrap_or_default();
+        let is_within = location::is_within(&folder, &self.plan.target);
+        let name = self.invocation.crate_name().unwrap_or_default();
+        if !is_within && (self.invocation.is_program() || self.plan.selection.concerns(name)) {
+            let text = format!(
+                "warning: what is built in {} has no hooks, since it may be used without mlprof; hooks are only in what is \
+                 built in {}, the CARGO_TARGET_DIR of this command",
+                location::profile_folder(&folder).unwrap_or(&folder).display(),
+                self.plan.target.display()
+            );
+            notes::say_once(&self.run, &text, &text);
+        }
+        is_within
     }
 
     /// What is tried, one after the other: which crate of a program has its allocator is not known
@@ -127,6 +175,9 @@ impl Wrapper {
     ) -> io::Result<ExitStatus> {
         let mut failure = None;
         for &hooks in allocator_hooks {
+            if self.obstacle.is_some() {
+                break;
+            }
             let prepared = match self.prepare(record, hooks) {
                 Ok(Some(prepared)) => prepared,
                 Ok(None) => break,
@@ -141,7 +192,8 @@ impl Wrapper {
             }
         }
         // Whose fault it is shows when the original is compiled.
-        let status = self.command(&self.invocation.with(None, &self.additions())).status()?;
+        let arguments = self.invocation.with(None, &self.additions());
+        let status = self.compiler.start(&arguments, |_| {})?.wait()?;
         if let Some(failure) = failure.filter(|_| status.success()) {
             let first = failure.lines().take(8).collect::<Vec<_>>().join("\n  ");
             say(&format!("warning: {} is built without hooks:\n  {first}", record.package));
@@ -159,10 +211,10 @@ impl Wrapper {
         prepared: &Prepared,
         record: &CrateRecord,
     ) -> io::Result<Result<ExitStatus, String>> {
-        let mut command =
-            self.command(&self.invocation.with(Some(&prepared.source), &prepared.more));
-        command.current_dir(&prepared.directory).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
+        let arguments = self.invocation.with(Some(&prepared.source), &prepared.more);
+        let mut child = self.compiler.start(&arguments, |command| {
+            command.current_dir(&prepared.directory).stderr(Stdio::piped());
+        })?;
         let mut messages = Messages::default();
         let folder = prepared.overlay.folder().display().to_string();
         if let Some(said) = child.stderr.take() {
@@ -191,13 +243,14 @@ impl Wrapper {
         if !messages.has_diagnostics() {
             return Ok(messages);
         }
-        let name = self.invocation.crate_name().unwrap_or_default();
-        let folder = format!("{name}{}-{}", self.invocation.extra_filename(), std::process::id());
+        let folder = format!("{}-{}", self.invocation.unit(), std::process::id());
         let folder = self.plan.folder.join("checked").join(folder);
         std::fs::create_dir_all(&folder)?;
         let mut arguments = self.invocation.only_checking(&folder);
         arguments.extend(self.lint_cap());
-        let mut child = self.command(&arguments).stderr(Stdio::piped()).spawn()?;
+        let mut child = self.compiler.start(&arguments, |command| {
+            command.stderr(Stdio::piped());
+        })?;
         let mut original = Messages::default();
         if let Some(said) = child.stderr.take() {
             // Cargo is told of the files of the text with hooks.
@@ -249,8 +302,7 @@ impl Wrapper {
             std::env::var_os("CARGO_MANIFEST_DIR").map_or(directory.clone(), PathBuf::from);
         // Cargo compiles members from the workspace's folder, and others from their own.
         let top = if package.starts_with(&directory) { &directory } else { &package };
-        let name = format!("{}{}", record.crate_name, invocation.extra_filename());
-        let folder = self.plan.folder.join("overlay").join(name);
+        let folder = self.plan.folder.join("overlay").join(invocation.unit());
         // Modules may be outside of what cargo compiles.
         let mirrored =
             top.ancestors().find(|above| passed.iter().all(|passed| passed.starts_with(above)));
@@ -279,7 +331,7 @@ impl Wrapper {
         if self.plan.frame_pointers {
             more.extend(["-C", "force-frame-pointers=yes"].map(OsString::from));
         }
-        if self.invocation.links() {
+        if self.invocation.links() && self.obstacle.is_none() {
             let mut link = |argument: &OsStr| {
                 more.push("-C".into());
                 let mut option = OsString::from("link-arg=");
@@ -298,16 +350,11 @@ impl Wrapper {
         more
     }
 
-    fn command(&self, arguments: &[OsString]) -> Command {
-        let mut command = Command::new(&self.compiler[0]);
-        command.args(&self.compiler[1..]).args(arguments);
-        command
-    }
-
     /// Lists source files that the compiler has read and that were not searched for functions.
     fn add_unreached(&self, record: &mut CrateRecord) -> io::Result<()> {
         let dep_info = self.invocation.dep_info().filter(|_| !record.read.is_empty());
-        if let Some(Ok(text)) = dep_info.map(std::fs::read_to_string) {
+        let read = |path: PathBuf| files::read_text(&path, LONGEST_DEP_INFO);
+        if let Some(Ok(text)) = dep_info.map(read) {
             let directory = std::env::current_dir()?;
             let files = unreached::unreached(&text, &directory, &record.read, &record.unseen);
             record.unread.extend(files);

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use profiler_events::files;
+
 use crate::splice::{LeftOut, Unread};
 
 /// Returns the source files with functions that rustc's dependency file names and that are not among
@@ -38,7 +40,7 @@ fn canonical(path: &Path) -> PathBuf {
 
 /// A file may also be read as text.
 fn has_functions(file: &Path) -> bool {
-    std::fs::read_to_string(file)
+    files::read_text(file, super::LONGEST_SOURCE)
         .is_ok_and(|text| text.contains("fn ") && text.parse::<proc_macro2::TokenStream>().is_ok())
 }
 

@@ -128,8 +128,9 @@ fn a_full_standard_error_changes_nothing() {
     let convert = ["convert", text(&file), "--to", "json"];
     assert_eq!(status(&convert, std::process::Stdio::null()), Some(0));
     assert_eq!(status(&convert, full().into()), Some(2));
-    // As a compiler, which is what cargo calls it as.
+    // Under the name that cargo calls it by in place of a compiler.
     let mut compiler = crate::runs::command(&["/nowhere/rustc", "src/lib.rs", "--crate-name", "x"]);
+    std::os::unix::process::CommandExt::arg0(&mut compiler, "mlprof-rustc-wrapper");
     compiler.env(profiler_cli::run::plan::PLAN_VARIABLE, missing).stderr(full());
     assert_eq!(compiler.status().expect("started").code(), Some(1));
 }

@@ -1,0 +1,82 @@
+//! The cargo that scripts find: the user's, told by options and not by the environment where to build.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use super::FOLDER_VARIABLES;
+use super::cargo_command;
+use super::plan::Plan;
+use super::target::non_empty;
+use super::target_copy::STATE;
+
+/// The folder in which scripts find it, in that of what `mlprof run` keeps.
+pub const FOLDER: &str = "bin";
+
+/// Calls the user's cargo in place of this process.
+///
+/// # Errors
+///
+/// If it cannot be called.
+pub fn run(arguments: Vec<OsString>) -> io::Result<ExitStatus> {
+    let mut command: Vec<_> = [OsString::from("cargo")].into_iter().chain(arguments).collect();
+    let mut by_environment = true;
+    // Programs that are measured have another environment than their script.
+    if let Ok((plan, _)) = Plan::of_process()
+        && non_empty(FOLDER_VARIABLES[0]).is_some_and(|folder| folder == plan.target)
+        && cargo_command::option(&command, "--target-dir").is_none()
+    {
+        let redirected = cargo_command::redirected(&command, &plan.target, false);
+        (command, by_environment) = (redirected.command, redirected.by_environment);
+    }
+    let mut cargo = Command::new("cargo");
+    cargo.args(command.iter().skip(1));
+    if let Some(path) = std::env::var_os("PATH").and_then(|path| without_own(&path)) {
+        cargo.env("PATH", path);
+    }
+    if !by_environment {
+        FOLDER_VARIABLES.iter().for_each(|name| drop(cargo.env_remove(name)));
+    }
+    replace_by(cargo)
+}
+
+/// The search path with the folder first.
+pub fn path_with(folder: &Path) -> Option<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = [folder.to_owned()].into_iter().chain(std::env::split_paths(&path));
+    std::env::join_paths(folders).ok()
+}
+
+/// The search path without folders of any run.
+fn without_own(path: &OsStr) -> Option<OsString> {
+    let own = Path::new(STATE).join(FOLDER);
+    std::env::join_paths(std::env::split_paths(path).filter(|folder| !folder.ends_with(&own))).ok()
+}
+
+#[cfg(unix)]
+fn replace_by(mut command: Command) -> io::Result<ExitStatus> {
+    Err(std::os::unix::process::CommandExt::exec(&mut command))
+}
+
+#[cfg(not(unix))]
+fn replace_by(mut command: Command) -> io::Result<ExitStatus> {
+    command.status()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_s_cargo_is_behind_all_of_ours() {
+        let own = Path::new("/t/mlprof/functions").join(STATE).join(FOLDER);
+        let path = std::env::join_paths([own.as_path(), "/usr/bin".as_ref(), "/bin".as_ref()])
+            .expect("a path");
+        let rest = without_own(&path).expect("a path");
+        assert_eq!(
+            std::env::split_paths(&rest).collect::<Vec<_>>(),
+            [Path::new("/usr/bin"), "/bin".as_ref()]
+        );
+    }
+}
