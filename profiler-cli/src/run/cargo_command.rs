@@ -86,6 +86,11 @@ fn subcommand(command: &[OsString]) -> Option<(usize, &str)> {
     })
 }
 
+/// Whether cargo builds programs to keep them among the user's installed ones.
+pub fn installs(command: &[OsString]) -> bool {
+    is_cargo(command) && subcommand(command).is_some_and(|(_, name)| name == "install")
+}
+
 /// The index at which an option can stand that overrides the `--config` options of the user. `None` if cargo would not
 /// read it there.
 fn config_index(command: &[OsString]) -> Option<usize> {
@@ -204,6 +209,12 @@ mod tests {
         assert!(with_variable.by_environment, "CARGO_TARGET_DIR overrides build.target-dir");
         assert_eq!(quoted(Path::new(r#"/a "b"\c"#)).as_deref(), Some(r#""/a \"b\"\\c""#));
         assert_eq!(quoted(Path::new("/a\nb")), None);
+    }
+
+    #[test]
+    fn installing_is_recognised() {
+        assert!(installs(&words("cargo +nightly --config a=1 install --path .")));
+        assert!(!installs(&words("cargo run install")) && !installs(&words("npm install")));
     }
 
     #[test]

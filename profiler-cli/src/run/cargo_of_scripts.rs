@@ -5,11 +5,12 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-use super::FOLDER_VARIABLES;
 use super::cargo_command;
+use super::notes;
 use super::plan::Plan;
 use super::target::non_empty;
 use super::target_copy::STATE;
+use super::{FOLDER_VARIABLES, TOOL_VARIABLES};
 
 /// The folder in which scripts find it, in that of what `mlprof run` keeps.
 pub const FOLDER: &str = "bin";
@@ -21,23 +22,34 @@ pub const FOLDER: &str = "bin";
 /// If it cannot be called.
 pub fn run(arguments: Vec<OsString>) -> io::Result<ExitStatus> {
     let mut command: Vec<_> = [OsString::from("cargo")].into_iter().chain(arguments).collect();
-    let mut by_environment = true;
+    let (mut removed, mut added) = (Vec::<&str>::new(), Vec::new());
     // Programs that are measured have another environment than their script.
-    if let Ok((plan, _)) = Plan::of_process()
-        && non_empty(FOLDER_VARIABLES[0]).is_some_and(|folder| folder == plan.target)
-        && cargo_command::option(&command, "--target-dir").is_none()
-    {
-        let redirected = cargo_command::redirected(&command, &plan.target, false);
-        (command, by_environment) = (redirected.command, redirected.by_environment);
+    if let Ok((plan, run)) = Plan::of_process() {
+        let is_own = non_empty(FOLDER_VARIABLES[0]).is_some_and(|folder| folder == plan.target);
+        if cargo_command::installs(&command) {
+            let text =
+                "what `cargo install` builds has no hooks: installed programs would keep them";
+            notes::say_once(&run, text, text);
+            removed.extend(TOOL_VARIABLES.iter().chain(&FOLDER_VARIABLES));
+            added.extend(plan.chained_wrapper.map(|path| ("RUSTC_WRAPPER", path)));
+            added.extend(plan.rustdoc.map(|path| ("RUSTDOC", path)));
+        } else if is_own && cargo_command::option(&command, "--target-dir").is_none() {
+            let redirected = cargo_command::redirected(&command, &plan.target, false);
+            command = redirected.command;
+            if !redirected.by_environment {
+                removed.extend(&FOLDER_VARIABLES);
+            }
+        }
     }
     let mut cargo = Command::new("cargo");
     cargo.args(command.iter().skip(1));
     if let Some(path) = std::env::var_os("PATH").and_then(|path| without_own(&path)) {
         cargo.env("PATH", path);
     }
-    if !by_environment {
-        FOLDER_VARIABLES.iter().for_each(|name| drop(cargo.env_remove(name)));
+    for name in removed {
+        cargo.env_remove(name);
     }
+    cargo.envs(added);
     replace_by(cargo)
 }
 

@@ -50,6 +50,12 @@ pub enum Error {
     /// What was asked for is forbidden.
     #[error("--live: MLPROF_LIVE=0 in the environment forbids it")]
     Forbidden,
+    /// Programs with hooks would be installed.
+    #[error(
+        "cannot measure `cargo install`: the installed program would keep its hooks\nmeasure `cargo run --release` \
+         instead, and install without mlprof"
+    )]
+    Installs,
     /// The system is not Linux.
     #[error(
         "`mlprof run` works on Linux only so far; `mlprof report` and `mlprof convert` work everywhere"
@@ -92,6 +98,9 @@ const TARGET_HINT: &str = "\nbuild output of programs with hooks goes to a folde
 pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     if !cfg!(target_os = "linux") {
         return Err(Error::System);
+    }
+    if cargo_command::installs(&arguments.command) {
+        return Err(Error::Installs);
     }
     let selection = arguments.selection()?;
     for framework in selection.frameworks_without_outputs() {

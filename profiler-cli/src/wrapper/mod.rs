@@ -49,8 +49,8 @@ pub fn run(tool: Tool, arguments: Vec<OsString>) -> ExitCode {
     match done {
         Ok(status) => exit_code(status),
         Err(error) => {
-            let error = format_args!("error: mlprof cannot compile this crate: {error}");
-            profiler_report::output::say(error);
+            let what = if tool == Tool::Cargo { "run cargo" } else { "compile this crate" };
+            profiler_report::output::say(format_args!("error: mlprof cannot {what}: {error}"));
             ExitCode::FAILURE
         }
     }

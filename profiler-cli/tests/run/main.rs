@@ -5,8 +5,11 @@
 mod promise;
 mod shop;
 
+mod builds;
+mod compilers;
 mod corners;
 mod endings;
+mod folders;
 mod functions;
 mod interrupted;
 mod live;

@@ -30,6 +30,15 @@ fn what_cannot_be_meant_is_an_error_before_anything_is_built() {
 }
 
 #[test]
+fn programs_with_hooks_are_not_installed() {
+    let shop = Shop::open();
+    let run = shop.mlprof("--functions app::*", "cargo install --path app --root installed");
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.stderr.contains("cannot measure `cargo install`"), "{run:?}");
+    assert!(!shop.path("installed").exists() && !shop.path("target").exists());
+}
+
+#[test]
 fn a_program_that_fails_fails_and_is_reported_all_the_same() {
     let shop = Shop::open();
     let run = shop.mlprof("--functions counting::leaf", "cargo run -- fail");

@@ -44,7 +44,7 @@ fn main() {
             assert!(status.success());
         }
         Some("environment") => {
-            for name in ["RUSTC_WRAPPER", "CARGO_TARGET_DIR", "RUSTDOCFLAGS", "MLPROF_PLAN"] {
+            for name in ["RUSTC_WRAPPER", "CARGO_TARGET_DIR", "CARGO_BUILD_BUILD_DIR", "RUSTDOC", "MLPROF_PLAN"] {
                 println!("{name}={:?}", std::env::var_os(name));
             }
         }

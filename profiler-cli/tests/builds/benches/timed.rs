@@ -1,0 +1,3 @@
+fn main() {
+    app::in_the_library(3);
+}

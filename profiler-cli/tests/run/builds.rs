@@ -1,0 +1,67 @@
+//! The program of `tests/builds`, which other tests build in many ways.
+
+use std::process::Command;
+
+use super::shop::{Finished, MLPROF, Shop, arguments};
+
+/// A copy of the program, and how often its function was called.
+pub struct Builds(pub Shop);
+
+impl Builds {
+    pub fn new() -> Self {
+        Self(Shop::copy_of("builds"))
+    }
+
+    /// A command in a folder in which cargo is told nothing by the environment.
+    pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = self.0.command(program, arguments);
+        for name in ["CARGO_TARGET_DIR", "CARGO_BUILD_BUILD_DIR", "RUSTC", "RUSTDOC"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Finished {
+        self.command(program, arguments).output().expect("it runs").into()
+    }
+
+    /// `mlprof run` for all functions of the program.
+    pub fn mlprof_command(&self, command: &str) -> Command {
+        self.command(MLPROF, &arguments("--quiet --functions app::**", command))
+    }
+
+    pub fn mlprof(&self, command: &str) -> Finished {
+        self.mlprof_command(command).output().expect("it runs").into()
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.0.path(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+
+    pub fn write_script(&self, path: &str, text: &str) {
+        self.write(path, &format!("#!/bin/sh\n{text}\n"));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.0.path(path), mode).expect("executable");
+    }
+
+    /// Calls of a function since the last time.
+    pub fn calls(&self, function: &str) -> u64 {
+        let calls = self.0.calls().get(function).copied().unwrap_or_default();
+        self.0.forget_results();
+        calls
+    }
+
+    /// Whether a program is linked with the runtime, or has text of hooks in it.
+    pub fn has_hooks(&self, program: &str) -> bool {
+        let bytes = std::fs::read(self.0.path(program)).expect("a program");
+        bytes.windows(b"mlprof_".len()).any(|part| part == b"mlprof_")
+    }
+}
+
+/// The first line that begins so, of which there must be one.
+pub fn line<'a>(run: &'a Finished, begin: &str) -> &'a str {
+    let mut lines = run.stderr.lines().filter(|line| line.starts_with(begin));
+    lines.next().unwrap_or_else(|| panic!("{begin}: {run:?}"))
+}
