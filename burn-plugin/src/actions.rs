@@ -18,7 +18,8 @@
 //! | `[TrainStep]….training_step` | burn's `TrainStep::step`: forward *and* backward | loop or worker |
 //! | `backward` | backward alone, where the model says so, see [`ProfiledBackward`](crate::ProfiledBackward) | as above |
 //! | `accumulate_gradients` | gradient accumulation, gathering from several devices | loop |
-//! | `lr_scheduler_step`, `optimizer_step` | as their names say | loop |
+//! | `lr_scheduler_step` | the learning-rate schedule moving on | loop |
+//! | `Optimizer.step` | the optimizer's own update of the parameters | loop |
 //! | `[InferenceStep]….validation_step` | burn's `InferenceStep::step` | loop |
 //! | `flush_events` | waiting for the metrics' thread before a checkpoint or early stopping | loop |
 //! | `save_checkpoint` | making the records and handing them to their threads | loop |
@@ -26,7 +27,7 @@
 
 use profiler_core::Action;
 pub use profiler_core::names::{
-    BACKWARD, LR_SCHEDULER_STEP, OPTIMIZER_STEP, RUN_TRAINING_BATCH, RUN_TRAINING_EPOCH,
+    BACKWARD, LR_SCHEDULER_STEP, OPTIMIZER_UPDATE, RUN_TRAINING_BATCH, RUN_TRAINING_EPOCH,
     SAVE_CHECKPOINT, TEST_NEXT, TRAIN_DATALOADER_NEXT, VAL_NEXT,
 };
 use profiler_core::names::{hook, short_type_name};
@@ -116,7 +117,7 @@ pub(crate) struct FitActions {
     pub(crate) validation_step: Action,
     pub(crate) model_to_device: Action,
     pub(crate) accumulate: Action,
-    pub(crate) optimizer_step: Action,
+    pub(crate) optimizer_update: Action,
     pub(crate) lr_scheduler_step: Action,
     pub(crate) save_checkpoint: Action,
     pub(crate) flush_events: Action,
@@ -150,7 +151,7 @@ impl FitActions {
             validation_step: Action::new(&inference_step::<M>("validation_step")),
             model_to_device: Action::new(&strategy(strategy_name, "model_to_device")),
             accumulate: Action::new(ACCUMULATE_GRADIENTS),
-            optimizer_step: Action::new(OPTIMIZER_STEP),
+            optimizer_update: Action::new(OPTIMIZER_UPDATE),
             lr_scheduler_step: Action::new(LR_SCHEDULER_STEP),
             save_checkpoint: Action::new(SAVE_CHECKPOINT),
             flush_events: Action::new(FLUSH_EVENTS),

@@ -12,7 +12,7 @@ use crate::numerics::StepTold;
 /// `optimizer.step_profiled(rate, model, gradients)`: the optimizer's step as an action, and its numbers.
 ///
 /// A training that burn runs under a profiler needs none of this. In a loop of your own it is written where
-/// `optimizer.step(…)` stood: the report has a row `optimizer_step`, and
+/// `optimizer.step(…)` stood: the report has a row `Optimizer.step`, and
 /// [`NumericsProfiler`](profiler_core::NumericsProfiler) sees gradients, parameters and updates by their names in the model.
 ///
 /// ```
@@ -38,7 +38,7 @@ use crate::numerics::StepTold;
 ///
 /// *Cost* without an active profiler: two relaxed loads.
 pub trait ProfiledOptimizerStep {
-    /// [`ModuleOptimizer::step`], measured as `optimizer_step` by the active profiler.
+    /// [`ModuleOptimizer::step`], measured as `Optimizer.step` by the active profiler.
     fn step_profiled<M: Module>(
         &mut self,
         rate: impl Into<ModuleLearningRate>,
@@ -56,7 +56,7 @@ impl ProfiledOptimizerStep for ModuleOptimizer {
     ) -> M {
         let told = StepTold::begin::<M, _>(|| &model, &[&gradients]);
         let model = {
-            let _action = profile!(actions::OPTIMIZER_STEP);
+            let _action = profile!(actions::OPTIMIZER_UPDATE);
             self.step(rate, model, gradients)
         };
         told.end::<M, _>(|| &model);

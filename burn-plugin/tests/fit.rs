@@ -68,7 +68,7 @@ fn everything_is_counted_exactly() {
         ("[TrainStep]Mlp.training_step", train),
         ("backward", train),
         ("lr_scheduler_step", train),
-        ("optimizer_step", train),
+        ("Optimizer.step", train),
         ("[Callback]EventProcessor.on_train_batch_end", train),
         ("[Callback]EventProcessor.on_train_epoch_end", epochs),
         ("[Callback]EventProcessor.on_validation_start", epochs),
@@ -97,13 +97,13 @@ fn actions_nest_as_documented_and_metrics_have_a_thread_of_their_own() {
     training.launch(learner(1e-2));
     assert_eq!(recorder.parent("backward"), Some("[TrainStep]Mlp.training_step"));
     assert_eq!(recorder.parent("[TrainStep]Mlp.training_step"), Some("run_training_batch"));
-    assert_eq!(recorder.parent("optimizer_step"), Some("run_training_batch"));
+    assert_eq!(recorder.parent("Optimizer.step"), Some("run_training_batch"));
     assert_eq!(recorder.parent("run_training_batch"), Some("run_training_epoch"));
     assert_eq!(recorder.parent("run_training_epoch"), None);
     let enqueue = "[Callback]EventProcessor.on_train_batch_end";
     assert_eq!(recorder.parent(enqueue), Some("run_training_epoch"));
-    assert!(recorder.shares_a_thread(enqueue, "optimizer_step"));
-    assert!(!recorder.shares_a_thread("[EventProcessor].process_train", "optimizer_step"));
+    assert!(recorder.shares_a_thread(enqueue, "Optimizer.step"));
+    assert!(!recorder.shares_a_thread("[EventProcessor].process_train", "Optimizer.step"));
     let (epochs, train, valid) = (2, 14, 4);
     let events = 1 + epochs + train + epochs + epochs + 1;
     assert_eq!(recorder.calls("[EventProcessor].process_train"), events);
@@ -119,7 +119,7 @@ fn the_whole_event_thread_is_measured_on_request() {
         let training = training(directory.path()).profiler(recorder.clone()).unwrap();
         let training = training.metrics((LossMetric::new(),)).measure_event_thread(is_measured);
         training.launch(learner(1e-2));
-        assert!(!recorder.shares_a_thread("[Metric]LossMetric.update", "optimizer_step"));
+        assert!(!recorder.shares_a_thread("[Metric]LossMetric.update", "Optimizer.step"));
         recorder.calls("[EventProcessor].process_valid")
     };
     assert_eq!((calls(false), calls(true)), (0, 8));
@@ -177,7 +177,7 @@ fn accumulated_gradients_reach_the_optimizer_every_third_batch_and_at_the_end() 
     let training = training(directory.path()).grads_accumulation(3);
     training.profiler(recorder.clone()).unwrap().launch(learner(1e-2));
     assert_eq!(recorder.calls("accumulate_gradients"), 14);
-    assert_eq!(recorder.calls("optimizer_step"), 6, "after batches 3, 6 and 7 of each epoch");
+    assert_eq!(recorder.calls("Optimizer.step"), 6, "after batches 3, 6 and 7 of each epoch");
     assert_eq!(recorder.calls("lr_scheduler_step"), 6);
 }
 

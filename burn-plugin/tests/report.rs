@@ -122,7 +122,7 @@ fn the_simple_profiler_counts_what_happened() {
     let profiler = SimpleProfiler::new().dirpath(directory.path()).filename("run");
     training(directory.path()).profiler(profiler).unwrap().launch(learner(1e-2));
     let report = std::fs::read_to_string(directory.path().join("fit-run.txt")).unwrap();
-    let row = report.lines().find(|line| line.contains("optimizer_step")).unwrap();
+    let row = report.lines().find(|line| line.contains("Optimizer.step")).unwrap();
     let calls = row.split('|').nth(3).unwrap().trim();
     assert_eq!(calls, "14", "{report}");
 }

@@ -216,9 +216,9 @@ fn several_devices_learn_the_same_with_a_profiler() {
         // 50 items are 4 batches on each of two devices, in each of two epochs.
         assert_eq!(recorder.calls("[TrainStep]Mlp.training_step"), 16, "{optim:?}");
         assert_eq!(recorder.threads("[TrainStep]Mlp.training_step"), 4, "two in each epoch");
-        assert_eq!(recorder.calls("optimizer_step"), 8);
+        assert_eq!(recorder.calls("Optimizer.step"), 8);
         assert_eq!(recorder.calls("run_training_batch"), 8, "no empty one");
-        assert_eq!(recorder.parent("optimizer_step"), Some("run_training_batch"));
+        assert_eq!(recorder.parent("Optimizer.step"), Some("run_training_batch"));
         let next = "[_TrainingEpochLoop].train_dataloader_next";
         assert_eq!(recorder.parent(next), Some("run_training_epoch"), "it is not in the batch");
         // One more for each device and epoch finds the end.

@@ -23,7 +23,7 @@ pub trait ProfileOptimizer: Optimizer {
     /// # let vars = vec![weight.clone()];
     /// let mut optimizer = AdamW::new_lr(vars, 1e-3)?.profiled();
     /// # let loss = weight.sqr()?.sum_all()?;
-    /// optimizer.backward_step(&loss)?; // two rows: backward, optimizer_step
+    /// optimizer.backward_step(&loss)?; // two rows: backward, Optimizer.step
     /// # Ok::<(), candle_core::Error>(())
     /// ```
     fn profiled(self) -> ProfiledOptimizer<Self> {
@@ -37,8 +37,8 @@ impl<O: Optimizer> ProfileOptimizer for O {}
 /// An optimizer whose steps the active profiler measures. It is an [`Optimizer`] itself and takes
 /// the place of the one inside; everything else of that one is reached through it.
 ///
-/// `step` is measured as `optimizer_step`; `backward_step` as `backward` followed by
-/// `optimizer_step`: it calls `loss.backward()` and `step`, as candle's own does.
+/// `step` is measured as `Optimizer.step`, the name that the trainer uses for the same update. `backward_step` is
+/// measured as `backward` followed by `Optimizer.step`: it calls `loss.backward()` and `step`, as candle's own does.
 ///
 /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it, unless
 /// [`synchronize`](Self::synchronize) asks to wait. *Cost* without an active profiler: one relaxed
@@ -86,7 +86,7 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
     }
 
     fn step(&mut self, gradients: &GradStore) -> Result<()> {
-        let _scope = profile!(actions::OPTIMIZER_STEP);
+        let _scope = profile!(actions::OPTIMIZER_UPDATE);
         self.memory.label();
         let told = numerics::begin_step(self.memory.variables(), gradients);
         self.optimizer.step(gradients)?;

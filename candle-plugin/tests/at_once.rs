@@ -85,7 +85,7 @@ fn each_profiler_has_its_own_training_and_no_other() -> Result<()> {
             )
         });
         let own = own?;
-        for row in ["backward", "optimizer_step", "load", HIDDEN_ROW, OUT_ROW] {
+        for row in ["backward", "Optimizer.step", "load", HIDDEN_ROW, OUT_ROW] {
             assert_eq!(calls(&own, row), 42, "{row}");
         }
         assert_eq!(calls(&own, "loss"), 0);

@@ -38,7 +38,7 @@ fn a_measured_optimizer_trains_bit_by_bit_as_a_plain_one() -> Result<()> {
         train(|vars| Ok(AdamW::new_lr(vars, 0.01)?.profiled().synchronize(&Device::Cpu)))?;
     drop(active);
     assert_eq!(measured, plain, "with one");
-    for row in ["backward", "optimizer_step", HIDDEN_ROW, OUT_ROW] {
+    for row in ["backward", "Optimizer.step", HIDDEN_ROW, OUT_ROW] {
         assert_eq!(calls(&profiler, row), BATCHES as u64, "{row}");
     }
     Ok(())
@@ -133,10 +133,10 @@ fn backward_alone_is_measured() -> Result<()> {
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
     let gradients = (weight.sqr()? * 0.5)?.backward_profiled()?;
-    assert_eq!((calls(&profiler, "backward"), calls(&profiler, "optimizer_step")), (1, 0));
+    assert_eq!((calls(&profiler, "backward"), calls(&profiler, "Optimizer.step")), (1, 0));
     optimizer.step(&gradients)?;
     drop(active);
-    assert_eq!((calls(&profiler, "backward"), calls(&profiler, "optimizer_step")), (1, 1));
+    assert_eq!((calls(&profiler, "backward"), calls(&profiler, "Optimizer.step")), (1, 1));
     assert_eq!(weight.to_scalar::<f32>()?, 1.5);
     Ok(())
 }

@@ -23,7 +23,7 @@ fn notes(profiler: TensorProfiler) -> Result<Vec<String>> {
     drop(active);
     let Some(Report::Tensor(report)) = profiler.report() else { panic!("no report") };
     let rows = || report.key_averages.rows.iter();
-    for row in ["[module]Linear: layer", "backward", "optimizer_step"] {
+    for row in ["[module]Linear: layer", "backward", "Optimizer.step"] {
         assert!(rows().any(|found| found.name == row && found.calls == 3), "{row}: {report:?}");
     }
     Ok(report.header.notes)

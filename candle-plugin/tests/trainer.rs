@@ -92,6 +92,7 @@ fn counts_are_what_the_loop_must_do() -> Result<()> {
         (strategy("backward"), 15),
         (strategy("read_loss"), 15),
         (module("optimizer_step"), 9),
+        ("Optimizer.step".into(), 9),
         (module("optimizer_zero_grad"), 9),
         (module("configure_gradient_clipping"), 9),
         (module("lr_scheduler_step"), 3),

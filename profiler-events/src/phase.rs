@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Direction;
+use crate::names::is_optimizer_update;
 use crate::{Action, ActionKind};
 
 /// The part of a training step that an op belongs to.
@@ -15,9 +16,9 @@ use crate::{Action, ActionKind};
 /// | a layer of a model ([`ActionKind::Module`]) | forward |
 /// | `…backward` | backward |
 /// | `…training_step`, `…validation_step`, `…test_step`, `…predict_step`, `…forward` | forward |
-/// | `…optimizer_step`, `…optimizer step` | optimizer |
+/// | `…optimizer_step`, `…optimizer step`, `Optimizer.step`, `Optimizer.step#…` | optimizer |
 ///
-/// where the last three are the ends of the names of actions, functions and spans. What has nothing
+/// where the last three rows are names of actions, functions and spans; `…` stands for any text. What has nothing
 /// of the kind around it is [`Other`](Self::Other).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -67,7 +68,7 @@ impl Phase {
             Some(Self::Backward)
         } else if ends_with(&FORWARD) {
             Some(Self::Forward)
-        } else if ends_with(&OPTIMIZER) {
+        } else if ends_with(&OPTIMIZER) || is_optimizer_update(name) {
             Some(Self::Optimizer)
         } else {
             None
@@ -91,6 +92,8 @@ mod tests {
         assert_eq!(told("[Strategy]SingleDevice.training_step"), Some(Phase::Forward));
         assert_eq!(told("[Strategy]SingleDevice.backward"), Some(Phase::Backward));
         assert_eq!(told("[LightningModule]Net.optimizer_step"), Some(Phase::Optimizer));
+        assert_eq!(told("Optimizer.step"), Some(Phase::Optimizer));
+        assert_eq!(told("Optimizer.step#AdamW.step"), Some(Phase::Optimizer));
         assert_eq!(told("run_training_batch"), None);
         let op = Action::op("aten::_log_softmax_backward");
         assert_eq!(Phase::told_by(op, Direction::Forward), None, "an op's name says nothing");

@@ -74,7 +74,10 @@ impl<M: TrainModule> Run<'_, M> {
             failed_in("configure_gradient_clipping", &self.state, result)?;
         }
         self.go_on()?;
-        failed_in("optimizer step", &self.state, optimizer.step())?;
+        {
+            let _update = profiler.profile(self.actions.optimizer_update);
+            failed_in("optimizer step", &self.state, optimizer.step())?;
+        }
         self.state.global_step += 1;
         Ok(loss)
     }

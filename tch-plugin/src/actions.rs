@@ -4,5 +4,5 @@
 //! `[module]{type}: {path}`, see [`ProfileModule`](crate::ProfileModule).
 
 pub use profiler_core::names::{
-    BACKWARD, CONFIGURE_GRADIENT_CLIPPING, OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD,
+    BACKWARD, CONFIGURE_GRADIENT_CLIPPING, OPTIMIZER_UPDATE, OPTIMIZER_ZERO_GRAD,
 };

@@ -6,7 +6,9 @@ use profiler_core::{Interest, profile};
 use tch::nn::Optimizer;
 use tch::{Device, TchError, Tensor};
 
-use crate::actions::{BACKWARD, CONFIGURE_GRADIENT_CLIPPING, OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD};
+use crate::actions::{
+    BACKWARD, CONFIGURE_GRADIENT_CLIPPING, OPTIMIZER_UPDATE, OPTIMIZER_ZERO_GRAD,
+};
 use crate::device::synchronize;
 use crate::{numerics, ops};
 
@@ -32,10 +34,10 @@ use crate::{numerics, ops};
 ///     optimizer.backward_step(&loss);
 /// }
 /// drop(active);
-/// profiler.describe(); // 3 × optimizer_zero_grad, backward, optimizer_step
+/// profiler.describe(); // 3 × optimizer_zero_grad, backward, Optimizer.step
 /// # let summary = profiler.snapshot();
 /// # let calls = |name| summary.actions.iter().find(|row| row.action == name).map(|row| row.calls);
-/// # for name in ["optimizer_zero_grad", "backward", "optimizer_step"] {
+/// # for name in ["optimizer_zero_grad", "backward", "Optimizer.step"] {
 /// #     assert_eq!(calls(name), Some(3));
 /// # }
 /// # Ok::<(), tch::TchError>(())
@@ -74,9 +76,9 @@ impl ProfiledOptimizer {
         self.optimizer.zero_grad();
     }
 
-    /// Moves the variables along their gradients, as `optimizer_step`.
+    /// Moves the variables along their gradients, as `Optimizer.step`.
     pub fn step(&mut self) {
-        let _scope = profile!(OPTIMIZER_STEP);
+        let _scope = profile!(OPTIMIZER_UPDATE);
         let is_wanted = profiler_core::hook::interest().contains(Interest::MEMORY);
         let variables = is_wanted.then(|| self.optimizer.trainable_variables());
         let followed = ops::StepFollowed::begin(variables.iter().flatten());

@@ -21,7 +21,7 @@ fn measured<const N: usize>(actions: [&str; N], work: impl FnOnce()) -> [u64; N]
 }
 
 const ACTIONS: [&str; 4] =
-    ["optimizer_zero_grad", "backward", "configure_gradient_clipping", "optimizer_step"];
+    ["optimizer_zero_grad", "backward", "configure_gradient_clipping", "Optimizer.step"];
 
 #[test]
 fn a_profiled_optimizer_moves_weights_to_the_same_bits() {

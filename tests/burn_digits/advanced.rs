@@ -11,7 +11,7 @@ fn every_action_has_a_table() {
     let directory = tempdir().expect("a folder");
     let run = short_run(directory.path()).args(["--profiler", "advanced"]).succeed();
     assert!(run.stdout.contains("FIT Profiler Report"), "{}", run.stdout);
-    let mut actions = vec!["run_training_epoch", "run_training_batch", "optimizer_step"];
+    let mut actions = vec!["run_training_epoch", "run_training_batch", "Optimizer.step"];
     if cfg!(target_os = "linux") {
         actions.push("process_startup");
     }
@@ -46,7 +46,7 @@ batch = pstats.Stats([path for path in sys.argv[1:] if path.endswith("-run_train
 root, (primitive, calls, own, cumulative, callers) = only(batch.stats, "run_training_batch")
 assert primitive == calls > 1, (primitive, calls)
 assert abs(batch.total_tt - cumulative) <= 1e-3 * cumulative, (batch.total_tt, cumulative)
-_, optimizer = only(batch.stats, "optimizer_step")
+_, optimizer = only(batch.stats, "Optimizer.step")
 assert optimizer[1] == calls, (optimizer, calls)
 assert optimizer[4][root][1] == calls, optimizer
 functions = [key for key in batch.stats if key[0].endswith(".rs") and key[1] > 0]
@@ -80,5 +80,5 @@ fn prof_files_open_in_pstats_and_snakeviz() {
          print(json_stats(stats))",
         &[batch.expect("one of run_training_batch")],
     );
-    assert!(page.contains("optimizer_step"), "{page}");
+    assert!(page.contains("Optimizer.step"), "{page}");
 }

@@ -24,7 +24,7 @@ fn a_profiler_of_ones_own_sees_every_action_when_it_first_happens() {
         row.unwrap_or_else(|| panic!("{action} is missing in {}", finished.stdout)).1
     };
     assert_eq!(calls("setup"), 1);
-    assert_eq!(calls("optimizer_step"), calls("run_training_batch"));
+    assert_eq!(calls("Optimizer.step"), calls("run_training_batch"));
     let next = calls("[_TrainingEpochLoop].train_dataloader_next");
     assert_eq!(next, calls("run_training_batch") + 1, "the last one finds the end");
     assert!(rows.is_sorted_by_key(|row| row.0), "in order of first occurrence");
@@ -38,7 +38,7 @@ fn a_loop_of_ones_own_reports_what_it_guards() {
     let finished = Run::of(&program, directory.path()).succeed();
     let table = Table::find("FIT", &finished.stdout);
     assert!(table.row("forward").calls > 0);
-    for action in ["backward", "optimizer_step"] {
+    for action in ["backward", "Optimizer.step"] {
         assert_eq!(table.row(action).calls, table.row("forward").calls, "{action}");
     }
 }

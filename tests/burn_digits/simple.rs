@@ -32,7 +32,7 @@ fn the_table_adds_up() {
     let batches = fit.row("run_training_batch").calls;
     assert_eq!(batches % EPOCHS, 0, "as many batches in every epoch");
     assert!(batches / EPOCHS >= 1_000 / 48, "over a thousand digits to learn from");
-    for once_per_batch in ["optimizer_step", "lr_scheduler_step"] {
+    for once_per_batch in ["Optimizer.step", "lr_scheduler_step"] {
         assert_eq!(fit.row(once_per_batch).calls, batches, "{once_per_batch}");
     }
     assert_eq!(fit.row_ending(".training_step").calls, batches);
@@ -52,7 +52,7 @@ fn the_table_adds_up() {
     }
     let time = |action: &str| fit.row(action).total;
     let inside =
-        fit.row_ending(".training_step").total + time("optimizer_step") + time("lr_scheduler_step");
+        fit.row_ending(".training_step").total + time("Optimizer.step") + time("lr_scheduler_step");
     assert!(inside <= time("run_training_batch") * 1.0001, "parts are inside the whole");
     assert!(inside >= time("run_training_batch") * 0.9, "and are nearly all of it");
     // Start-up, of the process and so of its first report alone.
@@ -88,7 +88,7 @@ fn assert_close(computed: f64, printed: f64, action: &str) {
 fn the_detailed_layout_tells_more() {
     let directory = tempdir().expect("a folder");
     let run = short_run(directory.path()).args(["--profiler", "simple", "--detailed"]).succeed();
-    let mut expected = vec!["optimizer_step", "p50", "p95", "First", "Waiting for data: "];
+    let mut expected = vec!["Optimizer.step", "p50", "p95", "First", "Waiting for data: "];
     if cfg!(target_os = "linux") {
         expected.push("Start-up  ");
     }

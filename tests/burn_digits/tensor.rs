@@ -25,7 +25,7 @@ fn actions_are_recorded_and_the_report_says_why_there_are_no_ops() {
     trace::check_steps(
         &trace::of_stage(&folder, "fit-F"),
         &["ProfilerStep#3", "ProfilerStep#4"],
-        &[("run_training_batch", 1), ("[module]", 4), ("backward", 1), ("optimizer_step", 1)],
+        &[("run_training_batch", 1), ("[module]", 4), ("backward", 1), ("Optimizer.step", 1)],
     );
     assert!(folder.join("test-F.txt").exists());
 }

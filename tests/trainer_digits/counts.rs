@@ -39,6 +39,7 @@ fn calls_in_fit(action: &str) -> Option<u64> {
             return Some(if is_per_batch(name) { SANITY } else { 1 });
         }
         _ if name.contains("batch_transfer") || name.ends_with("to_device") => TRAIN + VALID,
+        _ if action == "Optimizer.step" => TRAIN,
         "train_dataloader_next"
         | "run_training_batch"
         | "training_step"

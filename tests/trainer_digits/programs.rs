@@ -11,7 +11,7 @@ fn a_loop_of_ones_own_reports_what_it_guards() {
     let finished = Run::of(&program, directory.path()).succeed();
     let table = Table::find("FIT", &finished.stdout);
     assert!(table.row("forward").calls > 0);
-    for action in ["backward", "optimizer_step"] {
+    for action in ["backward", "Optimizer.step"] {
         assert_eq!(table.row(action).calls, table.row("forward").calls, "{action}");
     }
 }

@@ -32,7 +32,7 @@ fn the_table_is_in_a_file_and_the_trace_beside_it() {
     trace::check_steps(
         &trace::of_stage(&folder, "fit-F"),
         &["ProfilerStep#3", "ProfilerStep#4"],
-        &[("run_training_batch", 1), ("[module]", 3), ("optimizer_step", 1)],
+        &[("run_training_batch", 1), ("[module]", 3), ("optimizer_step", 1), ("Optimizer.step", 1)],
     );
 }
 

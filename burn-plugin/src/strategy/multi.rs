@@ -184,7 +184,7 @@ impl<'a, M: LearnerModel> Gradients<'a, M> {
             self.sums.iter_mut().map(GradientsAccumulator::grads).collect();
         let told = StepTold::begin::<M, _>(|| learner.model(), &sums.iter().collect::<Vec<_>>());
         {
-            let _scope = profiler.profile(actions.optimizer_step);
+            let _scope = profiler.profile(actions.optimizer_update);
             let devices = self.devices.iter().cloned();
             if self.is_sharded {
                 let grads = sums.into_iter().zip(devices).collect();

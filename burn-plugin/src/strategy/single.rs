@@ -107,7 +107,7 @@ fn train_batch<M: LearnerModel>(
         }
         let told = StepTold::begin::<M, _>(|| learner.model(), &[&gradients]);
         {
-            let _scope = profiler.profile(actions.optimizer_step);
+            let _scope = profiler.profile(actions.optimizer_update);
             learner.optimizer_step(gradients);
         }
         told.end::<M, _>(|| learner.model());

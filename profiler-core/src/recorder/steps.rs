@@ -46,6 +46,14 @@ struct Known {
     until: ActionTicks,
 }
 
+/// An optimizer action inside another one.
+#[derive(Debug, Clone, Copy)]
+struct Update {
+    place: usize,
+    /// Total ticks at the last boundary.
+    until: u64,
+}
+
 /// The steps of a stage.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
@@ -60,6 +68,9 @@ pub(super) struct Steps {
     /// What belongs to the running step from before a pause.
     before: (u64, StepParts),
     known: Vec<Known>,
+    /// The optimizer's update inside a hook of the optimizer, which `known` has: it is none of the hook's
+    /// forward and backward passes.
+    updates: Vec<Update>,
     looked_at: usize,
     /// The address of the loop's table: with two loops at once only the first one's steps are known.
     table: Option<usize>,
@@ -153,6 +164,8 @@ impl Steps {
             if around != Some(part) && around != Some(StepPart::Data) {
                 let until = ActionTicks::default();
                 self.known.push(Known { place, part, around, until });
+            } else if part == StepPart::Optimizer && around == Some(part) {
+                self.updates.push(Update { place, until: 0 });
             }
         }
         self.looked_at = places;
@@ -177,6 +190,11 @@ impl Steps {
             if (known.part, known.around) == (StepPart::Collective, Some(StepPart::Optimizer)) {
                 optimizers_collectives += total;
             }
+        }
+        for update in &mut self.updates {
+            let total = table.ticks(update.place).map_or(update.until, |ticks| ticks.total);
+            let since = total.saturating_sub(std::mem::replace(&mut update.until, total));
+            optimizers_children = optimizers_children.saturating_sub(since);
         }
         let both = parts.forward + parts.backward;
         let knows_both = inside.optimizer > optimizers_collectives;

@@ -104,6 +104,25 @@ fn each_step_has_its_time_and_its_parts() {
     same(sum(&all[0], |entry| entry.data_seconds), waiting);
 }
 
+/// As in a hand-written loop that opens `optimizer_step` around a measured optimizer.
+#[test]
+fn an_update_inside_of_an_optimizers_step_is_the_optimizers() {
+    let profiler = SimpleProfiler::new();
+    for _ in 0..3 {
+        spend(&profiler, "forward", 2);
+        spend(&profiler, "backward", 1);
+        {
+            let _step = profiler.profile("optimizer_step");
+            spend(&profiler, "Optimizer.step", 8);
+        }
+        profiler.step();
+    }
+    let report = profiler.snapshot();
+    let all = &report.step_series[0];
+    same(sum(all, |entry| entry.optimizer_seconds), total(&report, "optimizer_step"));
+    same(sum(all, |entry| entry.forward_seconds), total(&report, "forward"));
+}
+
 #[test]
 fn a_validation_is_no_part_of_a_step() {
     let profiler = SimpleProfiler::new();

@@ -145,6 +145,7 @@ fn accumulation_steps_less_often_and_at_the_end_of_the_epoch() {
         assert_eq!(outcome.steps, 3);
         assert_eq!(watched.calls(NEXT), next);
         assert_eq!(watched.calls(&module("optimizer_step")), 3);
+        assert_eq!(watched.calls("Optimizer.step"), 3);
         assert_eq!(watched.calls(&module("lr_scheduler_step")), 3);
         assert_eq!(watched.calls(&module("optimizer_zero_grad")), 3);
         assert_eq!(watched.calls(&strategy("training_step")), 7);

@@ -64,6 +64,7 @@ fn training_batch() -> String {
         + &both(4, "on_after_backward")
         + &both(3, "on_before_optimizer_step")
         + &module(3, "configure_gradient_clipping")
+        + &plain(3, "Optimizer.step")
         + &strategy(2, "read_loss")
         + &module(1, "lr_scheduler_step")
         + &both(1, "on_train_batch_end")

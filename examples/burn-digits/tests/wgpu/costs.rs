@@ -42,7 +42,7 @@ impl Training {
             self.model.forward_classification(self.batch.clone()).loss
         };
         let gradients = loss.backward_profiled();
-        let _scope = profile!("optimizer_step");
+        let _scope = profile!("Optimizer.step");
         let gradients = GradientsParams::from_grads(gradients, &self.model);
         self.model = self.optimizer.step(1e-3, self.model.clone(), gradients);
     }

@@ -38,6 +38,6 @@ fn digits_on_the_processor_say_why_they_have_no_ops() {
     let directory = tempfile::tempdir().unwrap();
     let (table, traces) = run("flex", directory.path());
     assert!(table.contains("no ops of Device<Flex"), "{table}");
-    assert!(table.contains("optimizer_step") && !table.contains("burn::"), "{table}");
+    assert!(table.contains("Optimizer.step") && !table.contains("burn::"), "{table}");
     assert_eq!(traces, 1);
 }

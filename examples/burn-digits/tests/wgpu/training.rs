@@ -167,13 +167,13 @@ fn assert_phases(recorded: &Recorded) {
         let Some(place) = op.place.as_ref().filter(is_loops) else { continue };
         let is_backward = place.is_in(names::BACKWARD) || op.name.ends_with("_backward");
         assert_eq!(op.direction == Direction::Backward, is_backward, "{op:?}");
-        let phase = [names::BACKWARD, names::OPTIMIZER_STEP, "[TrainStep]DigitNet.training_step"];
+        let phase = [names::BACKWARD, names::OPTIMIZER_UPDATE, "[TrainStep]DigitNet.training_step"];
         let phase = phase.into_iter().find(|phase| place.is_in(phase)).unwrap_or("elsewhere");
         *phases.entry(phase).or_default() += 1;
     }
     println!("{phases:?}");
     let count = |phase| phases.get(phase).copied().unwrap_or(0);
-    for phase in [names::BACKWARD, names::OPTIMIZER_STEP, "[TrainStep]DigitNet.training_step"] {
+    for phase in [names::BACKWARD, names::OPTIMIZER_UPDATE, "[TrainStep]DigitNet.training_step"] {
         assert!(count(phase) >= RECORDED as usize, "{phase}: {phases:?}");
     }
     let names = recorded.op_counts();

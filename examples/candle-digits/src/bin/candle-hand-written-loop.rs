@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let _forward = profiler.profile("forward");
                 net.loss(&batch)?
             };
-            // Two rows: backward and optimizer_step.
+            // Two rows: backward and Optimizer.step.
             optimizer.backward_step(&loss)?;
         }
         let loss = validate(&*profiler, &net, Batches::in_order(valid.clone(), BATCH_SIZE))?;

@@ -1,6 +1,6 @@
 //! Some steps take much longer than most.
 
-use profiler_events::names::{OPTIMIZER_STEP, RUN_TRAINING_BATCH};
+use profiler_events::names::{OPTIMIZER_STEP, RUN_TRAINING_BATCH, is_optimizer_update};
 
 use crate::counted::were;
 use crate::finding::{Confidence, Evidence, Finding, Place};
@@ -56,7 +56,10 @@ impl Rule for UnevenSteps {
         if (batch.calls as f64) < limits[1] {
             return Outcome::NoInputs(format!("there {} only", were(batch.calls, "step", "steps")));
         }
-        let optimizer = facts.actions.iter().find(|action| action.hook() == OPTIMIZER_STEP);
+        let is_update = |action: &&ActionFacts| {
+            action.hook() == OPTIMIZER_STEP || is_optimizer_update(&action.name)
+        };
+        let optimizer = facts.actions.iter().find(is_update);
         if optimizer.is_some_and(|optimizer| optimizer.calls * 10 < batch.calls * 9) {
             return Outcome::no_inputs("gradients are accumulated: steps differ by what they do");
         }
