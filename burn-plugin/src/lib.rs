@@ -46,7 +46,7 @@
 //! - Forward and backward run inside one call of burn's `TrainStep::step`. Write
 //!   [`loss.backward_profiled()`](ProfiledBackward::backward_profiled) in it instead of
 //!   `loss.backward()`.
-//! - Whatever happens inside the model: [`profile!`](profiler_core::profile!) and `#[profile]`
+//! - Whatever happens inside the model: [`profile!`](profiler_core::profile!) and `#[profiled]`
 //!   report to the training's profiler while it runs.
 //! - Reading items and batching them (the move to the device included): wrap the batcher in a
 //!   [`ProfiledBatcher`].
@@ -163,6 +163,8 @@ pub use training::{ProfileTraining, ProfiledTraining};
 
 /// What a program that profiles its burn code usually needs; [`profiler_core::prelude`] is part of
 /// it.
+///
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks `#[profiled]`.
 pub mod prelude {
     #[cfg(feature = "rl")]
     pub use crate::rl::ProfileRLStrategy;
@@ -172,6 +174,8 @@ pub mod prelude {
     };
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
+    // By name, so that it is this one and not the attribute.
+    pub use profiler_core::profile;
     #[cfg(feature = "cuda")]
     pub use profiler_cuda::DeviceProfilerExt;
 }

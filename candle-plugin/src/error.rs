@@ -3,7 +3,7 @@
 use candle_core::Shape;
 
 /// Why something of this crate failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// candle refused.
@@ -31,3 +31,5 @@ pub enum Error {
         variables: usize,
     },
 }
+
+profiler_core::debug_as_display!(Error);

@@ -55,12 +55,12 @@
 //!
 //! | write | to measure |
 //! |---|---|
-//! | [`AdamW::new(…)?.profiled()`](ProfileOptimizer::profiled) | `backward` and `optimizer_step` of any `candle_nn::Optimizer` |
+//! | [`AdamW::new(…)?.profiled()`](ProfileOptimizer::profiled) | `backward` and `Optimizer.step` of any `candle_nn::Optimizer` |
 //! | [`loss.backward_profiled()?`](ProfiledBackward::backward_profiled) | `backward` |
 //! | [`vb.profiled(\|vb\| linear(64, 10, vb))?`](ProfileBuilder) | each forward of a layer, as `[module]Linear: encoder.head` |
 //! | [`layer.profiled("encoder.head")`](ProfileModule), [`profiled_t`](ProfileModuleT) | the same of a layer, closure or `Sequential` that exists; of an [`RNN`](ProfileRnn), too |
 //! | [`Profiled::measure`] | a forward that is no `Module`'s |
-//! | [`profile!`](profiler_core::profile!), `#[profile]` | anything else |
+//! | [`profile!`](profiler_core::profile!), [`#[profiled]`](profiler_core::prelude::profiled) | anything else |
 //! | [`tell_batch`] | for the profiler of numbers: which batch a step has learned from |
 //!
 //! # Host time is not device time
@@ -121,8 +121,21 @@ pub use profiler_train as train;
 #[cfg(doc)]
 use profiler_train::TrainModule;
 
-/// What a program that profiles its candle code usually needs; [`profiler_core::prelude`] is part
-/// of it.
+/// What a program that profiles its candle code usually needs; [`profiler_core::prelude`] and
+/// [`profiler_train::prelude`] are part of it.
+///
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks `#[profiled]`:
+///
+/// ```
+/// use candle_plugin::prelude::*;
+///
+/// #[profiled]
+/// fn load() -> u32 {
+///     let _scope = profile!("read_file");
+///     42
+/// }
+/// # assert_eq!(load(), 42);
+/// ```
 pub mod prelude {
     #[cfg(feature = "tracing")]
     pub use crate::ProfilerLayer;
@@ -131,14 +144,9 @@ pub mod prelude {
         ProfileRnn, Profiled, ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice,
         detached_var_builder, seed_device, seeded_var_builder, tell_batch, vars_by_name,
     };
-    pub use profiler_core::prelude::*;
     #[cfg(feature = "cuda")]
     pub use profiler_cuda::DeviceProfilerExt;
-    pub use profiler_train::Result as TrainResult;
-    pub use profiler_train::{
-        Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
-        TrainOptimizer, Trainer, TrainerState, loader_fn,
-    };
+    pub use profiler_train::prelude::*;
 }
 
 /// The front page's example for candle, run as a test here: there it stands beside one for burn.

@@ -95,7 +95,7 @@ pub use profiler_events::{
     startup,
 };
 #[doc(hidden)]
-pub use profiler_events::{before_main, progress};
+pub use profiler_events::{before_main, debug_as_display, progress};
 #[doc(inline)]
 pub use profiler_report as report;
 pub use profiler_report::{Output, Report, output};

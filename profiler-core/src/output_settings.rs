@@ -1,9 +1,12 @@
 //! Where a profiler's reports go: the settings that all profilers have.
 
 /// The settings of a profiler's field `output`, among its own. `$kind`: the profiler in one word.
-/// `$beside`: what else goes to the directory.
+/// `$beside`: what else goes to the directory. `$output`: the path of the field.
 macro_rules! output_settings {
     ($kind:literal, $beside:literal) => {
+        crate::output_settings::output_settings!($kind, $beside, output);
+    };
+    ($kind:literal, $beside:literal, $($output:ident).+) => {
         #[doc = concat!(
             "Writes reports to files in this directory, if there is a [`filename`](Self::filename) too",
             $beside,
@@ -11,14 +14,14 @@ macro_rules! output_settings {
         )]
         #[must_use]
         pub fn dirpath(mut self, dirpath: impl Into<std::path::PathBuf>) -> Self {
-            self.output = self.output.dirpath(dirpath);
+            self.$($output).+ = self.$($output).+.dirpath(dirpath);
             self
         }
 
         /// Writes reports to `{stage}-{filename}[-{rank}].txt`; see [`Output`](crate::Output).
         #[must_use]
         pub fn filename(mut self, filename: impl Into<String>) -> Self {
-            self.output = self.output.filename(filename);
+            self.$($output).+ = self.$($output).+.filename(filename);
             self
         }
 
@@ -26,7 +29,7 @@ macro_rules! output_settings {
         /// unless this says `false`; see [`Output::findings`](crate::Output::findings).
         #[must_use]
         pub fn findings(mut self, looks_for_them: bool) -> Self {
-            self.output = self.output.findings(looks_for_them);
+            self.$($output).+ = self.$($output).+.findings(looks_for_them);
             self
         }
 
@@ -35,16 +38,139 @@ macro_rules! output_settings {
         /// [`page`](crate::report::page).
         #[must_use]
         pub fn html(mut self, writes: bool) -> Self {
-            self.output = self.output.html(writes);
+            self.$($output).+ = self.$($output).+.html(writes);
             self
         }
 
-        /// Says all about where reports go.
+        /// Whether the console shows all rows of a table; by default it leaves out those below 0.1 % of the wall time
+        /// and counts them. See [`Output::all_rows`](crate::Output::all_rows).
+        #[must_use]
+        pub fn all_rows(mut self, prints_all: bool) -> Self {
+            self.$($output).+ = self.$($output).+.all_rows(prints_all);
+            self
+        }
+
+        /// Replaces all that was set about where reports go.
         #[must_use]
         pub fn output_to(mut self, output: crate::Output) -> Self {
-            self.output = output.of_kind($kind);
+            self.$($output).+ = output.of_kind($kind);
             self
         }
     };
 }
 pub(crate) use output_settings;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::allocation::AllocationProfiler;
+    use crate::{
+        AdvancedProfiler, NumericsProfiler, Output, Profiler, SimpleProfiler, TensorProfiler,
+    };
+
+    /// Compiles each pair of settings in both orders, and hands the profilers on.
+    macro_rules! in_both_orders {
+        ($new:expr, $check:expr, [$($method:ident $arguments:tt),+]) => {
+            in_both_orders!(@each $new, $check, [$($method $arguments),+], [$($method $arguments),+])
+        };
+        (@each $new:expr, $check:expr, [$($method:ident $arguments:tt),+], $all:tt) => {
+            $(in_both_orders!(@with $new, $check, $method $arguments, $all);)+
+        };
+        (@with $new:expr, $check:expr, $method:ident $arguments:tt, [$($other:ident $others:tt),+]) => {
+            $($check(&$new.$method $arguments.$other $others);)+
+        };
+    }
+
+    fn has_a_report(profiler: &impl Profiler) {
+        assert!(profiler.output().is_some() && !profiler.summary().is_empty());
+    }
+
+    #[test]
+    fn settings_of_a_simple_profiler_stand_in_any_order() {
+        in_both_orders!(
+            SimpleProfiler::new(),
+            has_a_report,
+            [
+                detailed(),
+                extended(true),
+                measure_cpu(),
+                measure_io(),
+                html(false),
+                dirpath("logs"),
+                filename("run"),
+                findings(false),
+                all_rows(true),
+                output_to(Output::new())
+            ]
+        );
+        // All of them after those that change the type.
+        has_a_report(
+            &SimpleProfiler::new()
+                .measure_io()
+                .measure_cpu()
+                .measure_io()
+                .detailed()
+                .extended(false)
+                .html(false)
+                .all_rows(true)
+                .dirpath("logs")
+                .filename("run")
+                .findings(false)
+                .output_to(Output::new()),
+        );
+    }
+
+    #[test]
+    fn settings_of_the_other_profilers_stand_in_any_order() {
+        in_both_orders!(
+            AdvancedProfiler::new(),
+            has_a_report,
+            [
+                dump_stats(false),
+                html(false),
+                dirpath("logs"),
+                filename("run"),
+                findings(false),
+                all_rows(true),
+                output_to(Output::new())
+            ]
+        );
+        in_both_orders!(
+            TensorProfiler::new(),
+            has_a_report,
+            [
+                without_schedule(),
+                record_shapes(true),
+                profile_memory(true),
+                group_by_module(true),
+                html(false),
+                filename("run"),
+                findings(false),
+                all_rows(true),
+                output_to(Output::new())
+            ]
+        );
+        in_both_orders!(
+            AllocationProfiler::new(),
+            has_a_report,
+            [
+                html(false),
+                filename("run"),
+                findings(false),
+                all_rows(true),
+                output_to(Output::new())
+            ]
+        );
+        in_both_orders!(
+            NumericsProfiler::new(),
+            has_a_report,
+            [
+                every(1),
+                html(false),
+                filename("run"),
+                findings(false),
+                all_rows(true),
+                output_to(Output::new())
+            ]
+        );
+    }
+}

@@ -204,9 +204,11 @@ pub trait Profiler: Send + Sync {
 }
 
 /// An action was stopped that the thread had not started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Attempting to stop recording an action ({name}) which was never started.", name = .0.name())]
 pub struct NeverStarted(pub Action);
+
+profiler_events::debug_as_display!(NeverStarted);
 
 /// Scope guards for every profiler, owned or behind `Arc<dyn Profiler>`.
 ///

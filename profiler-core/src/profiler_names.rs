@@ -19,11 +19,13 @@ pub const PROFILER_NAMES: [&str; 7] =
 const JOINED_BY: char = '+';
 
 /// No profiler has this name, or a text of several names one twice.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub struct UnknownProfiler {
     /// What was asked for.
     pub name: String,
 }
+
+profiler_events::debug_as_display!(UnknownProfiler);
 
 impl fmt::Display for UnknownProfiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -20,6 +20,8 @@ pub struct Environment {
     pub filename: Option<String>,
     /// `MLPROF_SCHEDULE`: the steps that are recorded.
     pub schedule: Option<Schedule>,
+    /// `MLPROF_ALL_ROWS`: whether the console shows all rows of a table.
+    pub all_rows: Option<Switch>,
     /// `MLPROF_LIVE`: whether the process listens to `mlprof ps` and its like.
     pub live: Option<Switch>,
     /// `MLPROF_METRICS_PORT`: where the process answers Prometheus.
@@ -45,6 +47,7 @@ impl Environment {
             dirpath: value("MLPROF_DIRPATH").map(PathBuf::from),
             filename: read(&value, "MLPROF_FILENAME", &mut problems),
             schedule: read(&value, "MLPROF_SCHEDULE", &mut problems),
+            all_rows: read(&value, "MLPROF_ALL_ROWS", &mut problems),
             live: read(&value, "MLPROF_LIVE", &mut problems),
             metrics_port: read(&value, "MLPROF_METRICS_PORT", &mut problems),
             capture_port: read(&value, "MLPROF_CAPTURE_PORT", &mut problems),
@@ -125,6 +128,7 @@ mod tests {
             ("MLPROF_DIRPATH", "logs/a b"),
             ("MLPROF_FILENAME", "run"),
             ("MLPROF_SCHEDULE", "wait=1,warmup=1,active=3,repeat=2,skip_first=10"),
+            ("MLPROF_ALL_ROWS", "on"),
             ("MLPROF_LIVE", "1"),
             ("MLPROF_METRICS_PORT", "9464"),
             ("MLPROF_CAPTURE_PORT", "6009"),
@@ -135,6 +139,7 @@ mod tests {
             dirpath: Some("logs/a b".into()),
             filename: Some("run".into()),
             schedule: Some(schedule),
+            all_rows: Some(Switch::On),
             live: Some(Switch::On),
             metrics_port: Some(Port(9464)),
             capture_port: Some(Port(6009)),

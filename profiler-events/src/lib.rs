@@ -8,6 +8,7 @@ pub mod clock;
 mod clock_reading;
 mod context;
 mod counter;
+mod debug_as_display;
 mod description;
 mod device;
 #[doc(hidden)]

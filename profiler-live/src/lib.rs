@@ -78,7 +78,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// Why the process does not listen.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no place of this user's own for the socket.
@@ -115,6 +115,8 @@ pub enum Error {
     #[error("this system has no Unix sockets, by which mlprof looks into a training that runs")]
     NotUnix,
 }
+
+profiler_events::debug_as_display!(Error);
 
 /// Has the process listen from here on, to the end; trainings that begin from here on are known. If it listens already
 /// nothing changes.

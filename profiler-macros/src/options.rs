@@ -92,7 +92,9 @@ impl Options {
 }
 
 fn is_profile(attribute: &Attribute) -> bool {
-    attribute.path().segments.last().is_some_and(|segment| segment.ident == "profile")
+    let names = ["profile", "profiled"];
+    let segment = attribute.path().segments.last();
+    segment.is_some_and(|segment| names.iter().any(|name| segment.ident == name))
 }
 
 struct Spanned {

@@ -17,8 +17,8 @@ impl KeyAverages {
     /// `flops_per_second` besides. Columns are the same for every table.
     ///
     /// Differences: `input_shapes` is text as tables show it; `kind` and `phase` are text as in
-    /// JSON; `rest` is two columns, `rest_min_seconds` and `rest_max_seconds`; `memory` is left out,
-    /// which the four sums over devices stand for. What is not known is null.
+    /// JSON; `rest` is three columns, `rest_min_seconds`, `rest_mean_seconds` and `rest_max_seconds`; `memory` is
+    /// left out, which the four sums over devices stand for. What is not known is null.
     ///
     /// # Errors
     ///
@@ -64,6 +64,7 @@ impl Columns<'_> {
         self.floats("self_cpu_seconds", |row| row.self_cpu_seconds);
         self.floats("first_seconds", |row| row.first_seconds);
         self.optional_floats("rest_min_seconds", |row| row.rest.map(|rest| rest.min_seconds));
+        self.optional_floats("rest_mean_seconds", KeyAverage::rest_mean_seconds);
         self.optional_floats("rest_max_seconds", |row| row.rest.map(|rest| rest.max_seconds));
     }
 

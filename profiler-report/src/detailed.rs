@@ -13,7 +13,7 @@ use super::label;
 use super::lightning::{append_data_waiting, append_remarks, title};
 use super::number::{duration, grouped, share, time_cell};
 use super::regions;
-use super::rows::{RowKey, Rows};
+use super::rows::{RowKey, Rows, Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use super::table::Table;
 
@@ -26,8 +26,18 @@ pub fn paint(report: &SimpleReport) -> String {
     paint_rows(report, &Rows::default())
 }
 
+/// The report for the console: without the rows below
+/// [0.1 % of the wall time](super::rows::LEAST_SHARE_ON_CONSOLE), which a line counts.
+pub fn paint_on_console(report: &SimpleReport) -> String {
+    paint_selection(report, &Selection::on_console(&report.header))
+}
+
 /// The report with some of its rows, or in another order.
 pub fn paint_rows(report: &SimpleReport, rows: &Rows<'_>) -> String {
+    paint_selection(report, &rows.into())
+}
+
+fn paint_selection(report: &SimpleReport, rows: &Selection<'_>) -> String {
     let wall = report.header.wall_seconds;
     let threads = threads_by_weight(report);
     let mut text = heading(report);
@@ -37,12 +47,18 @@ pub fn paint_rows(report: &SimpleReport, rows: &Rows<'_>) -> String {
         text.push_str("\nNo action has ended.\n");
     } else {
         let all = if threads.len() > 1 { "all threads, " } else { "" };
-        let order = match rows.sort_by {
+        let order = match rows.rows.sort_by {
             None => "most self time first".to_owned(),
             Some(key) => format!("by {}", key.as_str()),
         };
         let _ = writeln!(text, "\nActions, {all}{order}");
         let shown = paint_actions(&mut text, &actions, wall, rows);
+        if rows.least_seconds > 0.0
+            && let Some(note) = rows.note(shown.len(), actions.len())
+        {
+            text.push_str(&note);
+            text.push('\n');
+        }
         paint_legend(&mut text, &threads);
         paint_counters(&mut text, &shown, all, rows);
     }
@@ -123,9 +139,10 @@ fn paint_actions<'rows>(
     text: &mut String,
     actions: &[&'rows ActionStatistics],
     wall: f64,
-    rows: &Rows<'_>,
+    rows: &Selection<'_>,
 ) -> Vec<&'rows ActionStatistics> {
-    let shown = rows.select(actions.iter().copied(), RowKey::SelfTime);
+    // Rows stand by their self time, which open calls do not have yet.
+    let shown = rows.select(actions.iter().copied(), RowKey::SelfTime, &Running::default());
     let mut table = Table::new([
         "Calls", "Total", "Self", "Self %", "First", "Mean", "Min", "p50", "p95", "Max", "Action",
     ]);
@@ -149,8 +166,8 @@ fn paint_actions<'rows>(
 }
 
 /// What the operating system counted, with legends.
-fn paint_counters(text: &mut String, shown: &[&ActionStatistics], all: &str, rows: &Rows<'_>) {
-    let is_sorted = rows.sort_by.is_some();
+fn paint_counters(text: &mut String, shown: &[&ActionStatistics], all: &str, rows: &Selection<'_>) {
+    let is_sorted = rows.rows.sort_by.is_some();
     if paint_cpu(text, shown, all, is_sorted) {
         text.push_str(counters::CPU_LEGEND);
     }
@@ -194,7 +211,12 @@ fn paint_legend(text: &mut String, threads: &[&ThreadStatistics]) {
     }
 }
 
-fn paint_threads(text: &mut String, threads: &[&ThreadStatistics], wall: f64, rows: &Rows<'_>) {
+fn paint_threads(
+    text: &mut String,
+    threads: &[&ThreadStatistics],
+    wall: f64,
+    rows: &Selection<'_>,
+) {
     for thread in threads.iter().take(THREADS_SHOWN) {
         let name = label::shown(&thread.thread);
         let _ = match thread.threads {
@@ -203,8 +225,8 @@ fn paint_threads(text: &mut String, threads: &[&ThreadStatistics], wall: f64, ro
         };
         let actions: Vec<_> = thread.actions.iter().collect();
         let shown = paint_actions(text, &actions, wall, rows);
-        paint_cpu(text, &shown, "", rows.sort_by.is_some());
-        paint_io(text, &shown, "", rows.sort_by.is_some());
+        paint_cpu(text, &shown, "", rows.rows.sort_by.is_some());
+        paint_io(text, &shown, "", rows.rows.sort_by.is_some());
     }
     if let Some(more) = threads.get(THREADS_SHOWN..).filter(|more| !more.is_empty()) {
         let count = more.iter().map(|thread| thread.threads.max(1)).sum();

@@ -3,15 +3,16 @@
 //! Differences, each only where Lightning has nothing to say: control characters in a name are
 //! escaped and names are cut at 200 characters, rows of the sanity check carry the prefix
 //! `[SanityCheck]`, start-up has no percentage of a wall time that it is not part of, nor have the rows
-//! `… [device]`, whose times are the device's and stand below those of the host, and below the table stand how long training waited for data, the actions that
-//! are still running and the notes, if there are any.
+//! `… [device]`, whose times are the device's and stand below those of the host. Below the table stand, where there
+//! are any: what nested rows mean and the largest self times, how long training waited for data, the actions that
+//! are still running and the notes. A row whose action is still running is sorted as if it had ended.
 
 use std::fmt::Write;
 
 use super::label;
 use super::number::{duration, five_digits, share};
 use super::regions::{DeviceRegion, MARK};
-use super::rows::{RowKey, Rows};
+use super::rows::{RowKey, Rows, Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport};
 use super::{OpenAction, ReportHeader};
 
@@ -24,16 +25,27 @@ pub fn paint(report: &SimpleReport, extended: bool) -> String {
     paint_rows(report, extended, &Rows::default())
 }
 
+/// The table for the console: without the rows below
+/// [0.1 % of the wall time](super::rows::LEAST_SHARE_ON_CONSOLE), which a line counts.
+pub fn paint_on_console(report: &SimpleReport, extended: bool) -> String {
+    paint_selection(report, extended, &Selection::on_console(&report.header))
+}
+
 /// The table with some of its rows, or in another order.
 pub fn paint_rows(report: &SimpleReport, extended: bool, selected: &Rows<'_>) -> String {
+    paint_selection(report, extended, &selected.into())
+}
+
+fn paint_selection(report: &SimpleReport, extended: bool, selected: &Selection<'_>) -> String {
     let mut text = format!("{}\n", title(&report.header));
     let own_key = if extended { RowKey::Total } else { RowKey::Mean };
-    let rows = selected.select(&report.actions, own_key);
+    let running = Running::of(&report.open);
+    let rows = selected.select(&report.actions, own_key, &running);
     let rows: Vec<_> = rows.into_iter().map(|row| (label::shown(&row.label()), row)).collect();
     let regions: Vec<_> = report
         .device_regions
         .iter()
-        .filter(|region| selected.is_shown.is_none_or(|is_shown| is_shown(&region.label())))
+        .filter(|region| selected.rows.is_shown.is_none_or(|is_shown| is_shown(&region.label())))
         .map(|region| (label::shown(&format!("{}{MARK}", region.label())), region))
         .collect();
     let labels = rows.iter().map(|(label, _)| label).chain(regions.iter().map(|(label, _)| label));
@@ -47,14 +59,49 @@ pub fn paint_rows(report: &SimpleReport, extended: bool, selected: &Rows<'_>) ->
         paint_plain(&mut text, &rows, &regions, name_width);
     }
     text.push('\n');
-    let all = report.actions.len();
-    if rows.len() < all {
-        // Writing into a string cannot fail.
-        let _ = writeln!(text, "{} of {all} actions are shown.", rows.len());
+    if let Some(note) = selected.note(rows.len(), report.actions.len()) {
+        text.push_str(&note);
+        text.push('\n');
     }
+    append_self_times(&mut text, report);
     append_data_waiting(&mut text, report);
     append_remarks(&mut text, &report.open, &report.header.notes);
+    append_running(&mut text, report, &running);
     text
+}
+
+/// Number of rows named by [`append_self_times`].
+const SELF_TIMES_SHOWN: usize = 3;
+
+/// Says that rows nest, and which of them took the most time without the rows inside; nothing where no row is
+/// inside another one.
+fn append_self_times(text: &mut String, report: &SimpleReport) {
+    let mut rows: Vec<_> = report.actions.iter().filter(|row| !report.is_startup(row)).collect();
+    // Sums of durations differ from each other by rounding.
+    if rows.iter().all(|row| row.self_seconds >= row.total_seconds * (1.0 - 1e-9)) {
+        return;
+    }
+    rows.sort_by(|one, other| other.self_seconds.total_cmp(&one.self_seconds));
+    let wall = report.header.wall_seconds;
+    let largest = rows.iter().take(SELF_TIMES_SHOWN).map(|row| {
+        let (own, share) = (duration(row.self_seconds), share(row.self_seconds, wall));
+        format!("{} {own} ({share})", label::shown(&row.label()))
+    });
+    let largest: Vec<_> = largest.collect();
+    // Writing into a string cannot fail.
+    let _ = writeln!(
+        text,
+        "Rows nest: a row contains the time of the rows that ran inside it, so percentages add up to more than \
+         100 %.\nMost time without the rows inside (self time): {}",
+        largest.join(", ")
+    );
+}
+
+/// Explains the order of rows whose action is still running.
+fn append_running(text: &mut String, report: &SimpleReport, running: &Running<'_>) {
+    if report.actions.iter().any(|row| running.seconds(&row.action) > 0.0) {
+        text.push_str("Rows contain calls that have ended, and are sorted as if those still running had ended, too.\n");
+    }
 }
 
 /// `Waiting for data: 1.23 s of 20.1 s in training epochs (6.12 %)`, if it is known.

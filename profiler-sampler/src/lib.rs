@@ -126,7 +126,7 @@ impl From<u32> for SamplerSettings {
 }
 
 /// Why nothing is sampled.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SamplerError {
     /// The rate makes no sense.
@@ -153,6 +153,8 @@ pub enum SamplerError {
         source: std::io::Error,
     },
 }
+
+profiler_events::debug_as_display!(SamplerError);
 
 /// Samples all threads of the process from [`start`](Self::start) until it is stopped or dropped.
 /// See the [module](self).

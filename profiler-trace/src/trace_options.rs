@@ -18,7 +18,7 @@ pub struct TraceOptions {
 }
 
 /// Why something cannot stand in a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidMetadata {
     /// It is no JSON; why not.
@@ -26,6 +26,8 @@ pub enum InvalidMetadata {
     /// The trace has something of this name itself.
     NameTaken(String),
 }
+
+profiler_events::debug_as_display!(InvalidMetadata);
 
 impl fmt::Display for InvalidMetadata {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 /// Why a stage ended early. The report has been delivered when this is returned.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
     /// A setting, or two together, make no sense. Nothing was run.
@@ -84,6 +84,8 @@ pub enum TrainError {
     },
 }
 
+profiler_core::debug_as_display!(TrainError);
+
 /// Where in a run something happened, as it is put into messages. All counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -105,5 +107,21 @@ impl std::fmt::Display for Place {
             (stage, None) => write!(formatter, " in {stage}"),
             (stage, Some(batch)) => write!(formatter, " at batch {batch} of {stage}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As in a `main` that returns `Result<(), Box<dyn Error>>`.
+    #[test]
+    fn an_error_that_main_returns_says_what_to_do() {
+        let place = Place { stage: Stage::Fit, epoch: 0, batch: Some(38) };
+        let error = TrainError::InvalidLoss { loss: f64::NAN, place };
+        let message = error.to_string();
+        assert!(message.contains("Lower the learning rate"), "{message}");
+        let returned: BoxError = error.into();
+        assert_eq!(format!("{returned:?}"), message);
     }
 }

@@ -54,8 +54,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Everything that the loop measures can be had without it: `profiler.profile("optimizer_step")`
-//! in a loop of one's own, and a [`Session`](profiler_core::Session) around it for the report.
+//! A hand-written loop can measure the same: `profiler.profile("Optimizer.step")` around the update, and a
+//! [`Session`](profiler_core::Session) around the loop for the report.
 //!
 //! # What is measured, in this order
 //!
@@ -79,6 +79,7 @@
 //!           [Strategy].backward { on_before_backward, on_after_backward }
 //!           rerun_training_batch, where a profiler of numbers wants to see a batch once more
 //!           on_before_optimizer_step, configure_gradient_clipping
+//!           Optimizer.step: the optimizer's own update, which Lightning does not list
 //!         [Strategy].read_loss, when the loss is due to be read
 //!       lr_scheduler_step, on_train_batch_end, validation block when it is due
 //!   on_train_epoch_end, lr_scheduler_step if it goes by epochs, save_checkpoint
@@ -120,7 +121,7 @@ mod trainer;
 pub use callback::Callback;
 pub use error::{BoxError, Place, Result, TrainError};
 pub use limit::{Interval, Limit};
-pub use loader::{DataLoader, EpochContext, MakeEpoch, loader_fn};
+pub use loader::{DataLoader, EpochContext, LoaderItem, MakeEpoch, loader_fn};
 pub use module::TrainModule;
 pub use optimizer::{LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
@@ -129,3 +130,34 @@ pub use profiler_core;
 pub use progress::ProgressBar;
 pub use state::TrainerState;
 pub use trainer::Trainer;
+
+/// What a program with a training loop usually needs; [`profiler_core::prelude`] is part of it.
+///
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks `#[profiled]`: one `use` can
+/// bring only one macro of a name.
+///
+/// ```
+/// use profiler_train::prelude::*;
+///
+/// #[profiled]
+/// fn load() -> u32 {
+///     let _scope = profile!("read_file");
+///     42
+/// }
+///
+/// let profiler = std::sync::Arc::new(SimpleProfiler::new());
+/// let active = activate(profiler.clone()); // what profile! and #[profiled] report to
+/// assert_eq!(load(), 42);
+/// drop(active);
+/// assert!(profiler.summary().contains("read_file"));
+/// ```
+pub mod prelude {
+    pub use crate::Result as TrainResult;
+    pub use crate::{
+        Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
+        TrainOptimizer, Trainer, TrainerState, loader_fn,
+    };
+    pub use profiler_core::prelude::*;
+    // By name, so that it is this one and not the attribute.
+    pub use profiler_core::profile;
+}

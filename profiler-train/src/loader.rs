@@ -28,7 +28,8 @@ impl Default for EpochContext {
 /// Gives the batches of one epoch after another.
 ///
 /// Implemented for a `Vec` of batches that can be cloned (cheap for tensors that share their data),
-/// and for closures from an [`EpochContext`] to an iterator, which may borrow what the closure does:
+/// and for closures from an [`EpochContext`] to an iterator, which may borrow what the closure does. The iterator
+/// yields tuples, or `profiler_train::Result`s of batches of any type:
 ///
 /// ```
 /// use profiler_train::{DataLoader, EpochContext, Result};
@@ -36,6 +37,17 @@ impl Default for EpochContext {
 /// fn numbers(data: &[usize]) -> impl DataLoader<usize> {
 ///     |context: &EpochContext| data.iter().copied().skip(context.epoch).map(Ok)
 /// }
+///
+/// fn pairs(data: &[usize]) -> impl DataLoader<(usize, usize)> {
+///     |_: &EpochContext| data.iter().map(|x| (*x, 2 * x))
+/// }
+///
+/// fn lines(text: &str) -> impl DataLoader<u64> {
+///     |_: &EpochContext| text.lines().map(|line| Ok(line.parse()?))
+/// }
+/// # let all: Result<Vec<_>> = numbers(&[1, 2]).batches(&Default::default()).unwrap().collect();
+/// # assert_eq!(all.unwrap(), [1, 2]);
+/// # assert!(lines("x").batches(&Default::default()).unwrap().next().unwrap().is_err());
 /// ```
 ///
 /// For a closure whose iterator has errors of another type, as that of a framework's own data set,
@@ -45,8 +57,8 @@ impl Default for EpochContext {
 /// lets them end when the iterator is dropped: an epoch may be left early.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` gives no batches of type `{Batch}`",
-    note = "a loader is a `Vec` of batches, a closure `|_: &EpochContext| …` that returns an iterator \
-            of `profiler_train::Result<{Batch}>`, or `loader_fn(|_| …)` for other errors"
+    note = "a loader is a `Vec` of batches, a closure `|_: &EpochContext| …` that returns an iterator of \
+            `profiler_train::Result<{Batch}>` or of tuples, or `loader_fn(|_| …)` for other errors"
 )]
 pub trait DataLoader<Batch> {
     /// The batches of an epoch. Called once per epoch, measured as `train_dataloader`,
@@ -76,13 +88,69 @@ impl<Batch: Clone> DataLoader<Batch> for Vec<Batch> {
 impl<Batch, Make> DataLoader<Batch> for Make
 where
     Make: MakeEpoch,
-    Make::Epoch: Iterator<Item = Result<Batch>>,
+    Make::Epoch: Iterator<Item: LoaderItem<Batch = Batch>>,
 {
     fn batches<'loader>(
         &'loader self,
         context: &EpochContext,
     ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + 'loader>> {
-        Ok(Box::new(self.make_epoch(context)))
+        Ok(Box::new(Batches(self.make_epoch(context))))
+    }
+}
+
+/// What the iterator of a [`DataLoader`] closure may yield: a [`Result`] of a batch, or a batch that is a tuple.
+#[diagnostic::on_unimplemented(
+    message = "a loader cannot yield `{Self}`: it is neither a `profiler_train::Result` nor a tuple",
+    label = "this iterator's items are not batches",
+    note = "if reading batches cannot fail, end the iterator with `.map(Ok)`; if it fails with an error of another \
+            type, write `loader_fn(|_epoch| …)`"
+)]
+pub trait LoaderItem {
+    /// The batch.
+    type Batch;
+
+    /// Returns the batch, or why it could not be read.
+    ///
+    /// # Errors
+    ///
+    /// The error that the iterator yielded.
+    fn into_batch(self) -> Result<Self::Batch>;
+}
+
+impl<Batch> LoaderItem for Result<Batch> {
+    type Batch = Batch;
+
+    fn into_batch(self) -> Self {
+        self
+    }
+}
+
+/// Tuples are batches themselves. A type parameter could not be one beside `Result`.
+macro_rules! tuples_are_batches {
+    ($(($($field:ident),+))+) => {
+        $(impl<$($field),+> LoaderItem for ($($field,)+) {
+            type Batch = Self;
+
+            fn into_batch(self) -> Result<Self> {
+                Ok(self)
+            }
+        })+
+    };
+}
+tuples_are_batches!((A)(A, B)(A, B, C)(A, B, C, D)(A, B, C, D, E)(A, B, C, D, E, F));
+
+/// The batches of one epoch. Its type names no batch, which may live shorter than the loader.
+struct Batches<Epoch>(Epoch);
+
+impl<Epoch: Iterator<Item: LoaderItem>> Iterator for Batches<Epoch> {
+    type Item = Result<<Epoch::Item as LoaderItem>::Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(LoaderItem::into_batch)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
     }
 }
 
@@ -158,6 +226,14 @@ mod tests {
             Windows { data: &data, size: 2 }.map(|window| window.map_err(BoxError::from))
         };
         assert_eq!(all(&windows, 0).expect("no errors"), [[0, 1], [2, 3], [4, 5]]);
+    }
+
+    #[test]
+    fn an_iterator_may_yield_batches_that_cannot_fail() {
+        let data = [1.0, 2.0, 3.0];
+        let pairs = |_: &EpochContext| data.iter().map(|x| (*x, 2.0 * x));
+        let batches = all(&pairs, 0).expect("no errors");
+        assert_eq!(batches, [(1.0, 2.0), (2.0, 4.0), (3.0, 6.0)]);
     }
 
     #[test]

@@ -80,7 +80,7 @@
 //!
 //! The report has a row for everything that the trainer does (see [`profiler_train`]), one
 //! for each forward of a layer that is [`profiled`](ProfileModule), and one for whatever else the
-//! program opens with [`profile!`](profiler_core::profile!) or `#[profile]`.
+//! program opens with [`profile!`](profiler_core::profile!) or `#[profiled]`.
 //!
 //! | to | use |
 //! |---|---|
@@ -149,21 +149,18 @@ pub use profiler_live as live;
 /// The training loop.
 pub use profiler_train as train;
 
-/// What a program that profiles its tch code usually needs; [`profiler_core::prelude`] is part of
-/// it.
+/// What a program that profiles its tch code usually needs; [`profiler_core::prelude`] and
+/// [`profiler_train::prelude`] are part of it.
+///
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks `#[profiled]`.
 pub mod prelude {
     pub use crate::{
         MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
         ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader, tell_batch,
     };
-    pub use profiler_core::prelude::*;
     #[cfg(feature = "cuda")]
     pub use profiler_cuda::DeviceProfilerExt;
-    pub use profiler_train::Result as TrainResult;
-    pub use profiler_train::{
-        Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
-        TrainOptimizer, Trainer, TrainerState, loader_fn,
-    };
+    pub use profiler_train::prelude::*;
 }
 
 /// The front page's example for candle, of which it says that it is the same with tch.

@@ -25,7 +25,7 @@ pub struct Digit {
 }
 
 /// Why the digits could not be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum DataError {
     /// The compressed data is damaged.
     #[error("the digits cannot be unpacked: {0}")]
@@ -37,6 +37,8 @@ pub enum DataError {
         line: usize,
     },
 }
+
+profiler_core::debug_as_display!(DataError);
 
 /// All 1,797 digits, in the order of the file.
 ///

@@ -12,7 +12,7 @@ use profiler_core::interrupt;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a run of several processes failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// A process could not be started; those before it were ended.
@@ -30,6 +30,8 @@ pub enum LaunchError {
     #[error("{0}")]
     Failed(String),
 }
+
+profiler_core::debug_as_display!(LaunchError);
 
 /// Starts this program so many times, with the same arguments, and waits for all of them.
 ///

@@ -29,7 +29,7 @@ pub use self::schema::{
 pub use self::write::write;
 
 /// Why a trace cannot be read from tables.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnsError {
     /// A file is not there, or cannot be read.
@@ -74,3 +74,5 @@ pub enum ColumnsError {
         path: PathBuf,
     },
 }
+
+profiler_events::debug_as_display!(ColumnsError);

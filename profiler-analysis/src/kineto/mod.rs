@@ -26,7 +26,7 @@ use crate::trace::{
 };
 
 /// Why a text is no trace.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// It cannot be read.
@@ -42,6 +42,8 @@ pub enum ReadError {
     #[error("its end is missing, and nothing that was recorded comes before: {0}")]
     Cut(String),
 }
+
+profiler_events::debug_as_display!(ReadError);
 
 /// Reads a trace's text, which is not compressed any more.
 ///

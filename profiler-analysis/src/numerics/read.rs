@@ -7,7 +7,7 @@ use profiler_report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor};
 use super::NumericsRecord;
 
 /// Why a record cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadRecordError {
     /// The file cannot be read.
@@ -32,6 +32,8 @@ pub enum ReadRecordError {
         error: serde_json::Error,
     },
 }
+
+profiler_events::debug_as_display!(ReadRecordError);
 
 /// Reads a record line by line. One whose last line is cut off is that of a run that was killed, and is read up to the last step that is
 /// whole.

@@ -49,7 +49,7 @@ impl RankFacts {
 }
 
 /// Why traces cannot be put together.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RanksError {
     /// Two files of one rank and the same steps.
@@ -68,6 +68,8 @@ pub enum RanksError {
     #[error("there are no traces to be put together")]
     None,
 }
+
+profiler_events::debug_as_display!(RanksError);
 
 /// A file among the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -189,7 +189,9 @@ impl Profiler for AdvancedProfiler {
         } else {
             Vec::new()
         };
+        let printed = pstats::paint_on_console(&report, self.line_count_restriction);
         let rendered = RenderedReport::new(text, Some(Report::Advanced(report)));
+        let rendered = rendered.with_console_text(printed);
         files.into_iter().fold(rendered.with_missing(missing), |rendered, (action, content)| {
             rendered.with_file(action, "prof", content)
         })

@@ -20,7 +20,7 @@ pub(super) const INJECTION_VARIABLE: &str = if cfg!(target_pointer_width = "64")
 };
 
 /// Why nobody watches.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAttached {
     /// No tool has named a library.
@@ -36,6 +36,8 @@ pub enum NotAttached {
     #[error("the tool's library for NVTX has declined")]
     Declined,
 }
+
+profiler_events::debug_as_display!(NotAttached);
 
 /// The version of the interface.
 const VERSION: u16 = 3;

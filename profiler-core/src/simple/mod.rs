@@ -29,8 +29,10 @@ use profiler_events::uncounted;
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
 /// `"simple"`.
 ///
-/// The report is Lightning's table, byte for byte; below it stands how much of training was
-/// [waiting for data](crate::report::simple::DataWaiting), if an action says so. Unlike Lightning's, this profiler lets actions
+/// The report is Lightning's table, byte for byte, with a row of its own for the optimizer's update. Below it stand
+/// the three largest self times, and how much of training was
+/// [waiting for data](crate::report::simple::DataWaiting), if an action says so. The console leaves out the rows
+/// below 0.1 % of the wall time and counts them; [`all_rows(true)`](Self::all_rows) shows them. Unlike Lightning's, this profiler lets actions
 /// nest and recurse, keeps no list of durations, starts every stage from zero, shows what is still
 /// running, and may be used by any number of threads at once.
 ///
@@ -70,6 +72,16 @@ impl Layout {
             Self::Lightning { extended } => lightning::paint(report, extended),
             Self::Detailed => detailed::paint(report),
         }
+    }
+
+    /// All rows for files, the longer ones for the console.
+    fn render(self, report: SimpleReport) -> RenderedReport {
+        let whole = self.paint(&report);
+        let printed = match self {
+            Self::Lightning { extended } => lightning::paint_on_console(&report, extended),
+            Self::Detailed => detailed::paint_on_console(&report),
+        };
+        RenderedReport::new(whole, Some(Report::Simple(report))).with_console_text(printed)
     }
 }
 
@@ -189,8 +201,7 @@ impl Profiler for SimpleProfiler {
     }
 
     fn render(&self) -> RenderedReport {
-        let report = self.snapshot();
-        RenderedReport::new(self.layout.paint(&report), Some(Report::Simple(report)))
+        self.layout.render(self.snapshot())
     }
 
     fn output(&self) -> Option<&Output> {

@@ -125,10 +125,12 @@ fn rest(row: &RowSnapshot, rate: Rate) -> Option<DurationStatistics> {
     let sum = row.total.saturating_sub(row.first);
     let median = Median::of(&row.distribution, sum.saturating_add(row.recursive), max);
     let p50 = within(median.ticks);
+    // Calls inside a call of the same action are counted, so their time is, too.
+    let mean = sum.saturating_add(row.recursive) as f64 / calls.max(1) as f64;
     (calls > 0).then(|| DurationStatistics {
         min_seconds: rate.seconds(min),
         // The total may have the time of calls that the distribution does not have yet.
-        mean_seconds: (rate.seconds(sum) / calls as f64).min(rate.seconds(max)),
+        mean_seconds: rate.seconds(within(mean.round() as u64)),
         p50_seconds: rate.seconds(p50),
         p50_limits: median.limits.map(|(low, high)| MedianLimits {
             low_seconds: rate.seconds(within(low).min(p50)),

@@ -40,7 +40,7 @@ impl fmt::Display for TraceFormat {
 }
 
 /// The program is built without a format that it asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no {format} can be written: this program is built without that; turn the feature `trace-formats` of its mlprof plugin on, \
      or of profiler-core"
@@ -50,6 +50,8 @@ pub struct TraceFormatNotBuilt {
     /// Which.
     pub format: TraceFormat,
 }
+
+profiler_events::debug_as_display!(TraceFormatNotBuilt);
 
 /// What the files of a cycle are, each once.
 #[derive(Debug, Clone, Copy)]

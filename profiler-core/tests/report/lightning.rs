@@ -3,7 +3,7 @@ use std::path::Path;
 
 use profiler_core::Stage;
 use profiler_core::report::StartupDurations;
-use profiler_core::report::lightning::paint;
+use profiler_core::report::lightning::{paint, paint_on_console};
 use profiler_core::report::simple::DataWaiting;
 
 use crate::samples::{self, Golden, row, simple};
@@ -96,4 +96,57 @@ fn awkward_names_keep_the_table_in_shape() {
 fn a_stage_that_took_no_time_is_no_error() {
     let text = paint(&simple(Some(Stage::Fit), 0.0, vec![row("step", &[0.0])]), true);
     assert!(text.contains("|  nan  "), "no share of nothing: {text}");
+}
+
+#[test]
+fn rows_that_nest_are_explained_and_the_largest_self_times_named() {
+    let mut epoch = row("run_training_epoch", &[10.0]);
+    epoch.self_seconds = 0.5;
+    let mut step = row("[LightningModule]Net.optimizer_step", &[9.5]);
+    step.self_seconds = 0.25;
+    let rows = vec![epoch, step, row("Optimizer.step", &[5.0]), row("backward", &[4.25])];
+    let report = simple(Some(Stage::Fit), 10.0, rows);
+    for extended in [true, false] {
+        let text = paint(&report, extended);
+        let below = text.rsplit_once("---\n").expect("a table").1;
+        assert_eq!(
+            below,
+            "Rows nest: a row contains the time of the rows that ran inside it, so percentages add up to \
+             more than 100 %.\nMost time without the rows inside (self time): Optimizer.step 5.00 s (50.00 %), \
+             backward 4.25 s (42.50 %), run_training_epoch 500 ms (5.00 %)\n"
+        );
+    }
+    // Rows beside each other add up.
+    let text = paint(&simple(None, 10.0, vec![row("a", &[4.0]), row("b", &[6.0])]), true);
+    assert!(!text.contains("Rows nest"), "{text}");
+}
+
+#[test]
+fn the_console_has_the_longer_rows_and_counts_the_others() {
+    let mut rows = vec![row("step", &[9.0]), row("read_loss", &[0.01])];
+    rows.extend((0..78).map(|hook| row(&format!("hook {hook}"), &[0.009_99])));
+    let report = simple(Some(Stage::Fit), 10.0, rows);
+    for extended in [true, false] {
+        let text = paint_on_console(&report, extended);
+        assert!(text.contains("step ") && text.contains("read_loss"), "{text}");
+        assert!(!text.contains("hook"), "{text}");
+        let note = "78 more rows are each below 0.1 % of the wall time; .all_rows(true) or \
+                    MLPROF_ALL_ROWS=1 prints them, and report files have all rows.\n";
+        assert!(text.ends_with(note), "{text}");
+        assert_eq!(paint(&report, extended).matches("hook").count(), 78);
+    }
+}
+
+#[test]
+fn an_epoch_that_is_still_running_stands_above_its_batches() {
+    let rows = vec![row("run_training_batch", &[33.4]), row("run_training_epoch", &[32.2])];
+    let mut report = simple(Some(Stage::Fit), 36.0, rows);
+    report.open = vec![samples::open("run_training_epoch", "main", 1.5)];
+    let text = paint(&report, true);
+    let place = |name: &str| text.find(&format!("|  {name}")).expect("a row");
+    assert!(place("run_training_epoch") < place("run_training_batch"), "{text}");
+    assert!(text.contains("|  32.2 "), "calls that have ended: {text}");
+    let last = "Still running: run_training_epoch on main for 1.500 s\n\
+                Rows contain calls that have ended, and are sorted as if those still running had ended, too.\n";
+    assert!(text.ends_with(last), "{text}");
 }

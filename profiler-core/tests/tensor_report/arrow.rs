@@ -13,6 +13,7 @@ fn every_row_is_in_the_batch() {
     let mut first = row("aten::mm");
     first.calls = 3;
     first.cpu_seconds = 0.5;
+    first.first_seconds = 0.1;
     first.flops = 10;
     first.self_cpu_memory_bytes = -7;
     first.rest =
@@ -32,6 +33,8 @@ fn every_row_is_in_the_batch() {
     let optional =
         |name: &str| -> Vec<_> { column(name).as_primitive::<Float64Type>().iter().collect() };
     assert_eq!(optional("rest_max_seconds"), [Some(0.2), None]);
+    // Half of what 0.1 s of the first call leave of 0.5 s.
+    assert_eq!(optional("rest_mean_seconds"), [Some(0.2), None]);
     assert_eq!(optional("flops_per_second"), [Some(20.0), None]);
     let texts = |name: &str| -> Vec<_> { column(name).as_string::<i32>().iter().collect() };
     assert_eq!(texts("input_shapes"), [Some("[[2, 3]]"), None]);

@@ -6,9 +6,11 @@ use std::time::Duration;
 const VARIABLE: &str = "MLPROF_DEVICE_COUNTERS";
 
 /// A number that is no rate of samples.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, thiserror::Error)]
 #[error("device counters cannot be sampled {0} times a second: use a rate from 0.01 to 1000")]
 pub struct InvalidRate(pub f64);
+
+profiler_events::debug_as_display!(InvalidRate);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {

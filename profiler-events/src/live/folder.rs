@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Why sockets cannot be where they should be.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
     /// It can neither be found nor made.
@@ -30,6 +30,8 @@ pub enum FolderError {
         reason: String,
     },
 }
+
+crate::debug_as_display!(FolderError);
 
 /// The number of the user that this process acts for.
 pub fn own_user() -> u32 {

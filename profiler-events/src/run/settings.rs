@@ -129,7 +129,7 @@ impl Default for NumericsSettings {
 }
 
 /// Why a process runs without being measured.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
     #[error("cannot read the settings of `mlprof run` in {path}: {error}")]
@@ -148,6 +148,8 @@ pub enum SettingsError {
         error: serde_json::Error,
     },
 }
+
+crate::debug_as_display!(SettingsError);
 
 impl RunSettings {
     /// Whether the program's allocator has to tell of what it does.

@@ -52,7 +52,7 @@ pub enum StepPhase {
 }
 
 /// A schedule that cannot be followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSchedule {
     /// Nothing would ever be recorded.
     #[error("a schedule with active = 0 would never record a step: use 1 or more active steps")]
@@ -61,6 +61,8 @@ pub enum InvalidSchedule {
     #[error("wait + warmup + active is more than can be counted: use smaller numbers of steps")]
     TooLong,
 }
+
+crate::debug_as_display!(InvalidSchedule);
 
 impl Default for Schedule {
     /// As Lightning's `PyTorchProfiler`: one step of waiting, one of warm-up, three active ones; one

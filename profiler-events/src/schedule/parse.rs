@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{InvalidSchedule, Schedule};
 
 /// A text that is no schedule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseScheduleError {
     /// A word that means nothing.
     #[error(
@@ -26,6 +26,8 @@ pub enum ParseScheduleError {
     #[error(transparent)]
     Invalid(#[from] InvalidSchedule),
 }
+
+crate::debug_as_display!(ParseScheduleError);
 
 /// ```
 /// use profiler_core::tensor::Schedule;

@@ -7,10 +7,10 @@ use PLUGIN::profiler_core::{RunContext, Session, Stage};
 
 struct Net;
 
-#[profile]
+#[profiled]
 impl Net {
     fn forward(&self, input: &[f32]) -> f32 {
-        let _scope = PLUGIN::profile!("sum");
+        let _scope = profile!("sum");
         input.iter().sum()
     }
 
@@ -19,15 +19,27 @@ impl Net {
     }
 }
 
-#[profile]
+#[profiled]
 fn train() -> f32 {
     let _step = profile_scope!("train_step");
     let _met = PLUGIN::profile_collective!("all_reduce", 0);
     let _named = PLUGIN::profile_dynamic!(format!("batch_{}", 0));
+    let _by_path = PLUGIN::profile!("by_path");
     Net.forward(&[1.0])
 }
 
-#[profile(crate = PLUGIN::profiler_core)]
+/// The attribute by its own name, beside the macro of the prelude.
+mod attribute {
+    use PLUGIN::prelude::*;
+    use PLUGIN::profiler_core::prelude::profile;
+
+    #[profile]
+    pub fn by_name() {
+        let _scope = profile_scope!("beside");
+    }
+}
+
+#[profiled(crate = PLUGIN::profiler_core)]
 fn by_path() {
     let _scope = measure!("renamed");
 }
@@ -37,11 +49,12 @@ fn main() {
     let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
     assert_eq!(train(), 1.0);
     by_path();
+    attribute::by_name();
     drop(Net.predict());
     let report = profiler.summary();
     drop(session);
-    let functions = ["(train)", "(Net::forward)", "(by_path)"];
-    let actions = ["sum", "train_step", "batch_0", "renamed"];
+    let functions = ["(train)", "(Net::forward)", "(by_path)", "(by_name)"];
+    let actions = ["sum", "train_step", "batch_0", "renamed", "by_path", "beside"];
     let actions = actions.map(|name| format!("Profile stats for: {name}"));
     for row in functions.into_iter().chain(actions.iter().map(String::as_str)) {
         assert!(report.contains(row), "{row}: {report}");

@@ -50,7 +50,7 @@ interface FinestRow {
 }
 
 /** Where the numbers of a column stand in such a row. */
-const FINEST: Record<string, string> = { ...FIELDS, Min: "min_seconds", Max: "max_seconds", Allocated: "allocated_bytes" };
+const FINEST: Record<string, string> = { ...FIELDS, Mean: "mean_seconds", Min: "min_seconds", Max: "max_seconds", Allocated: "allocated_bytes" };
 
 /** A row of the table that is told apart already, but for these. */
 interface SameRow {
@@ -86,7 +86,7 @@ export function finestSources(report: Report | undefined, titles: HTMLTableCellE
         const value = field === undefined ? undefined : row[field];
         // What is 0 is left out, but for what need not be known.
         if (typeof value === "number") return value;
-        return field === undefined || /^(m(in|ax)_|flops$)/.test(field) ? undefined : 0;
+        return field === undefined || /^(m(in|ax|ean)_|flops$)/.test(field) ? undefined : 0;
       }),
     };
   });
@@ -140,10 +140,18 @@ function numbersOf(titles: HTMLTableCellElement[], members: Source[]): (number |
     }
   });
   return titles.map((title, column) => {
-    if (title.dataset.merge !== "ratio") return numbers[column];
-    const [part, whole] = (title.dataset.of ?? "").split("/").map(Number);
-    const [above, below] = [numbers[part ?? -1], numbers[whole ?? -1]];
-    return above === undefined || !below ? undefined : above / below;
+    if (title.dataset.merge !== "mean") return numbers[column];
+    // Each mean is of the calls except the first.
+    const calls = Number(title.dataset.of);
+    let [sum, weight] = [0, 0];
+    for (const member of members) {
+      const mean = member.numbers[column];
+      if (mean === undefined) continue;
+      const others = Math.max(1, (member.numbers[calls] ?? 1) - 1);
+      sum += others * mean;
+      weight += others;
+    }
+    return weight === 0 ? undefined : sum / weight;
   });
 }
 

@@ -5,12 +5,24 @@ import type { Report } from "./tree";
 
 interface KeyAverage {
   calls: number;
+  polls?: number;
+  is_on_device?: boolean;
   cpu_seconds?: number;
   device_seconds?: number;
+  first_seconds?: number;
   flops?: number;
   rest?: { min_seconds: number; max_seconds: number };
   memory?: { self_allocated_bytes: number }[];
   [number: string]: unknown;
+}
+
+/** The mean of the calls except the first, as `KeyAverage::rest_mean_seconds` has it. */
+function meanOfRest(row: KeyAverage): number | undefined {
+  if (row.rest === undefined) return undefined;
+  const total = (row.is_on_device ? row.device_seconds : row.cpu_seconds) ?? 0;
+  const others = Math.max(1, Math.max(row.calls, row.polls ?? 0) - 1);
+  const mean = (total - (row.first_seconds ?? 0)) / others;
+  return Math.min(row.rest.max_seconds, Math.max(row.rest.min_seconds, mean));
 }
 
 /** Where the numbers of a column stand in a row; what is 0 is left out there. */
@@ -28,7 +40,7 @@ export const FIELDS: Record<string, string> = {
 
 /** The columns that are made of others; none of what is not known. */
 const MADE: Record<string, (row: KeyAverage) => number | undefined> = {
-  Mean: (row) => (row.cpu_seconds ?? 0) / row.calls,
+  Mean: (row) => meanOfRest(row),
   Min: (row) => row.rest?.min_seconds,
   Max: (row) => row.rest?.max_seconds,
   Allocated: (row) => (row.memory ?? []).reduce((sum, memory) => sum + memory.self_allocated_bytes, 0),

@@ -13,7 +13,7 @@ use crate::number::grouped;
 use profiler_events::Stage;
 
 /// Why there is nothing to compare.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CannotCompare {
     /// Of another kind, stage or rank each.
@@ -40,6 +40,8 @@ pub enum CannotCompare {
     )]
     OtherProgram,
 }
+
+profiler_events::debug_as_display!(CannotCompare);
 
 /// Compares what was before a change with what is after it. Several reports of one kind, stage and rank on
 /// a side are several runs.

@@ -30,16 +30,11 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
             continue;
         }
         if row.kind == ActionKind::Action {
-            let sample = of_steps(row.cpu_seconds, host);
-            let sample = Sample { spread: spread(row, sample.value), ..sample };
+            let sample = of_typical_call(row, of_steps(row.cpu_seconds, host));
             rows.add(Subject::Actions, name(row, is_whole), sample);
             continue;
         }
-        let of_calls = |sample: Sample| Sample {
-            calls: row.calls,
-            spread: spread(row, sample.value),
-            ..sample
-        };
+        let of_calls = |sample: Sample| Sample { calls: row.calls, ..of_typical_call(row, sample) };
         if row.self_cpu_seconds > 0.0 {
             let sample = of_calls(of_steps(row.self_cpu_seconds, host));
             rows.add(Subject::Ops, name(row, is_whole), sample);
@@ -60,14 +55,20 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
     append_regions(rows, &report.device_regions, report.header.wall_seconds);
 }
 
-/// Where the mean of any number of such calls is, of which `value` is a multiple. What varies is the time
-/// of calls with what ran inside: that of their own is taken to vary as much.
-fn spread(row: &KeyAverage, value: f64) -> Spread {
+/// Scales `sample`, the time of all calls, to what it would be if the first call had been a typical one, and says
+/// between which limits that is known: value and limits are of the same calls. What varies is the time of calls with
+/// what ran inside; that of their own is taken to vary as much.
+fn of_typical_call(row: &KeyAverage, sample: Sample) -> Sample {
     let others = row.calls.saturating_sub(1);
-    let Some(rest) = row.rest.filter(|_| others >= FEWEST) else { return Spread::TooFew };
-    let mean = if row.is_on_device { row.mean_device_seconds() } else { row.mean_cpu_seconds() };
-    match rest.deviation_seconds {
-        Some(deviation) if mean > 0.0 => {
+    let all = if row.is_on_device { row.mean_device_seconds() } else { row.mean_cpu_seconds() };
+    let (Some(rest), Some(mean)) = (row.rest, row.rest_mean_seconds()) else {
+        return Sample { spread: Spread::TooFew, ..sample };
+    };
+    let is_known = others >= FEWEST && mean > 0.0 && all > 0.0;
+    let value = if is_known { sample.value * mean / all } else { sample.value };
+    let spread = match rest.deviation_seconds {
+        _ if others < FEWEST => Spread::TooFew,
+        Some(deviation) if is_known => {
             let others = others as f64;
             // Of few calls the deviation itself is not well known.
             let sure = SURE * (1.0 + 2.5 / (others - 1.0));
@@ -75,7 +76,8 @@ fn spread(row: &KeyAverage, value: f64) -> Spread {
             Spread::Known(Limits { low: value - beyond, high: value + beyond })
         }
         _ => Spread::NotRecorded,
-    }
+    };
+    Sample { value, spread, ..sample }
 }
 
 /// Allocated by the row itself, on all devices.

@@ -35,7 +35,7 @@ pub struct Rules {
 }
 
 /// Why a threshold was not set.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetThresholdError {
     /// No rule has a threshold of that name.
@@ -55,6 +55,8 @@ pub enum SetThresholdError {
         value: f64,
     },
 }
+
+profiler_events::debug_as_display!(SetThresholdError);
 
 /// What one rule says of a report, and by which thresholds.
 #[derive(Debug, Clone, PartialEq)]

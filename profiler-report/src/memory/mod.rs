@@ -5,7 +5,7 @@ mod paint;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::paint::paint;
+pub use self::paint::{paint, paint_on_console};
 use super::finding::Finding;
 use super::{OpenAction, ReportHeader, label};
 use profiler_events::ActionKind;

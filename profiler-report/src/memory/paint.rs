@@ -6,6 +6,7 @@ use super::{ActionMemory, MemoryReport, MemoryTree, PathMemory};
 use crate::label;
 use crate::lightning::{append_remarks, title};
 use crate::number::{bytes, duration, grouped, share};
+use crate::rows::LEAST_SHARE_ON_CONSOLE;
 use crate::table::Table;
 
 /// Rows of a tree that are shown; JSON has them all.
@@ -13,6 +14,16 @@ const PATHS_SHOWN: usize = 40;
 
 /// The report. Rows stand in the order of what they allocated.
 pub fn paint(report: &MemoryReport) -> String {
+    paint_rows_from(report, 0.0)
+}
+
+/// The report for the console: without the actions that allocated less than 0.1 % of all bytes and held less than
+/// 0.1 % of the peak, which a line counts.
+pub fn paint_on_console(report: &MemoryReport) -> String {
+    paint_rows_from(report, LEAST_SHARE_ON_CONSOLE)
+}
+
+fn paint_rows_from(report: &MemoryReport, least_share: f64) -> String {
     let mut text = format!("{}\n\n", title(&report.header));
     paint_process(&mut text, report);
     if report.actions.is_empty() {
@@ -20,7 +31,18 @@ pub fn paint(report: &MemoryReport) -> String {
     } else {
         let all = if report.threads.len() > 1 { "all threads, " } else { "" };
         let _ = writeln!(text, "\nActions, {all}most allocated first");
-        paint_actions(&mut text, &report.actions);
+        let shown = from_share(report, least_share);
+        paint_actions(&mut text, &shown);
+        if let Some(left_out @ 1..) = report.actions.len().checked_sub(shown.len()) {
+            let _ = writeln!(
+                text,
+                "{} more {} below {} % of the bytes allocated and of the peak; .all_rows(true) or \
+                 MLPROF_ALL_ROWS=1 prints all rows, and report files have them.",
+                grouped(left_out as u64),
+                if left_out == 1 { "row is" } else { "rows are each" },
+                100.0 * least_share,
+            );
+        }
         text.push_str(
             "Net: allocated and not freed; below 0 where blocks from before were freed. Peak: the \
              most that a call's\nthread had above what it had at the call's start. Self: without \
@@ -72,7 +94,19 @@ fn paint_process(text: &mut String, report: &MemoryReport) {
     );
 }
 
-fn paint_actions(text: &mut String, actions: &[ActionMemory]) {
+/// The actions that allocated at least this share of all bytes, or held it of the peak; all if none did.
+fn from_share(report: &MemoryReport, least_share: f64) -> Vec<&ActionMemory> {
+    let process = &report.process;
+    let allocated = least_share * process.total.allocated_bytes as f64;
+    let peak = least_share * process.peak_bytes as f64;
+    let is_large = |row: &&ActionMemory| {
+        row.total.allocated_bytes as f64 >= allocated || row.peak_bytes as f64 >= peak
+    };
+    let large: Vec<_> = report.actions.iter().filter(is_large).collect();
+    if large.is_empty() { report.actions.iter().collect() } else { large }
+}
+
+fn paint_actions(text: &mut String, actions: &[&ActionMemory]) {
     let mut table = Table::new([
         "Calls",
         "Allocated",

@@ -24,12 +24,13 @@ pub use console::say;
 pub use destination::tell_apart;
 pub use missing::tell_missing;
 pub use name::shortened;
-use profiler_events::environment::Environment;
+use profiler_events::environment::{Environment, Switch};
 use profiler_events::files;
 pub use profiler_events::files::{ClaimedName, TemporaryFolder, is_temporary, write_whole_at};
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::{RunContext, Stage, Stages};
 pub use rendered::RenderedReport;
+use rendered::Texts;
 pub use together::deliver_together;
 
 /// Where the reports of one profiler go.
@@ -56,6 +57,8 @@ pub struct Output {
     kind: Option<&'static str>,
     ignores_environment: bool,
     omits_findings: bool,
+    /// Whether the console shows all rows.
+    prints_all_rows: bool,
     /// How long to wait for other ranks, if it was said.
     patience: Option<std::time::Duration>,
     state: Mutex<State>,
@@ -170,6 +173,25 @@ impl Output {
     pub fn findings(mut self, looks_for_them: bool) -> Self {
         self.omits_findings = !looks_for_them;
         self
+    }
+
+    /// Whether the console shows all rows of a table. By default, and with `false`, it leaves out the actions that
+    /// took less than 0.1 % of the wall time, and counts them. Text files, JSON and pages always have all rows.
+    ///
+    /// `MLPROF_ALL_ROWS=1` or `0` in the environment takes precedence.
+    #[must_use]
+    pub fn all_rows(mut self, prints_all: bool) -> Self {
+        self.prints_all_rows = prints_all;
+        self
+    }
+
+    /// Returns whether the console shows all rows of a table: see [`all_rows`](Self::all_rows).
+    #[doc(hidden)]
+    pub fn prints_all_rows(&self) -> bool {
+        match Environment::get().all_rows {
+            Some(switch) => switch == Switch::On,
+            None => self.prints_all_rows,
+        }
     }
 
     /// Adds a note to the reports that are delivered from here on, below their own.
@@ -331,44 +353,50 @@ pub fn write_file(
 /// Where the file cannot be written, standard error hears of it once and the report goes to the
 /// console, whatever the rank.
 pub fn deliver(output: Option<&Output>, report: &str) {
-    deliver_with(output, report, &[]);
+    deliver_with(output, report.into(), &[]);
 }
 
 /// The same, with findings below: a few lines on the console, all that is known of them in a file.
-fn deliver_with(output: Option<&Output>, report: &str, findings: &[Finding]) {
+fn deliver_with(output: Option<&Output>, report: Texts<'_>, findings: &[Finding]) {
     let console = &mut output.map_or_else(Console::standard, Output::console);
     deliver_to(output, report, findings, console);
 }
 
-fn deliver_to(
+fn deliver_to<'text>(
     output: Option<&Output>,
-    report: &str,
+    report: impl Into<Texts<'text>>,
     findings: &[Finding],
     console: &mut Console<'_>,
 ) {
-    if report.is_empty() {
+    let report = report.into();
+    if report.whole.is_empty() {
         return;
     }
     let noted = output.map_or_else(String::new, |output| label::notes(&output.state().notes));
-    let report = format!("{report}{noted}");
     let goes_to_stderr = output.is_some_and(|output| output.prints_to_stderr);
-    let printed = || format!("{report}{}", together::lines(findings, goes_to_stderr));
-    let whole = || format!("{report}{}", findings_text::whole(findings));
+    let heading = together::heading(output.and_then(Output::kind));
+    let printed = |is_in_a_file| {
+        // All rows of a report that its file could not take.
+        let text = if is_in_a_file == Some(false) { report.whole } else { report.console };
+        format!("{heading}{text}{noted}{}", together::lines(findings, goes_to_stderr))
+    };
+    let whole = || format!("{}{noted}{}", report.whole, findings_text::whole(findings));
     put(output, whole, printed, console);
 }
 
-/// Appends `whole` to the file of `output`, or prints `printed` on rank 0.
+/// Appends `whole` to the file of `output`, or prints `printed` on rank 0. That one's argument is whether the file
+/// was written; `None` where there is none to write.
 fn put(
     output: Option<&Output>,
     whole: impl FnOnce() -> String,
-    printed: impl FnOnce() -> String,
+    printed: impl FnOnce(Option<bool>) -> String,
     console: &mut Console<'_>,
 ) {
     let Some((output, path)) = output.and_then(|output| Some((output, output.report_path()?)))
     else {
         let run = output.map_or_else(RunContext::from_environment, Output::run);
         if run.rank == 0 {
-            console.print(&printed());
+            console.print(&printed(None));
         }
         return;
     };
@@ -378,7 +406,7 @@ fn put(
     }
     let prints = output.always_prints && !output.state().is_silent;
     if written.is_err() || (prints && output.run().rank == 0) {
-        console.print(&printed());
+        console.print(&printed(Some(written.is_ok())));
     }
 }
 
@@ -410,7 +438,7 @@ fn deliver_ranks(output: &Output, report: &Report) {
     together::tell_ranks(|| {
         let text = output.ranks_text(report);
         if let Some(text) = &text {
-            put(Some(output), || text.clone(), || text.clone(), &mut output.console());
+            put(Some(output), || text.clone(), |_| text.clone(), &mut output.console());
         }
         text.is_some()
     });

@@ -23,6 +23,8 @@ use crate::missing::Missing;
 #[must_use = "nobody has seen it until it is delivered"]
 pub struct RenderedReport {
     text: String,
+    /// The text for the console, if it is another one.
+    console_text: Option<String>,
     report: Option<Report>,
     files: Vec<File>,
     missing: Vec<Missing>,
@@ -36,10 +38,32 @@ struct File {
     content: Vec<u8>,
 }
 
+/// A report as text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Texts<'text> {
+    /// For files.
+    pub(super) whole: &'text str,
+    /// For the console.
+    pub(super) console: &'text str,
+}
+
+impl<'text> From<&'text str> for Texts<'text> {
+    fn from(whole: &'text str) -> Self {
+        Self { whole, console: whole }
+    }
+}
+
 impl RenderedReport {
     /// `report` as a value, and `text`, which is made of it.
     pub fn new(text: impl Into<String>, report: Option<Report>) -> Self {
         Self { text: text.into(), report, ..Self::default() }
+    }
+
+    /// Sets the text for the console, which leaves rows out that the [text](Self::text) of files has. The output
+    /// decides whether the console gets it: see [`Output::all_rows`].
+    pub fn with_console_text(mut self, text: impl Into<String>) -> Self {
+        self.console_text = Some(text.into());
+        self
     }
 
     /// What was asked for and is not in it: said on standard error when it is delivered.
@@ -59,8 +83,14 @@ impl RenderedReport {
     /// Several as one: the texts one after the other, and the first value that there is.
     pub fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
         let parts: Vec<_> = parts.into_iter().collect();
-        let texts = parts.iter().map(Self::text).filter(|text| !text.is_empty());
-        let mut joined = Self::new(texts.collect::<Vec<_>>().join("\n"), None);
+        let join = |text: fn(&Self) -> &str| {
+            let texts = parts.iter().map(text).filter(|text| !text.is_empty());
+            texts.collect::<Vec<_>>().join("\n")
+        };
+        let mut joined = Self::new(join(Self::text), None);
+        if parts.iter().any(|part| part.console_text.is_some()) {
+            joined.console_text = Some(join(Self::console_text));
+        }
         for part in parts {
             joined.report = joined.report.or(part.report);
             joined.files.extend(part.files);
@@ -72,6 +102,11 @@ impl RenderedReport {
     /// The report as text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The report as the console shows it, unless the output prints [all rows](Output::all_rows).
+    pub fn console_text(&self) -> &str {
+        self.console_text.as_deref().unwrap_or(&self.text)
     }
 
     /// The report as a value, if the profiler has one.
@@ -98,7 +133,10 @@ impl RenderedReport {
             report => report,
         };
         let findings = report.as_ref().map_or(&[][..], Report::findings);
-        deliver_with(output, &self.text, findings);
+        let prints_all = output.is_some_and(Output::prints_all_rows);
+        let console = self.console_text.as_deref().filter(|_| !prints_all);
+        let console = console.unwrap_or(&self.text);
+        deliver_with(output, Texts { whole: &self.text, console }, findings);
         if let (Some(output), Some(mut report)) = (output, report) {
             write_value(output, &mut report);
             deliver_ranks(output, &report);

@@ -344,3 +344,37 @@ fn a_page_is_written_where_it_is_asked_for() {
     assert!(page.contains("<h2>Samples") && page.contains("a &lt;note&gt;"), "{page}");
     assert!(!directory.path().join("fit-run.json").exists(), "nobody asked for JSON");
 }
+
+#[test]
+fn files_have_the_rows_that_the_console_leaves_out() {
+    let directory = directory();
+    let texts = Texts { whole: "all rows\n", console: "most rows\n" };
+    let printed = |output: Option<&Output>| {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        deliver_to(output, texts, &[], &mut Console::new(&mut stdout, &mut stderr));
+        String::from_utf8(stdout).expect("text")
+    };
+    assert_eq!(printed(None), "most rows\n");
+    let output = Output::new().dirpath(directory.path()).filename("run").always_print(true);
+    assert_eq!(printed(Some(&output)), "most rows\n");
+    let file = directory.path().join("run.txt");
+    assert_eq!(fs::read_to_string(&file).expect("the report"), "all rows\n");
+    // A file that cannot be written: its rows would be lost.
+    let output = Output::new().dirpath(&file).filename("run");
+    assert_eq!(printed(Some(&output)), "all rows\n");
+}
+
+#[test]
+fn reports_of_several_profilers_are_told_apart_on_the_console() {
+    let simple = Output::new().of_kind("simple");
+    assert_eq!(delivered(Some(&simple), REPORT).0, REPORT);
+    deliver_together(|| {
+        let (printed, _) = delivered(Some(&simple), REPORT);
+        assert_eq!(printed, format!("===== simple =====\n{REPORT}"));
+        let directory = directory();
+        let output = Output::new().of_kind("advanced").dirpath(directory.path()).filename("run");
+        assert_eq!(delivered(Some(&output), REPORT), nothing());
+        let file = fs::read_to_string(directory.path().join("run.txt")).expect("the report");
+        assert_eq!(file, REPORT, "its name tells it apart");
+    });
+}

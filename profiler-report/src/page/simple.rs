@@ -21,8 +21,12 @@ const COLUMNS: [Column; 17] = [
     Column::new("Self", Unit::Seconds, "Without the actions inside: these add up")
         .merge(Merge::Sum)
         .bar(),
-    Column::new("Mean", Unit::Seconds, "Total by calls"),
-    Column::new("First", Unit::Seconds, "The very first call: compilation, tuning, warm-up"),
+    Column::new("Mean", Unit::Seconds, "The mean of the calls except the first"),
+    Column::new(
+        "First",
+        Unit::Seconds,
+        "The very first call: compilation, tuning, warm-up. It is in none of Mean, Min, p50, p95 and Max",
+    ),
     Column::new("Min", Unit::Seconds, "The shortest call but the first"),
     Column::new("p50", Unit::Seconds, "Half of the calls but the first took no longer"),
     Column::new("p95", Unit::Seconds, "95 % of the calls but the first took no longer"),
@@ -30,7 +34,7 @@ const COLUMNS: [Column; 17] = [
     Column::new(
         "Spread",
         Unit::Markup,
-        "From the shortest to the longest call, on a logarithmic scale that all rows share; the box reaches from p50 to p95",
+        "From the shortest to the longest call except the first, on a logarithmic scale that all rows share; the box reaches from p50 to p95",
     ),
     Column::new("CPU", Unit::Seconds, "CPU time of the thread that ran it"),
     Column::new(
@@ -42,6 +46,10 @@ const COLUMNS: [Column; 17] = [
     Column::new("Read", Unit::Bytes, "Bytes that calls read"),
     Column::new("Written", Unit::Bytes, "Bytes that calls wrote"),
 ];
+
+/// Stands in the caption of tables with a column First.
+pub(super) const FIRST_APART: &str =
+    "Mean to Max: all calls except the first, which stands under First.";
 
 /// Everything that a Simple report has.
 pub(super) fn write(html: &mut String, report: &SimpleReport, part: &Part) {
@@ -84,7 +92,7 @@ fn write_actions(
             row.total_seconds.into(),
             (wall > 0.0).then(|| row.total_seconds / wall).into(),
             row.self_seconds.into(),
-            row.mean_seconds().into(),
+            rest(|rest| rest.mean_seconds).into(),
             row.first_seconds.into(),
             rest(|rest| rest.min_seconds).into(),
             rest(|rest| rest.p50_seconds).into(),
@@ -99,7 +107,7 @@ fn write_actions(
         ];
         table.row_at(depth, cells);
     }
-    table.write(html, caption);
+    table.write(html, &format!("{caption}. {FIRST_APART}"));
 }
 
 /// Regions of devices.
@@ -130,7 +138,7 @@ pub(super) fn write_regions(html: &mut String, regions: &[DeviceRegion], part: &
     table.write(html, "Times of the device's clock: no part of the host's");
 }
 
-/// From the shortest to the longest of all calls, by powers.
+/// From the shortest to the longest of all calls except the first, by powers.
 struct Scale {
     least: f64,
     most: f64,

@@ -18,8 +18,8 @@ pub(super) enum Merge {
     Min,
     /// The most.
     Max,
-    /// One column by another, both by number.
-    Ratio(usize, usize),
+    /// The mean, weighted by a column that counts calls, of which one each is not in it.
+    Mean(usize),
 }
 
 /// A column.
@@ -212,11 +212,9 @@ impl Table {
                 Merge::Sum => write!(html, " data-merge=sum"),
                 Merge::Min => write!(html, " data-merge=min"),
                 Merge::Max => write!(html, " data-merge=max"),
-                Merge::Ratio(part, whole) => match (place(part), place(whole)) {
-                    (Some(part), Some(whole)) => {
-                        write!(html, " data-merge=ratio data-of={part}/{whole}")
-                    }
-                    _ => Ok(()),
+                Merge::Mean(calls) => match place(calls) {
+                    Some(calls) => write!(html, " data-merge=mean data-of={calls}"),
+                    None => Ok(()),
                 },
             };
             if self.columns[*column].has_bar {
@@ -331,7 +329,7 @@ mod tests {
             Column::new("Calls", Unit::Count, "").merge(Merge::Sum),
             Column::new("Waiting", Unit::Seconds, ""),
             Column::new("Total", Unit::Seconds, "").merge(Merge::Sum).bar(),
-            Column::new("Mean", Unit::Seconds, "").merge(Merge::Ratio(3, 1)),
+            Column::new("Mean", Unit::Seconds, "").merge(Merge::Mean(1)),
         ]);
         let row = |name: &str, calls: u64, total: f64| {
             let name = Cell::Text(text::name(name, 50));
@@ -342,7 +340,7 @@ mod tests {
         let mut html = String::new();
         table.write(&mut html, "Actions");
         assert!(!html.contains("Waiting"), "{html}");
-        assert!(html.contains("data-merge=ratio data-of=2/1"), "columns that are there: {html}");
+        assert!(html.contains("data-merge=mean data-of=1"), "columns that are there: {html}");
         assert!(html.contains("<th scope=row>&lt;a&gt;<td class=n>2<td"), "{html}");
         assert!(html.contains("<td class=\"n b25\" data-v=0.5>500 ms"), "{html}");
     }

@@ -4,7 +4,7 @@ use super::Part;
 use super::devices;
 use super::limits::largest;
 use super::memory_over_time;
-use super::simple::write_regions;
+use super::simple::{FIRST_APART, write_regions};
 use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use super::threads;
@@ -17,7 +17,6 @@ const MODULE: usize = 2;
 const PHASE: usize = 3;
 const CALLS: usize = 6;
 const SELF_HOST: usize = 7;
-const HOST: usize = 8;
 const SELF_DEVICE: usize = 10;
 
 const COLUMNS: [Column; 20] = [
@@ -38,16 +37,28 @@ const COLUMNS: [Column; 20] = [
     Column::new("Host", Unit::Seconds, "Wall time on the host with what ran inside")
         .merge(Merge::Sum)
         .bar(),
-    Column::new("Mean", Unit::Seconds, "Host time by calls").merge(Merge::Ratio(HOST, CALLS)),
+    Column::new(
+        "Mean",
+        Unit::Seconds,
+        "The mean of the calls except the first: on the host, or a kernel's on the device",
+    )
+    .merge(Merge::Mean(CALLS)),
     Column::new("Self device", Unit::Seconds, "Time of the kernels that it caused itself")
         .merge(Merge::Sum)
         .bar(),
     Column::new("Device", Unit::Seconds, "Time of kernels, with what ran inside")
         .merge(Merge::Sum)
         .bar(),
-    Column::new("First", Unit::Seconds, "The first call").merge(Merge::Max),
-    Column::new("Min", Unit::Seconds, "The shortest of the others").merge(Merge::Min),
-    Column::new("Max", Unit::Seconds, "The longest of the others").merge(Merge::Max),
+    Column::new(
+        "First",
+        Unit::Seconds,
+        "The first call, which is in none of Mean, Min and Max; of rows put together the longest",
+    )
+    .merge(Merge::Max),
+    Column::new("Min", Unit::Seconds, "The shortest of the calls except the first")
+        .merge(Merge::Min),
+    Column::new("Max", Unit::Seconds, "The longest of the calls except the first")
+        .merge(Merge::Max),
     Column::new(
         "Host memory",
         Unit::Bytes,
@@ -138,7 +149,7 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
         ),
         false => "Ops, kernels, actions and modules of the recorded steps".to_owned(),
     };
-    table.write(html, &caption);
+    table.write(html, &format!("{caption}. {FIRST_APART}"));
 }
 
 fn cells(row: &KeyAverage, part: &Part) -> [Cell; 20] {
@@ -158,7 +169,7 @@ fn cells(row: &KeyAverage, part: &Part) -> [Cell; 20] {
         row.calls.into(),
         row.self_cpu_seconds.into(),
         row.cpu_seconds.into(),
-        row.mean_cpu_seconds().into(),
+        row.rest_mean_seconds().into(),
         row.self_device_seconds.into(),
         row.device_seconds.into(),
         row.first_seconds.into(),

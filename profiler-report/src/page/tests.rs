@@ -430,3 +430,35 @@ fn flops_that_are_not_known_are_no_0() {
     assert!(cells.contains("<td class=n>–"), "{cells}");
     assert!(html.contains(">512<"), "{html}");
 }
+
+/// The first call took less than the others, so the mean of all is below the shortest of them.
+#[test]
+fn mean_minimum_and_maximum_are_of_the_same_calls() {
+    let mut hidden = action("hidden", 8.11);
+    (hidden.calls, hidden.self_seconds, hidden.first_seconds) = (3, 7.0, 0.24);
+    hidden.rest = Some(crate::simple::DurationStatistics {
+        min_seconds: 3.88,
+        mean_seconds: 3.935,
+        p50_seconds: 3.9,
+        p50_limits: None,
+        p95_seconds: 3.95,
+        max_seconds: 3.99,
+    });
+    let html = html(&[simple(0, vec![hidden])]);
+    assert!(html.contains("all calls except the first, which stands under First."), "{html}");
+    assert!(html.contains(">3.94 s<") && html.contains(">240 ms<"), "{html}");
+    assert!(!html.contains(">2.70 s<"), "the mean of all calls: {html}");
+
+    let mut op = crate::findings::samples::op("aten::mm", 3, 8.11);
+    op.first_seconds = 0.24;
+    op.rest = Some(crate::tensor::RestDurations {
+        min_seconds: 3.88,
+        max_seconds: 3.99,
+        deviation_seconds: None,
+    });
+    let report = crate::findings::samples::recorded(vec![op]);
+    let html = super::html(&[Report::Tensor(report)]);
+    assert!(html.contains("data-merge=mean"), "{html}");
+    assert!(html.contains("all calls except the first, which stands under First."), "{html}");
+    assert!(html.contains(">3.94 s<") && !html.contains(">2.70 s<"), "{html}");
+}

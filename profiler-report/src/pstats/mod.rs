@@ -1,7 +1,7 @@
 //! The Advanced report as text: what Python's `pstats` prints, as Lightning's Advanced profiler
 //! shows it.
 //!
-//! Differences: actions stand in the order of their total time; functions of one label in
+//! Differences: actions stand in the order of their total time, calls that are still running included; functions of one label in
 //! different folders (every `mod.rs`) keep their folder and are not merged into one row; control
 //! characters in a name are escaped and names cut at 200 characters; actions that are still running
 //! and notes follow at the end, if there are any.
@@ -18,6 +18,7 @@ use super::label;
 use super::lightning::{append_remarks, title};
 use super::line_count_restriction::restricted;
 use super::regions;
+use super::rows::{Running, Selection};
 use super::samples_page;
 use crate::LineCountRestriction;
 
@@ -29,11 +30,29 @@ pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> Stri
     paint_with(report, &PstatsOptions { sort_by, restrictions })
 }
 
+/// The same for the console: without the actions that took less than
+/// [0.1 % of the wall time](super::rows::LEAST_SHARE_ON_CONSOLE), which a line counts.
+pub fn paint_on_console(report: &AdvancedReport, restriction: LineCountRestriction) -> String {
+    let sort_by = &[SortKey::Cumulative];
+    let restrictions = &[Restriction::Count(restriction)];
+    let rows = Selection::on_console(&report.header);
+    paint_actions(report, &PstatsOptions { sort_by, restrictions }, &rows)
+}
+
 /// The report in another order, or with other restrictions.
 pub fn paint_with(report: &AdvancedReport, options: &PstatsOptions<'_>) -> String {
+    paint_actions(report, options, &Selection::default())
+}
+
+fn paint_actions(
+    report: &AdvancedReport,
+    options: &PstatsOptions<'_>,
+    rows: &Selection<'_>,
+) -> String {
     let header = &report.header;
     let mut text = title(header);
-    for profile in &report.actions {
+    let shown = rows.select_profiles(&report.actions, &Running::of(&report.open));
+    for profile in &shown {
         let _ = write!(text, "\nProfile stats for: {}", label::shown(&profile.label()));
         // Lightning names the rank as soon as a trainer has told it one, be it the only process.
         if header.stage.is_some() {
@@ -51,6 +70,10 @@ pub fn paint_with(report: &AdvancedReport, options: &PstatsOptions<'_>) -> Strin
         text.push('\n');
     }
     regions::append(&mut text, &report.device_regions);
+    if let Some(note) = rows.note(shown.len(), report.actions.len()) {
+        text.push_str(&note);
+        text.push('\n');
+    }
     append_remarks(&mut text, &report.open, &header.notes);
     text
 }

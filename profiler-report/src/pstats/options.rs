@@ -143,7 +143,7 @@ impl FromStr for SortKey {
 }
 
 /// Functions cannot be sorted by this.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "functions cannot be sorted by {key:?}: use one of {choices}",
     choices = KEYS.map(|(known, _)| format!("{known:?}")).join(", ")
@@ -152,3 +152,5 @@ pub struct UnknownSortKey {
     /// What was asked for.
     pub key: String,
 }
+
+profiler_events::debug_as_display!(UnknownSortKey);

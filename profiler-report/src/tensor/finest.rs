@@ -58,6 +58,9 @@ pub struct FinestRow {
     /// The shortest of the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_seconds: Option<f64>,
+    /// The mean of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_seconds: Option<f64>,
     /// The longest of the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
@@ -95,6 +98,7 @@ impl From<&KeyAverage> for FinestRow {
             self_device_seconds: row.self_device_seconds,
             first_seconds: row.first_seconds,
             min_seconds: row.rest.map(|rest| rest.min_seconds),
+            mean_seconds: row.rest_mean_seconds(),
             max_seconds: row.rest.map(|rest| rest.max_seconds),
             self_cpu_memory_bytes: row.self_cpu_memory_bytes,
             self_device_memory_bytes: row.self_device_memory_bytes,
@@ -106,6 +110,15 @@ impl From<&KeyAverage> for FinestRow {
 
 impl FinestRow {
     fn add(&mut self, other: &Self) {
+        self.mean_seconds = match (self.mean_seconds, other.mean_seconds) {
+            (Some(own), Some(others)) => {
+                // A mean of means lies between the shortest and the longest of all.
+                let weight = |row: &Self| row.calls.saturating_sub(1).max(1) as f64;
+                let share = weight(other) / (weight(self) + weight(other));
+                Some(own + (others - own) * share)
+            }
+            (own, others) => own.or(others),
+        };
         self.calls += other.calls;
         self.cpu_seconds += other.cpu_seconds;
         self.self_cpu_seconds += other.self_cpu_seconds;

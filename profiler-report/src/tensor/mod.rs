@@ -226,6 +226,17 @@ impl KeyAverage {
         if self.calls == 0 { 0.0 } else { self.cpu_seconds / self.calls as f64 }
     }
 
+    /// The mean of all calls except the first, in seconds: host time, or a kernel's device time. `None` where there
+    /// was one call only. It lies between `min_seconds` and `max_seconds` of [`rest`](Self::rest).
+    pub fn rest_mean_seconds(&self) -> Option<f64> {
+        let rest = self.rest?;
+        let total = if self.is_on_device { self.device_seconds } else { self.cpu_seconds };
+        let others = self.calls.max(self.polls).saturating_sub(1).max(1);
+        let mean = (total - self.first_seconds) / others as f64;
+        // Of calls inside a call of the same row the total has the outer ones only.
+        Some(mean.max(rest.min_seconds).min(rest.max_seconds))
+    }
+
     /// The mean device time of a call, in seconds.
     pub fn mean_device_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.device_seconds / self.calls as f64 }

@@ -8,6 +8,7 @@
 
 mod crates;
 mod documents;
+mod errors;
 mod file_access;
 mod graph;
 mod layout;
@@ -121,6 +122,25 @@ fn one_module_creates_and_reads_files() {
     assert!(found.is_empty(), "{more}:\n{}", found.join("\n"));
     allowed.retain(|entry| !seen.contains(entry));
     assert!(allowed.is_empty(), "file_access.rs allows what is not there: {allowed:?}");
+}
+
+/// The programs' own errors never leave them.
+#[test]
+fn public_errors_of_libraries_print_their_message_by_debug() {
+    let is_of_a_library = |file: &PathBuf| {
+        let is_source = file.components().nth(1).is_some_and(|folder| folder.as_os_str() == "src");
+        let programs = ["profiler-cli", "xtask", "gpu-check", "mlprof-sql", "benches"];
+        is_source
+            && file.extension().is_some_and(|ending| ending == "rs")
+            && !programs.iter().any(|program| file.starts_with(program))
+    };
+    let files: Vec<_> = files().into_iter().filter(is_of_a_library).collect();
+    assert!(files.len() > 100, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(workspace().join(&file)).expect("a file");
+        let found = errors::with_derived_debug(&text);
+        assert!(found.is_empty(), "{}: use debug_as_display! for {found:?}", file.display());
+    }
 }
 
 /// Nobody would run them.

@@ -16,7 +16,7 @@ pub use self::join::Meeting;
 use self::wire::{Kind, Link};
 
 /// Why ranks cannot go on together.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
     /// Where to meet was not said, or makes no sense.
@@ -54,6 +54,8 @@ pub enum GroupError {
         ours: u64,
     },
 }
+
+profiler_core::debug_as_display!(GroupError);
 
 /// The result of what several ranks do together.
 pub type Result<T, E = GroupError> = std::result::Result<T, E>;

@@ -255,7 +255,9 @@ impl Profiler for AllocationProfiler {
         uncounted(|| {
             let report = self.snapshot();
             let (text, missing) = (memory::paint(&report), missing_in(&report));
-            RenderedReport::new(text, Some(Report::Memory(report))).with_missing(missing)
+            let printed = memory::paint_on_console(&report);
+            let rendered = RenderedReport::new(text, Some(Report::Memory(report)));
+            rendered.with_console_text(printed).with_missing(missing)
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::output::RenderedReport;
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Part, Recorder};
 use crate::report::simple::ActionStatistics;
-use crate::report::{Report, SimpleReport, detailed};
+use crate::report::{Report, SimpleReport};
 use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound, startup};
 
 /// A [`SimpleProfiler`] that also asks the operating system, at every start and stop, what it has
@@ -101,28 +101,40 @@ impl SimpleProfiler {
     }
 }
 
-impl SimpleCountersProfiler<true, false> {
-    /// Measures CPU time, too: see [`SimpleProfiler::measure_cpu`]. What was recorded until now is
-    /// without it.
-    #[must_use]
-    pub fn measure_cpu(self) -> SimpleCountersProfiler<true, true> {
-        SimpleCountersProfiler::around(self.simple)
-    }
-}
-
-impl SimpleCountersProfiler<false, true> {
-    /// Measures bytes, too: see [`SimpleProfiler::measure_io`]. What was recorded until now is
-    /// without them.
-    #[must_use]
-    pub fn measure_io(self) -> SimpleCountersProfiler<true, true> {
-        SimpleCountersProfiler::around(self.simple)
-    }
-}
-
 impl<const IO: bool, const CPU: bool> SimpleCountersProfiler<IO, CPU> {
     fn around(simple: SimpleProfiler) -> Self {
         let simple = SimpleProfiler { layout: Layout::Detailed, ..simple };
         Self { simple, recorder: Recorder::aside() }
+    }
+
+    crate::output_settings::output_settings!("simple", "", simple.output);
+
+    /// Measures bytes, too: see [`SimpleProfiler::measure_io`]. What was recorded until now is
+    /// without them.
+    #[must_use]
+    pub fn measure_io(self) -> SimpleCountersProfiler<true, CPU> {
+        SimpleCountersProfiler::around(self.simple)
+    }
+
+    /// Measures CPU time, too: see [`SimpleProfiler::measure_cpu`]. What was recorded until now is
+    /// without it.
+    #[must_use]
+    pub fn measure_cpu(self) -> SimpleCountersProfiler<IO, true> {
+        SimpleCountersProfiler::around(self.simple)
+    }
+
+    /// Has no effect: counters are shown in the [detailed](SimpleProfiler::detailed) layout alone. It is here so
+    /// that settings may stand in any order.
+    #[must_use]
+    pub fn extended(self, _: bool) -> Self {
+        self
+    }
+
+    /// Has no effect: the layout is the [detailed](SimpleProfiler::detailed) one already. It is here so that
+    /// settings may stand in any order.
+    #[must_use]
+    pub fn detailed(self) -> Self {
+        self
     }
 
     /// The numbers so far; as [`SimpleProfiler::snapshot`].
@@ -220,7 +232,7 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
     }
 
     fn summary(&self) -> String {
-        detailed::paint(&self.snapshot())
+        self.simple.layout.paint(&self.snapshot())
     }
 
     fn report(&self) -> Option<Report> {
@@ -228,8 +240,7 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
     }
 
     fn render(&self) -> RenderedReport {
-        let report = self.snapshot();
-        RenderedReport::new(detailed::paint(&report), Some(Report::Simple(report)))
+        self.simple.layout.render(self.snapshot())
     }
 
     fn output(&self) -> Option<&Output> {

@@ -47,6 +47,28 @@ fn how_ops_vary_within_a_run_judges_them_too() {
     assert_eq!(verdict(side(1.0, 0.1, 8), side(9.0, 0.1, 8)), Verdict::TooFew);
 }
 
+/// The limits are of the calls except the first, and so is the value.
+#[test]
+fn the_first_call_of_an_op_is_no_part_of_its_typical_time() {
+    let side = |first: f64| {
+        let mut matmul = op("matmul", 401, 400.0 + first);
+        matmul.first_seconds = first;
+        matmul.rest = Some(crate::tensor::RestDurations {
+            min_seconds: 0.9,
+            max_seconds: 1.1,
+            deviation_seconds: Some(0.05),
+        });
+        [Report::Tensor(recorded(vec![matmul]))]
+    };
+    let comparison = of(&side(1.0), &side(300.0));
+    let matmul = find(&comparison, Subject::Ops, "matmul");
+    assert_eq!(matmul.verdict, Verdict::Same, "only the first call got longer: {matmul:?}");
+    let after = matmul.after.expect("it is there");
+    let limits = after.limits.expect("they are known");
+    assert!(limits.low < after.value && after.value < limits.high, "{after:?}");
+    about(matmul.change, 0.0);
+}
+
 #[test]
 fn rows_told_apart_by_other_things_are_compared_by_name() {
     let side = |is_apart: bool| {

@@ -197,7 +197,7 @@ impl FromStr for SortKey {
 }
 
 /// A table cannot be sorted by this.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a table cannot be sorted by {key:?}: use \"calls\", \"mean\", \"total\", \"self\" or one of \
      {choices}",
@@ -207,3 +207,5 @@ pub struct UnknownSortKey {
     /// What was asked for.
     pub key: String,
 }
+
+profiler_events::debug_as_display!(UnknownSortKey);

@@ -1,0 +1,28 @@
+//! Errors that print their message where a program prints them by `Debug`.
+
+/// Implements `Debug` for error types by their `Display`.
+///
+/// A `main` that returns `Result<(), E>` prints the error by `Debug`: this way users read what went wrong and what
+/// to do, and not the fields of an enum.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_as_display {
+    ($type:ty) => {
+        impl ::std::fmt::Debug for $type {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Display::fmt(self, formatter)
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_error_prints_its_message_where_main_returns_it() {
+        let error = "wait=x".parse::<crate::Schedule>().expect_err("x is not a number");
+        let returned: Box<dyn std::error::Error> = error.into();
+        let message = "wait=x in a schedule: expected a whole number such as wait=1";
+        assert_eq!(format!("Error: {returned:?}"), format!("Error: {message}"));
+    }
+}
