@@ -12,7 +12,7 @@ use std::fmt::Write;
 use super::label;
 use super::number::{duration, five_digits, share};
 use super::regions::{DeviceRegion, MARK};
-use super::rows::{RowKey, Rows, Running, Selection};
+use super::rows::{LEAST_SHARE_ON_CONSOLE, RowKey, Rows, Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport};
 use super::{OpenAction, ReportHeader};
 
@@ -70,7 +70,7 @@ fn paint_selection(report: &SimpleReport, extended: bool, selected: &Selection<'
     text
 }
 
-/// Number of rows named by [`append_self_times`].
+/// Most rows named by [`append_self_times`].
 const SELF_TIMES_SHOWN: usize = 3;
 
 /// Says that rows nest, and which of them took the most time without the rows inside; nothing where no row is
@@ -83,7 +83,11 @@ fn append_self_times(text: &mut String, report: &SimpleReport) {
     }
     rows.sort_by(|one, other| other.self_seconds.total_cmp(&one.self_seconds));
     let wall = report.header.wall_seconds;
-    let largest = rows.iter().take(SELF_TIMES_SHOWN).map(|row| {
+    // The first one in any case.
+    let is_long = |(place, row): &(usize, &&ActionStatistics)| {
+        *place == 0 || row.self_seconds >= LEAST_SHARE_ON_CONSOLE * wall
+    };
+    let largest = rows.iter().enumerate().take(SELF_TIMES_SHOWN).filter(is_long).map(|(_, row)| {
         let (own, share) = (duration(row.self_seconds), share(row.self_seconds, wall));
         format!("{} {own} ({share})", label::shown(&row.label()))
     });

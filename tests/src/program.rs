@@ -89,6 +89,8 @@ impl Run {
             }
         }
         command.envs(THREADS.map(|variable| (variable, "1")));
+        // Tests read the tables that are printed.
+        command.env("MLPROF_ALL_ROWS", "1");
         receive_interrupts(&mut command);
         Self { command }
     }

@@ -29,6 +29,19 @@ fn three_epochs() -> &'static str {
     &PRINTED
 }
 
+#[test]
+fn the_console_shows_the_update_and_counts_the_hooks_that_take_no_time() {
+    let directory = tempdir().expect("a folder");
+    let arguments = ["--profiler", "simple", "--epochs", "1", "--batch-size", "64"];
+    let run = Run::of(&program(), directory.path()).env("MLPROF_ALL_ROWS", "0");
+    let printed = run.args(arguments).succeed().stdout;
+    let (fit, _) = printed.split_once("TEST Profiler Report").expect("a report of the test");
+    assert!(fit.contains("|  Optimizer.step "), "{fit}");
+    assert!(fit.contains(" more rows are each below 0.1 % of the wall time"), "{fit}");
+    assert!(!fit.contains(".on_before_zero_grad "), "a hook that does nothing: {fit}");
+    assert!(fit.contains("\nRows nest: ") && fit.contains("(self time): "), "{fit}");
+}
+
 /// How often the loop must call what ends like this, in a fit of [`EPOCHS`]. `None` for rows of the
 /// example's own.
 fn calls_in_fit(action: &str) -> Option<u64> {
