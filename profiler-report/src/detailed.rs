@@ -13,7 +13,8 @@ use super::label;
 use super::lightning::{append_data_waiting, append_remarks, title};
 use super::number::{duration, grouped, share, time_cell};
 use super::regions;
-use super::rows::{RowKey, Rows, Running, Selection};
+use super::rows::{RowKey, Rows};
+use super::selection::{Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use super::table::Table;
 
@@ -26,8 +27,7 @@ pub fn paint(report: &SimpleReport) -> String {
     paint_rows(report, &Rows::default())
 }
 
-/// The report for the console: without the rows below
-/// [0.1 % of the wall time](super::rows::LEAST_SHARE_ON_CONSOLE), which a line counts.
+/// The report for the console: without the rows below 0.1 % of the wall time, which a line counts.
 pub fn paint_on_console(report: &SimpleReport) -> String {
     paint_selection(report, &Selection::on_console(&report.header))
 }

@@ -124,6 +124,7 @@ pub mod samples;
 mod samples_folded;
 pub mod samples_page;
 mod samples_waits;
+mod selection;
 mod setting;
 pub mod simple;
 pub mod steps;

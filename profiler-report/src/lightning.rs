@@ -12,7 +12,8 @@ use std::fmt::Write;
 use super::label;
 use super::number::{duration, five_digits, share};
 use super::regions::{DeviceRegion, MARK};
-use super::rows::{LEAST_SHARE_ON_CONSOLE, RowKey, Rows, Running, Selection};
+use super::rows::{RowKey, Rows};
+use super::selection::{LEAST_SHARE_ON_CONSOLE, Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport};
 use super::{OpenAction, ReportHeader};
 
@@ -25,8 +26,7 @@ pub fn paint(report: &SimpleReport, extended: bool) -> String {
     paint_rows(report, extended, &Rows::default())
 }
 
-/// The table for the console: without the rows below
-/// [0.1 % of the wall time](super::rows::LEAST_SHARE_ON_CONSOLE), which a line counts.
+/// The table for the console: without the rows below 0.1 % of the wall time, which a line counts.
 pub fn paint_on_console(report: &SimpleReport, extended: bool) -> String {
     paint_selection(report, extended, &Selection::on_console(&report.header))
 }

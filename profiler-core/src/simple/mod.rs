@@ -210,6 +210,8 @@ impl Profiler for SimpleProfiler {
 }
 
 #[cfg(all(test, not(loom)))]
+mod console_tests;
+#[cfg(all(test, not(loom)))]
 mod nesting_tests;
 #[cfg(all(test, not(loom)))]
 mod step_tests;

@@ -6,7 +6,7 @@ use super::{ActionMemory, MemoryReport, MemoryTree, PathMemory};
 use crate::label;
 use crate::lightning::{append_remarks, title};
 use crate::number::{bytes, duration, grouped, share};
-use crate::rows::LEAST_SHARE_ON_CONSOLE;
+use crate::selection::LEAST_SHARE_ON_CONSOLE;
 use crate::table::Table;
 
 /// Rows of a tree that are shown; JSON has them all.

@@ -18,8 +18,8 @@ use super::label;
 use super::lightning::{append_remarks, title};
 use super::line_count_restriction::restricted;
 use super::regions;
-use super::rows::{Running, Selection};
 use super::samples_page;
+use super::selection::{Running, Selection};
 use crate::LineCountRestriction;
 
 /// The report: for each action its functions, the longest cumulative time first, as many lines as
@@ -31,7 +31,7 @@ pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> Stri
 }
 
 /// The same for the console: without the actions that took less than
-/// [0.1 % of the wall time](super::rows::LEAST_SHARE_ON_CONSOLE), which a line counts.
+/// 0.1 % of the wall time, which a line counts.
 pub fn paint_on_console(report: &AdvancedReport, restriction: LineCountRestriction) -> String {
     let sort_by = &[SortKey::Cumulative];
     let restrictions = &[Restriction::Count(restriction)];

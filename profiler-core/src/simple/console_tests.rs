@@ -1,0 +1,59 @@
+//! What the console shows of a report, and of which calls the numbers of a row are.
+
+use std::time::Duration;
+
+use crate::{Profiler, ProfilerExt, SimpleProfiler};
+
+fn spin(duration: Duration) {
+    let started = std::time::Instant::now();
+    while started.elapsed() < duration {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn the_console_leaves_short_rows_out_and_counts_them() {
+    for detailed in [false, true] {
+        let profiler = SimpleProfiler::new();
+        let profiler = if detailed { profiler.detailed() } else { profiler };
+        {
+            let _epoch = profiler.profile("run_training_epoch");
+            drop(profiler.profile("on_before_backward"));
+            drop(profiler.profile("on_after_backward"));
+            spin(Duration::from_millis(50));
+        }
+        let rendered = profiler.render();
+        let printed = rendered.console_text();
+        assert!(printed.contains("run_training_epoch"), "{printed}");
+        let is_short = |line: &str| line.contains("_backward");
+        assert!(!printed.lines().any(is_short), "{printed}");
+        // Start-up may be a third.
+        assert!(printed.contains(" more rows are each below 0.1 % of the wall time"), "{printed}");
+        for row in ["run_training_epoch", "on_before_backward", "on_after_backward"] {
+            assert!(rendered.text().contains(row), "{}", rendered.text());
+        }
+        assert!(!rendered.text().contains("more row"), "{}", rendered.text());
+        assert_eq!(rendered.text(), profiler.summary().as_str());
+    }
+}
+
+/// As `f(f(f()))`: the inner calls are in the time of the outer one, and are calls all the same.
+#[test]
+fn the_mean_of_recursive_calls_is_between_the_shortest_and_the_longest() {
+    let profiler = SimpleProfiler::new();
+    for _ in 0..4 {
+        let _outer = profiler.profile("f");
+        for _ in 0..20 {
+            let _inner = profiler.profile("f");
+            spin(Duration::from_micros(100));
+        }
+    }
+    let report = profiler.snapshot();
+    let row = report.actions.iter().find(|row| row.action == "f").expect("the row");
+    let rest = row.rest.expect("84 calls");
+    assert!(rest.min_seconds <= rest.mean_seconds, "{row:?}");
+    assert!(rest.mean_seconds <= rest.max_seconds, "{row:?}");
+    // Half of the time is counted twice: in the outer calls and in the inner ones.
+    let all = row.first_seconds + 83.0 * rest.mean_seconds;
+    assert!(all > 1.5 * row.total_seconds, "{row:?}");
+}
