@@ -33,7 +33,7 @@ fn the_console_leaves_short_rows_out_and_counts_them() {
             assert!(rendered.text().contains(row), "{}", rendered.text());
         }
         assert!(!rendered.text().contains("more row"), "{}", rendered.text());
-        assert_eq!(rendered.text(), profiler.summary().as_str());
+        assert!(profiler.summary().contains("on_after_backward"), "all rows");
     }
 }
 
