@@ -66,7 +66,7 @@ pub fn has_ops_of(framework: &str) -> bool {
     frameworks().with_ops.iter().any(|known| known == framework)
 }
 
-/// For what is recorded on demand: why there are no ops in it, and what to do.
+/// For what is recorded on demand: why there are no ops in it, and what to do, without the words that there are none.
 #[doc(hidden)]
 pub fn reason_without_ops() -> String {
     let without = frameworks_without_ops();
@@ -79,7 +79,11 @@ pub fn reason_without_ops() -> String {
         true => Missing::SourceOfOps { frameworks: profiler_events::frameworks() },
         false => Missing::Ops { sources },
     };
-    missing.to_string()
+    let text = missing.to_string();
+    let reason = ["there are no ops, because ", "there are no ops: "]
+        .into_iter()
+        .find_map(|prefix| text.strip_prefix(prefix));
+    reason.unwrap_or(&text).to_owned()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -97,5 +101,8 @@ mod tests {
         drop(session);
         let said = summary.matches("a framework of this test gives no hook").count();
         assert_eq!(said, 1, "{summary}");
+        let reason = reason_without_ops();
+        let expected = "a framework of this test gives no hook for its tensor ops: run the program by `mlprof run --ops";
+        assert!(reason.contains(expected), "{reason}");
     }
 }

@@ -190,7 +190,8 @@ pub(crate) fn complete_notes(
     let events = cycle.tracks().iter().flat_map(|track| track.events());
     let ops = events.filter(|event| event.action.kind() == ActionKind::Op).count() as u64;
     if ops == 0 && (wishes.ops || wishes.shapes) {
-        notes.push(profiler_core::hook::reason_without_ops());
+        let reason = profiler_core::hook::reason_without_ops();
+        notes.push(format!("there are no ops in it: {reason}"));
     }
     ops
 }
