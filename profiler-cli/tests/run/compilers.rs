@@ -55,7 +55,7 @@ fn examples_in_documentation_are_linked_in_any_folder_and_with_the_user_s_flags(
     };
     test(Some(("RUSTDOCFLAGS", "--cfg with_flag")));
     test(Some(("CARGO_ENCODED_RUSTDOCFLAGS", "--cfg\u{1f}with_flag")));
-    let config = "target.'cfg(unix)'.rustdocflags = [\"--cfg\", \"with_flag\"]\n";
+    let config = "build.rustdocflags = [\"--cfg\", \"with_flag\"]\n";
     builds.write(".cargo/config.toml", config);
     test(None);
 }

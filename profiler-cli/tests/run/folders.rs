@@ -1,6 +1,7 @@
 //! Hooks are in the folder of the run, and nowhere else.
 
 use super::builds::{Builds, line};
+use super::shop::{MLPROF, arguments};
 
 const FUNCTION: &str = "app::in_the_library";
 
@@ -33,7 +34,7 @@ fn other_hooks_are_built_in_the_newer_layout_of_cargo_too() {
     let builds = Builds::new();
     let run = |functions: &str| {
         let words = ["run", "--quiet", "--functions", functions, "--", "cargo", "run"];
-        let mut command = builds.command(super::shop::MLPROF, &words);
+        let mut command = builds.command(MLPROF, &words);
         command.arg("-Zbuild-dir-new-layout").env("RUSTC_BOOTSTRAP", "1");
         let run: super::shop::Finished = command.output().expect("it runs").into();
         assert_eq!(run.code, Some(0), "{run:?}");
@@ -115,7 +116,9 @@ fn build_scripts_may_call_cargo_and_compilers() {
     builds.write("inner/src/main.rs", "fn main() {}\n");
     builds.write_script("run.sh", "touch inner/src/main.rs; cargo run");
     for command in ["cargo run", "./run.sh"] {
-        let run = builds.mlprof(command);
+        let words = arguments("--quiet --functions app::**", command);
+        let words = [&["120", MLPROF], &words[..]].concat();
+        let run = builds.run("timeout", &words);
         assert_eq!((run.code, run.stdout.as_str()), (Some(0), "24\n"), "{command}: {run:?}");
         assert_eq!(builds.calls(FUNCTION), 10, "{command}: {run:?}");
         assert!(!builds.has_hooks("inner/target/debug/inner"));
