@@ -70,12 +70,7 @@ fn boottime() -> Option<i64> {
 /// A clock of the operating system's in nanoseconds.
 #[cfg(unix)]
 fn read(clock: libc::clockid_t) -> Option<i64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a place for what is written to it.
-    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    #[allow(clippy::useless_conversion, reason = "32 bits on some platforms")]
-    let nanoseconds = || i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec);
-    (result == 0).then(nanoseconds)
+    i64::try_from(clock::read(clock)?.as_nanos()).ok()
 }
 
 #[cfg(all(test, not(loom)))]

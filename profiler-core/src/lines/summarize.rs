@@ -10,7 +10,7 @@ use crate::report::internals::{Missing, counted_were, note_missing};
 use crate::report::lines::{FunctionLines, LineStatistics};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Setting, Units};
 use crate::{RunContext, allocation};
-use profiler_events::clock::Rate;
+use profiler_events::clock::{self, Rate};
 use profiler_events::files::read;
 
 /// What makes two functions one: a generic one may have been built several times.
@@ -29,6 +29,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
     let ended = now();
     let sums = sums(ended);
     let mut notes = notes(with_memory);
+    notes.extend(clock::notes(started, ended));
     let mut sources = Sources::default();
     let hits = sums.values().flat_map(|sum| sum.lines.values()).map(|line| line.hits).sum();
     let functions = sums
@@ -48,7 +49,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
             rank: run.rank,
             world_size: run.world_size,
             started_at: rate.wall_time(started),
-            wall_seconds: rate.seconds(ended.saturating_sub(started)),
+            wall_seconds: rate.seconds_between(started, ended),
             build: crate::build_settings::of_program(),
             program: crate::trace::internals::program_name(),
             machine: crate::machine::of_process(),

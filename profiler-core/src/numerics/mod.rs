@@ -29,7 +29,7 @@ use crate::output::RenderedReport;
 use crate::report::numerics::{self, NumericsReport};
 use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, hook};
-use profiler_events::clock::Rate;
+use profiler_events::clock::{self, Rate};
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::{Observation, OpStart, TensorRole, uncounted};
 
@@ -191,6 +191,8 @@ impl NumericsProfiler {
             let rate = Rate::now();
             let ended = running.ended.unwrap_or_else(|| running.clock.now());
             let run = self.output.run();
+            let mut notes = running.notes(&self.settings, self.sees_ops.load(Ordering::Relaxed));
+            notes.extend(clock::notes(running.started, ended));
             let header = ReportHeader {
                 schema_version: SCHEMA_VERSION,
                 units: Units::default(),
@@ -198,7 +200,7 @@ impl NumericsProfiler {
                 rank: run.rank,
                 world_size: run.world_size,
                 started_at: rate.wall_time(running.started),
-                wall_seconds: rate.seconds(ended.saturating_sub(running.started)),
+                wall_seconds: rate.seconds_between(running.started, ended),
                 build: crate::build_settings::of_program(),
                 program: crate::trace::internals::program_name(),
                 machine: crate::machine::of_process(),
@@ -206,7 +208,7 @@ impl NumericsProfiler {
                 startup: None,
                 overhead: Overhead::default(),
                 settings: self.settings.told(),
-                notes: running.notes(&self.settings, self.sees_ops.load(Ordering::Relaxed)),
+                notes,
             };
             running.report(header, self.settings.watches)
         })

@@ -4,6 +4,7 @@ use super::Collected;
 use crate::RunContext;
 use crate::report::internals::counted_were;
 use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, StartupDurations, Units};
+use profiler_events::clock;
 
 /// The header of a report over `collected`, in which `scopes` scopes were recorded.
 pub(crate) fn header<S>(
@@ -40,6 +41,7 @@ pub(crate) fn header<S>(
              their time is that of the calls around them"
         ));
     }
+    notes.extend(clock::notes(collected.started, collected.ended));
     notes.extend(collected.unbound.iter().filter_map(|unbound| unbound.note()));
     for (_, regions) in &collected.regions {
         notes.extend(regions.notes());
@@ -51,7 +53,7 @@ pub(crate) fn header<S>(
         rank: run.rank,
         world_size: run.world_size,
         started_at: collected.rate.wall_time(collected.started),
-        wall_seconds: collected.rate.seconds(collected.ended.saturating_sub(collected.started)),
+        wall_seconds: collected.rate.seconds_between(collected.started, collected.ended),
         build: crate::build_settings::of_program(),
         program: crate::trace::internals::program_name(),
         machine: crate::machine::of_process(),
@@ -78,7 +80,7 @@ pub(crate) fn open_actions<S>(collected: &Collected<S>) -> Vec<OpenAction> {
     let listed = open.into_iter().take(MAX_OPEN).map(|(thread, scope)| OpenAction {
         action: scope.action.name().to_owned(),
         thread: thread.clone(),
-        elapsed_seconds: collected.rate.seconds(collected.ended.saturating_sub(scope.started)),
+        elapsed_seconds: collected.rate.seconds_between(scope.started, collected.ended),
     });
     listed.collect()
 }

@@ -33,7 +33,7 @@ pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
 use crate::{Action, NeverStarted, Stage, Unbound};
-use profiler_events::clock::{Clock, Rate};
+use profiler_events::clock::{self, Clock, Rate};
 use profiler_events::forking::{self, Mutex, MutexGuard, apart_from_forks};
 use profiler_events::startup;
 use profiler_events::{Ended, Stages, ThreadName};
@@ -276,6 +276,7 @@ impl<T: Table> Recorder<T> {
 
     /// Begins a stage, by the rule of [`Stages`]. What was recorded before the first one belongs to it.
     pub(crate) fn begin(&self, stage: Stage) {
+        clock::look_for_suspension();
         let now = self.clock.ticks();
         let mut sessions = self.sessions();
         match sessions.running.last_mut() {
@@ -296,6 +297,7 @@ impl<T: Table> Recorder<T> {
 
     /// Ends `stage` (`None`: the one that [`collect`](Self::collect) reports), if it runs.
     pub(crate) fn end(&self, stage: Option<Stage>) {
+        clock::look_for_suspension();
         let now = self.clock.ticks();
         let mut sessions = self.sessions();
         let Some(Ended { own: mut session, inside }) = sessions.running.end(stage) else { return };

@@ -6,7 +6,7 @@ use super::distribution::Distribution;
 use super::histogram::{Histogram, Octaves};
 use crate::NeverStarted;
 use crate::recorder::index::Named;
-use crate::recorder::stack::{Closed, span};
+use crate::recorder::stack::{Closed, span, was_set_back};
 use crate::recorder::steps::ActionTicks;
 use profiler_events::Action;
 use profiler_events::sync::{AtomicU32, Ordering, Tally};
@@ -124,7 +124,7 @@ impl Row {
         if is_usual && self.distribution.record_near(closed.elapsed) {
             Ok(())
         } else {
-            self.record_unusual(closed.elapsed, closed.started)
+            self.record_unusual(&closed)
         }
     }
 
@@ -132,8 +132,11 @@ impl Row {
     /// or not near in the distribution, or has something to carry there.
     #[cold]
     #[inline(never)]
-    fn record_unusual(&self, elapsed: u64, started: u64) -> Result<(), NeverStarted> {
-        let elapsed = span(elapsed);
+    fn record_unusual(&self, closed: &Closed<Self>) -> Result<(), NeverStarted> {
+        if was_set_back(closed.elapsed) {
+            self.take_back(closed);
+        }
+        let (elapsed, started) = (span(closed.elapsed), closed.started);
         if self.distribution.is_empty() && self.firsts.get() & FIRST == 0 {
             self.first.set(elapsed);
             self.first_started.set(started);
@@ -152,6 +155,14 @@ impl Row {
             self.range.store(u32::try_from(range).unwrap_or(u32::MAX), Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Takes a call out of the sums in which the counter was set back: it counts as one that took no time, as in the
+    /// distribution.
+    fn take_back(&self, closed: &Closed<Self>) {
+        let sum = if closed.is_outermost { &self.total } else { &self.recursive };
+        sum.set(sum.get().wrapping_sub(closed.elapsed));
+        self.children.set(self.children.get().wrapping_sub(closed.children));
     }
 
     /// What it adds up to so far; `None` before the first call has ended. For the owning thread.
@@ -285,5 +296,39 @@ mod loom_tests {
             assert!(is_empty || seen.min <= seen.max, "{seen:?}");
         });
         assert!(orders > 20, "{orders} orders");
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn close(row: &Row, elapsed: i64, children: i64) {
+        let closed = Closed {
+            record: std::ptr::null(),
+            started: 1,
+            elapsed: elapsed.cast_unsigned(),
+            children: children.cast_unsigned(),
+            is_outermost: true,
+            is_detached: false,
+        };
+        row.record(closed).expect("it was started");
+    }
+
+    #[test]
+    fn a_call_in_which_the_counter_was_set_back_takes_no_time_from_the_others() {
+        let row = Row::new(Action::new("set-back"), None, &Arc::default());
+        let back = -30_000_000_000_000;
+        for (elapsed, children) in
+            [(5_000, 1_000), (7_000, 2_000), (back, back), (6_000, 0), (back, 0)]
+        {
+            close(&row, elapsed, children);
+        }
+        // The counters of two cores may differ by a few ticks: the sums come out right all the same.
+        close(&row, -3, 0);
+        let snapshot = row.snapshot().expect("it was called");
+        assert_eq!(snapshot.count, 6);
+        assert_eq!((snapshot.total, snapshot.own), (17_997, 14_997));
+        assert_eq!((snapshot.min, snapshot.max), (0, 7_000));
     }
 }

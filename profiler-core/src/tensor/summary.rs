@@ -11,7 +11,7 @@ use crate::report::internals::Missing;
 use crate::report::tensor::{KeyAverages, TensorReport, finest_rows};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
 use crate::{Action, RunContext};
-use profiler_events::clock::{Clock, Rate};
+use profiler_events::clock::{self, Clock, Rate};
 use profiler_events::forking::made_once;
 
 impl TensorProfiler {
@@ -34,9 +34,11 @@ impl TensorProfiler {
         let mut key_averages = profile.key_averages(&settings.report.group_by, rate);
         key_averages.device_name = settings.report.device_name();
         let finest = settings.finest().map(|finest| profile.key_averages(&finest, rate));
-        let elapsed = profile.ended().saturating_sub(profile.started);
+        let ended = profile.ended();
         let totals = &profile.totals;
         let missing = self.missing(run, &around);
+        let mut notes = self.notes(run, &missing);
+        notes.extend(clock::notes(profile.started, ended));
         let report = TensorReport {
             header: ReportHeader {
                 schema_version: SCHEMA_VERSION,
@@ -45,7 +47,7 @@ impl TensorProfiler {
                 rank: run.run.rank,
                 world_size: run.run.world_size,
                 started_at: rate.wall_time(profile.started),
-                wall_seconds: rate.seconds(elapsed),
+                wall_seconds: rate.seconds_between(profile.started, ended),
                 build: crate::build_settings::of_program(),
                 program: crate::trace::internals::program_name(),
                 machine: crate::machine::of_process(),
@@ -53,7 +55,7 @@ impl TensorProfiler {
                 startup: None,
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
                 settings: settings.in_words(),
-                notes: self.notes(run, &missing),
+                notes,
             },
             schedule: settings.schedule(),
             steps: run.step,

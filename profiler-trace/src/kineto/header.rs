@@ -6,7 +6,10 @@ use std::io::{self, Write};
 
 use super::Writer;
 use crate::host;
-use profiler_events::DeviceDescription;
+use profiler_events::{ClockReading, DeviceDescription};
+
+/// Clocks that are read one after the other differ by less, in nanoseconds, unless the machine was suspended.
+const SHORTEST_SUSPENSION: i64 = 100_000_000;
 
 impl<W: Write> Writer<'_, W> {
     /// All up to the first event. HolisticTraceAnalysis looks for `"rank": 3` in the first lines as
@@ -140,6 +143,14 @@ impl<W: Write> Writer<'_, W> {
             self.json.raw("}");
         }
         self.json.raw("]");
+        let [first, last] = &self.cycle.clocks;
+        let asleep = |reading: &ClockReading| Some(reading.boottime? - reading.monotonic?);
+        if let (Some(before), Some(after)) = (asleep(first), asleep(last))
+            && after - before >= SHORTEST_SUSPENSION
+        {
+            self.json.raw(",\"suspended_ns\":");
+            self.json.integer(after - before);
+        }
     }
 
     /// All after the last event.

@@ -36,6 +36,12 @@ pub(crate) fn span(ticks: u64) -> u64 {
     if ticks.cast_signed() < 0 { 0 } else { ticks }
 }
 
+/// Whether the counter was set back during a span, as when a machine is suspended to memory: by some seconds at least.
+/// The counters of two cores differ by less.
+pub(crate) fn was_set_back(elapsed: u64) -> bool {
+    elapsed.cast_signed() < -(1 << 32)
+}
+
 /// A scope that is still open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Open {

@@ -3,14 +3,23 @@
 //! The counter is the CPU's time-stamp counter where it runs at a constant rate on all cores, else
 //! the operating system's monotonic clock; `quanta` knows which. Its rate is measured against the
 //! monotonic clock from the first use to the moment of the report, so that long runs are converted
-//! more exactly than any calibration at start-up could.
+//! more exactly than any calibration at start-up could. Spans in which the machine was suspended do not count for
+//! the rate, and reports [name them](notes).
 
-use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime};
+mod interruption;
+mod readings;
+mod timeline;
+
+use std::sync::{OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use crate::forking::made_once;
+#[cfg(unix)]
+pub(crate) use self::readings::read;
+use self::readings::{Reading, read_together};
+use self::timeline::{MINIMAL_BASE, Timeline};
+use crate::forking::{Mutex, MutexGuard, made_once};
 
 /// Miri, which looks for undefined behaviour, knows no instruction that reads a counter.
 #[cfg(miri)]
@@ -37,31 +46,76 @@ mod quanta {
     }
 }
 
-/// Shorter spans than this are converted by quanta's own calibration.
-const MINIMAL_BASE: Duration = Duration::from_millis(200);
+/// Once the machine seems to have been suspended, the rate is measured anew over this long, to tell what the counter
+/// did meanwhile.
+const FRESH_BASE: Duration = Duration::from_millis(50);
+
+/// A rate as old as this is still good: clocks are not read again.
+const RECENT: Duration = Duration::from_millis(10);
+
+/// How often the clocks are read at one moment. At first use more often: the wall clock is read there.
+const ATTEMPTS: usize = 3;
+const ATTEMPTS_AT_FIRST: usize = 9;
 
 struct Origin {
     clock: quanta::Clock,
-    ticks: u64,
-    instant: Instant,
-    wall: SystemTime,
+    timeline: Mutex<Timeline>,
+}
+
+impl Origin {
+    fn read(&self) -> Reading {
+        Reading::now(|| self.clock.raw(), ATTEMPTS)
+    }
+
+    fn timeline(&self) -> MutexGuard<'_, Timeline> {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what the clocks show now to the time line, and returns it.
+    fn look(&self) -> MutexGuard<'_, Timeline> {
+        let mut timeline = self.timeline();
+        let calibrated = calibrated(&self.clock);
+        if let Some(rate) = timeline.seconds_per_tick() {
+            let since = self.clock.raw().checked_sub(timeline.last().ticks);
+            if since.is_some_and(|ticks| ticks as f64 * rate < RECENT.as_secs_f64()) {
+                return timeline;
+            }
+        }
+        let mut now = self.read();
+        if timeline.is_in_doubt(&now, calibrated) {
+            drop(timeline);
+            let fresh = self.measure().unwrap_or(calibrated);
+            timeline = self.timeline();
+            timeline.set_fresh_rate(fresh);
+            now = self.read();
+        }
+        timeline.advance(now, calibrated);
+        timeline
+    }
+
+    /// Measures the rate anew; `None` if the machine is suspended meanwhile.
+    fn measure(&self) -> Option<f64> {
+        let first = self.read();
+        std::thread::sleep(FRESH_BASE);
+        let last = self.read();
+        let ticks = last.ticks.checked_sub(first.ticks).filter(|ticks| *ticks > 0)?;
+        let awake = last.awake.checked_sub(first.awake)?;
+        (last.suspended_since(&first) < FRESH_BASE).then(|| awake.as_secs_f64() / ticks as f64)
+    }
+}
+
+/// Seconds per tick as measured when the clock was made.
+fn calibrated(clock: &quanta::Clock) -> f64 {
+    const SAMPLE: u64 = 1 << 32;
+    clock.delta_as_nanos(0, SAMPLE) as f64 * 1e-9 / SAMPLE as f64
 }
 
 fn origin() -> &'static Origin {
     static ORIGIN: OnceLock<Origin> = OnceLock::new();
     made_once(&ORIGIN, || {
         let clock = quanta::Clock::new();
-        // The shortest of a few attempts has the wall clock and the counter closest together.
-        let reading = || {
-            let ticks = clock.raw();
-            let (instant, wall) = (Instant::now(), SystemTime::now());
-            (clock.raw() - ticks, ticks, instant, wall)
-        };
-        let first = reading();
-        let (_, ticks, instant, wall) = (0..8)
-            .map(|_| reading())
-            .fold(first, |best, next| if next.0 < best.0 { next } else { best });
-        Origin { clock, ticks, instant, wall }
+        let first = Reading::now(|| clock.raw(), ATTEMPTS_AT_FIRST);
+        Origin { clock, timeline: Mutex::new(Timeline::new(first)) }
     })
 }
 
@@ -72,15 +126,26 @@ pub fn ticks() -> u64 {
 
 /// What the counter showed, or will show, at `instant`.
 pub fn ticks_at(instant: Instant) -> u64 {
-    let origin = origin();
-    let per_second = 1.0 / Rate::now().seconds_per_tick;
-    match instant.checked_duration_since(origin.instant) {
-        Some(after) => origin.ticks + (after.as_secs_f64() * per_second) as u64,
-        None => {
-            let before = origin.instant.duration_since(instant).as_secs_f64();
-            origin.ticks.saturating_sub((before * per_second) as u64)
-        }
+    let rate = Rate::now();
+    let clock = &origin().clock;
+    // From now, not from the first use: the machine may have been suspended since then.
+    let (ticks, now) = read_together(|| clock.raw(), Instant::now, ATTEMPTS);
+    match now.checked_duration_since(instant) {
+        Some(ago) => ticks.saturating_sub(rate.ticks(ago.as_secs_f64())),
+        None => ticks.saturating_add(rate.ticks(instant.duration_since(now).as_secs_f64())),
     }
+}
+
+/// Looks whether the machine was suspended since the last look. Called when a stage begins and ends, so that
+/// a suspension outside of it is in no note of its report. *Cost*: some 0.3 µs.
+pub fn look_for_suspension() {
+    drop(origin().look());
+}
+
+/// Sentences for the notes of a report of a run from one moment to another, in ticks: how long the machine was
+/// suspended during it, and whether the times of open actions contain that. None if it was not.
+pub fn notes(started: u64, ended: u64) -> Vec<String> {
+    origin().look().notes(started, ended)
 }
 
 /// Reads the counter. Every profiler has its own, so that no reading has to ask whether a global
@@ -150,21 +215,6 @@ pub fn counter() -> u64 {
     0
 }
 
-/// The counter and the clock at one moment: the closest of three attempts, since the processor may be taken
-/// away between two readings for as long as a rate is measured over.
-fn read_together(counter: impl Fn() -> u64, elapsed: impl Fn() -> Duration) -> (u64, Duration) {
-    let attempt = || {
-        let before = counter();
-        let elapsed = elapsed();
-        let apart = counter().saturating_sub(before);
-        (apart, before + apart / 2, elapsed)
-    };
-    let (_, ticks, elapsed) = (0..2)
-        .map(|_| attempt())
-        .fold(attempt(), |best, next| if next.0 < best.0 { next } else { best });
-    (ticks, elapsed)
-}
-
 /// Converts ticks, with the rate as known at the moment it was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
@@ -172,29 +222,26 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The rate as it is known by now.
+    /// The rate as it is known by now. Time in which the machine was suspended does not count for it. *Cost*: some
+    /// 0.3 µs; 50 ms once in a process, when the machine was suspended for the first time.
     pub fn now() -> Self {
         let origin = origin();
-        let (ticks, elapsed) = read_together(|| origin.clock.raw(), || origin.instant.elapsed());
-        let spent = ticks.saturating_sub(origin.ticks);
-        if elapsed < MINIMAL_BASE || spent == 0 {
-            return Self::calibrated();
-        }
-        Self { seconds_per_tick: elapsed.as_secs_f64() / spent as f64 }
+        let measured = origin.look().seconds_per_tick();
+        measured.map_or_else(Self::calibrated, |seconds_per_tick| Self { seconds_per_tick })
     }
 
     /// The rate as it was when the clock was first used: for short spans, and for those who have no time to read both
     /// clocks. Right to some ten thousandths.
     pub fn calibrated() -> Self {
-        const SAMPLE: u64 = 1 << 32;
-        let nanoseconds = origin().clock.delta_as_nanos(0, SAMPLE);
-        Self { seconds_per_tick: nanoseconds as f64 * 1e-9 / SAMPLE as f64 }
+        Self { seconds_per_tick: calibrated(&origin().clock) }
     }
 
     /// The rate by a measurement that is long enough to be right to a millionth: in the first
     /// 200 ms after the clock's first use this waits for their end.
     pub fn measured() -> Self {
-        std::thread::sleep(MINIMAL_BASE.saturating_sub(origin().instant.elapsed()));
+        let origin = origin();
+        let passed = origin.read().awake.saturating_sub(origin.timeline().first().awake);
+        std::thread::sleep(MINIMAL_BASE.saturating_sub(passed));
         Self::now()
     }
 
@@ -213,13 +260,23 @@ impl Rate {
         (self.seconds(ticks) * 1e9).round() as u64
     }
 
-    /// When the counter stood at `ticks`, by the wall clock as it was at first use.
+    /// From one moment to a later one, in ticks of the counter, in seconds: also where the counter was set back in
+    /// between, as a suspended machine may do. 0 if it is not later.
+    pub fn seconds_between(&self, from: u64, to: u64) -> f64 {
+        match to.checked_sub(from) {
+            Some(ticks) => self.seconds(ticks),
+            None => origin().timeline().seconds_between(from, to, self.seconds_per_tick),
+        }
+    }
+
+    /// When the counter stood at `ticks`, by the wall clock as it was at first use, or when the machine was woken
+    /// if the counter did not go on meanwhile.
     pub fn wall_time(&self, ticks: u64) -> DateTime<Utc> {
-        let origin = origin();
-        let wall = if ticks >= origin.ticks {
-            origin.wall + Duration::from_secs_f64(self.seconds(ticks - origin.ticks))
+        let (anchor, wall) = origin().timeline().anchor_of(ticks);
+        let wall = if ticks >= anchor {
+            wall + Duration::from_secs_f64(self.seconds(ticks - anchor))
         } else {
-            origin.wall - Duration::from_secs_f64(self.seconds(origin.ticks - ticks))
+            wall - Duration::from_secs_f64(self.seconds(anchor - ticks))
         };
         wall.into()
     }
@@ -237,27 +294,6 @@ mod tests {
         let (spent, elapsed) = (clock.ticks() - ticks, instant.elapsed().as_secs_f64());
         let seconds = Rate::now().seconds(spent);
         assert!((seconds / elapsed - 1.0).abs() < 0.01, "{seconds} s against {elapsed} s");
-    }
-
-    /// Whose processor is taken away between the readings of an attempt.
-    #[test]
-    fn a_reading_that_was_interrupted_does_not_count() {
-        let time = std::cell::Cell::new(1_000_u64);
-        let pass = |ticks| time.replace(time.get() + ticks);
-        for interrupted in 0..3 {
-            time.set(1_000);
-            let attempt = std::cell::Cell::new(0);
-            let clock = || {
-                let now = pass(2);
-                if attempt.replace(attempt.get() + 1) == interrupted {
-                    pass(1_000_000);
-                }
-                Duration::from_nanos(now)
-            };
-            let (ticks, elapsed) = read_together(|| pass(2), clock);
-            let apart = ticks.abs_diff(u64::try_from(elapsed.as_nanos()).expect("small"));
-            assert!(apart <= 2, "{ticks} ticks at {elapsed:?}, interrupted at {interrupted}");
-        }
     }
 
     #[test]

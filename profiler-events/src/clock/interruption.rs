@@ -1,0 +1,139 @@
+//! Spans in which the counter and the clock did not go on together.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use super::readings::Reading;
+
+/// Two clocks that are read one after the other differ by less, unless the machine was suspended.
+const SHORTEST_SUSPENSION: Duration = Duration::from_millis(100);
+
+/// The behaviour of the counter while the clock stood still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counter {
+    /// The machine was suspended, and the counter went on.
+    WentOn,
+    /// The machine was suspended, and the counter stood still.
+    StoodStill,
+    /// The machine was suspended; the counter fits neither of the two.
+    Unclear,
+    /// The counter went further than the clocks, none of which knows of a suspension.
+    RanAhead,
+    /// The counter went less far than the clocks.
+    FellBehind,
+}
+
+/// A span in which the counter and the clock did not go on together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Interruption {
+    pub(super) counter: Counter,
+    /// How long the machine was suspended, or by how much counter and clock differ.
+    pub(super) time: Duration,
+    /// The counter at the last reading before it.
+    pub(super) from: u64,
+    /// The counter and the wall clock at the first reading after it.
+    pub(super) until: (u64, SystemTime),
+}
+
+impl Counter {
+    /// Whether a span of ticks around it is shorter than the time that passed.
+    pub(super) fn loses_time(self) -> bool {
+        matches!(self, Self::StoodStill | Self::Unclear | Self::FellBehind)
+    }
+}
+
+/// The interruption between two readings, judged by the rate of the counter; `None` if there was none.
+pub(super) fn between(
+    last: &Reading,
+    now: &Reading,
+    seconds_per_tick: f64,
+) -> Option<Interruption> {
+    let found = |counter, time| {
+        Some(Interruption { counter, time, from: last.ticks, until: (now.ticks, now.wall) })
+    };
+    let suspended = now.suspended_since(last);
+    let is_suspended = suspended >= SHORTEST_SUSPENSION;
+    let awake = now.awake.saturating_sub(last.awake).as_secs_f64();
+    let Some(ticks) = now.ticks.checked_sub(last.ticks) else {
+        let back = (last.ticks - now.ticks) as f64 * seconds_per_tick;
+        return match is_suspended {
+            true => found(Counter::Unclear, suspended),
+            // The counters of two cores may differ by a few ticks.
+            false if back < 1e-3 => None,
+            false => found(Counter::FellBehind, Duration::from_secs_f64(back + awake)),
+        };
+    };
+    let ahead = ticks as f64 * seconds_per_tick - awake;
+    if !is_suspended {
+        // A clock that is being corrected may run a few per cent faster or slower for some minutes.
+        let allowed = f64::max(1.0, awake / 50.0);
+        let gap = Duration::try_from_secs_f64(ahead.abs()).unwrap_or(Duration::MAX);
+        return match ahead.abs() > allowed {
+            true if ahead > 0.0 => found(Counter::RanAhead, gap),
+            true => found(Counter::FellBehind, gap),
+            false => None,
+        };
+    }
+    let suspended_seconds = suspended.as_secs_f64();
+    let allowed = suspended_seconds / 10.0 + awake / 1000.0;
+    let goes_on = (ahead - suspended_seconds).abs() <= allowed;
+    let stands_still = ahead.abs() <= allowed;
+    let counter = match (goes_on, stands_still) {
+        (true, false) => Counter::WentOn,
+        (false, true) => Counter::StoodStill,
+        _ => Counter::Unclear,
+    };
+    found(counter, suspended)
+}
+
+impl fmt::Display for Interruption {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = Words(self.time);
+        match self.counter {
+            Counter::WentOn => write!(
+                formatter,
+                "the machine was suspended for {time} during this run: the times of actions that were open then \
+                 contain it"
+            ),
+            Counter::StoodStill => write!(
+                formatter,
+                "the machine was suspended for {time} during this run: the times of actions that were open then \
+                 do not contain it"
+            ),
+            Counter::Unclear => write!(
+                formatter,
+                "the machine was suspended for {time} during this run: the times of actions that were open then \
+                 are not reliable, because the processor's counter was set meanwhile"
+            ),
+            Counter::RanAhead => write!(
+                formatter,
+                "the processor's counter ran {time} further than the system's clock during this run, as when a \
+                 virtual machine is paused: the times of actions that were open then contain it"
+            ),
+            Counter::FellBehind => write!(
+                formatter,
+                "the processor's counter fell {time} behind the system's clock during this run, as when a \
+                 virtual machine is restored: the times of actions that were open then are too short"
+            ),
+        }
+    }
+}
+
+/// A duration in its two largest units.
+struct Words(Duration);
+
+impl fmt::Display for Words {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < Duration::from_secs(10) {
+            return write!(formatter, "{:.1} s", self.0.as_secs_f64());
+        }
+        let seconds = self.0.as_secs();
+        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+        match (days, hours, minutes) {
+            (0, 0, 0) => write!(formatter, "{seconds} s"),
+            (0, 0, _) => write!(formatter, "{minutes} min {} s", seconds % 60),
+            (0, ..) => write!(formatter, "{hours} h {minutes} min"),
+            _ => write!(formatter, "{days} d {hours} h"),
+        }
+    }
+}
