@@ -35,7 +35,8 @@
 //!   thread's own stack, not on an alternate one, which programs make as small as their own
 //!   handlers need; where less than 64 kB of stack are left, only the current function is noted. A
 //!   handler of the program's that works for long on an alternate stack needs room for a second
-//!   signal there, about 4 kB, as for every other signal.
+//!   signal there, about 4 kB, as for every other signal. Where less than 2 kB of it are left the sample is taken
+//!   later.
 //! * *Stacks* are walked by unwinding tables, which compilers write for all code; in code without
 //!   any by frame pointers. A frame-pointer chain alone is cheaper
 //!   ([`SamplerSettings::frame_pointers`]), but leaves out callers, or all of a stack, wherever a
@@ -58,6 +59,9 @@
 //! `EINTR` at each interruption, as with every signal. The signal is a real-time one that the program
 //! does not use. Shared libraries are kept in memory until the sampler stops.
 //!
+//! Threads for which the system has no timer (`ulimit -i`), and all above 4,096, are not sampled: the report says how
+//! many. They are tried again, less and less often.
+//!
 //! One sampler runs at a time in a process. A forked child is not sampled.
 //!
 //! *Linux on x86-64 and aarch64 only*; elsewhere, and without the feature `sampling`, [`Sampler::start`]
@@ -78,6 +82,17 @@ mod linux;
 )))]
 #[path = "not_available.rs"]
 mod linux;
+
+#[cfg(any(
+    loom,
+    all(
+        feature = "sampling",
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )
+))]
+#[cfg_attr(loom, allow(dead_code, reason = "loom looks at it alone"))]
+mod lease;
 
 use std::time::Duration;
 
@@ -176,6 +191,7 @@ impl Sampler {
     pub fn start(settings: impl Into<SamplerSettings>) -> Result<Self, SamplerError> {
         let settings = settings.into();
         Self::can_start(settings)?;
+        clock::look_for_suspension();
         let started = clock::ticks();
         Ok(Self { engine: linux::Engine::start(settings)?, started })
     }
@@ -216,7 +232,8 @@ impl Sampler {
     }
 
     fn report_of(&self, run: &RunContext) -> SamplesReport {
-        let samples = noted(self.engine.samples(None));
+        let mut samples = noted(self.engine.samples(None));
+        samples.notes.extend(clock::notes(self.started, clock::ticks()));
         let started_at = Rate::now().wall_time(self.started);
         SamplesReport::new(samples, started_at, run)
     }

@@ -5,9 +5,11 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::handler::{WORLD, on_signal};
+use super::left_behind::{self, LeftBehind};
 use super::process_layout::{Libraries, World};
-use super::retired_worlds::{self, RetiredWorlds};
-use super::sampled_threads::{Member, Tally};
+use super::refusals::Refusals;
+use super::retired_worlds::RetiredWorlds;
+use super::sampled_threads::{EndedThreads, Member, Tally};
 use super::samples_so_far::{Found, Totals};
 use super::slot::Slots;
 use super::stacks::LastPlaces;
@@ -21,14 +23,16 @@ use profiler_events::own_thread::NAME_PREFIX;
 /// much goes to the end of the handler and to waiting again.
 const STILL_IDLE_NANOSECONDS: u64 = 50_000;
 
-/// Threads that have ended are kept apart by name up to this many names.
-const MOST_NAMES: usize = 256;
-
 pub(super) struct Collector {
     settings: SamplerSettings,
     signal: Option<Signal>,
     slots: Slots,
     members: HashMap<i32, Member>,
+    /// Threads whose lease has ended, and in whose handler somebody may still be.
+    leaving: Vec<Member>,
+    refusals: Refusals,
+    /// How many rounds there were.
+    rounds: u64,
     /// Threads that are not to be sampled: ours, the collector's own among them.
     left_out: HashSet<i32>,
     libraries: Libraries,
@@ -36,14 +40,14 @@ pub(super) struct Collector {
     /// The session that a recorder is in.
     running: u64,
     totals: Totals,
-    ended: HashMap<String, Tally>,
+    ended: EndedThreads,
     record: Vec<u64>,
     last_offset: u64,
 }
 
 impl Collector {
     pub(super) fn new(settings: SamplerSettings) -> Result<Self, SamplerError> {
-        retired_worlds::free_left_behind();
+        left_behind::free_unused();
         let mut libraries = Libraries::default();
         libraries.update();
         let totals = Totals {
@@ -56,12 +60,15 @@ impl Collector {
             signal: None,
             slots: Slots::new(),
             members: HashMap::new(),
+            leaving: Vec::new(),
+            refusals: Refusals::default(),
+            rounds: 0,
             left_out: HashSet::new(),
             libraries,
             retired: RetiredWorlds::default(),
             running: 0,
             totals,
-            ended: HashMap::new(),
+            ended: EndedThreads::default(),
             record: Vec::new(),
             last_offset: 0x9e37_79b9,
         };
@@ -85,10 +92,12 @@ impl Collector {
 
     /// Looks for new threads and ended ones, takes what was sampled, and looks after idle threads.
     pub(super) fn round(&mut self) {
+        self.rounds += 1;
         self.find_threads();
         self.refresh_names();
         self.drain();
         self.look_after_idle_threads();
+        self.take_leave();
         self.retired.free_unused();
     }
 
@@ -110,25 +119,29 @@ impl Collector {
         let Some(threads) = threads() else { return };
         self.members.values_mut().for_each(|member| member.is_present = false);
         self.left_out.retain(|thread| threads.contains(thread));
+        self.refusals.retain(&threads);
         let mut new = Vec::new();
         for thread in threads {
             match self.members.get_mut(&thread) {
                 Some(member) => member.is_present = true,
-                None if !self.left_out.contains(&thread) => new.push(thread),
+                None if self.left_out.contains(&thread) => {}
+                None if self.refusals.is_due(thread, self.rounds) => new.push(thread),
                 None => {}
             }
         }
         let gone: Vec<i32> =
             self.members.iter().filter(|(_, member)| !member.is_present).map(|(n, _)| *n).collect();
         gone.into_iter().for_each(|thread| self.let_go(thread));
+        let mut has_new = false;
+        for thread in new {
+            has_new |= self.adopt(thread);
+        }
+        // Before the timers of new threads run: handlers look for their stacks in it.
         if self.libraries.have_changed() {
             self.libraries.update();
             self.publish_world();
-        } else if !new.is_empty() {
-            self.publish_world(); // with the new threads' stacks
-        }
-        for thread in new {
-            self.adopt(thread);
+        } else if has_new {
+            self.publish_world();
         }
         self.hand_out_scopes();
     }
@@ -142,33 +155,39 @@ impl Collector {
                 member.refresh_name();
             }
         }
-        let is_ours = |member: &Member| member.name.starts_with(NAME_PREFIX);
-        for (thread, member) in self.members.extract_if(|_, member| is_ours(member)) {
+        let is_ours = |member: &&Member| member.name.starts_with(NAME_PREFIX);
+        let ours: Vec<i32> =
+            self.members.values().filter(is_ours).map(|member| member.thread).collect();
+        for thread in ours {
             // It keeps signals from itself, so that there is no sample.
-            timer::delete(member.timer());
-            member.slot.release();
+            self.let_go(thread);
             self.left_out.insert(thread);
         }
     }
 
-    fn adopt(&mut self, thread: i32) {
+    /// Gives a thread a slot and a timer, which does not run yet; whether it got them.
+    fn adopt(&mut self, thread: i32) -> bool {
         let name = name_of(thread);
         if name.starts_with(NAME_PREFIX) {
             self.left_out.insert(thread);
-            return;
+            return false;
         }
         let Some(slot) = self.slots.take(self.ring_words()) else {
-            self.totals.refused += 1;
-            return;
+            self.refusals.add(thread, self.rounds);
+            return false;
         };
         slot.is_main.store(thread == std::process::id().cast_signed(), Ordering::Relaxed);
         let is_made = self.signal.as_ref().is_some_and(|signal| timer::make(slot, thread, signal));
         if !is_made {
-            slot.release();
+            slot.lease.end(); // without a timer no handler has come
+            self.slots.give_back(slot);
             // A thread that has ended meanwhile is none that the system refused a timer.
-            self.totals.refused += u64::from(timer::processor_time_of(thread).is_some());
-            return;
+            if timer::processor_time_of(thread).is_some() {
+                self.refusals.add(thread, self.rounds);
+            }
+            return false;
         }
+        self.refusals.take_back(thread);
         let member = Member {
             slot,
             thread,
@@ -177,10 +196,12 @@ impl Collector {
             tally: Tally { threads: 1, ..Tally::default() },
             place: None,
             idle_until: None,
-            dropped_before: slot.ring.dropped(),
+            dropped_before: 0,
             is_present: true,
         };
+        let member = Member { dropped_before: member.ring().dropped(), ..member };
         self.members.insert(thread, member);
+        true
     }
 
     /// Tells handlers where the open actions are, and starts the timers of new threads.
@@ -202,22 +223,22 @@ impl Collector {
 
     /// Of a thread that has ended, or is to be left alone from here on.
     fn let_go(&mut self, thread: i32) {
-        let Some(mut member) = self.members.remove(&thread) else { return };
-        timer::delete(member.timer());
-        member.slot.release();
-        self.take_samples(&mut member);
-        if member.name.starts_with(NAME_PREFIX) {
-            return;
+        let Some(member) = self.members.remove(&thread) else { return };
+        member.slot.lease.end();
+        self.leaving.push(member);
+        self.take_leave();
+    }
+
+    /// Deletes the timers of threads that were let go, and takes their slots back, once no handler uses them.
+    fn take_leave(&mut self) {
+        let is_at_rest = |member: &mut Member| member.slot.lease.is_at_rest();
+        let left: Vec<Member> = self.leaving.extract_if(.., is_at_rest).collect();
+        for mut member in left {
+            timer::delete(member.timer());
+            self.take_samples(&mut member);
+            self.slots.give_back(member.slot);
+            self.ended.add(member);
         }
-        let is_new = !self.ended.contains_key(&member.name);
-        if is_new && self.ended.len() >= MOST_NAMES {
-            member.name = "other threads".to_owned();
-        }
-        let ended = self.ended.entry(member.name).or_default();
-        ended.threads += 1;
-        ended.working += member.tally.working;
-        ended.waiting += member.tally.waiting;
-        ended.stalled += member.tally.stalled;
     }
 
     /// Takes what was sampled.
@@ -228,8 +249,8 @@ impl Collector {
     }
 
     fn take_samples(&mut self, member: &mut Member) {
-        let written = member.slot.ring.written();
-        while member.slot.ring.take(written, &mut self.record) {
+        let written = member.ring().written();
+        while member.ring().take(written, &mut self.record) {
             let Some(added) = self.totals.tree.add(&self.record, self.running) else { continue };
             self.totals.samples += 1;
             self.totals.ticks += added.working + added.waiting + added.stalled;
@@ -239,7 +260,7 @@ impl Collector {
             member.tally.waiting += added.waiting;
             member.tally.stalled += added.stalled;
         }
-        let dropped = member.slot.ring.dropped();
+        let dropped = member.ring().dropped();
         self.totals.dropped += dropped - member.dropped_before;
         member.dropped_before = dropped;
     }
@@ -268,25 +289,6 @@ impl Collector {
             member.slot.is_idle.store(false, Ordering::Relaxed);
             timer::run(member.timer(), period, period);
         }
-    }
-
-    /// Threads by name, those of one name together.
-    fn tallies(&self) -> Vec<(String, Tally)> {
-        let mut tallies = self.ended.clone();
-        for member in self.members.values() {
-            // A thread may have got its name after its first sample.
-            let now = name_of(member.thread);
-            let name = if now.is_empty() { member.name.clone() } else { now };
-            if name.starts_with(NAME_PREFIX) {
-                continue;
-            }
-            let tally = tallies.entry(name).or_default();
-            tally.threads += member.tally.threads;
-            tally.working += member.tally.working;
-            tally.waiting += member.tally.waiting;
-            tally.stalled += member.tally.stalled;
-        }
-        tallies.into_iter().collect()
     }
 
     /// Whether every thread that is known has been sampled.
@@ -319,18 +321,22 @@ impl Collector {
             }
             self.let_go(thread);
         }
-        if let Some(signal) = self.signal.take() {
-            signal.give_back();
-        }
         let world = WORLD.swap(ptr::null_mut(), Ordering::SeqCst);
         self.retire(world);
-        self.retired.free_unused();
+        self.is_at_rest();
+        self.slots.free_spare();
     }
 
-    /// Whether nothing of a stopped collector is in use any more.
+    /// Whether nothing of a stopped collector is in use any more. Gives the signal back after the last timer.
     pub(super) fn is_at_rest(&mut self) -> bool {
+        self.take_leave();
         self.retired.free_unused();
-        self.retired.is_empty()
+        if self.leaving.is_empty()
+            && let Some(signal) = self.signal.take()
+        {
+            signal.give_back();
+        }
+        self.leaving.is_empty() && self.retired.is_empty()
     }
 
     /// The signal that interrupts threads, while there is one.
@@ -341,11 +347,12 @@ impl Collector {
     /// All that a report is made of, as it is now.
     pub(super) fn found(&mut self) -> Found {
         self.drain();
+        self.totals.refused = self.refusals.count();
         let (nanoseconds, processor) = self.spans();
         Found {
             hz: self.settings.hz,
             totals: self.totals.clone(),
-            threads: self.tallies(),
+            threads: self.ended.and(self.members.values().chain(&self.leaving)),
             libraries: self.libraries.clone(),
             nanoseconds,
             processor,
@@ -365,9 +372,14 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        if !self.is_at_rest() {
-            let (retired, libraries) = (&mut self.retired, &mut self.libraries);
-            retired_worlds::leave_behind(std::mem::take(retired), std::mem::take(libraries));
+        if self.is_at_rest() {
+            return;
         }
+        left_behind::keep(LeftBehind {
+            worlds: std::mem::take(&mut self.retired),
+            libraries: std::mem::take(&mut self.libraries),
+            leaving: std::mem::take(&mut self.leaving),
+            signal: self.signal.take(),
+        });
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing here allocates, takes a lock or touches a thread-local of ours. It may interrupt the
 //! thread anywhere, in `malloc` or in the loader as well.
 
+use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -17,8 +18,8 @@ use profiler_events::clock::counter;
 
 /// What handlers work with; null: they do nothing.
 ///
-/// *Invariant*: a handler reads it while its slot's `inside` is not 0. A world that is taken out is
-/// freed only after every slot has been seen with `inside` at 0.
+/// *Invariant*: a handler reads it after it has entered its slot. A world that is taken out is
+/// freed only after every slot has been seen at rest.
 pub(super) static WORLD: AtomicPtr<World> = AtomicPtr::new(ptr::null_mut());
 
 /// The innermost so many frames are kept.
@@ -26,6 +27,9 @@ const MOST_FRAMES: u64 = 128;
 
 /// Less of a stack than this below the handler is not enough to unwind on.
 const ROOM_TO_UNWIND: usize = 64 << 10;
+
+/// Less of an alternate stack than this below the handler is not enough to note even the current function on.
+const ROOM_TO_NOTE: usize = 2 << 10;
 
 /// A sample's first words: lengths and flags; ticks that were in time and cost; ticks that were
 /// late; session.
@@ -88,15 +92,14 @@ pub(super) unsafe extern "C" fn on_signal(
     if signal.code == libc::SI_TIMER
         && let Some((slot, generation)) = Slot::of_ticket(signal.value)
     {
-        slot.inside.fetch_add(1, Ordering::SeqCst);
-        if slot.generation.load(Ordering::SeqCst) == generation {
+        if let Some(_entered) = slot.lease.enter(generation) {
             let missed = u64::from(signal.overrun.max(0).unsigned_abs());
-            if leaves_time_to_work(slot, started) {
+            if leaves_time_to_work(slot, started) && has_room_to_note(context) {
                 // Had the thread been running when the first of several ticks came, it would have
                 // been interrupted there: all of them came while it had no processor.
                 let late = if missed == 0 { 0 } else { 1 + missed };
                 let ticks = Ticks { in_time: u64::from(missed == 0), late };
-                // SAFETY: the generation is right and `inside` counted, so this is the handler of
+                // SAFETY: the slot was entered with the right generation, so this is the handler of
                 // the slot's thread, and the world that is read now stays.
                 unsafe { sample(slot, ticks, &Registers::of(context), started) };
                 let finished = counter();
@@ -106,10 +109,19 @@ pub(super) unsafe extern "C" fn on_signal(
                 slot.passed_over.fetch_add(1 + missed, Ordering::Relaxed);
             }
         }
-        slot.inside.fetch_sub(1, Ordering::SeqCst);
     }
     // SAFETY: as above.
     unsafe { *errno = error };
+}
+
+/// Whether the handler has the stack that a sample takes. A handler of the program's own may be at work on an alternate
+/// stack that is hardly larger than one frame of a signal, and this handler then runs on the rest of it.
+fn has_room_to_note(context: &libc::ucontext_t) -> bool {
+    let (stack, mark) = (&context.uc_stack, 0_u8);
+    let (low, here) = (stack.ss_sp as usize, &raw const mark as usize);
+    let is_alternate =
+        stack.ss_flags & libc::SS_DISABLE == 0 && (low..low + stack.ss_size).contains(&here);
+    !is_alternate || here - low >= ROOM_TO_NOTE
 }
 
 /// Whether the thread had half as long for itself as a sample takes: at a high rate and with a slow
@@ -125,9 +137,12 @@ fn note_cost(slot: &Slot, measured: u64) {
     slot.cost.store(measured.min(known + known / 8 + 1000), Ordering::Relaxed);
 }
 
+/// In a function of its own: a handler that only passes over a tick needs little stack.
+///
 /// # Safety
 ///
-/// Only in the handler of the slot's thread, with `inside` counted.
+/// Only in the handler of the slot's thread, which has entered the slot.
+#[inline(never)]
 unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64) {
     // SAFETY: worlds are freed only when no handler is inside any slot.
     let Some(world) = (unsafe { WORLD.load(Ordering::SeqCst).as_ref() }) else { return };
@@ -135,14 +150,16 @@ unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64)
     let remaining = timer::remaining(slot.timer.load(Ordering::Relaxed)).min(world.period);
     let mut ticks = ticks.or_late(world.period - remaining, world.period);
     ticks.in_time += slot.passed_over.swap(0, Ordering::Relaxed);
-    let mut writing = slot.ring.begin();
+    // SAFETY: as the caller promises.
+    let work = unsafe { slot.work() };
+    let mut writing = work.ring.begin();
     for _ in 0..HEAD {
         writing.push(0);
     }
     // SAFETY: the scopes are those of the slot's thread, which is this one.
     let (session, scopes) = unsafe { write_scopes(slot, &mut writing) };
     // SAFETY: as the caller promises.
-    let flags = unsafe { write_stack(slot, world, registers, &mut writing) };
+    let flags = unsafe { write_stack(slot, &work.cache, world, registers, &mut writing) };
     let length = writing.length();
     writing.set(0, length | scopes << 16 | flags | if waits { WAITS } else { 0 });
     writing.set(2, ticks.late);
@@ -150,7 +167,7 @@ unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64)
     let cost = counter().wrapping_sub(started).min(u64::from(u32::MAX));
     writing.set(1, ticks.in_time.min(u64::from(u32::MAX)) | cost << 32);
     if !writing.finish() {
-        slot.ring.drop_ticks(ticks.in_time + ticks.late);
+        work.ring.drop_ticks(ticks.in_time + ticks.late);
     }
     if !note_waiting(slot, world, waits) {
         change_phase(slot, world, remaining);
@@ -235,9 +252,10 @@ unsafe fn write_scopes(slot: &Slot, writing: &mut Writing<'_>) -> (u64, u64) {
 ///
 /// # Safety
 ///
-/// Only in the handler of the slot's thread, with `inside` counted.
+/// Only in the handler of the slot's thread, which has entered the slot.
 unsafe fn write_stack(
     slot: &Slot,
+    cache: &UnsafeCell<UnwindCache>,
     world: &World,
     registers: &Registers,
     writing: &mut Writing<'_>,
@@ -262,7 +280,7 @@ unsafe fn write_stack(
         return NO_STACK;
     }
     // SAFETY: the cell is this handler's alone, by the slot's invariant.
-    let cache = unsafe { &mut *slot.cache.get() };
+    let cache = unsafe { &mut *cache.get() };
     unwind(world, registers, cache, read, writing)
 }
 

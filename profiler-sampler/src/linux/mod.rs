@@ -2,7 +2,9 @@
 
 mod collector;
 mod handler;
+mod left_behind;
 mod process_layout;
+mod refusals;
 mod registers;
 mod retired_worlds;
 mod ring;
@@ -34,6 +36,9 @@ const ROUND: Duration = Duration::from_millis(10);
 
 /// How often it is looked whether all threads have been sampled.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// How long the end of a sampler waits for handlers. Where one takes longer, the next sampler frees what it uses.
+const PATIENCE_FOR_HANDLERS: Duration = Duration::from_millis(500);
 
 /// The process that a sampler runs in; 0: none.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
@@ -165,11 +170,9 @@ impl Engine {
         let mut collector = self.shared.collector();
         collector.stop();
         // Handlers take microseconds, unless their thread gets no processor.
-        for _ in 0..1000 {
-            if collector.is_at_rest() {
-                break;
-            }
-            std::thread::yield_now();
+        let began = Instant::now();
+        while !collector.is_at_rest() && began.elapsed() < PATIENCE_FOR_HANDLERS {
+            std::thread::sleep(Duration::from_micros(50));
         }
         RUNNING.store(0, Ordering::Release);
     }

@@ -33,8 +33,8 @@ pub(super) struct World {
     pub(super) period: u64,
 }
 
-/// The first stack's neighbours are kept this far away from it, at least.
-const MAIN_STACK_GAP: usize = 128 << 20;
+/// The system lets no stack grow closer than this to the mapping below it, unless it was told another distance.
+const STACK_GUARD_GAP: usize = 1 << 20;
 
 impl World {
     /// The mapping that a thread's stack is in; for the handler.
@@ -291,16 +291,33 @@ impl Unwinding {
 fn mappings() -> (Vec<Range<usize>>, Range<usize>) {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut writable = Vec::new();
-    let mut main_stack = 0..0;
+    let (mut main_stack, mut below) = (0..0, 0);
     for line in maps.lines() {
         let Some((range, rest)) = mapping(line) else { continue };
         if line.ends_with("[stack]") {
-            main_stack = range.end.saturating_sub(MAIN_STACK_GAP)..range.end;
+            main_stack = growing_stack(range.clone(), below, stack_limit());
         } else if rest.starts_with("rw") {
-            writable.push(range);
+            writable.push(range.clone());
         }
+        below = range.end;
     }
     (writable, main_stack)
+}
+
+/// How far the first stack may grow down, and its end. It is mapped so far, another mapping ends at `below`, and the
+/// stack may have at most `limit` bytes.
+fn growing_stack(mapped: Range<usize>, below: usize, limit: usize) -> Range<usize> {
+    let low = mapped.end.saturating_sub(limit).max(below.saturating_add(STACK_GUARD_GAP));
+    low.min(mapped.start)..mapped.end
+}
+
+/// How large the first stack may become, in bytes (`ulimit -s`).
+fn stack_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` outlives the call, which writes nothing else.
+    let answer = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    // Without limit the number is the largest there is.
+    if answer == 0 { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 0 }
 }
 
 /// A line of `/proc/self/maps`: its addresses, and what follows.
@@ -326,6 +343,19 @@ mod tests {
             [9, 10, 19, 20, 35, 49, 50].map(start),
             [None, Some(10), Some(10), Some(20), None, Some(40), None]
         );
+    }
+
+    #[test]
+    fn the_first_stack_ends_where_the_system_lets_it_grow_no_further() {
+        let mapped = 0x7fff_0000_0000..0x7fff_0002_1000;
+        let low = |below, limit| growing_stack(mapped.clone(), below, limit).start;
+        let end = mapped.end;
+        assert_eq!(low(0x7ff0_0000_0000, 8 << 20), end - (8 << 20));
+        assert_eq!(low(0x7ff0_0000_0000, 64 << 10), mapped.start, "a limit below what it has");
+        assert_eq!(low(0x7ff0_0000_0000, usize::MAX), 0x7ff0_0000_0000 + STACK_GUARD_GAP);
+        assert_eq!(low(end - (3 << 20), 8 << 20), end - (2 << 20), "a neighbour");
+        let (_, main_stack) = mappings();
+        assert!(main_stack.len() >= 128 << 10 && main_stack.len() <= stack_limit().max(1 << 20));
     }
 
     #[test]

@@ -32,6 +32,7 @@ impl Ring {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.words.len()
     }

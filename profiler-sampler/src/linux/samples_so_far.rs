@@ -17,7 +17,7 @@ pub(super) struct Totals {
     pub(super) cost: u64,
     /// Processor time of threads that were taken for waiting, in nanoseconds.
     pub(super) unsampled: u64,
-    /// Threads that could get no timer or no slot.
+    /// Threads that could get no timer or no slot, each counted once.
     pub(super) refused: u64,
     /// When sampling began and ended; nanoseconds of the monotonic clock.
     pub(super) started: u64,

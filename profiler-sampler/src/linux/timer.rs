@@ -44,7 +44,7 @@ impl Signal {
         Ok(Self { number, handler, before })
     }
 
-    /// Gives it back. All its timers must be deleted.
+    /// Gives it back. All its timers are deleted.
     pub(super) fn give_back(&self) {
         if disposition(self.number)
             .is_none_or(|now| now.sa_sigaction != self.handler as *const () as usize)
@@ -126,7 +126,8 @@ pub(super) fn stop(timer: libc::timer_t) {
 }
 
 pub(super) fn delete(timer: libc::timer_t) {
-    // SAFETY: made by `timer_create`, and deleted once: by whoever takes the slot from its thread.
+    // SAFETY: made by `timer_create`, and deleted once, by the collector, after the lease of its slot has ended and all
+    // handlers have left it: none uses the timer, nor will one.
     unsafe { libc::timer_delete(timer) };
 }
 

@@ -291,11 +291,12 @@ fn cupti_of(libtorch: &Variables) -> Variables {
 
 /// Loom replaces the atomics of this workspace's crates everywhere. They are tried in every order, hence optimised a little.
 fn loom() -> Result<Vec<Step>, String> {
-    let packages = "test --profile quick -p profiler-events -p profiler-trace -p profiler-core -p profiler-cuda \
+    let packages = "test --profile quick -p profiler-events -p profiler-trace -p profiler-sampler -p profiler-core -p profiler-cuda \
                     --no-default-features --features profiler-core/default --lib loom";
     let optimized = [
         "profiler-events",
         "profiler-trace",
+        "profiler-sampler",
         "profiler-core",
         "profiler-cuda",
         "loom",

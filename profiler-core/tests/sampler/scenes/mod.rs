@@ -1,6 +1,7 @@
 //! The scenes: each is the `main` of a process.
 
 mod disturbance;
+mod limits;
 mod numbers;
 mod sessions;
 
@@ -19,6 +20,10 @@ pub const ALL: &[(&str, fn())] = &[
     ("fork", disturbance::fork),
     ("allocation", disturbance::allocation),
     ("start and stop", disturbance::start_and_stop),
+    ("small alternate stacks", limits::small_alternate_stacks),
+    ("no timers", limits::no_timers),
+    ("memory of a high rate", limits::memory_of_a_high_rate),
+    ("first stack", limits::first_stack),
     ("refusals", sessions::refusals),
     ("stages", sessions::stages),
     ("two recorders", sessions::two_recorders),
