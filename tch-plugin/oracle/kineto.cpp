@@ -55,6 +55,9 @@ struct MlprofKinetoEvent {
   size_t shapes_length;
 };
 
+// Whether anybody has a callback that libtorch calls for each op of any thread.
+bool mlprof_kineto_has_callbacks() noexcept { return at::hasGlobalCallbacks(); }
+
 bool mlprof_kineto_start(bool shapes, bool memory, bool all_threads) noexcept {
   try {
     const ProfilerConfig config = config_of(shapes, memory, all_threads);

@@ -48,6 +48,11 @@ pub struct KinetoEvent {
     pub shapes: Vec<Vec<i64>>,
 }
 
+/// Whether somebody, a profiler of ours or of others, has a callback that libtorch calls for the ops of all threads.
+pub fn has_callbacks() -> bool {
+    mlprof_kineto_has_callbacks()
+}
+
 #[repr(C)]
 struct ForeignEvent {
     name: *const u8,
@@ -65,6 +70,7 @@ struct ForeignEvent {
 
 // SAFETY: the declarations of kineto.cpp.
 unsafe extern "C" {
+    safe fn mlprof_kineto_has_callbacks() -> bool;
     safe fn mlprof_kineto_start(shapes: bool, memory: bool, all_threads: bool) -> bool;
     safe fn mlprof_kineto_is_refused() -> bool;
     safe fn mlprof_kineto_stop() -> *mut c_void;

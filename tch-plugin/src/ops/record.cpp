@@ -17,10 +17,14 @@
 #include <torch/csrc/profiler/orchestration/observer.h>
 #include <torch/version.h>
 
+#include <unistd.h>
+
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <type_traits>
 
 namespace {
@@ -237,11 +241,43 @@ thread_local at::CallbackHandle reads = at::INVALID_CALLBACK_HANDLE;
 std::mutex callback_lock;
 at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
 
+// Set when the process ends, before libtorch destroys its statics: the list of callbacks is one of them, and a
+// profiler that is turned off later, by an exit handler that was registered before `main`, must not touch it.
+std::atomic<bool> is_ending{false};
+
+// The process that added the callback. In a forked child another thread may have held the lock at the fork.
+std::atomic<pid_t> owner{0};
+
 void remove_callback() {
   if (callback != at::INVALID_CALLBACK_HANDLE) {
     at::removeCallback(callback);
     callback = at::INVALID_CALLBACK_HANDLE;
   }
+}
+
+// An exit handler.
+void end_with_process() noexcept {
+  is_ending.store(true);
+  wants_memory.store(false, std::memory_order_relaxed);
+  if (owner.load() != getpid()) {
+    return;
+  }
+  const std::lock_guard<std::mutex> guard(callback_lock);
+  try {
+    // libtorch looks among the callbacks of the calling thread first. Those of the thread that ends the process are
+    // destroyed already, as all its thread-locals are, so another thread does it.
+    std::thread(remove_callback).join();
+  } catch (...) {
+    // There is no thread to be had. It stays, and libtorch calls it as before.
+  }
+}
+
+// To be called after libtorch made its list of callbacks. What is registered last runs first at the end of the
+// process, so the handler runs before the list's destructor.
+void end_before_libtorch() {
+  owner.store(getpid());
+  static const int registered = std::atexit([] { end_with_process(); });
+  static_cast<void>(registered);
 }
 
 using Starts = std::unique_ptr<at::ObserverContext> (*)(const at::RecordFunction&);
@@ -266,6 +302,7 @@ void add_callback(Inputs inputs, bool outputs) {
           .needsOutputs(outputs)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                    at::RecordScope::USER_SCOPE}));
+  end_before_libtorch();
 }
 
 }  // namespace
@@ -279,8 +316,14 @@ void mlprof_tch_receivers(const MlprofTchReceivers* calls) noexcept {
 void mlprof_tch_forget_names() noexcept { forget_names(); }
 
 bool mlprof_tch_record(bool ops, bool shapes, bool inputs, bool memory, bool outputs) noexcept {
+  if (is_ending.load()) {
+    return true;
+  }
   try {
     const std::lock_guard<std::mutex> guard(callback_lock);
+    if (is_ending.load()) {
+      return true;
+    }
     remove_callback();
     wants_memory.store(memory, std::memory_order_relaxed);
     if (memory) {
@@ -304,6 +347,9 @@ bool mlprof_tch_slot_was_taken() noexcept {
 }
 
 bool mlprof_tch_follow_reads(bool follows) noexcept {
+  if (is_ending.load()) {
+    return false;
+  }
   try {
     if (reads != at::INVALID_CALLBACK_HANDLE) {
       at::removeCallback(reads);

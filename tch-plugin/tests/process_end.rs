@@ -1,0 +1,88 @@
+//! The end of a process that is still measured: libtorch's list of callbacks is destroyed then, and nothing of ours may
+//! use it afterwards.
+
+use std::ffi::c_int;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use profiler_core::tensor::TensorProfiler;
+use profiler_core::{Profiler, activate};
+use tch::{Tensor, kind::FLOAT_CPU};
+use tch_plugin::kineto::has_callbacks;
+
+unsafe extern "C" {
+    fn atexit(handler: extern "C" fn()) -> c_int;
+    fn _exit(status: c_int) -> !;
+}
+
+/// Tells a process that it is the one to end while it is measured.
+const MEASURED: &str = "MLPROF_TEST_ENDS_MEASURED";
+
+/// Exit statuses of that process.
+const STILL_THERE: c_int = 41;
+const LATE_HANDLER_DID_NOT_RUN: c_int = 42;
+
+static PROFILER: std::sync::Mutex<Option<Arc<TensorProfiler>>> = std::sync::Mutex::new(None);
+static TURNED_OFF: AtomicBool = AtomicBool::new(false);
+
+/// Registered before `main`, as handlers of ours that end recordings are: it runs after libtorch's destructors.
+extern "C" fn turn_off() {
+    if let Some(profiler) = PROFILER.lock().ok().and_then(|mut profiler| profiler.take()) {
+        profiler.teardown(None);
+        TURNED_OFF.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Registered before all others, so that it runs last.
+extern "C" fn check_end() {
+    if std::env::var_os(MEASURED).is_some() && !TURNED_OFF.load(Ordering::Relaxed) {
+        // SAFETY: ends the process at once.
+        unsafe { _exit(LATE_HANDLER_DID_NOT_RUN) };
+    }
+}
+
+/// Registered after libtorch made its list of callbacks: it runs before that is destroyed.
+extern "C" fn check_callbacks() {
+    if has_callbacks() {
+        // SAFETY: ends the process at once.
+        unsafe { _exit(STILL_THERE) };
+    }
+}
+
+extern "C" fn before_main() {
+    for handler in [check_end, turn_off] {
+        // SAFETY: the handlers do not panic, and need nothing that is destroyed before.
+        unsafe { atexit(handler) };
+    }
+}
+
+// SAFETY: it registers two functions, for which the C library needs no `main`.
+profiler_core::before_main!(unsafe before_main);
+
+fn end_while_measured() {
+    let ones = Tensor::ones([2, 2], FLOAT_CPU);
+    assert!(!has_callbacks(), "libtorch's list is there now, and empty");
+    // SAFETY: as above.
+    unsafe { atexit(check_callbacks) };
+    let profiler = Arc::new(TensorProfiler::new().without_schedule().profile_memory(true));
+    std::mem::forget(activate(profiler.clone()));
+    assert!(has_callbacks(), "ops are recorded");
+    let _ = ones.matmul(&ones);
+    *PROFILER.lock().expect("no panic") = Some(profiler);
+}
+
+#[test]
+fn callbacks_are_removed_before_libtorch_destroys_its_list() {
+    if std::env::var_os(MEASURED).is_some() {
+        return end_while_measured();
+    }
+    let test = "callbacks_are_removed_before_libtorch_destroys_its_list";
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", test, "--nocapture"]).env(MEASURED, "1");
+    // What is freed is overwritten, so that its use shows.
+    let output = command.env("MALLOC_PERTURB_", "165").output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(STILL_THERE), "the callback outlives libtorch's list");
+    assert!(output.status.success(), "{:?}: {said}", output.status);
+}
