@@ -15,6 +15,8 @@ const DEEPEST: usize = 128;
 
 /// At most so many tokens are made of a crate's macros: calls may double what they are given.
 const MOST_TOKENS: usize = 300_000;
+/// At most so many calls in macros' bodies are expanded: a body may call itself twice.
+const MOST_NESTED: usize = 2_000;
 
 /// The macros of a crate, and all calls of macros.
 #[derive(Default)]
@@ -25,6 +27,8 @@ pub(in crate::splice) struct Found {
     waiting: Vec<(String, usize)>,
     /// How many tokens all expansions have made.
     made_tokens: usize,
+    /// How many calls in macros' bodies have been expanded.
+    nested: usize,
 }
 
 /// A `macro_rules!`.
@@ -133,14 +137,19 @@ impl Found {
         self.waiting = others;
         let known: Vec<(String, usize)> = known;
         let mut left = MOST_TOKENS.saturating_sub(self.made_tokens);
+        let mut nested = self.nested;
         let expansions = known.into_iter().filter_map(|(name, number)| {
             let call = self.calls.get(&name)?.get(number)?;
             let site = call.site.clone()?;
-            let tokens = self.expanded(&name, &call.tokens, &mut left);
+            nested += usize::from(site.depth > 0);
+            let is_bounded = site.depth == 0 || nested <= MOST_NESTED;
+            let tokens =
+                is_bounded.then(|| self.expanded(&name, &call.tokens, &mut left)).flatten();
             Some(Expansion { name, tokens, context: call.context.clone(), site })
         });
         let expansions = expansions.collect();
         self.made_tokens = MOST_TOKENS - left;
+        self.nested = nested;
         expansions
     }
 

@@ -209,7 +209,7 @@ mod tests {
     fn calls_of_a_few_microseconds_are_not_counted() {
         let able = ["avx2", "fma"];
         // 2 µs each: a larger share than the threshold, but hardly any of it in loops.
-        let tiny = op("candle::affine", 400_000, 0.8);
+        let tiny = KeyAverage { kind: ActionKind::Function, ..op("app::scaled", 400_000, 0.8) };
         healthy(NAME, built(vec![tiny.clone()], &[], &able));
         let finding = found(NAME, built(vec![tiny, op("candle::exp", 500, 0.6)], &[], &able));
         close(finding.cost.seconds, 0.3, 0.001);

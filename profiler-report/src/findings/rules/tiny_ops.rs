@@ -30,7 +30,7 @@ const THRESHOLDS: &[Threshold] = &[
     },
     Threshold {
         name: "share-of-many",
-        default: 0.2,
+        default: 0.33,
         why: "the part that they must be where a step has very many: nobody writes those one by one, so a \
               loop over elements or time steps makes them",
     },
@@ -58,7 +58,8 @@ impl Rule for TinyOps {
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let ops = || {
             let ops = facts.ops().iter();
-            ops.filter(|row| row.kind == ActionKind::Op && !row.is_on_device && row.calls > 0)
+            let is_op = |row: &&KeyAverage| row.kind == ActionKind::Op && !row.is_on_device;
+            ops.filter(is_op).filter(|row| row.calls > 0 && !is_driver_call(&row.name))
         };
         let Some(steps) = facts.steps.filter(|_| ops().any(|row| row.self_cpu_seconds > 0.0))
         else {
@@ -102,6 +103,12 @@ impl Rule for TinyOps {
             },
         }])
     }
+}
+
+/// Calls such as `cudaLaunchKernel` and `cuMemcpyAsync` are part of ops.
+fn is_driver_call(name: &str) -> bool {
+    let rest = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu"));
+    rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }
 
 const LOOP: &str = "a loop calls them: compute its turns in one op on a whole tensor, where they do not depend on each other;";
@@ -151,6 +158,10 @@ mod tests {
         // A tenth of the time, and so many as a deep network has.
         healthy(NAME, recorded(vec![op("candle::affine", 422_000, 0.2)]));
         healthy(NAME, recorded(vec![op("candle::affine", 60_000, 0.5)]));
+        assert!(
+            missing(NAME, recorded(vec![op("cudaLaunchKernel", 422_000, 0.844)]))
+                .contains("no ops")
+        );
     }
 
     #[test]
