@@ -16,6 +16,7 @@ static IS_DUE: AtomicBool = AtomicBool::new(false);
 static WORK: OnceLock<fn()> = OnceLock::new();
 
 /// Has forked children, from here on, do `work` before their first call is measured.
+#[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
 pub(crate) fn before_first_call(work: fn()) {
     // There is one run in a process, and so one kind of work.
     let _ = WORK.set(work);

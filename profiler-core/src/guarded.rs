@@ -221,7 +221,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::{ProfilerExt, Several, SimpleProfiler};
+    use crate::{ProfilerExt, SimpleProfiler};
 
     /// Panics in the method of this name.
     #[derive(Default)]
@@ -340,15 +340,5 @@ mod tests {
         assert_eq!((guard.interest(), &*guard.summary()), (Interest::ALL, "a summary"));
         let simple: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
         assert!(Arc::ptr_eq(&simple, &guarded(simple.clone())), "ours are as they are");
-        assert_eq!(Several::new([own.clone(), guard, own]).parts().len(), 1, "it is told once");
-    }
-
-    #[test]
-    fn a_panic_of_one_part_costs_that_part() {
-        let simple = Arc::new(SimpleProfiler::new());
-        let both = Several::new([Panics::in_method("start"), simple.clone()]);
-        (0..3).for_each(|_| drop(both.profile("counted")));
-        let rows = simple.snapshot().actions;
-        assert_eq!(rows.iter().find(|row| row.action == "counted").map(|row| row.calls), Some(3));
     }
 }

@@ -106,6 +106,31 @@ fn forked_children_and_open_calls_are_not_passed_over() {
 }
 
 #[test]
+fn a_forked_child_that_ends_well_has_a_report_of_its_own() {
+    let shop = Shop::copy_of("endings");
+    for options in ["--functions endings::leaf", "--lines endings::leaf"] {
+        let mut words = super::shop::arguments(options, "cargo run --");
+        words.push("fork and exit");
+        let run = shop.run(super::shop::MLPROF, &words);
+        assert_eq!(run.code, Some(0), "{options}: {run:?}");
+        let calls = |report: &Report| match report {
+            Report::Lines(report) => report.functions.iter().map(|it| it.calls).sum::<u64>(),
+            Report::Advanced(report) => {
+                let functions = report.actions.iter().flat_map(|action| &action.functions);
+                let leaves = functions.filter(|it| it.function.name == "endings::leaf");
+                leaves.map(|it| it.calls.total_calls).sum()
+            }
+            other => panic!("{other:?}"),
+        };
+        let reports = shop.reports();
+        let each: Vec<u64> = reports.values().map(calls).collect();
+        assert_eq!(each, [100, 100], "one for each process, nothing twice: {options}: {run:?}");
+        assert!(!run.stderr.contains("is lost"), "{options}: {run:?}");
+        shop.forget_results();
+    }
+}
+
+#[test]
 fn samples_know_threads_by_their_names_and_who_waits() {
     let shop = Shop::copy_of("endings");
     let run = shop.mlprof("--sample 500", "cargo run -- threads");

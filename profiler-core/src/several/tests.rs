@@ -156,3 +156,27 @@ fn one_is_itself_and_none_is_none() {
     let same = Several::of(vec![one.clone()]).expect("one part");
     assert!(Arc::ptr_eq(&one, &same));
 }
+
+/// Of the program's own.
+struct Panics;
+
+impl Profiler for Panics {
+    fn start(&self, _action: Action) {
+        panic!("on purpose");
+    }
+
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_panic_of_one_part_costs_that_part() {
+    let simple = Arc::new(SimpleProfiler::new());
+    let panics: Arc<dyn Profiler> = Arc::new(Panics);
+    let both = Several::new([panics.clone(), simple.clone(), guarded(panics.clone()), panics]);
+    assert_eq!(both.parts().len(), 2, "guarded or not, it is told once");
+    (0..3).for_each(|_| drop(both.profile("counted")));
+    let rows = simple.snapshot().actions;
+    assert_eq!(rows.iter().find(|row| row.action == "counted").map(|row| row.calls), Some(3));
+}

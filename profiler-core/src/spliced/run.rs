@@ -83,6 +83,7 @@ pub(super) fn start() {
 
 /// The first call of a forked child of a process that is measured: from here on the child has a run, a name, a record and
 /// reports of its own, in which is what it did since the fork. What its parent has measured stays the parent's.
+#[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
 fn start_in_child() {
     let Some(parent) = lock().take() else { return };
     let (settings, replaced) = (parent.settings.clone(), parent.profiler.clone());
@@ -137,6 +138,22 @@ fn not_measured(error: &dyn std::error::Error) {
     output::say(format_args!("mlprof: {error}; the program runs without being measured"));
 }
 
+/// In a forked child, by a fork handler: the first call that is measured finds that it is one.
+#[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
+fn in_child() {
+    forked_child::begins();
+    crate::active::take_slow_path();
+    lines::begin_in_child();
+}
+
+/// A forked child ends whose only calls were of lines in functions that were running at the fork.
+#[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
+fn catch_up_at_exit() {
+    if forked_child::is_due() && lines::has_run() {
+        forked_child::catch_up();
+    }
+}
+
 #[cfg(unix)]
 fn at_exit() {
     extern "C" fn exiting() {
@@ -144,10 +161,7 @@ fn at_exit() {
         let ended = contain(|| {
             #[cfg(target_os = "linux")]
             super::crash::let_die();
-            // A forked child of which nothing but lines is measured, or the parent's own.
-            if forked_child::is_due() && lines::has_run() {
-                forked_child::catch_up();
-            }
+            catch_up_at_exit();
             finish(None);
         });
         if let Err(message) = ended {
@@ -160,9 +174,7 @@ fn at_exit() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
     extern "C" fn forked_child() {
-        forked_child::begins();
-        crate::active::take_slow_path();
-        lines::begin_in_child();
+        in_child();
     }
     forked_child::before_first_call(start_in_child);
     // SAFETY: the handlers count, set flags, and change tallies that nobody else has in the child. It fails only without

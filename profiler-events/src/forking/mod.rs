@@ -104,11 +104,16 @@ pub fn made_once<T>(once: &'static OnceLock<T>, make: impl FnOnce() -> T) -> &'s
 ///
 /// May be called in a signal handler. *Cost*: one system call.
 pub fn this_process() -> u64 {
+    u64::from(forks()) << 32 | u64::from(std::process::id())
+}
+
+/// Forks that lie between the process that began to [watch](watch()) and this one. *Cost*: one relaxed load.
+pub fn forks() -> u32 {
     #[cfg(all(unix, not(loom)))]
     let forks = process::forks();
     #[cfg(not(all(unix, not(loom))))]
-    let forks = 0_u32;
-    u64::from(forks) << 32 | u64::from(std::process::id())
+    let forks = 0;
+    forks
 }
 
 /// Has the system tell of forks from here on: to be called before there are threads, as what is

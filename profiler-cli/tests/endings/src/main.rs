@@ -94,6 +94,14 @@ fn main() {
             }
             wait(&mut 0);
         },
+        // SAFETY: the child calls functions, and ends as a program does.
+        "fork and exit" => unsafe {
+            if fork() == 0 {
+                black_box(work());
+                std::process::exit(0);
+            }
+            wait(&mut 0);
+        },
         "threads" => {
             let lock = Mutex::new(());
             let held = lock.lock().expect("nobody panics");

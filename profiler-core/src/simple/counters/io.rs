@@ -13,11 +13,15 @@ mod linux {
     use std::cell::RefCell;
     use std::fs::File;
     use std::io;
+    use std::mem::ManuallyDrop;
     use std::os::unix::fs::FileExt;
 
     use crate::report::simple::IoStatistics;
+    use profiler_events::forking::forks;
 
     const PATH: &str = "/proc/thread-self/io";
+    /// Seven lines of a name and a number of at most 20 digits.
+    const TEXT_BYTES: usize = 512;
 
     thread_local! {
         static READER: RefCell<Option<io::Result<Reader>>> = const { RefCell::new(None) };
@@ -44,7 +48,10 @@ mod linux {
     }
 
     struct Reader {
-        file: File,
+        /// Its number may be a file of the program's, in a program that closes whatever is open: then it is not closed here.
+        file: ManuallyDrop<File>,
+        /// [Forks](forks) until it was opened: in a forked child it is that of a thread of the parent's.
+        forks: u32,
         /// Bytes that readings of this thread have returned: the system counts those too, for all
         /// readings but the one that is under way.
         own: u64,
@@ -52,17 +59,47 @@ mod linux {
 
     impl Reader {
         fn open() -> io::Result<Self> {
-            Ok(Self { file: File::open(PATH)?, own: 0 })
+            Ok(Self { file: ManuallyDrop::new(File::open(PATH)?), forks: forks(), own: 0 })
+        }
+
+        /// The text that the file has, if it is still the system's: a program's own would have another one. What is read there
+        /// moves no place of the program's.
+        fn text(&self, buffer: &mut [u8; TEXT_BYTES]) -> io::Result<usize> {
+            let length = self.file.read_at(buffer, 0)?;
+            if buffer[..length].starts_with(b"rchar: ") {
+                Ok(length)
+            } else {
+                Err(io::ErrorKind::InvalidData.into())
+            }
         }
 
         fn read(&mut self) -> io::Result<IoStatistics> {
-            // Seven lines of a name and a number of at most 20 digits.
-            let mut buffer = [0; 512];
-            let length = self.file.read_at(&mut buffer, 0)?;
+            let mut buffer = [0; TEXT_BYTES];
+            let is_inherited = self.forks != forks();
+            let read = if is_inherited { None } else { self.text(&mut buffer).ok() };
+            let length = match read {
+                Some(length) => length,
+                None => {
+                    let own = if is_inherited { 0 } else { self.own };
+                    let mut anew = Self::open()?;
+                    anew.own = own;
+                    *self = anew;
+                    self.text(&mut buffer)?
+                }
+            };
             let mut counters = parse(&buffer[..length]);
             counters.read_bytes = counters.read_bytes.saturating_sub(self.own);
             self.own += length as u64;
             Ok(counters)
+        }
+    }
+
+    impl Drop for Reader {
+        fn drop(&mut self) {
+            if self.text(&mut [0; TEXT_BYTES]).is_ok() {
+                // SAFETY: the file is not used any more.
+                unsafe { ManuallyDrop::drop(&mut self.file) };
+            }
         }
     }
 
@@ -99,6 +136,23 @@ mod linux {
             };
             assert_eq!(parse(text.as_bytes()), expected);
             assert_eq!(parse(b"garbage\xff\nrchar: x"), IoStatistics::default());
+        }
+
+        /// As after a program has closed all descriptors, and opened files of its own.
+        #[test]
+        fn a_number_that_is_the_programs_by_now_is_neither_believed_nor_closed() {
+            use std::os::fd::AsRawFd;
+            let mut reader = Reader::open().expect("Linux");
+            let first = reader.read().expect("Linux");
+            let (number, own) = (reader.file.as_raw_fd(), tempfile::tempfile().expect("a file"));
+            // SAFETY: the number is the reader's, who has nothing else in it.
+            assert_eq!(unsafe { libc::dup2(own.as_raw_fd(), number) }, number);
+            assert!(reader.read().expect("opened anew").read_bytes >= first.read_bytes);
+            assert_ne!(reader.file.as_raw_fd(), number);
+            // SAFETY: only asks.
+            assert_ne!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1, "it is still open");
+            // SAFETY: nobody uses it any more.
+            unsafe { libc::close(number) };
         }
 
         /// The system does count our own readings, and they are taken off to the byte.
