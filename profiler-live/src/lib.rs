@@ -34,6 +34,8 @@
 
 #[cfg(all(unix, feature = "capture"))]
 mod capture;
+#[cfg(unix)]
+mod descriptor;
 #[cfg(all(unix, any(feature = "metrics", feature = "otlp")))]
 mod durations;
 #[cfg(target_os = "linux")]
@@ -43,10 +45,14 @@ mod epochs;
 #[cfg(all(unix, any(feature = "metrics", feature = "otlp")))]
 mod families;
 #[cfg(unix)]
+mod kept;
+#[cfg(unix)]
 mod launch;
 #[cfg(all(unix, feature = "metrics"))]
 mod metrics;
 mod otlp;
+#[cfg(unix)]
+mod own_file;
 #[cfg(unix)]
 mod process_memory;
 #[cfg(all(unix, any(feature = "metrics", feature = "otlp")))]
@@ -54,6 +60,8 @@ mod random;
 #[cfg(unix)]
 mod recording;
 mod registration;
+#[cfg(unix)]
+mod requester;
 #[cfg(unix)]
 mod samples;
 #[cfg(unix)]
@@ -81,12 +89,12 @@ use std::path::PathBuf;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no place of this user's own for the socket.
+    /// There is no folder of this user's own for the socket.
     #[cfg(unix)]
     #[error(transparent)]
     Folder(#[from] profiler_events::live::FolderError),
     /// The socket cannot be made.
-    #[error("the socket {path} cannot be made: {error}", path = .path.display())]
+    #[error("cannot make the socket {path}: {error}", path = .path.display())]
     Socket {
         /// Where.
         path: PathBuf,
@@ -123,7 +131,8 @@ profiler_events::debug_as_display!(Error);
 ///
 /// # Errors
 ///
-/// If there is no place for the socket that is this user's own, or it cannot be made.
+/// If none of the [folders](profiler_events::live::folders()) for sockets can be used, or another copy of this crate listens
+/// in this process.
 pub fn start() -> Result<(), Error> {
     #[cfg(unix)]
     return service::start();

@@ -9,6 +9,8 @@ use profiler_core::tensor::{Cycle, Schedule};
 use profiler_core::{Interest, Output, TensorProfiler};
 use profiler_events::live::RecordRequest;
 
+use crate::requester::Requester;
+
 /// More steps than any time has.
 const WITHOUT_END: u64 = 1 << 40;
 
@@ -27,6 +29,7 @@ pub(crate) enum News {
 pub(crate) struct Recording {
     pub(crate) number: u64,
     pub(crate) wishes: RecordRequest,
+    pub(crate) requester: Requester,
     pub(crate) asked: Instant,
     /// It does not begin before.
     pub(crate) from: Instant,
@@ -48,6 +51,18 @@ pub(crate) struct Guest {
 }
 
 impl Recording {
+    /// Returns why it is not waited for any longer, if it has not begun in time.
+    pub(crate) fn expired(&self, now: Instant) -> Option<String> {
+        let patience = self.requester.patience();
+        let is_late = now.saturating_duration_since(self.from) >= patience;
+        if self.guest.is_some() || !is_late {
+            return None;
+        }
+        let minutes = patience.as_secs() / 60;
+        let first = self.wishes.first_step.map(|first| format!(" (the first was to be {first})"));
+        Some(format!("no such step began within {minutes} minutes{}", first.unwrap_or_default()))
+    }
+
     /// How long it is to record, if that is what was asked for.
     pub(crate) fn time(&self) -> Option<Duration> {
         self.wishes.milliseconds.map(Duration::from_millis)
@@ -127,7 +142,8 @@ mod tests {
     fn recording(wishes: RecordRequest) -> Recording {
         let (news, _) = std::sync::mpsc::channel();
         let now = Instant::now();
-        Recording { number: 1, wishes, asked: now, from: now, news, guest: None }
+        let requester = Requester::Dynolog;
+        Recording { number: 1, wishes, requester, asked: now, from: now, news, guest: None }
     }
 
     /// The steps up to 20 with which it could begin.
@@ -174,5 +190,24 @@ mod tests {
         recording.from += Duration::from_secs(9);
         assert!(!recording.may_begin(3, recording.asked));
         assert!(recording.may_begin(3, recording.from));
+    }
+
+    #[test]
+    fn one_that_never_begins_is_not_waited_for_for_ever() {
+        let steps =
+            RecordRequest { steps: Some(1), first_step: Some(2_000_000_000), ..Default::default() };
+        let mut recording = recording(steps);
+        let later = |recording: &Recording, seconds| {
+            recording.expired(recording.from + Duration::from_secs(seconds))
+        };
+        assert_eq!(later(&recording, 599), None);
+        let why = later(&recording, 600).expect("it is late");
+        assert_eq!(why, "no such step began within 10 minutes (the first was to be 2000000000)");
+        // The user may wait for longer; for one that has begun nobody does.
+        recording.requester = Requester::Command { process: None };
+        assert_eq!(later(&recording, 600), None);
+        assert!(later(&recording, 3600).is_some());
+        recording.guest = Some(recording.guest_for_time(recording.from));
+        assert_eq!(later(&recording, 3600), None);
     }
 }

@@ -26,7 +26,7 @@ mod watched {
     use benches::settings;
     use profiler_core::{Output, RunContext, Session, SimpleProfiler, Stage, profile};
     use profiler_events::live::{
-        LONGEST_ANSWER, Question, Request, folder, read_line, socket_of, write_line,
+        LONGEST_ANSWER, ProcessIdentity, Question, Request, connect, folders, read_line, write_line,
     };
 
     const USAGE: &str = "\
@@ -115,9 +115,9 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
 
     impl Follower {
         fn begin() -> Result<Self, String> {
-            let socket = socket_of(&folder(), std::process::id());
-            let stream = UnixStream::connect(&socket)
-                .map_err(|error| format!("{}: {error}", socket.display()))?;
+            let (own, until) = (ProcessIdentity::own(), Instant::now());
+            let connected = folders().iter().find_map(|it| connect(it, &own, until).ok());
+            let stream = connected.ok_or("this process does not listen in any of its folders")?;
             let request = Request::Follow {
                 interval_milliseconds: INTERVAL.as_millis() as u64,
                 actions: true,

@@ -1,22 +1,29 @@
 //! Nobody can be asked where there are no Unix sockets.
 
+use std::collections::HashSet;
+
 use profiler_events::live::{Answer, Request};
 
-use super::Error;
+use super::listed::Listed;
+use super::{Error, ProcessName};
 
 /// There is none.
 pub(super) enum Client {}
 
 impl Client {
-    pub(super) fn connect(_process: u32) -> Result<Self, Error> {
+    pub(super) fn connect(_name: ProcessName) -> Result<Self, Error> {
         Err(Error::NotUnix)
     }
 
-    pub(super) fn all() -> Result<Vec<Self>, Error> {
+    pub(super) fn all_but(_known: &HashSet<String>) -> Result<Vec<Self>, Error> {
         Err(Error::NotUnix)
     }
 
-    pub(super) fn process(&self) -> u32 {
+    pub(super) fn key(&self) -> String {
+        match *self {}
+    }
+
+    pub(super) fn process(&self) -> ProcessName {
         match *self {}
     }
 
@@ -35,4 +42,9 @@ impl Client {
     pub(super) fn bytes(&mut self, _count: u64) -> Result<Vec<u8>, Error> {
         match *self {}
     }
+}
+
+/// Nobody listens.
+pub(super) fn survey() -> Result<Vec<Listed>, Error> {
+    Err(Error::NotUnix)
 }

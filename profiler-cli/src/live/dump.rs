@@ -3,7 +3,7 @@
 use profiler_events::live::{Answer, Dump, Request};
 
 use super::client::Client;
-use super::{Error, print, stacks};
+use super::{Error, ProcessName, print, stacks};
 
 /// Says what every thread of a training is in right now: its open actions, outermost first, and for how long.
 ///
@@ -14,7 +14,7 @@ use super::{Error, print, stacks};
 pub struct Arguments {
     /// The number of its process: mlprof ps lists them
     #[arg(value_name = "PID")]
-    pub process: u32,
+    pub process: ProcessName,
     /// Say which functions every thread is in, the innermost first; idle threads that wait for the same on one line
     #[arg(long)]
     pub stacks: bool,

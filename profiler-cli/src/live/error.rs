@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use profiler_events::live::Answer;
 
+use super::ProcessName;
+
 /// Why a process cannot be looked into.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder of the sockets is not this user's own.
+    /// A folder of sockets is not this user's own.
     #[cfg(unix)]
     #[error(transparent)]
     Folder(#[from] profiler_events::live::FolderError),
@@ -17,13 +19,24 @@ pub enum Error {
     #[error("there is no process {process}: `mlprof ps` lists those that can be looked into")]
     NoProcess {
         /// Which one.
-        process: u32,
+        process: ProcessName,
+    },
+    /// Processes of several containers have this number, and none where the command runs.
+    #[error(
+        "several containers have a process {number}: name one of them ({})",
+        .names.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    Ambiguous {
+        /// The number.
+        number: u32,
+        /// Names of the processes.
+        names: Vec<ProcessName>,
     },
     /// It is somebody else's.
     #[error("process {process} belongs to another user, whom alone it answers")]
     OtherUser {
         /// Which one.
-        process: u32,
+        process: ProcessName,
     },
     /// It runs, but nobody can ask it.
     #[error(
@@ -32,7 +45,7 @@ pub enum Error {
     )]
     NotListening {
         /// Which one.
-        process: u32,
+        process: ProcessName,
     },
     /// There is nothing to choose from.
     #[error(
@@ -41,22 +54,28 @@ pub enum Error {
     )]
     NoneListens,
     /// There is more than one.
-    #[error("{} trainings listen: name one of them ({})", .0.len(), .0.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))]
+    #[error("{} trainings listen: name one of them ({})", .0.len(), .0.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", "))]
     SeveralListen(
         /// Their processes.
-        Vec<u32>,
+        Vec<ProcessName>,
     ),
+    /// Its queue of connections is full.
+    #[error("process {process} does not take connections: it may be stopped")]
+    NotAnswering {
+        /// Which one.
+        process: ProcessName,
+    },
     /// The connection ended.
     #[error("process {process} ended, or closed the connection, before it had answered")]
     Gone {
         /// Which one.
-        process: u32,
+        process: ProcessName,
     },
     /// The connection does not work.
     #[error("process {process} cannot be asked: {error}")]
     Connection {
         /// Which one.
-        process: u32,
+        process: ProcessName,
         /// Why.
         error: io::Error,
     },
@@ -64,7 +83,7 @@ pub enum Error {
     #[error("process {process}: {message}")]
     Refused {
         /// Which one.
-        process: u32,
+        process: ProcessName,
         /// In its words.
         message: String,
     },
@@ -74,7 +93,7 @@ pub enum Error {
     )]
     NotUnderstood {
         /// Which one.
-        process: u32,
+        process: ProcessName,
         /// What is wrong.
         reason: String,
     },
@@ -85,7 +104,7 @@ pub enum Error {
     )]
     NothingMeasures {
         /// Which one.
-        process: u32,
+        process: ProcessName,
     },
     /// All ranks have said why not.
     #[error("none of the {ranks} ranks that could be asked was recorded")]
@@ -108,7 +127,7 @@ pub enum Error {
 
 impl Error {
     /// An answer to something else.
-    pub(super) fn unexpected(process: u32, answer: Answer) -> Self {
+    pub(super) fn unexpected(process: ProcessName, answer: Answer) -> Self {
         match answer {
             Answer::Error { message } => Self::Refused { process, message },
             _ => Self::NotUnderstood { process, reason: "it answers something else".to_owned() },

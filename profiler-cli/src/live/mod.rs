@@ -7,10 +7,14 @@ mod client;
 mod client;
 pub mod dump;
 mod error;
+mod listed;
+mod process_name;
 pub mod ps;
 mod ranks;
 pub mod record;
 mod stacks;
+#[cfg(unix)]
+mod survey;
 mod table;
 pub mod top;
 
@@ -22,12 +26,13 @@ use profiler_events::live::{Answer, Request};
 use serde_json::Value;
 
 pub use self::error::Error;
+pub use self::process_name::ProcessName;
 use client::Client;
 
-/// The process that a word on the command line names, if it names one: a number, unless there is a file of that name.
-pub(crate) fn process_named(word: &Path) -> Option<u32> {
-    let number = word.to_str()?.parse().ok()?;
-    (!word.exists()).then_some(number)
+/// The process that a word on the command line names, if it names one, unless there is a file of that name.
+pub(crate) fn process_named(word: &Path) -> Option<ProcessName> {
+    let name = word.to_str()?.parse().ok()?;
+    (!word.exists()).then_some(name)
 }
 
 /// The reports so far of a process, as JSON. Not empty.
@@ -35,7 +40,7 @@ pub(crate) fn process_named(word: &Path) -> Option<u32> {
 /// # Errors
 ///
 /// If it cannot be asked, or nothing measures there.
-pub(crate) fn reports(process: u32) -> Result<Vec<Value>, Error> {
+pub(crate) fn reports(process: ProcessName) -> Result<Vec<Value>, Error> {
     match Client::connect(process)?.ask(Request::Report)? {
         Answer::Report { reports } if reports.is_empty() => Err(Error::NothingMeasures { process }),
         Answer::Report { reports } => Ok(reports),
@@ -62,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_number_names_a_process_unless_there_is_such_a_file() {
-        assert_eq!(process_named(Path::new("4711")), Some(4711));
+        assert_eq!(process_named(Path::new("4711")), Some(4711.into()));
         assert_eq!(process_named(Path::new("report.json")), None);
         assert_eq!(process_named(Path::new("-1")), None);
         let folder = tempfile::tempdir().expect("a folder");

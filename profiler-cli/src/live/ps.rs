@@ -4,12 +4,19 @@ use profiler_events::live::{Answer, ProcessState, Request};
 use profiler_report::output::say;
 
 use super::client::Client;
+#[cfg(not(unix))]
+use super::client::survey;
+use super::listed::Listed;
+#[cfg(unix)]
+use super::survey::survey;
 use super::{Error, print, table};
 
 /// Lists the trainings of this user that listen: programs with one of mlprof's plugins that were started with
 /// MLPROF_LIVE=1 in their environment.
 ///
-/// STEPS/S is that of the last 128 steps. PROFILER is what the program measures with; mlprof record needs none.
+/// STEPS/S is that of the last 128 steps. PROFILER is what the program measures with; mlprof record needs none. One that does
+/// not answer within three seconds is listed with the reason. A process of another container has its number there and the
+/// inode of its PID namespace, 1@4026532201, unless its number is known here.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -24,26 +31,25 @@ pub struct Arguments {
 ///
 /// If the folder of the sockets is not this user's own, or the list cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
-    let states = states()?;
+    let listed = survey()?;
     if arguments.json {
-        let json = serde_json::to_string_pretty(&states);
+        let json = serde_json::to_string_pretty(&listed);
         let json = json.map_err(|error| Error::Write {
             path: "standard output".into(),
             error: error.into(),
         })?;
         return print(&(json + "\n")).map(drop);
     }
-    if states.is_empty() {
+    if listed.is_empty() {
         say(Error::NoneListens);
         return Ok(());
     }
-    print(&table::table(&states)).map(drop)
+    print(&table::table(&listed)).map(drop)
 }
 
 /// What all do that answer; who ends meanwhile is not there.
-pub(super) fn states() -> Result<Vec<ProcessState>, Error> {
-    let clients = Client::all()?;
-    Ok(clients.into_iter().filter_map(|mut client| state(&mut client).ok()).collect())
+pub(super) fn answered() -> Result<Vec<Listed>, Error> {
+    Ok(survey()?.into_iter().filter(|listed| listed.unanswered.is_none()).collect())
 }
 
 /// What one does.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use profiler_events::live::{ProcessState, RecordRequest, TrainingState};
+use profiler_events::live::{RecordRequest, TrainingState};
 
 use super::client::Client;
-use super::{Error, ps, table};
+use super::listed::Listed;
+use super::{Error, ProcessName, ps, table};
 
 /// How long all of them have to hear of it before its first step.
 const AHEAD: Duration = Duration::from_secs(1);
@@ -17,7 +18,7 @@ const NAMED: usize = 8;
 /// A process of a training.
 pub(super) struct Member {
     pub(super) rank: u32,
-    pub(super) process: u32,
+    pub(super) process: ProcessName,
     pub(super) client: Client,
     training: TrainingState,
 }
@@ -29,13 +30,14 @@ pub(super) struct Group {
 }
 
 /// The ranks of the training that a process takes part in; `None` where it trains alone, or not one thing.
-pub(super) fn group_of(process: u32) -> Result<Option<Group>, Error> {
-    let own = ps::state(&mut Client::connect(process)?)?;
-    let [training] = &own.trainings[..] else { return Ok(None) };
+pub(super) fn group_of(process: ProcessName) -> Result<Option<Group>, Error> {
+    let mut client = Client::connect(process)?;
+    let own = Listed::answered(client.process(), ps::state(&mut client)?);
+    let [training] = &own.state.trainings[..] else { return Ok(None) };
     if training.world_size < 2 {
         return Ok(None);
     }
-    let (chosen, mut notes) = chosen(&own, training, &ps::states()?);
+    let (chosen, mut notes) = chosen(&own, training, &ps::answered()?);
     // Once more, at once one after the other: where each is now.
     let mut members = Vec::new();
     for (rank, process) in chosen {
@@ -50,7 +52,7 @@ pub(super) fn group_of(process: u32) -> Result<Option<Group>, Error> {
     Ok(Some(Group { members, notes }))
 }
 
-fn member(rank: u32, process: u32) -> Result<Option<Member>, Error> {
+fn member(rank: u32, process: ProcessName) -> Result<Option<Member>, Error> {
     let mut client = Client::connect(process)?;
     let training = ps::state(&mut client)?.trainings.into_iter().next();
     Ok(training.map(|training| Member { rank, process, client, training }))
@@ -58,23 +60,24 @@ fn member(rank: u32, process: u32) -> Result<Option<Member>, Error> {
 
 /// The process of each rank, and why others are not recorded.
 fn chosen(
-    own: &ProcessState,
+    own: &Listed,
     training: &TrainingState,
-    all: &[ProcessState],
-) -> (BTreeMap<u32, u32>, Vec<String>) {
+    all: &[Listed],
+) -> (BTreeMap<u32, ProcessName>, Vec<String>) {
     let (own_rank, world_size) = (training.rank, training.world_size);
-    let mut by_rank: BTreeMap<u32, Vec<u32>> = BTreeMap::from([(own_rank, vec![own.process])]);
+    let mut by_rank: BTreeMap<u32, Vec<ProcessName>> = BTreeMap::from([(own_rank, vec![own.name])]);
     let mut notes = Vec::new();
-    for other in all.iter().filter(|it| it.process != own.process && own.is_launched_with(it)) {
-        let [its] = &other.trainings[..] else { continue };
+    let is_other = |it: &&Listed| it.name != own.name && own.state.is_launched_with(&it.state);
+    for other in all.iter().filter(is_other) {
+        let [its] = &other.state.trainings[..] else { continue };
         // A second process of the own rank is one of another training.
         if its.world_size != world_size || its.rank == own_rank || its.rank >= world_size {
             continue;
         }
         if its.stage == training.stage {
-            by_rank.entry(its.rank).or_default().push(other.process);
+            by_rank.entry(its.rank).or_default().push(other.name);
         } else {
-            let (rank, process, stage) = (its.rank, other.process, table::stage(its));
+            let (rank, process, stage) = (its.rank, other.name, table::stage(its));
             notes.push(format!(
                 "rank {rank} (process {process}) is not recorded: it is in another stage ({stage})"
             ));
@@ -91,8 +94,9 @@ fn chosen(
                 one_each.insert(rank, process);
             }
             _ => notes.push(format!(
-                "rank {rank} is not recorded: the processes {processes:?} all say that they are it, and nothing tells two \
-                 trainings apart, as MASTER_PORT would"
+                "rank {rank} is not recorded: the processes [{}] all say that they are it, and nothing tells two \
+                 trainings apart, as MASTER_PORT would",
+                processes.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", ")
             )),
         }
     }
@@ -142,10 +146,11 @@ fn first_step<'training>(all: impl Iterator<Item = &'training TrainingState>) ->
 #[cfg(test)]
 mod tests {
     use profiler_events::Stage;
+    use profiler_events::live::ProcessState;
 
     use super::*;
 
-    fn state(process: u32, rank: u32, port: &str) -> ProcessState {
+    fn state(process: u32, rank: u32, port: &str) -> Listed {
         let training = TrainingState {
             stage: Some(Stage::Fit),
             rank,
@@ -162,9 +167,10 @@ mod tests {
             waiting_for_data: None,
             loss: None,
         };
-        ProcessState {
+        let state = ProcessState {
             version: 1,
             process,
+            namespace: None,
             program: "digits".into(),
             profilers: Vec::new(),
             is_recording: false,
@@ -173,19 +179,20 @@ mod tests {
             activity: None,
             parent: Some(1),
             launch: Some(format!("MASTER_PORT={port}")),
-        }
+        };
+        Listed::answered(process.into(), state)
     }
 
-    fn chosen_of(all: &[ProcessState]) -> (Vec<(u32, u32)>, Vec<String>) {
-        let (chosen, notes) = chosen(&all[0], &all[0].trainings[0], all);
-        (chosen.into_iter().collect(), notes)
+    fn chosen_of(all: &[Listed]) -> (Vec<(u32, u32)>, Vec<String>) {
+        let (chosen, notes) = chosen(&all[0], &all[0].state.trainings[0], all);
+        (chosen.into_iter().map(|(rank, process)| (rank, process.number)).collect(), notes)
     }
 
     #[test]
     fn ranks_of_one_training_are_found_and_others_are_said() {
         let mut all = vec![state(10, 1, "1"), state(11, 0, "1"), state(12, 2, "2")];
         let mut validates = state(13, 3, "1");
-        validates.trainings[0].stage = Some(Stage::Validate);
+        validates.state.trainings[0].stage = Some(Stage::Validate);
         all.push(validates);
         let (found, notes) = chosen_of(&all);
         assert_eq!(found, [(0, 11), (1, 10)]);
@@ -216,12 +223,12 @@ mod tests {
     #[test]
     fn the_first_step_is_a_second_ahead_of_the_furthest() {
         let all = [state(1, 0, "1"), state(2, 3, "1")];
-        let first = |all: &[ProcessState]| first_step(all.iter().map(|it| &it.trainings[0]));
+        let first = |all: &[Listed]| first_step(all.iter().map(|it| &it.state.trainings[0]));
         assert_eq!(first(&all), 30 + 2 + 100, "100 steps a second");
         let mut slow = all[1].clone();
-        slow.trainings[0].last_steps = vec![60.0];
+        slow.state.trainings[0].last_steps = vec![60.0];
         assert_eq!(first(&[slow.clone()]), 33);
-        slow.trainings[0].last_steps.clear();
+        slow.state.trainings[0].last_steps.clear();
         assert_eq!(first(&[slow]), 33);
     }
 }

@@ -13,7 +13,7 @@ use profiler_report::output::{safe_file_name, say, write_file};
 
 use super::client::Client;
 use super::ranks::{Group, Member};
-use super::{Error, print, ranks};
+use super::{Error, ProcessName, print, ranks};
 
 /// How many steps are recorded if nothing is said.
 const STEPS: u64 = 5;
@@ -30,13 +30,16 @@ const STEPS: u64 = 5;
 /// With --sample all threads are looked at so many times a second meanwhile, whatever they are written in; what was found is
 /// written beside the trace (.samples.json), for mlprof report and mlprof convert.
 ///
+/// There is one recording in a process at a time. With --cancel the one that TensorBoard, dynolog or another mlprof record has
+/// requested is cancelled; for ten seconds afterwards only mlprof record can request one.
+///
 /// The paths are printed. mlprof analyze, mlprof report's tools, Perfetto and TensorBoard read the trace.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
     /// The number of its process, or of any one of them: mlprof ps lists them
     #[arg(value_name = "PID")]
-    pub process: u32,
+    pub process: ProcessName,
     /// How many steps; 5 if neither this nor --seconds is given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_STEPS))]
     pub steps: Option<u64>,
@@ -58,6 +61,12 @@ pub struct Arguments {
     /// Record this process only, and none that trains together with it
     #[arg(long)]
     pub only: bool,
+    /// Cancel the recording that is under way in this process, or waits for its first step, whoever requested it
+    #[arg(
+        long,
+        conflicts_with_all = ["steps", "seconds", "ops", "shapes", "memory", "sample", "only", "output"]
+    )]
+    pub cancel: bool,
     /// The folder that the trace is written to; it is made if need be
     #[arg(short, long, value_name = "FOLDER", default_value = ".")]
     pub output: PathBuf,
@@ -74,11 +83,12 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 impl Arguments {
     /// Five steps of a process alone, into the current folder.
-    pub(super) fn of_steps(process: u32) -> Self {
+    pub(super) fn of_steps(process: ProcessName) -> Self {
         let (steps, seconds) = (None, None);
         let (ops, shapes, memory, sample) = (false, false, false, None);
         let output = PathBuf::from(".");
-        Self { process, steps, seconds, ops, shapes, memory, sample, only: true, output }
+        let (only, cancel) = (true, false);
+        Self { process, steps, seconds, ops, shapes, memory, sample, only, cancel, output }
     }
 
     fn request(&self) -> RecordRequest {
@@ -100,6 +110,9 @@ impl Arguments {
 ///
 /// If no process can be asked or has anything to show, or no trace can be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    if arguments.cancel {
+        return cancel(arguments.process);
+    }
     let group = if arguments.only { None } else { ranks::group_of(arguments.process)? };
     let Some(group) = group else {
         let (files, recorded) = record(arguments)?;
@@ -128,6 +141,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     print(&paths).map(drop)
 }
 
+/// Cancels what is recorded, and says what that was.
+fn cancel(process: ProcessName) -> Result<(), Error> {
+    let mut client = Client::connect(process)?;
+    match client.ask(Request::Cancel)? {
+        Answer::Cancelled { recording: Some(recording) } => {
+            say(format_args!("mlprof: the recording {recording} is cancelled"));
+        }
+        Answer::Cancelled { recording: None } => {
+            say(format_args!("mlprof: nothing is recorded in process {process}"));
+        }
+        other => return Err(Error::unexpected(client.process(), other)),
+    }
+    Ok(())
+}
+
 /// What was written.
 pub(super) struct Files {
     pub(super) trace: PathBuf,
@@ -145,7 +173,7 @@ impl Files {
 type Outcome = Result<(Files, Recorded), Error>;
 
 /// What became of each rank, in their order: its number, its process, the result.
-fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, u32, Outcome)> {
+fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, ProcessName, Outcome)> {
     let (request, now) = (group.request(arguments.request()), nanoseconds());
     std::thread::scope(|scope| {
         let ask = |member: Member| {
@@ -221,7 +249,8 @@ impl Names<'_> {
 /// What is in it, in a line, and what its reader must know.
 fn told(recorded: &Recorded) -> String {
     let Recorded { steps, events, ops, dropped, .. } = recorded;
-    let which = recorded.first_step.map(|first| format!(" ({first} to {})", first + steps - 1));
+    let last = |first: u64| first.saturating_add(*steps).saturating_sub(1);
+    let which = recorded.first_step.map(|first| format!(" ({first} to {})", last(first)));
     let which = which.unwrap_or_default();
     let (steps, events) = (counted(*steps, "step", "steps"), counted(*events, "event", "events"));
     let mut text = format!("{steps}{which}, {events}, {ops} of them ops");
@@ -241,7 +270,7 @@ mod tests {
     #[test]
     fn steps_are_asked_for_unless_it_is_a_time() {
         let arguments = Arguments {
-            process: 1,
+            process: 1.into(),
             steps: None,
             seconds: None,
             ops: false,
@@ -249,6 +278,7 @@ mod tests {
             memory: false,
             sample: Some(99),
             only: false,
+            cancel: false,
             output: PathBuf::new(),
         };
         let request = arguments.request();

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use profiler_events::live::{ProcessState, TrainingState};
 
+use super::listed::Listed;
+
 /// The head of the table, and whether its columns hold numbers.
 const COLUMNS: [(&str, bool); 8] = [
     ("PID", true),
@@ -17,14 +19,15 @@ const COLUMNS: [(&str, bool); 8] = [
 ];
 
 /// A table with a row for each training, and one for a process that runs none now.
-pub(super) fn table(states: &[ProcessState]) -> String {
+pub(super) fn table(all: &[Listed]) -> String {
     let head = COLUMNS.map(|(name, _)| name.to_owned());
     let mut rows = vec![head];
-    for state in states {
-        if state.trainings.is_empty() {
-            rows.push(row(state, None));
+    for listed in all {
+        let trainings = &listed.state.trainings;
+        if trainings.is_empty() {
+            rows.push(row(listed, None));
         }
-        rows.extend(state.trainings.iter().map(|training| row(state, Some(training))));
+        rows.extend(trainings.iter().map(|training| row(listed, Some(training))));
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..COLUMNS.len()).map(|column| width(column).unwrap_or(0)).collect();
@@ -39,18 +42,20 @@ pub(super) fn table(states: &[ProcessState]) -> String {
     text
 }
 
-fn row(state: &ProcessState, training: Option<&TrainingState>) -> [String; 8] {
+fn row(listed: &Listed, training: Option<&TrainingState>) -> [String; 8] {
+    let Listed { name, state, unanswered } = listed;
     let of = |text: fn(&TrainingState) -> Option<String>| {
         training.and_then(text).unwrap_or_else(|| "-".to_owned())
     };
     let mut profilers = state.profilers.join("+");
     if profilers.is_empty() {
-        profilers.push_str("none");
+        profilers.push_str(if unanswered.is_none() { "none" } else { "-" });
     }
+    let idle = || unanswered.clone().unwrap_or_else(|| "-".to_owned());
     [
-        state.process.to_string(),
+        name.to_string(),
         state.program.clone(),
-        training.map_or_else(|| "-".to_owned(), stage),
+        training.map_or_else(idle, stage),
         of(epoch),
         of(|training| Some(training.steps.to_string())),
         of(|training| training.steps_per_second().map(|rate| format!("{rate:.1}"))),
@@ -65,7 +70,7 @@ pub(super) fn stage(training: &TrainingState) -> String {
 
 /// Counted from 1, as trainers print it.
 pub(super) fn epoch(training: &TrainingState) -> Option<String> {
-    let epoch = training.epoch? + 1;
+    let epoch = training.epoch?.saturating_add(1);
     Some(training.epochs.map_or_else(|| epoch.to_string(), |of| format!("{epoch}/{of}")))
 }
 
@@ -180,6 +185,7 @@ mod tests {
         let trains = ProcessState {
             version: VERSION,
             process: 4711,
+            namespace: None,
             program: "digits".into(),
             profilers: vec!["simple".into(), "tensor".into()],
             is_recording: true,
@@ -199,6 +205,21 @@ mod tests {
         vec![idle, trains]
     }
 
+    fn listed() -> Vec<Listed> {
+        states().into_iter().map(|it| Listed::answered(it.process.into(), it)).collect()
+    }
+
+    #[test]
+    fn one_that_does_not_answer_is_listed_with_the_reason() {
+        let name = "1@4026532201".parse().expect("a name");
+        let stopped = Listed::unanswered(name, Some("digits".into()), "stopped".into());
+        let expected = "\
+         PID  PROGRAM  STAGE    EPOCH  STEP  STEPS/S  PROFILER  RANK
+1@4026532201  digits   stopped      -     -        -  -            -
+";
+        assert_eq!(table(&[stopped]), expected);
+    }
+
     #[test]
     fn columns_are_aligned_and_what_is_not_known_is_a_dash() {
         let expected = "\
@@ -206,7 +227,7 @@ mod tests {
   12  digits   -          -     -        -  none              -
 4711  digits   fit     3/10  1203     33.3  simple+tensor   1/2
 ";
-        assert_eq!(table(&states()), expected);
+        assert_eq!(table(&listed()), expected);
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! `mlprof record` of a training in several processes: without arguments this program starts itself as each of them, and the
+//! `mlprof record` and `mlprof ps` of trainings in several processes: without arguments this program starts itself as each of them, and the
 //! command.
 
+#[cfg(unix)]
+mod listed;
 #[cfg(unix)]
 mod program;
 #[cfg(unix)]
@@ -19,13 +21,16 @@ fn main() {
         return program::play();
     }
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let checks: [(&str, fn()); 6] = [
+    let checks: [(&str, fn()); 9] = [
         ("all_ranks_are_recorded_at_the_same_steps", recorded::all_at_the_same_steps),
         ("a_parent_is_enough_to_find_them", recorded::a_parent_is_enough),
         ("a_time_begins_for_all_of_them", recorded::a_time_begins_for_all),
         ("who_records_already_is_said", recorded::who_records_already_is_said),
         ("who_goes_away_is_said", recorded::who_goes_away_is_said),
         ("one_can_be_recorded_alone", recorded::one_alone),
+        ("one_that_is_stopped_delays_nobody", listed::one_that_is_stopped),
+        ("what_waits_is_cancelled", listed::what_waits_is_cancelled),
+        ("processes_of_containers_are_told_apart", listed::processes_of_containers),
     ];
     for (name, check) in checks {
         if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {

@@ -26,6 +26,9 @@ const LAUNCHERS: [&str; 9] = [
     "SLURM_JOB_ID",
 ];
 
+/// What makes a PID namespace.
+pub const UNSHARE: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
+
 /// Does as many steps as each line of standard input says, and answers.
 pub fn play() {
     let session = Session::begin("none", Stage::Fit, &RunContext::from_environment());
@@ -54,7 +57,23 @@ pub struct Rank {
 
 impl Rank {
     pub fn start(runtime: &Path, rank: u32, world_size: u32, more: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        let command = Command::new(std::env::current_exe().expect("this program"));
+        Self::start_by(command, runtime, (rank, world_size), more)
+    }
+
+    /// The same as the first process of a PID namespace, as in a container.
+    pub fn start_in_container(runtime: &Path) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(UNSHARE).arg(std::env::current_exe().expect("this program"));
+        Self::start_by(command, runtime, (0, 1), &[])
+    }
+
+    fn start_by(
+        mut command: Command,
+        runtime: &Path,
+        (rank, world_size): (u32, u32),
+        more: &[(&str, &str)],
+    ) -> Self {
         for name in LAUNCHERS {
             command.env_remove(name);
         }

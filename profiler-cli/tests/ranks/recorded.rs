@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use profiler_events::live::{
-    Answer, LONGEST_ANSWER, Question, RecordRequest, Request, read_line, socket_of, write_line,
+    Answer, LONGEST_ANSWER, ProcessIdentity, Question, RecordRequest, Request, connect, read_line,
+    write_line,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -44,8 +45,8 @@ impl Place {
     }
 
     fn connect(&self, process: u32) -> UnixStream {
-        let path = socket_of(&self.runtime.path().join("mlprof"), process);
-        let stream = UnixStream::connect(path).expect("it listens");
+        let (folder, identity) = (self.runtime.path().join("mlprof"), ProcessIdentity::of(process));
+        let stream = connect(&folder, &identity, Instant::now()).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
         stream
     }
@@ -170,8 +171,9 @@ pub fn who_records_already_is_said() {
     assert_eq!((recorded.is_success, recorded.paths.len()), (true, 1), "{}", recorded.errors);
     assert_eq!(read(&recorded.paths[0]).1.len(), 2);
     let expected = format!(
-        "mlprof: rank 1 (process {}) is not recorded: process {0}: a recording that somebody asked for",
-        second.process()
+        "mlprof: rank 1 (process {}) is not recorded: process {0}: cannot record: a recording that mlprof record (process {1}) requested ",
+        second.process(),
+        std::process::id()
     );
     assert!(recorded.errors.contains(&expected), "{}", recorded.errors);
 }

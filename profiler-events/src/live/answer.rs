@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::{Activity, MemoryState, ThreadStack};
 use crate::Stage;
 
+/// Seconds of a century: a training that would take longer has no planned end.
+const LONGEST_TRAINING: f64 = 100.0 * 365.0 * 86_400.0;
+
 /// A line of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
@@ -24,6 +27,12 @@ pub enum Answer {
     Recorded(Recorded),
     /// What its threads are in.
     Dump(Dump),
+    /// The recording that was under way is cancelled.
+    Cancelled {
+        /// Who had requested it, and how long ago; `None` if no recording was under way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recording: Option<String>,
+    },
     /// What was asked cannot be done, and why.
     Error {
         /// One sentence.
@@ -36,8 +45,11 @@ pub enum Answer {
 pub struct ProcessState {
     /// Of the protocol.
     pub version: u32,
-    /// The process's number.
+    /// The process's number, as it sees it itself.
     pub process: u32,
+    /// Inode of the PID namespace in which the numbers of the process and its parent hold, on Linux.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<u64>,
     /// The file name of the program.
     pub program: String,
     /// What measures, by kind: `simple`, `advanced`, `tensor`; `other` for those of the program's own.
@@ -66,10 +78,12 @@ impl ProcessState {
     /// launcher has told them the same; where it has told neither anything, one process started both, or one of them the
     /// other. Ranks and world sizes are not compared: between stages a process does not say them.
     pub fn is_launched_with(&self, other: &Self) -> bool {
+        // Numbers of different containers say nothing about each other.
         let is_related = || {
             let is_started_by = |one: &Self, two: &Self| one.parent == Some(two.process);
             let is_of_one = self.parent.is_some() && self.parent == other.parent;
-            is_of_one || is_started_by(self, other) || is_started_by(other, self)
+            self.namespace == other.namespace
+                && (is_of_one || is_started_by(self, other) || is_started_by(other, self))
         };
         self.program == other.program
             && match (&self.launch, &other.launch) {
@@ -154,11 +168,13 @@ impl TrainingState {
     }
 
     /// In how many seconds all epochs will be over if it goes on as it did since the stage began, what interrupts steps
-    /// included; `None` where it is not known how many steps there will be.
+    /// included; `None` where it is not known how many steps there will be, or their number only means "until somebody
+    /// stops it".
     pub fn seconds_left(&self) -> Option<f64> {
         let epochs = self.epochs?.checked_sub(self.epoch?)?;
-        let left = (epochs * self.epoch_steps?).checked_sub(self.epoch_step?)?;
-        (self.steps > 0).then(|| self.seconds / self.steps as f64 * left as f64)
+        let left = epochs.checked_mul(self.epoch_steps?)?.checked_sub(self.epoch_step?)?;
+        let seconds = (self.steps > 0).then(|| self.seconds / self.steps as f64 * left as f64);
+        seconds.filter(|seconds| *seconds < LONGEST_TRAINING)
     }
 
     /// The quantile of the last steps' times, in seconds: the smallest that at least this share of them do not
@@ -284,6 +300,11 @@ mod tests {
         (state.epoch_step, state.epoch_steps) = (Some(1), Some(3));
         // Four steps took a second, and five are to come.
         assert_eq!(state.seconds_left(), Some(1.25));
+        for endless in [u64::MAX, u64::MAX / 4, 1 << 40] {
+            state.epochs = Some(endless);
+            assert_eq!(state.seconds_left(), None, "{endless} epochs");
+        }
+        state.epochs = Some(3);
         state.steps = 0;
         assert_eq!(state.seconds_left(), None);
         state.epoch_step = Some(100);
@@ -306,6 +327,7 @@ mod tests {
         let state = |process, parent, launch: Option<&str>| ProcessState {
             version: 1,
             process,
+            namespace: None,
             program: "digits".into(),
             profilers: Vec::new(),
             is_recording: false,
@@ -325,6 +347,10 @@ mod tests {
         assert!(state(8, Some(7), None).is_launched_with(&alone), "its parent");
         assert!(!alone.is_launched_with(&state(8, Some(2), None)));
         assert!(!state(7, None, None).is_launched_with(&state(8, None, None)), "nothing is known");
+        let container =
+            |namespace| ProcessState { namespace: Some(namespace), ..state(1, Some(7), None) };
+        assert!(!container(1).is_launched_with(&container(2)), "two containers");
+        assert!(container(1).is_launched_with(&container(1)));
         let other = ProcessState { program: "text".into(), ..state(8, Some(1), None) };
         assert!(!alone.is_launched_with(&other));
     }

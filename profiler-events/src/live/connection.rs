@@ -37,13 +37,24 @@ pub fn write_line(mut to: impl Write, value: &impl Serialize) -> io::Result<()> 
     to.write_all(&line)
 }
 
-/// The number of the user whose process is at the other end, as the system says.
+/// Process at the other end of a connection, as the system reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Number of its user. In a user namespace all users that are not mapped share one number, see
+    /// [`is_own_user`](super::is_own_user).
+    pub user: u32,
+    /// Number of the process, in the PID namespace of the calling process; `None` if it cannot be seen from there, or
+    /// the system does not report it.
+    pub process: Option<u32>,
+}
+
+/// Returns the process at the other end: the one that connected, or that called `listen`.
 ///
 /// # Errors
 ///
 /// What the system says.
 #[cfg(target_os = "linux")]
-pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     // SAFETY: a plain structure, for which all-zero is valid.
     let mut peer: libc::ucred = unsafe { std::mem::zeroed() };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -57,20 +68,23 @@ pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
             &raw mut length,
         )
     };
-    if result == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Peer { user: peer.uid, process: u32::try_from(peer.pid).ok().filter(|it| *it > 0) })
 }
 
-/// The number of the user whose process is at the other end, as the system says.
+/// Returns the process at the other end: the one that connected, or that called `listen`.
 ///
 /// # Errors
 ///
 /// What the system says.
 #[cfg(not(target_os = "linux"))]
-pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let (mut user, mut group) = (0, 0);
     // SAFETY: both are good during the call.
     let result = unsafe { libc::getpeereid(stream.as_raw_fd(), &raw mut user, &raw mut group) };
-    if result == 0 { Ok(user) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(Peer { user, process: None }) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -94,6 +108,9 @@ mod tests {
     #[test]
     fn the_system_says_who_is_at_the_other_end() {
         let (one, _other) = UnixStream::pair().expect("a pair");
-        assert_eq!(peer_user(&one).expect("said"), own_user());
+        let peer = peer(&one).expect("said");
+        assert_eq!(peer.user, own_user());
+        #[cfg(target_os = "linux")]
+        assert_eq!(peer.process, Some(std::process::id()));
     }
 }

@@ -1,68 +1,97 @@
-//! Where sockets are: in a folder that nobody but the user may enter.
+//! The folders in which sockets can be: each may be entered by its user only.
 
-use std::ffi::OsStr;
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Why sockets cannot be where they should be.
+use super::user::{is_own_user, own_user};
+
+/// Why sockets cannot be in a folder.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
     /// It can neither be found nor made.
-    #[error("the folder {path} cannot be used: {error}", path = .path.display())]
+    #[error("cannot use the folder {path}: {error}", path = .path.display())]
     Unusable {
-        /// Which folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// Others could put sockets there.
-    #[error(
-        "the folder {path} is not this user's own: {reason}; remove it, or name another place by XDG_RUNTIME_DIR",
-        path = .path.display()
-    )]
+    #[error("cannot use the folder {path}: {reason}", path = .path.display())]
     NotOwn {
-        /// Which folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         reason: String,
     },
+    /// None of the [folders] can be used.
+    #[error(
+        "cannot find a folder for sockets: {}; set XDG_RUNTIME_DIR to a folder that only you may enter",
+        .0.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
+    )]
+    None(
+        /// One reason per folder.
+        Vec<Self>,
+    ),
 }
 
 crate::debug_as_display!(FolderError);
 
-/// The number of the user that this process acts for.
-pub fn own_user() -> u32 {
-    // SAFETY: it only reads, and cannot fail.
-    unsafe { libc::geteuid() }
+/// Returns the folders in which sockets of this user's processes can be, in the order in which a process tries them:
+/// `$XDG_RUNTIME_DIR/mlprof`, `/run/user/{user}/mlprof` (Linux), and `mlprof-{user}` in the folder for temporary files
+/// and in `/tmp`. They need not exist.
+///
+/// The environment of a job often names a folder that the machine does not have, and that of a login shell another one
+/// than that of a service. So a process takes the first one that it can use, and its clients look in all of them.
+pub fn folders() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    folders_of(runtime, std::env::temp_dir(), own_user())
 }
 
-/// Where the sockets of this user's processes are: `$XDG_RUNTIME_DIR/mlprof`, or `mlprof-{user}` in the folder for
-/// temporary files where that variable is not set. It need not be there.
-pub fn folder() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|it| it.is_absolute()) {
-        Some(runtime) => runtime.join("mlprof"),
-        None => std::env::temp_dir().join(format!("mlprof-{}", own_user())),
+fn folders_of(runtime: Option<PathBuf>, temporary: PathBuf, user: u32) -> Vec<PathBuf> {
+    let of_system = cfg!(target_os = "linux").then(|| PathBuf::from(format!("/run/user/{user}")));
+    let runtime = runtime.into_iter().chain(of_system).map(|folder| folder.join("mlprof"));
+    let own = format!("mlprof-{user}");
+    let temporary = [temporary, PathBuf::from("/tmp")].map(|folder| folder.join(&own));
+    let mut all: Vec<PathBuf> = Vec::new();
+    for folder in runtime.chain(temporary) {
+        if folder.is_absolute() && !all.contains(&folder) {
+            all.push(folder);
+        }
     }
+    all
 }
 
-/// The socket of a process.
-pub fn socket_of(folder: &Path, process: u32) -> PathBuf {
-    folder.join(format!("{process}.sock"))
-}
-
-/// The process whose socket has this name, if it is the name of one.
-pub fn process_of(name: &OsStr) -> Option<u32> {
-    name.to_str()?.strip_suffix(".sock")?.parse().ok()
-}
-
-/// Whether `folder` is there; makes sure that it is this user's own. `makes`: if it is not there it is made.
+/// Calls `make` with one folder after the other until it succeeds in one of them, and returns its result. A folder that
+/// is missing is created for this user alone.
 ///
 /// # Errors
 ///
-/// If it cannot be made, is no folder, belongs to somebody else, or others may enter it.
+/// [`FolderError::None`] with one reason per folder.
+pub fn in_first_usable<T>(
+    folders: &[PathBuf],
+    mut make: impl FnMut(&Path) -> io::Result<T>,
+) -> Result<T, FolderError> {
+    let mut reasons = Vec::new();
+    for folder in folders {
+        let unusable = |error| FolderError::Unusable { path: folder.clone(), error };
+        match check(folder, true).and_then(|_| make(folder).map_err(unusable)) {
+            Ok(made) => return Ok(made),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    Err(FolderError::None(reasons))
+}
+
+/// Returns whether `folder` exists, and makes sure that it is this user's own. With `makes` it is created if it is
+/// missing.
+///
+/// # Errors
+///
+/// If it cannot be created, is not a folder, belongs to another user, or others may enter it.
 pub fn check(folder: &Path, makes: bool) -> Result<bool, FolderError> {
     let unusable = |error| FolderError::Unusable { path: folder.to_owned(), error };
     if makes {
@@ -73,23 +102,32 @@ pub fn check(folder: &Path, makes: bool) -> Result<bool, FolderError> {
             _ => {}
         }
     }
-    // Of a link itself, which somebody else may have made.
+    // Not through a link, which somebody else may have made.
     match folder.symlink_metadata() {
-        Ok(found) => match fault(&found, own_user()) {
+        Ok(found) => match fault(&found, is_own_user) {
             None => Ok(true),
             Some(reason) => Err(FolderError::NotOwn { path: folder.to_owned(), reason }),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !makes => Ok(false),
+        // The folder above it may be missing, too, or belong to another user.
+        Err(error)
+            if !makes
+                && matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+                ) =>
+        {
+            Ok(false)
+        }
         Err(error) => Err(unusable(error)),
     }
 }
 
-fn fault(found: &Metadata, user: u32) -> Option<String> {
+fn fault(found: &Metadata, is_own: impl Fn(u32) -> bool) -> Option<String> {
     if !found.is_dir() {
-        return Some("it is no folder".to_owned());
+        return Some("it is not a folder".to_owned());
     }
-    if found.uid() != user {
-        return Some(format!("it belongs to the user with the number {}", found.uid()));
+    if !is_own(found.uid()) {
+        return Some(format!("it belongs to user {}", found.uid()));
     }
     let mode = found.mode() & 0o777;
     (mode & 0o077 != 0).then(|| format!("others may enter it (its mode is {mode:o}, not 700)"))
@@ -107,6 +145,7 @@ mod tests {
         let around = tempfile::tempdir().expect("a folder");
         let folder = around.path().join("mlprof");
         assert!(!check(&folder, false).expect("it is not there"));
+        assert!(!check(&folder.join("below"), false).expect("nor is what would be below it"));
         assert!(check(&folder, true).expect("it is made"));
         let mode = folder.metadata().expect("it is there").mode();
         assert_eq!(mode & 0o777, 0o700);
@@ -124,17 +163,42 @@ mod tests {
         let link = around.path().join("link");
         symlink(&folder, &link).expect("made");
         let error = check(&link, true).expect_err("a link").to_string();
-        assert!(error.contains("it is no folder"), "{error}");
+        assert!(error.contains("it is not a folder"), "{error}");
         let found = folder.metadata().expect("it is there");
-        let reason = fault(&found, own_user() + 1).expect("another's");
-        assert!(reason.starts_with("it belongs to the user"), "{reason}");
+        let reason = fault(&found, |_| false).expect("another's");
+        assert!(reason.starts_with("it belongs to user"), "{reason}");
     }
 
     #[test]
-    fn a_socket_is_named_after_its_process() {
-        let path = socket_of(Path::new("/run/mlprof"), 4711);
-        assert_eq!(path.file_name().and_then(process_of), Some(4711));
-        assert_eq!(process_of(OsStr::new("x.sock")), None);
-        assert_eq!(process_of(OsStr::new("4711")), None);
+    fn the_first_folder_that_can_be_used_is_taken() {
+        let around = tempfile::tempdir().expect("a folder");
+        let folder = |name: &str| around.path().join(name);
+        // As on a compute node that has not the login node's folder, and a folder that others may enter.
+        std::fs::create_dir(folder("open")).expect("made");
+        std::fs::set_permissions(folder("open"), Permissions::from_mode(0o777)).expect("opened");
+        let all = [folder("missing/mlprof"), folder("open"), folder("full"), folder("last")];
+        let make = |it: &Path| match it.ends_with("full") {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(it.to_owned()),
+        };
+        let taken = in_first_usable(&all, make).expect("the last one");
+        assert_eq!(taken, folder("last"));
+        let error = in_first_usable(&all[..2], make).expect_err("neither").to_string();
+        for part in ["missing/mlprof: No such file", "its mode is 777", "set XDG_RUNTIME_DIR"] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+
+    #[test]
+    fn folders_are_tried_in_order_and_once_each() {
+        let of = |runtime: Option<&str>, temporary: &str| {
+            let all = folders_of(runtime.map(PathBuf::from), temporary.into(), 7);
+            let text = all.iter().map(|it| it.display().to_string()).collect::<Vec<_>>().join(" ");
+            text.replace("/run/user/7/mlprof ", "RUN ")
+        };
+        let run = if cfg!(target_os = "linux") { "RUN " } else { "" };
+        assert_eq!(of(Some("/x"), "/tmp"), format!("/x/mlprof {run}/tmp/mlprof-7"));
+        assert_eq!(of(None, "/scratch"), format!("{run}/scratch/mlprof-7 /tmp/mlprof-7"));
+        assert_eq!(of(Some("relative"), "relative"), format!("{run}/tmp/mlprof-7"));
     }
 }

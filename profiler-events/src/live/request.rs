@@ -10,8 +10,12 @@ pub const MOST_STEPS: u64 = 10_000;
 /// So long a time can be recorded by one request, in milliseconds.
 pub const LONGEST_RECORDING: u64 = 600_000;
 
-/// A recording of a time can begin so much later than it is asked for, in milliseconds: a day.
-pub const LATEST_START: u64 = 86_400_000;
+/// A recording of a time can begin so much later than it is asked for, in milliseconds: ten minutes. While it waits
+/// nothing else can be recorded.
+pub const LATEST_START: u64 = 600_000;
+
+/// Longest time from one answer to the next for a client that [follows](Request::Follow), in milliseconds.
+pub const LONGEST_INTERVAL: u64 = 60_000;
 
 /// A request, as it is written: `{"version": 1, "request": "state"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +43,7 @@ pub enum Request {
     State,
     /// The same again and again, until the connection is closed.
     Follow {
-        /// From one answer to the next, in milliseconds; at least 50 are waited.
+        /// From one answer to the next, in milliseconds; at least 50 and at most [`LONGEST_INTERVAL`] are waited.
         interval_milliseconds: u64,
         /// Also what threads do meanwhile: [`ProcessState::activity`](super::ProcessState::activity). As long as
         /// somebody follows so, the process's actions and modules are measured.
@@ -50,6 +54,9 @@ pub enum Request {
     Report,
     /// A few steps, or a while, of what runs.
     Record(RecordRequest),
+    /// Cancels the recording that is under way or has yet to begin, whoever requested it. For some seconds afterwards
+    /// only this user's requests over the socket are recorded.
+    Cancel,
     /// What every thread is in.
     Dump {
         /// Also where each is in all code, for which it is interrupted: [`Dump::stacks`](super::Dump::stacks).
@@ -139,7 +146,7 @@ impl RecordRequest {
         }
         match self.until_start() {
             later if later.as_millis() <= u128::from(LATEST_START) => Ok(()),
-            _ => Err("a recording cannot begin more than a day later".to_owned()),
+            _ => Err("a recording cannot begin more than ten minutes later".to_owned()),
         }
     }
 
@@ -202,5 +209,9 @@ mod tests {
         assert_eq!((long_ago.check(), long_ago.until_start()), (Ok(()), Duration::ZERO));
         let never = RecordRequest { start_milliseconds: Some(u64::MAX), ..time };
         assert!(never.check().is_err() && never.until_start() > Duration::from_secs(86_400));
+        let in_hours = SystemTime::now() + Duration::from_secs(23 * 3600);
+        let in_hours = in_hours.duration_since(SystemTime::UNIX_EPOCH).expect("later").as_millis();
+        let in_hours = RecordRequest { start_milliseconds: Some(in_hours as u64), ..never };
+        assert!(in_hours.check().is_err_and(|why| why.contains("ten minutes")));
     }
 }

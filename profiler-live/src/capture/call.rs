@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,18 +15,19 @@ use profiler_core::output::say;
 use profiler_events::live::LONGEST_RECORDING;
 use profiler_events::own_thread;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::grpc::{self, Code, Status};
 use super::messages::{MonitorRequest, ProfileRequest, TerminateRequest, TerminateResponse};
-use super::profile::{self, Captures};
+use super::profile::{self, Captures, Turn};
 use super::{host, monitor};
+use crate::kept::Kept;
 use crate::service::answers;
 use crate::service::recorded::UnderWay;
 use crate::shared;
 use crate::watcher::Watcher;
 
-/// Who does not say what belongs to a request, or does not take its answer, is not waited for any longer.
+/// Who does not say what belongs to a request is not waited for any longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where the service is.
@@ -37,33 +39,79 @@ const LONGEST_REQUEST: usize = 64 << 10;
 /// So long the end of the process waits for an answer to be taken.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Answers one request.
+/// What the end of the process, and the next capture, wait for.
+#[derive(Default)]
+struct Holds {
+    under_way: Option<UnderWay>,
+    turn: Option<Turn>,
+    kept: Option<Kept>,
+    counted: Option<CountGuard>,
+}
+
+/// Answers one request, and returns whether it was one that is answered here. A call is in `counts` until its answer is
+/// taken.
 pub(super) async fn answer(
     mut request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     captures: Arc<Captures>,
-) {
+    counts: Arc<CallCounts>,
+) -> bool {
     if let Some(refused) = not_grpc(&request) {
         let response = Response::builder().status(refused).body(());
         let _ = response.map(|response| respond.send_response(response, true));
-        return;
+        return false;
     }
-    let mut under_way = None;
+    let mut holds = Holds::default();
     let answered = match understood(&mut request).await {
         Ok((method, body)) => {
-            let call = Call { watcher: shared::watcher(), headers: request.headers(), captures };
+            let headers = request.headers();
+            let call = Call { watcher: shared::watcher(), headers, captures, counts };
             tokio::select! {
-                answered = call.run(&method, &body, &mut under_way) => answered,
+                answered = call.run(&method, &body, &mut holds) => answered,
                 // Whoever asked has taken it back, or is gone.
-                _ = poll_fn(|cx| respond.poll_reset(cx)) => return,
+                _ = poll_fn(|cx| respond.poll_reset(cx)) => return true,
             }
         }
         Err(status) => Err(status),
     };
+    let is_valid = answered.is_ok();
     // Whoever does not take it is left.
     let _ = send(&mut respond, answered).await;
-    if under_way.is_some() {
+    // The next capture may begin.
+    (holds.turn, holds.kept) = (None, None);
+    if holds.under_way.is_some() {
         sleep(LINGER).await;
+    }
+    is_valid
+}
+
+/// Calls of one client that are under way.
+#[derive(Debug, Default)]
+pub(super) struct CallCounts {
+    /// Those that are answered once their time is over.
+    pub(super) answered: AtomicUsize,
+    /// Captures among them; at most one, over all clients.
+    pub(super) captures: AtomicUsize,
+}
+
+/// Counts a call while it lives.
+struct CountGuard {
+    counts: Arc<CallCounts>,
+    is_capture: bool,
+}
+
+impl CountGuard {
+    fn begin(counts: &Arc<CallCounts>, is_capture: bool) -> Self {
+        counts.answered.fetch_add(1, Ordering::SeqCst);
+        counts.captures.fetch_add(usize::from(is_capture), Ordering::SeqCst);
+        Self { counts: counts.clone(), is_capture }
+    }
+}
+
+impl Drop for CountGuard {
+    fn drop(&mut self) {
+        self.counts.answered.fetch_sub(1, Ordering::SeqCst);
+        self.counts.captures.fetch_sub(usize::from(self.is_capture), Ordering::SeqCst);
     }
 }
 
@@ -114,24 +162,19 @@ struct Call<'request> {
     watcher: Option<&'static Arc<Watcher>>,
     headers: &'request HeaderMap,
     captures: Arc<Captures>,
+    counts: Arc<CallCounts>,
 }
 
 impl Call<'_> {
-    /// The message that is answered, framed. While it is on its way, and a little longer, `under_way` is set by those that
-    /// the end of the process waits for.
-    async fn run(
-        &self,
-        method: &str,
-        body: &Bytes,
-        under_way: &mut Option<UnderWay>,
-    ) -> Result<Bytes, Status> {
+    /// The message that is answered, framed, and in `holds` what others wait for until it is taken.
+    async fn run(&self, method: &str, body: &Bytes, holds: &mut Holds) -> Result<Bytes, Status> {
         match method {
             "Profile" => {
-                *under_way = Some(UnderWay::begin());
-                self.profile(grpc::message(body)?).await
+                holds.under_way = Some(UnderWay::begin());
+                self.profile(grpc::message(body)?, holds).await
             }
             "Terminate" => self.terminate(&grpc::message(body)?),
-            "Monitor" => self.monitor(grpc::message(body)?).await,
+            "Monitor" => self.monitor(grpc::message(body)?, holds).await,
             "StartContinuousProfiling" | "StopContinuousProfiling" | "GetSnapshot" => {
                 let what = "mlprof keeps no profile that goes on all the time: capture one by Profile, for up to \
                             ten minutes";
@@ -148,37 +191,41 @@ impl Call<'_> {
         self.watcher.ok_or_else(|| Status::new(Code::Internal, "the process begins only now"))
     }
 
-    async fn profile(&self, request: ProfileRequest) -> Result<Bytes, Status> {
+    async fn profile(&self, request: ProfileRequest, holds: &mut Holds) -> Result<Bytes, Status> {
         let watcher = self.watcher()?.clone();
         let patience = grpc::timeout(self.headers);
         let turn = match self.captures.begin(request.session_id.clone(), patience) {
             Ok(turn) => turn,
-            Err(since) => {
-                return grpc::framed(&profile::response(&request, profile::busy(since)));
+            Err(busy) => {
+                return grpc::framed(&profile::response(&request, profile::busy(busy)));
             }
         };
+        holds.counted = Some(CountGuard::begin(&self.counts, true));
         // If this is dropped nobody waits any more.
         let _abandons = turn.abandoned_by();
         let (sender, answer) = oneshot::channel();
         let work = move || {
             let work = AssertUnwindSafe(|| profile::answer(&watcher, &request, &turn));
             let framed = match catch_unwind(work) {
-                Ok(space) => space.map(|it| grpc::framed(&profile::response(&request, it))),
+                Ok(space) => space.map(|space| framed(&request, space)),
                 Err(_) => Some(Err(Status::new(
                     Code::Internal,
                     "mlprof itself panicked while it made the answer",
                 ))),
             };
-            drop(turn);
             // Nobody waits for it any more if this fails.
-            let _ = framed.map(|framed| sender.send(framed));
+            let _ = framed.map(|framed| sender.send((framed, turn)));
         };
         if let Err(error) = own_thread::spawn("mlprof-captured", work) {
             let what = format!("no thread can be started: {error}");
             return Err(Status::new(Code::ResourceExhausted, what));
         }
-        let gone = || Err(Status::new(Code::Internal, "the capture was thrown away"));
-        answer.await.unwrap_or_else(|_| gone())
+        let gone = |_| Status::new(Code::Internal, "the capture was thrown away");
+        let (framed, turn) = answer.await.map_err(gone)?;
+        holds.turn = Some(turn);
+        let (bytes, kept) = framed?;
+        holds.kept = Some(kept);
+        Ok(bytes)
     }
 
     fn terminate(&self, request: &TerminateRequest) -> Result<Bytes, Status> {
@@ -190,13 +237,14 @@ impl Call<'_> {
         Err(Status::new(Code::NotFound, what))
     }
 
-    async fn monitor(&self, request: MonitorRequest) -> Result<Bytes, Status> {
+    async fn monitor(&self, request: MonitorRequest, holds: &mut Holds) -> Result<Bytes, Status> {
         let watcher = self.watcher()?;
         if request.duration_ms > LONGEST_RECORDING {
             let what =
                 format!("{} ms cannot be looked at: {LONGEST_RECORDING} can", request.duration_ms);
             return Err(Status::new(Code::InvalidArgument, what));
         }
+        holds.counted = Some(CountGuard::begin(&self.counts, false));
         let before = answers::state(watcher);
         sleep(Duration::from_millis(request.duration_ms)).await;
         let after = answers::state(watcher);
@@ -204,6 +252,14 @@ impl Call<'_> {
         let time = request.timestamp.then_some(now.as_str());
         grpc::framed(&monitor::response(&before, &after, time))
     }
+}
+
+/// The answer to a capture, if there is room for it until it is taken.
+fn framed(request: &ProfileRequest, space: Bytes) -> Result<(Bytes, Kept), Status> {
+    let bytes = grpc::framed(&profile::response(request, space))?;
+    let kept = Kept::begin(bytes.len() as u64);
+    let kept = kept.map_err(|why| Status::new(Code::ResourceExhausted, why))?;
+    Ok((bytes, kept))
 }
 
 /// Sends what is answered, or why nothing is.
@@ -216,10 +272,13 @@ async fn send(
     match answered {
         Ok(message) => {
             let mut stream = respond.send_response(response, false)?;
-            if !send_message(&mut stream, message).await? {
+            let patience = Kept::patience(message.len() as u64);
+            if !send_message(&mut stream, message, Instant::now() + patience).await? {
                 stream.send_reset(Reason::CANCEL);
-                let why = "who captured did not take the trace for ten seconds: it is thrown away";
-                say(format_args!("mlprof: {why}"));
+                let seconds = patience.as_secs();
+                say(format_args!(
+                    "mlprof: whoever captured did not take the answer within {seconds} s: it is thrown away"
+                ));
                 return Ok(());
             }
             stream.send_trailers(grpc::ok())
@@ -231,17 +290,21 @@ async fn send(
     }
 }
 
-/// Sends a message piece by piece, as it is taken: whether it was.
+/// Sends a message piece by piece, as it is taken; returns whether all of it was taken in time.
 async fn send_message(
     stream: &mut SendStream<Bytes>,
     mut message: Bytes,
+    until: Instant,
 ) -> Result<bool, h2::Error> {
     while !message.is_empty() {
         stream.reserve_capacity(message.len());
-        match timeout(PATIENCE, poll_fn(|cx| stream.poll_capacity(cx))).await {
+        match timeout_at(until, poll_fn(|cx| stream.poll_capacity(cx))).await {
+            // A client that takes a byte now and then is ready each time.
+            _ if Instant::now() >= until => return Ok(false),
             Ok(Some(Ok(room))) => {
+                // A copy: what the connection has yet to send must not keep the whole message.
                 let part = message.split_to(room.min(message.len()));
-                stream.send_data(part, false)?;
+                stream.send_data(Bytes::copy_from_slice(&part), false)?;
             }
             Ok(Some(Err(error))) => return Err(error),
             // It has been taken back.
@@ -250,4 +313,71 @@ async fn send_message(
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// Connects a client whose window is one byte, and sends it a kilobyte; the client takes a byte each `pause`.
+    async fn sent_to_slow_client(pause: Duration, within: Duration) -> Result<bool, h2::Error> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let client = async move {
+            let stream = TcpStream::connect(address).await.expect("it listens");
+            let mut settings = h2::client::Builder::new();
+            let (mut send, connection) = settings
+                .initial_window_size(1)
+                .handshake::<_, Bytes>(stream)
+                .await
+                .expect("HTTP/2");
+            tokio::spawn(connection);
+            let request = Request::builder().uri("http://localhost/").body(()).expect("a request");
+            let (response, _) = send.send_request(request, true).expect("sent");
+            let mut body = response.await.expect("a head").into_body();
+            while let Some(Ok(part)) = body.data().await {
+                sleep(pause).await;
+                body.flow_control().release_capacity(part.len()).expect("taken");
+            }
+        };
+        let client = tokio::spawn(client);
+        let (stream, _) = listener.accept().await.expect("a client");
+        let mut connection = h2::server::handshake(stream).await.expect("HTTP/2");
+        let (_, mut respond) = connection.accept().await.expect("a request").expect("whole");
+        let mut body = respond.send_response(Response::new(()), false).expect("open");
+        let driven = tokio::spawn(async move { while connection.accept().await.is_some() {} });
+        let message = Bytes::from(vec![b'x'; 1024]);
+        let sent = send_message(&mut body, message, Instant::now() + within).await;
+        driven.abort();
+        client.abort();
+        sent
+    }
+
+    #[test]
+    fn a_byte_now_and_then_does_not_move_the_deadline() {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let millis = Duration::from_millis;
+        let slow = runtime.block_on(sent_to_slow_client(millis(20), millis(300)));
+        assert!(matches!(slow, Ok(false)), "{slow:?}");
+        let quick = runtime.block_on(sent_to_slow_client(Duration::ZERO, Duration::from_secs(60)));
+        assert!(matches!(quick, Ok(true)), "{quick:?}");
+    }
+
+    #[test]
+    fn calls_are_counted_while_they_last() {
+        let counts = Arc::new(CallCounts::default());
+        let of = |counts: &CallCounts| {
+            [&counts.answered, &counts.captures].map(|count| count.load(Ordering::SeqCst))
+        };
+        let capture = CountGuard::begin(&counts, true);
+        let other = CountGuard::begin(&counts, false);
+        assert_eq!(of(&counts), [2, 1]);
+        drop(capture);
+        assert_eq!(of(&counts), [1, 0]);
+        drop(other);
+        assert_eq!(of(&counts), [0, 0]);
+    }
 }

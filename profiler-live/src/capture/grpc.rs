@@ -7,11 +7,14 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use prost::Message;
 
+use crate::kept::MOST_KEPT;
+
 /// What stands before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
-/// No message may be longer: clients count bytes by signed numbers of 32 bits.
-pub(super) const LONGEST_MESSAGE: usize = i32::MAX as usize;
+/// Bytes that a message may have: as many as the process keeps until clients have taken them. Clients could count up to
+/// `i32::MAX`.
+pub(super) const LONGEST_MESSAGE: usize = MOST_KEPT as usize;
 
 /// What went wrong, as gRPC numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +97,7 @@ pub(super) fn message<M: Message + Default>(body: &[u8]) -> Result<M, Status> {
 pub(super) fn framed(message: &impl Message) -> Result<Bytes, Status> {
     let length = message.encoded_len();
     if length > LONGEST_MESSAGE {
-        let what = format!("the answer has {length} bytes, and gRPC takes {LONGEST_MESSAGE}");
+        let what = format!("the answer has {length} bytes, and at most {LONGEST_MESSAGE} are sent");
         return Err(Status::new(Code::ResourceExhausted, what));
     }
     let mut bytes = BytesMut::with_capacity(PREFIX + length);

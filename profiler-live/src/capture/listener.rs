@@ -2,9 +2,9 @@
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,21 +14,22 @@ use profiler_events::own_thread;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 
-use super::connection;
+use super::connection::{self, Standing, StandingCell};
 use super::profile::Captures;
+use crate::descriptor::Descriptor;
 use crate::service::recorded;
 
-/// So many may be connected at once: who comes then is not heard.
+/// So many may be connected at once. For whoever comes then another one goes.
 const MOST_CONNECTIONS: usize = 16;
 
 /// The process that answers; 0 if none does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// What a forked child has to close: as long as it has them open, nobody else can have the port, nor sees that its
 /// parent is gone. What else the thread has open (a queue of events) leads nowhere without them.
-static LISTENER: AtomicI32 = AtomicI32::new(-1);
-static CONNECTIONS: [AtomicI32; MOST_CONNECTIONS] =
-    [const { AtomicI32::new(-1) }; MOST_CONNECTIONS];
+static LISTENER: Descriptor = Descriptor::NONE;
+static CONNECTIONS: [Descriptor; MOST_CONNECTIONS] = [const { Descriptor::NONE }; MOST_CONNECTIONS];
 
 /// A port that this process answers at.
 pub(super) struct Opened {
@@ -55,7 +56,7 @@ pub(super) fn listen(port: u16) -> io::Result<Opened> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let number = listener.as_raw_fd();
     own_thread::spawn("mlprof-capture", move || serve(&runtime, listener))?;
-    LISTENER.store(number, Ordering::SeqCst);
+    LISTENER.set(number);
     static AT_END: Once = Once::new();
     AT_END.call_once(|| {
         // SAFETY: the functions do only what may be done there, and are there as long as the library is. They fail only
@@ -79,15 +80,9 @@ extern "C" fn exiting() {
 
 /// In a child, which has only the thread that forked.
 extern "C" fn forked() {
-    let close = |number: RawFd| {
-        if number >= 0 {
-            // SAFETY: the child's copies of what its parent listens and answers by; nobody uses them here, as the
-            // thread that does so is the parent's.
-            unsafe { libc::close(number) };
-        }
-    };
-    close(LISTENER.swap(-1, Ordering::SeqCst));
-    CONNECTIONS.iter().for_each(|place| close(place.swap(-1, Ordering::SeqCst)));
+    PROCESS.store(0, Ordering::SeqCst);
+    LISTENER.close_in_child();
+    CONNECTIONS.iter().for_each(Descriptor::close_in_child);
 }
 
 fn serve(runtime: &Runtime, listener: TcpListener) {
@@ -95,9 +90,10 @@ fn serve(runtime: &Runtime, listener: TcpListener) {
         // It fails without memory only: then nobody answers.
         let Ok(listener) = net::TcpListener::from_std(listener) else { return };
         let captures = Arc::new(Captures::default());
+        let mut clients = Vec::new();
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => welcome(stream, &captures),
+                Ok((stream, _)) => welcome(stream, &captures, &mut clients).await,
                 // There may be no more files to be opened: that passes.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
@@ -105,13 +101,35 @@ fn serve(runtime: &Runtime, listener: TcpListener) {
     });
 }
 
-/// Somebody has connected. Without a place for it the connection closes.
-fn welcome(stream: net::TcpStream, captures: &Arc<Captures>) {
+/// A client that is connected.
+struct Client {
+    standing: StandingCell,
+    task: JoinHandle<()>,
+}
+
+/// Somebody has connected. If all places are taken, the oldest connection of the lowest standing is closed: clients send
+/// no password, so those that hold connections must not keep out those that come to capture.
+async fn welcome(stream: net::TcpStream, captures: &Arc<Captures>, clients: &mut Vec<Client>) {
+    clients.retain(|client| !client.task.is_finished());
+    if clients.len() >= MOST_CONNECTIONS {
+        // The first of those that are equal: the oldest.
+        let lowest = (0..clients.len()).min_by_key(|place| clients[*place].standing.get());
+        let Some(lowest) = lowest.filter(|it| clients[*it].standing.get() < Standing::Captures)
+        else {
+            return;
+        };
+        let client = clients.remove(lowest);
+        client.task.abort();
+        // Until it has given its place back.
+        let _ = client.task.await;
+    }
     if let Some(place) = Place::take(&stream) {
         // An answer is a few writes, of which none waits for another.
         let _ = stream.set_nodelay(true);
         let stream = PlacedStream { place: Some(place), stream };
-        tokio::spawn(connection::serve(stream, captures.clone()));
+        let standing = StandingCell::default();
+        let task = tokio::spawn(connection::serve(stream, captures.clone(), standing.clone()));
+        clients.push(Client { standing, task });
     }
 }
 
@@ -174,15 +192,12 @@ struct Place(usize);
 impl Place {
     fn take(stream: &net::TcpStream) -> Option<Self> {
         let number = stream.as_raw_fd();
-        let is_free = |place: &AtomicI32| {
-            place.compare_exchange(-1, number, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-        };
-        CONNECTIONS.iter().position(is_free).map(Self)
+        CONNECTIONS.iter().position(|place| place.set_if_none(number)).map(Self)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        CONNECTIONS[self.0].store(-1, Ordering::SeqCst);
+        CONNECTIONS[self.0].take();
     }
 }

@@ -110,6 +110,7 @@ mod tests {
         ProcessState {
             version: 1,
             process: 4711,
+            namespace: None,
             program: "digits".to_owned(),
             profilers: Vec::new(),
             is_recording: false,

@@ -13,6 +13,7 @@ use profiler_events::live::RecordRequest;
 use super::messages::{ProfileRequest, ProfileResponse, ToolData};
 use super::space;
 use crate::recording::News;
+use crate::requester::{Busy, Requester};
 use crate::service::recorded::{LOOK, complete_notes};
 use crate::watcher::Watcher;
 
@@ -37,7 +38,7 @@ pub(super) struct Capture {
     is_abandoned: AtomicBool,
 }
 
-/// While it lives no other capture begins.
+/// While it lives no other capture begins: until the answer is taken, as the process keeps it for so long.
 pub(super) struct Turn {
     captures: Arc<Captures>,
     capture: Arc<Capture>,
@@ -48,15 +49,16 @@ impl Captures {
     ///
     /// # Errors
     ///
-    /// If another one is under way, since when.
+    /// If another one is under way, or its answer has not been taken.
     pub(super) fn begin(
         self: &Arc<Self>,
         session: String,
         patience: Option<Duration>,
-    ) -> Result<Turn, Duration> {
+    ) -> Result<Turn, Busy> {
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(other) = &*current {
-            return Err(other.began.elapsed());
+            let since = other.began.elapsed();
+            return Err(Busy::UnderWay { requester: Requester::Capture, since, has_begun: true });
         }
         let began = Instant::now();
         let capture = Arc::new(Capture {
@@ -123,22 +125,16 @@ pub(super) fn answer(watcher: &Watcher, request: &ProfileRequest, turn: &Turn) -
     match record(watcher, &wishes, &turn.capture)? {
         Ok((cycle, mut warnings)) => {
             complete_notes(&cycle, &wishes, &mut warnings);
-            Some(space::of_cycle(cycle, warnings))
+            let copies = if request.emit_xspace { 2 } else { 1 };
+            Some(space::of_cycle(cycle, warnings, copies))
         }
         Err(why) => Some(space::of_fault(why, Vec::new())),
     }
 }
 
 /// What is answered in place of a capture if there is another one.
-pub(super) fn busy(since: Duration) -> Bytes {
-    space::of_fault(under_way(since), Vec::new())
-}
-
-fn under_way(since: Duration) -> String {
-    let seconds = since.as_secs_f64();
-    format!(
-        "a recording that somebody asked for {seconds:.1} s ago is not over: capture again when it is"
-    )
+pub(super) fn busy(busy: Busy) -> Bytes {
+    space::of_fault(busy.to_string(), Vec::new())
 }
 
 /// A trace as an answer to what was asked for.
@@ -186,9 +182,9 @@ fn record(watcher: &Watcher, wishes: &RecordRequest, capture: &Capture) -> Optio
         return Some(Err(why));
     }
     let (sender, news) = channel();
-    let asked = match watcher.record(wishes.clone(), sender) {
+    let asked = match watcher.record(wishes.clone(), Requester::Capture, sender) {
         Ok(number) => Asked(watcher, number),
-        Err(since) => return Some(Err(under_way(since))),
+        Err(busy) => return Some(Err(busy.to_string())),
     };
     let (mut cycle, mut early) = (None, None);
     let mut notes = loop {

@@ -18,8 +18,10 @@ const ROOM: usize = 1 << 16;
 ///
 /// *Cost*: some microseconds for each event, as its text is written, read and written again. The text is kept compressed;
 /// what is read of it has some 200 bytes for each event, and what is sent as many.
-pub(super) fn of_cycle(cycle: Box<Cycle>, warnings: Vec<String>) -> Bytes {
-    match converted(cycle) {
+///
+/// `copies`: how many of it an answer has.
+pub(super) fn of_cycle(cycle: Box<Cycle>, warnings: Vec<String>, copies: usize) -> Bytes {
+    match converted(cycle, (LONGEST_MESSAGE - ROOM) / copies) {
         Ok(mut space) => {
             // An `XSpace` of warnings only: the two are one, as they are read.
             space.extend(Remarks { errors: Vec::new(), warnings }.encode_to_vec());
@@ -34,7 +36,7 @@ pub(super) fn of_fault(why: String, warnings: Vec<String>) -> Bytes {
     Remarks { errors: vec![format!("mlprof: {why}")], warnings }.encode_to_vec().into()
 }
 
-fn converted(cycle: Box<Cycle>) -> Result<Vec<u8>, String> {
+fn converted(cycle: Box<Cycle>, longest: usize) -> Result<Vec<u8>, String> {
     let fault = |error: std::io::Error| format!("the trace cannot be written: {error}");
     let text = compressed(&cycle).map_err(fault)?;
     drop(cycle);
@@ -45,10 +47,10 @@ fn converted(cycle: Box<Cycle>) -> Result<Vec<u8>, String> {
     drop(text);
     let mut space = Vec::new();
     xplane::write(&trace, &mut space).map_err(fault)?;
-    match space.len() <= LONGEST_MESSAGE - ROOM {
+    match space.len() <= longest {
         true => Ok(space),
         false => Err(format!(
-            "the trace has {} bytes, more than can be sent: capture a shorter time",
+            "the trace has {} bytes, and {longest} can be sent: capture a shorter time",
             space.len()
         )),
     }

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::PathBuf;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::time::{Instant, SystemTime};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use profiler_core::output::say;
 use profiler_events::forking::Mutex;
@@ -15,6 +14,8 @@ use super::config::{Order, Place};
 use super::endpoint::{Endpoint, Received};
 use super::message::{self, Answer};
 use super::{Settings, trace};
+use crate::descriptor::Descriptor;
+use crate::own_file::OwnFile;
 use crate::service::recorded::deliver_at_exit;
 use crate::shared;
 
@@ -24,9 +25,12 @@ const LONGEST: usize = 64 << 10;
 /// The process that asks; 0 if none does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The socket, which a forked child closes when it makes its own.
-static SOCKET: AtomicI32 = AtomicI32::new(-1);
+static SOCKET: Descriptor = Descriptor::NONE;
 /// The file of the socket, which is removed at the end.
-static FILE: Mutex<Option<PathBuf>> = Mutex::new(None);
+static FILE: OwnFile = OwnFile::none();
+
+/// Pause after a datagram of a stranger, who could take a whole processor otherwise.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Whether this process asks, and not only the one that it is a forked child of.
 pub(super) fn is_of_this_process() -> bool {
@@ -38,6 +42,7 @@ pub(super) struct Client {
     settings: &'static Settings,
     processes: Vec<i32>,
     is_registered: bool,
+    orders: trace::UnderWayOrder,
     /// What has been said: the same is not said again.
     said: HashSet<&'static str>,
 }
@@ -50,19 +55,17 @@ impl Client {
         if is_of_this_process() {
             return Ok(());
         }
-        let parents = SOCKET.swap(-1, Ordering::SeqCst);
-        if parents >= 0 {
-            // SAFETY: the child's copy of its parent's socket; nobody uses it here, as the thread that does is the parent's.
-            unsafe { libc::close(parents) };
-        }
+        // The child's copy of its parent's socket.
+        SOCKET.close_in_child();
         let endpoint = Endpoint::open(settings.sockets.as_deref())?;
-        let (number, file) = (endpoint.number(), endpoint.file().map(PathBuf::from));
+        let (number, file) = (endpoint.number(), endpoint.file().map(ToOwned::to_owned));
         let processes = message::ancestry();
-        let said = HashSet::new();
-        let client = Self { endpoint, settings, processes, is_registered: false, said };
+        let (orders, said) = (trace::UnderWayOrder::default(), HashSet::new());
+        let client = Self { endpoint, settings, processes, is_registered: false, orders, said };
         own_thread::spawn("mlprof-dynolog", move || client.ask_on())?;
-        SOCKET.store(number, Ordering::SeqCst);
-        *FILE.lock().unwrap_or_else(PoisonError::into_inner) = file;
+        SOCKET.set(number);
+        // It fails only if somebody has removed the file already.
+        let _ = file.map(|file| FILE.set(&file));
         if PROCESS.swap(std::process::id(), Ordering::SeqCst) == 0 {
             // SAFETY: the function does only what may be done there, and is there as long as the library is. It fails only
             // without memory: then a recording that is under way has no file.
@@ -127,6 +130,7 @@ impl Client {
 
     fn hear(&mut self, buffer: &[u8], received: Received) {
         if !received.is_daemon {
+            std::thread::sleep(PAUSE);
             self.say_once(
                 "not the daemon",
                 format_args!(
@@ -155,7 +159,7 @@ impl Client {
         let place = Place { folders: self.settings.traces.clone(), process: std::process::id() };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let order = Order::read(&String::from_utf8_lossy(text), &place, now.as_millis() as u64);
-        if let Err(why) = order.and_then(|order| trace::carry_out(order, place)) {
+        if let Err(why) = order.and_then(|order| trace::carry_out(order, place, &self.orders)) {
             say(format_args!("mlprof: what dynolog asks for cannot be recorded: {why}"));
         }
     }
@@ -172,8 +176,5 @@ extern "C" fn exiting() {
         return;
     }
     deliver_at_exit();
-    // This is called from C, which no panic may reach; nobody holds the lock for long.
-    if let Some(file) = FILE.try_lock().ok().and_then(|mut file| file.take()) {
-        let _ = std::fs::remove_file(file);
-    }
+    FILE.remove();
 }

@@ -12,7 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use profiler_events::live::own_user;
+use profiler_events::live::is_own_user;
 
 const DAEMON: &str = "dynolog";
 const CLIENT: &str = "dynoconfigclient";
@@ -92,7 +92,13 @@ impl Endpoint {
         }
     }
 
+    /// Sends to the daemon. From then on the kernel refuses what others send here, in the place of abstract names: a
+    /// stranger could fill the queue before the daemon answers. In a folder its owner decides who may enter.
     pub(super) fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        if self.files.is_none() {
+            // A daemon that was started anew has another socket of the same name.
+            self.socket.connect_addr(&self.daemon)?;
+        }
         self.socket.send_to_addr(datagram, &self.daemon).map(drop)
     }
 
@@ -135,7 +141,7 @@ impl Endpoint {
         let is_daemon = match &self.files {
             // Whoever can make a socket of that name there.
             Some((daemon, _)) => is_path(&name, header.msg_namelen, daemon),
-            None => sender(&header).is_some_and(|user| may_say(user, own_user())),
+            None => sender(&header).is_some_and(|user| may_say(user, is_own_user)),
         };
         Ok(Received { bytes, is_whole: header.msg_flags & libc::MSG_TRUNC == 0, is_daemon })
     }
@@ -151,8 +157,8 @@ impl Drop for Endpoint {
 }
 
 /// Any process may take the daemon's name: only root's, and the user's own, are heard.
-fn may_say(user: u32, own: u32) -> bool {
-    user == own || user == 0
+fn may_say(user: u32, is_own: impl Fn(u32) -> bool) -> bool {
+    is_own(user) || user == 0
 }
 
 fn is_path(name: &libc::sockaddr_un, length: libc::socklen_t, path: &Path) -> bool {
@@ -211,7 +217,8 @@ mod tests {
 
     #[test]
     fn only_the_user_and_root_may_say_what_is_recorded() {
-        assert!(may_say(1000, 1000) && may_say(0, 1000) && !may_say(1001, 1000));
+        let is_own = |user: u32| user == 1000;
+        assert!(may_say(1000, is_own) && may_say(0, is_own) && !may_say(1001, is_own));
     }
 
     #[test]

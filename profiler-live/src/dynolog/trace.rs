@@ -6,8 +6,9 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -22,6 +23,7 @@ use profiler_trace::kineto;
 
 use super::config::{Order, Place};
 use crate::recording::News;
+use crate::requester::Requester;
 use crate::service::recorded::{UnderWay, complete_notes};
 use crate::shared;
 use crate::watcher::Watcher;
@@ -29,18 +31,48 @@ use crate::watcher::Watcher;
 /// How often is looked at the clock.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How long an order waits until nothing else is recorded.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Whether an order is under way: there is one at a time, and one thread for it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct UnderWayOrder(Arc<AtomicBool>);
+
+impl UnderWayOrder {
+    fn begin(&self) -> Result<OrderGuard, String> {
+        if self.0.swap(true, Ordering::SeqCst) {
+            return Err("what it asked for before is not over".to_owned());
+        }
+        Ok(OrderGuard(self.0.clone()))
+    }
+}
+
+/// While it lives no other order begins.
+struct OrderGuard(Arc<AtomicBool>);
+
+impl Drop for OrderGuard {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 /// Has it recorded, by a thread of its own: the daemon is asked on meanwhile.
 ///
 /// # Errors
 ///
-/// If it asks for more than can be recorded, or for a file that cannot be.
-pub(super) fn carry_out(mut order: Order, place: Place) -> Result<(), String> {
+/// If it asks for more than can be recorded, or for a file that cannot be, or the order before it is not over.
+pub(super) fn carry_out(
+    mut order: Order,
+    place: Place,
+    orders: &UnderWayOrder,
+) -> Result<(), String> {
     let Some(watcher) = shared::watcher() else { return Ok(()) };
     // A training that has begun will tell of its steps.
     let wishes = order.request(!watcher.states().0.is_empty());
     wishes.check()?;
     let path = order.path.clone();
     let target = Target::open(path.clone(), &place)?;
+    let turn = orders.begin()?;
     let under_way = UnderWay::begin();
     let work = move || {
         match record(watcher, wishes, order, &target) {
@@ -50,7 +82,7 @@ pub(super) fn carry_out(mut order: Order, place: Place) -> Result<(), String> {
                 path.display()
             )),
         }
-        drop(under_way);
+        drop((turn, under_way));
     };
     own_thread::spawn("mlprof-dynolog-recording", work).map(drop).map_err(|error| error.to_string())
 }
@@ -151,7 +183,7 @@ fn record(
     mut order: Order,
     target: &Target,
 ) -> Result<String, String> {
-    let (number, news) = begin(watcher, &wishes);
+    let (number, news) = begin(watcher, &wishes)?;
     let mut cycle = None;
     let notes = loop {
         match news.recv_timeout(LOOK) {
@@ -180,12 +212,18 @@ fn record(
     Ok(said)
 }
 
-/// When it is this one's turn: the daemon has given the config away, so it must not be lost.
-fn begin(watcher: &Watcher, wishes: &RecordRequest) -> (u64, Receiver<News>) {
+/// Waits until nothing else is recorded: the daemon has given the config away, so it must not be lost.
+///
+/// # Errors
+///
+/// What is recorded instead, if that takes too long.
+fn begin(watcher: &Watcher, wishes: &RecordRequest) -> Result<(u64, Receiver<News>), String> {
+    let until = Instant::now() + PATIENCE;
     loop {
         let (sender, news) = channel();
-        match watcher.record(wishes.clone(), sender) {
-            Ok(number) => return (number, news),
+        match watcher.record(wishes.clone(), Requester::Dynolog, sender) {
+            Ok(number) => return Ok((number, news)),
+            Err(busy) if Instant::now() >= until => return Err(busy.to_string()),
             Err(_) => std::thread::sleep(LOOK),
         }
     }
@@ -276,5 +314,14 @@ mod tests {
         assert!(error.contains("it belongs to user 65534"), "{error}");
         let place = Place { folders: vec![folder.clone()], process: 1 };
         Target::open(folder.join("t.json"), &place).map(drop).expect("named by the environment");
+    }
+
+    #[test]
+    fn one_order_is_carried_out_at_a_time() {
+        let orders = UnderWayOrder::default();
+        let first = orders.begin().expect("there is no other");
+        assert!(orders.clone().begin().is_err(), "no thread for each that comes meanwhile");
+        drop(first);
+        assert!(orders.begin().is_ok());
     }
 }

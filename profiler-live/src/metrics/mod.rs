@@ -10,22 +10,22 @@ mod server;
 mod text;
 mod token;
 
-use std::ffi::CString;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use profiler_core::output::say;
 use profiler_events::environment::Port;
 use profiler_events::forking::Mutex;
-use profiler_events::live::{check, folder};
+use profiler_events::live::{ProcessIdentity, TOKEN, in_first_usable};
 use profiler_events::uncounted;
 
 use crate::Error;
+use crate::descriptor::Descriptor;
 use crate::families;
+use crate::own_file::OwnFile;
+use crate::service::remembered_folders;
 use crate::shared::{self, door_is_open};
 use token::{Token, Wish};
 
@@ -34,15 +34,15 @@ static OPEN: Mutex<Option<SocketAddr>> = Mutex::new(None);
 /// The process that does; 0 if none does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// What a forked child has to close.
-static LISTENER: AtomicI32 = AtomicI32::new(-1);
-/// The token's file, which is removed at the end: a text of C's, which is never freed.
-static TOKEN: AtomicPtr<libc::c_char> = AtomicPtr::new(std::ptr::null_mut());
+static LISTENER: Descriptor = Descriptor::NONE;
+/// The token's file, if this process has made it: it is removed at the end.
+static TOKEN_FILE: OwnFile = OwnFile::none();
 
 /// Has the process answer Prometheus at `127.0.0.1:port` from here on, to the end, and count steps and actions; port 0: any
 /// that is free. Where it answers. If it does so already nothing changes. A forked child does not.
 ///
-/// Whoever asks must send the token that is in the file `{process number}.token` beside the sockets, which only its user can
-/// read (`authorization` with `credentials_file`, in Prometheus' configuration). `MLPROF_METRICS_TOKEN` names another file with
+/// Whoever asks must send the token that is in a file of this process beside the sockets, which is named on standard error
+/// and which only its user can read (`authorization` with `credentials_file`, in Prometheus' configuration). `MLPROF_METRICS_TOKEN` names another file with
 /// a token of one's own, or says `off`.
 ///
 /// *Cost*: a Simple profiler's, per scope; where another one measures they are in each other's way, which costs more.
@@ -59,20 +59,28 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
         profiler_events::forking::watch();
         families::remember();
         let of_port = |error| Error::Port { port, error };
-        let (token, file) = token()?;
+        let wish = Wish::of_environment();
+        let named = wish.named()?;
+        // The port first: whoever cannot have it leaves no token behind.
+        let bound = server::bind(port).map_err(of_port)?;
+        let token = match named {
+            Some(token) => token,
+            None => make_token(&Token::random())?,
+        };
         door_is_open(|| ());
         // The door is open, so it is there.
         let Some(watcher) = shared::watcher() else {
             return Err(of_port(io::ErrorKind::NotConnected.into()));
         };
-        let (address, listener) = server::listen(port, token, watcher.clone()).map_err(of_port)?;
+        let (address, listener) =
+            server::listen(bound, token, watcher.clone()).map_err(of_port).inspect_err(|_| {
+                TOKEN_FILE.remove();
+            })?;
         watcher.count_actions();
-        LISTENER.store(listener, Ordering::SeqCst);
+        LISTENER.set(listener);
         PROCESS.store(std::process::id(), Ordering::SeqCst);
-        let text = file.and_then(|file| CString::new(file.as_os_str().as_bytes()).ok());
-        TOKEN.store(text.map_or(std::ptr::null_mut(), CString::into_raw), Ordering::SeqCst);
-        // SAFETY: the functions do only what may be done there, and are there as long as the library is. They fail only
-        // without memory: then the file stays.
+        // SAFETY: both functions do only what may be done in such handlers, and stay as long as the library does. They
+        // fail only without memory: then the file stays, which `mlprof ps` removes.
         unsafe {
             libc::pthread_atfork(None, None, Some(forked));
             libc::atexit(exiting);
@@ -82,23 +90,22 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
     })
 }
 
-/// Who may ask, and the file that is made for it.
-fn token() -> Result<(Token, Option<PathBuf>), Error> {
-    match Wish::of_environment() {
-        Wish::Off => Ok((Token::OFF, None)),
-        Wish::In(path) => match Token::read(&path) {
-            Ok(token) => Ok((token, None)),
-            Err(error) => Err(Error::Token { path, error }),
-        },
-        Wish::Random => {
-            let folder = folder();
-            check(&folder, true)?;
-            let path = folder.join(format!("{}.token", std::process::id()));
-            match Token::write(&path) {
-                Ok(token) => Ok((token, Some(path))),
-                Err(error) => Err(Error::Token { path, error }),
-            }
-        }
+/// Writes a token to the file of this process, in the first of the folders that can be used, and returns it.
+fn make_token(token: &Token) -> Result<Token, Error> {
+    let name = ProcessIdentity::own().file_name(TOKEN);
+    in_first_usable(remembered_folders(), |folder| {
+        let path = folder.join(&name);
+        token.write(&path)?;
+        TOKEN_FILE.set(&path)
+    })?;
+    Ok(token.clone())
+}
+
+/// Writes the token again if its file was removed, as the system does at the user's last logout.
+fn restore_token(token: &Token) {
+    if !TOKEN_FILE.is_there() {
+        // If there is no place for it now, there may be one later.
+        let _ = make_token(token);
     }
 }
 
@@ -118,7 +125,7 @@ fn hint() -> String {
         Wish::Off => ", for everybody on this machine".to_owned(),
         Wish::In(path) => format!(", with the token in {}", path.display()),
         Wish::Random => {
-            let path = folder().join(format!("{}.token", std::process::id()));
+            let path = TOKEN_FILE.path().unwrap_or_default();
             format!(", with the token in {}", path.display())
         }
     }
@@ -126,17 +133,12 @@ fn hint() -> String {
 
 /// In a child, which has only the thread that forked.
 extern "C" fn forked() {
-    let listener = LISTENER.swap(-1, Ordering::SeqCst);
-    if listener >= 0 {
-        // SAFETY: the child's copy of what its parent listens by; nobody uses it here, as the thread that does is the parent's.
-        unsafe { libc::close(listener) };
-    }
+    PROCESS.store(0, Ordering::SeqCst);
+    LISTENER.close_in_child();
 }
 
 extern "C" fn exiting() {
-    let path = TOKEN.load(Ordering::SeqCst);
-    if PROCESS.load(Ordering::SeqCst) == std::process::id() && !path.is_null() {
-        // SAFETY: a text of C's that is never freed.
-        unsafe { libc::unlink(path) };
+    if PROCESS.load(Ordering::SeqCst) == std::process::id() {
+        TOKEN_FILE.remove();
     }
 }

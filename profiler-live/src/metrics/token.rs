@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 
 use profiler_events::files;
 
+use crate::Error;
 use crate::random::random;
 
 /// What a token may have, in bytes.
 const LONGEST: u64 = 1024;
+
+const VARIABLE: &str = "MLPROF_METRICS_TOKEN";
 
 /// What is said of tokens: `MLPROF_METRICS_TOKEN`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +25,24 @@ pub(super) enum Wish {
 
 impl Wish {
     pub(super) fn of_environment() -> Self {
-        let value = std::env::var_os("MLPROF_METRICS_TOKEN").filter(|value| !value.is_empty());
+        let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
         match value {
             None => Self::Random,
             Some(value) if value.eq_ignore_ascii_case("off") => Self::Off,
             Some(path) => Self::In(path.into()),
+        }
+    }
+
+    /// The token that is said, or that there is none; `None` where a random one is wanted.
+    pub(super) fn named(&self) -> Result<Option<Token>, Error> {
+        match self {
+            Self::Random => Ok(None),
+            Self::Off => Ok(Some(Token::OFF)),
+            Self::In(path) => match Token::read(path) {
+                Ok(token) => Ok(Some(token)),
+                // Without the value: whoever sets the variable to the token itself does not find it in a log.
+                Err(error) => Err(Error::Token { path: format!("${VARIABLE}").into(), error }),
+            },
         }
     }
 }
@@ -43,16 +59,20 @@ impl Token {
 
     pub(super) const OFF: Self = Self(None);
 
-    /// A random one, in a new file that only its user can read.
-    pub(super) fn write(path: &Path) -> io::Result<Self> {
-        let text = format!("{:016x}{:016x}", random(), random());
-        // What is there has been left by a process that had the same number.
+    /// A random one.
+    pub(super) fn random() -> Self {
+        Self(Some(format!("{:016x}{:016x}", random(), random())))
+    }
+
+    /// Writes it to a new file that only its user can read.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let text = self.0.as_deref().unwrap_or_default();
+        // The name is this process's own: the program that it was before `exec` has left it.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        files::create_private(path, text.as_bytes())?;
-        Ok(Self(Some(text)))
+        files::create_private(path, text.as_bytes())
     }
 
     /// The one in a file of the user's.
@@ -92,8 +112,9 @@ mod tests {
     fn a_token_is_random_and_its_users() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("1.token");
-        let one = Token::write(&path).expect("written");
-        let other = Token::write(&path).expect("in its place");
+        let (one, other) = (Token::random(), Token::random());
+        one.write(&path).expect("written");
+        other.write(&path).expect("in its place");
         assert_ne!(one, other);
         assert_eq!(path.metadata().expect("a file").mode() & 0o777, 0o600);
         let text = std::fs::read_to_string(&path).expect("text");
@@ -112,5 +133,8 @@ mod tests {
         std::fs::write(&path, " \n").expect("written");
         assert!(Token::read(&path).is_err());
         assert!(Token::read(&folder.path().join("none")).is_err());
+        // Whoever takes the variable for the token itself.
+        let error = Wish::In("s3cret-token".into()).named().expect_err("no file").to_string();
+        assert!(error.contains("$MLPROF_METRICS_TOKEN") && !error.contains("s3cret"), "{error}");
     }
 }

@@ -15,13 +15,38 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Where they go, without a password.
+    /// Where they go, without anything that may be secret.
     pub(super) fn shown_url(&self) -> String {
-        let parts = self.url.split_once("://");
-        match parts.and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?))) {
-            Some((scheme, (user, rest))) if !user.contains('/') => format!("{scheme}://{rest}"),
-            _ => self.url.clone(),
-        }
+        without_secrets(&self.url)
+    }
+}
+
+/// The URL without what stands before an `@`, and without its query and fragment.
+///
+/// A password is found also where the URL is not one: without its scheme, or with `@` or `/` in the password.
+pub(super) fn without_secrets(url: &str) -> String {
+    let is_scheme = |text: &str| {
+        text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme), rest),
+        _ => (None, url),
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // A colon in the first part may be in front of a password with a slash, rather than in front of a port.
+    let may_have_user = authority.contains(['@', ':']);
+    let rest = match rest.rsplit_once('@') {
+        // Either side may be secret: a password with a question mark, or a query with an `@`.
+        Some((before, _)) if before.contains(['?', '#']) => "…",
+        Some((_, host)) if may_have_user => host,
+        _ => rest,
+    };
+    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    let hidden = if path.len() < rest.len() { "?…" } else { "" };
+    match scheme {
+        Some(scheme) => format!("{scheme}://{path}{hidden}"),
+        None => format!("{path}{hidden}"),
     }
 }
 
@@ -73,6 +98,41 @@ mod tests {
         let shown = |url: &str| Asked { variable: ENDPOINT, url: url.to_owned() }.shown_url();
         assert_eq!(shown("http://user:word@a.example/x@y"), "http://a.example/x@y");
         assert_eq!(shown("http://a.example/x@y"), "http://a.example/x@y");
+    }
+
+    #[test]
+    fn no_form_of_a_password_is_shown() {
+        for url in [
+            "http://user:s3cret@host:4318/v1/metrics",
+            "user:s3cret@host:4318/v1/metrics",
+            "http://u:s3@cret@host:4318/v1/metrics",
+            "http://user:s3cret/word@host:4318/v1/metrics",
+            "http://user:s3cret?word@host:4318/v1/metrics",
+            "http://user:s3cret#word@host:4318/v1/metrics",
+            "user:pa://s3cret@host:4318/v1/metrics",
+            "http:/user:s3cret@host:4318/v1/metrics",
+            "//user:s3cret@host:4318/v1/metrics",
+            "http://s3cret@host:4318/v1/metrics",
+            "http://host:4318/v1/metrics?key=s3cret",
+            "http://host:4318/v1/metrics#s3cret",
+            "host:4318/v1/metrics?key=s3@cret",
+        ] {
+            let shown = without_secrets(url);
+            assert!(!shown.contains("s3") && !shown.contains("cret"), "{url} is shown as {shown}");
+        }
+        let plain = "https://collector.example:4318/otlp/v1/metrics";
+        assert_eq!(without_secrets(plain), plain);
+        assert_eq!(without_secrets("user:word@host:4318/x"), "host:4318/x");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_stands_before_the_last_at_sign_of_a_user_is_never_shown(
+            scheme in "(https?://|)", user in "[a-z]{1,5}", more in "[/@:?#a-z]{0,6}",
+        ) {
+            let url = format!("{scheme}{user}:S3CRET{more}@host:4318/v1/metrics");
+            proptest::prop_assert!(!without_secrets(&url).contains("S3CRET"), "{}", url);
+        }
     }
 
     #[test]

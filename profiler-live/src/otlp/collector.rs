@@ -80,6 +80,8 @@ impl Collector {
         }
         match request.send(&message[..]) {
             Ok(answer) => understand(answer),
+            // It would show the URL, which may have a password.
+            Err(ureq::Error::BadUri(_)) => Outcome::Refused("the URL is not valid".to_owned()),
             Err(error) => Outcome::Later(error.to_string(), None),
         }
     }

@@ -107,7 +107,13 @@ impl Reader<'_> {
         for (key, value) in self.pairs(said) {
             match (HeaderName::try_from(&key), HeaderValue::try_from(&value)) {
                 (Ok(name), Ok(value)) => headers.push((name, value)),
-                _ => self.problems.push(format!("{variable}: {key} is no header of HTTP")),
+                (Ok(name), Err(_)) => {
+                    self.problems.push(format!("{variable}: {name} is no header of HTTP"));
+                }
+                // Not a name: it may be a value, as in `authorization: Bearer secret=`.
+                (Err(_), _) => {
+                    self.problems.push(format!("{variable}: one of its keys is no header of HTTP"));
+                }
             }
         }
         headers
@@ -275,6 +281,11 @@ mod tests {
             assert!(problems.contains(part), "{part} in {problems}");
         }
         assert!(!problems.contains("secret") && !problems.contains("hid"), "{problems}");
+        let colon = [("OTEL_EXPORTER_OTLP_HEADERS", "Authorization: Bearer hidden=")];
+        assert_eq!(
+            here(&colon).problems,
+            ["OTEL_EXPORTER_OTLP_HEADERS: one of its keys is no header of HTTP"]
+        );
         let error = read("grpc://localhost:4317", &[]).expect_err("another protocol");
         assert!(error.contains("neither http:// nor https://"), "{error}");
         let grpc = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];

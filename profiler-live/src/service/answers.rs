@@ -5,7 +5,9 @@ use std::sync::Arc;
 use profiler_core::spliced::{lines_and_samples_so_far, profiler_of_run};
 use profiler_core::watcher::measuring;
 use profiler_core::{Profiler, Report};
-use profiler_events::live::{Answer, Dump, OpenAction, OpenThread, ProcessState, VERSION};
+use profiler_events::live::{
+    Answer, Dump, OpenAction, OpenThread, ProcessState, VERSION, own_namespace,
+};
 use profiler_trace::internals::program_name;
 
 use crate::process_memory::process_memory;
@@ -21,6 +23,7 @@ pub(crate) fn state(watcher: &Watcher) -> ProcessState {
     ProcessState {
         version: VERSION,
         process: std::process::id(),
+        namespace: own_namespace(),
         program: program_name().unwrap_or_default(),
         profilers: measuring.iter().filter(|it| it.is_enabled()).map(kind).collect(),
         is_recording,

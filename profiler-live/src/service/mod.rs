@@ -5,30 +5,35 @@ mod connection;
 mod peer;
 pub(crate) mod recorded;
 mod socket;
+mod timed;
 
 use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 
 use profiler_core::output::say;
-use profiler_events::live::{check, folder, socket_of};
+use profiler_events::live::folders;
 use profiler_events::uncounted;
 
 use crate::Error;
 use crate::launch;
 use crate::shared::door_is_open;
 
-/// Where the sockets are, as it was when the process began to listen: threads of ours do not look at the environment.
-static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+/// Folders where the socket can be, as the environment was when the process began to listen: threads of ours do not
+/// look at it.
+static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// Folders for sockets and tokens. The first call must be where the environment may be looked at.
+pub(crate) fn remembered_folders() -> &'static [PathBuf] {
+    FOLDERS.get_or_init(folders)
+}
 
 /// Has this process listen.
 pub(crate) fn start() -> Result<(), Error> {
     uncounted(|| {
         profiler_events::forking::watch();
-        let folder = FOLDER.get_or_init(folder);
+        let folders = remembered_folders();
         launch::remember();
-        check(folder, true)?;
-        let path = socket_of(folder, std::process::id());
-        socket::listen(&path).map_err(|error| Error::Socket { path, error })?;
+        socket::listen(folders)?;
         static OPEN: Once = Once::new();
         OPEN.call_once(|| door_is_open(listen_after_fork));
         Ok(())

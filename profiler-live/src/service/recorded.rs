@@ -1,7 +1,6 @@
 //! A recording, from the request to the bytes of its trace.
 
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +16,9 @@ use profiler_events::live::{Answer, RecordRequest, Recorded, TrainingState, writ
 use profiler_trace::kineto;
 
 use super::peer::has_gone;
+use super::timed::Timed;
 use crate::recording::News;
+use crate::requester::Requester;
 use crate::watcher::Watcher;
 use crate::{samples, shared};
 
@@ -26,6 +27,9 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// How long the end of the process waits for recordings that are on their way.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Time within which the line that says that a recording has begun must have been taken.
+const TAKES_A_LINE: Duration = Duration::from_secs(10);
 
 /// Recordings that are not in the hands of those who asked.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
@@ -69,6 +73,13 @@ pub(super) struct Delivery {
     pub(super) samples: Option<String>,
 }
 
+impl Delivery {
+    /// Bytes that the process keeps until they are taken.
+    pub(super) fn bytes(&self) -> u64 {
+        self.recorded.bytes + self.recorded.sample_bytes.unwrap_or_default()
+    }
+}
+
 /// That, or why there is none.
 type Outcome = Result<Delivery, String>;
 
@@ -84,21 +95,17 @@ impl Drop for Asked<'_> {
 /// Has something recorded and waits for it.
 pub(super) fn record(
     watcher: &Arc<Watcher>,
-    stream: &UnixStream,
+    stream: &Timed<'_>,
+    requester: Requester,
     wishes: RecordRequest,
 ) -> io::Result<Outcome> {
     if let Err(message) = wishes.check().and_then(|()| can_be_had(&wishes)) {
         return Ok(Err(message));
     }
     let (sender, news) = channel();
-    let asked = match watcher.record(wishes.clone(), sender) {
+    let asked = match watcher.record(wishes.clone(), requester, sender) {
         Ok(number) => Asked(watcher, number),
-        Err(since) => {
-            let seconds = since.as_secs_f64();
-            return Ok(Err(format!(
-                "a recording that somebody asked for {seconds:.1} s ago is not over: ask again when it is"
-            )));
-        }
+        Err(busy) => return Ok(Err(busy.to_string())),
     };
     let (mut cycle, mut sampler) = (None, None);
     let notes = loop {
@@ -106,6 +113,7 @@ pub(super) fn record(
             Ok(News::Began) => match samples::begin(&wishes) {
                 Ok(begun) => {
                     sampler = begun;
+                    stream.allow(TAKES_A_LINE);
                     write_line(stream, &Answer::Recording)?;
                 }
                 Err(message) => return Ok(Err(message)),
@@ -113,7 +121,7 @@ pub(super) fn record(
             Ok(News::Cycle(recorded)) => cycle = Some(recorded),
             Ok(News::Over(notes, _profiler)) => break notes,
             Err(RecvTimeoutError::Disconnected) => break Vec::new(),
-            Err(RecvTimeoutError::Timeout) if has_gone(stream) => {
+            Err(RecvTimeoutError::Timeout) if has_gone(stream.stream()) => {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             Err(RecvTimeoutError::Timeout) => watcher.look_at_clock(asked.1),

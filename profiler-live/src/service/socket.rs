@@ -1,69 +1,94 @@
-//! The socket of this process: made, removed at its end, and not a forked child's.
+//! The socket of this process: made, made again where it was removed, removed at the end, and not a forked child's.
 
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Once, PoisonError};
 use std::time::Duration;
 
-use profiler_events::forking::Mutex;
-use profiler_events::live::{Answer, own_user, peer_user, write_line};
+use profiler_core::output::say;
+use profiler_events::forking::{Mutex, apart_from_forks};
+use profiler_events::live::{
+    self, Answer, ProcessIdentity, in_first_usable, is_own_user, peer, socket_of, write_line,
+};
 use profiler_events::own_thread;
 
 use super::{connection, recorded};
-use crate::tallies;
+use crate::descriptor::{Descriptor, readable};
+use crate::own_file::OwnFile;
+use crate::{Error, tallies};
 
 /// So many may ask at once.
 pub(super) const MOST_CONNECTIONS: usize = 16;
 
+/// How often the process looks whether its socket is still there. The system removes `/run/user/{user}` at the user's
+/// last logout, and a training may go on.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// The process that listens; 0 if none does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// What a forked child has to close: as long as it has them open, nobody sees that its parent is gone.
-static LISTENER: AtomicI32 = AtomicI32::new(-1);
-static CONNECTIONS: [AtomicI32; MOST_CONNECTIONS] =
-    [const { AtomicI32::new(-1) }; MOST_CONNECTIONS];
-/// What is removed at the end: a text of C's, which is never freed.
-static PATH: AtomicPtr<libc::c_char> = AtomicPtr::new(std::ptr::null_mut());
+static LISTENER: Descriptor = Descriptor::NONE;
+static CONNECTIONS: [Descriptor; MOST_CONNECTIONS] = [const { Descriptor::NONE }; MOST_CONNECTIONS];
+/// The socket's file, which is removed at the end.
+static FILE: OwnFile = OwnFile::none();
 
 /// Whether this process listens, and not only the one that it is a forked child of.
 pub(super) fn is_of_this_process() -> bool {
     PROCESS.load(Ordering::SeqCst) == std::process::id()
 }
 
-/// Makes the socket, if there is none, and the thread that answers there.
-pub(super) fn listen(path: &Path) -> io::Result<()> {
+/// Makes the socket, if there is none, in the first of the folders that can be used, and the thread that answers there.
+pub(super) fn listen(folders: &'static [PathBuf]) -> Result<(), Error> {
     static LISTENING: Mutex<()> = Mutex::new(());
     let _listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
     if is_of_this_process() {
         return Ok(());
     }
-    let text = CString::new(path.as_os_str().as_bytes())?;
-    // What is there has been left by a process that had the same number.
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    let number = listener.as_raw_fd();
-    LISTENER.store(number, Ordering::SeqCst);
-    own_thread::spawn("mlprof-live", move || serve(&listener))
-        .inspect_err(|_| LISTENER.store(-1, Ordering::SeqCst))?;
-    if PATH.swap(text.into_raw(), Ordering::SeqCst).is_null() {
-        // SAFETY: the functions do only what may be done there, and are there as long as the library is. They fail
-        // only without memory: then the socket stays, which `mlprof ps` removes.
+    let listener = make(folders)?;
+    own_thread::spawn("mlprof-live", move || serve(listener, folders)).map_err(|error| {
+        // The socket was closed with the work of the thread.
+        let path = FILE.path().unwrap_or_default();
+        FILE.remove();
+        LISTENER.take();
+        Error::Socket { path, error }
+    })?;
+    static AT_END: Once = Once::new();
+    AT_END.call_once(|| {
+        // SAFETY: both functions do only what may be done in such handlers, and stay as long as the library does. They
+        // fail only without memory: then the socket stays, which `mlprof ps` removes.
         unsafe {
             libc::pthread_atfork(None, None, Some(forked));
             libc::atexit(exiting);
         }
-    }
+    });
     PROCESS.store(std::process::id(), Ordering::SeqCst);
     Ok(())
+}
+
+/// Makes the socket.
+fn make(folders: &[PathBuf]) -> Result<UnixListener, Error> {
+    let identity = ProcessIdentity::own();
+    // A child that is forked in between would keep it open.
+    apart_from_forks(|| {
+        in_first_usable(folders, |folder| match make_in(folder, &identity) {
+            // Another copy of this crate has it: there is no use in a second socket elsewhere.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                Ok(Err(Error::Socket { path: socket_of(folder, &identity), error }))
+            }
+            made => made.map(Ok),
+        })?
+    })
+}
+
+fn make_in(folder: &Path, identity: &ProcessIdentity) -> io::Result<UnixListener> {
+    let listener = live::listen(folder, identity)?;
+    listener.set_nonblocking(true)?;
+    FILE.set(&socket_of(folder, identity))?;
+    LISTENER.set(listener.as_raw_fd());
+    Ok(listener)
 }
 
 /// Ends what [`listen`] began: the socket is gone, and the thread ends.
@@ -72,81 +97,100 @@ pub(super) fn close() {
         return;
     }
     PROCESS.store(0, Ordering::SeqCst);
-    remove();
-    let listener = LISTENER.swap(-1, Ordering::SeqCst);
-    // SAFETY: the thread that waits there has it open, and closes it when this has woken it.
-    unsafe { libc::shutdown(listener, libc::SHUT_RDWR) };
-}
-
-/// Removes the file of the socket.
-fn remove() {
-    let path = PATH.load(Ordering::SeqCst);
-    if !path.is_null() {
-        // SAFETY: a text of C's that is never freed.
-        unsafe { libc::unlink(path) };
+    FILE.remove();
+    let is_own = LISTENER.is_own();
+    let listener = LISTENER.take();
+    if is_own {
+        // SAFETY: `shutdown` takes two integers. The thread that waits at this socket has it open, and closes it when
+        // this has woken it.
+        unsafe { libc::shutdown(listener, libc::SHUT_RDWR) };
     }
 }
 
 extern "C" fn exiting() {
     if is_of_this_process() {
         recorded::deliver_at_exit();
-        remove();
+        FILE.remove();
     }
 }
 
 /// In a child, which has only the thread that forked.
 extern "C" fn forked() {
     tallies::forked();
-    let close = |number: RawFd| {
-        if number >= 0 {
-            // SAFETY: the child's copies of what its parent listens and answers by; nobody uses them here, as the
-            // threads that do so are the parent's.
-            unsafe { libc::close(number) };
-        }
-    };
-    close(LISTENER.swap(-1, Ordering::SeqCst));
-    CONNECTIONS.iter().for_each(|place| close(place.swap(-1, Ordering::SeqCst)));
+    // In a namespace of its own the child may have its parent's number.
+    PROCESS.store(0, Ordering::SeqCst);
+    LISTENER.close_in_child();
+    CONNECTIONS.iter().for_each(Descriptor::close_in_child);
 }
 
-fn serve(listener: &UnixListener) {
+fn serve(mut listener: UnixListener, folders: &'static [PathBuf]) {
+    let mut said = false;
     loop {
-        match listener.accept() {
-            Ok((stream, _)) => welcome(stream),
-            // Somebody has had it listen no more.
-            Err(_) if LISTENER.load(Ordering::SeqCst) != listener.as_raw_fd() => return,
-            // There may be no more files to be opened: that passes.
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        let number = listener.as_raw_fd();
+        let is_ready = readable([number], LOOK)[0];
+        // Somebody has had it listen no more.
+        if LISTENER.number() != number {
+            return;
+        }
+        let is_own = LISTENER.is_own();
+        if is_own && is_ready {
+            match listener.accept() {
+                Ok((stream, _)) => welcome(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // There may be no more files to be opened: that passes.
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        } else if !is_own || !FILE.is_there() {
+            match make(folders) {
+                Ok(again) => {
+                    let before = std::mem::replace(&mut listener, again);
+                    if !is_own {
+                        // The program has closed all descriptors: the number may be one of its own by now.
+                        std::mem::forget(before);
+                    }
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut said, true) {
+                        say(format_args!(
+                            "mlprof: nobody can look in any more, as the socket was removed: {error}"
+                        ));
+                    }
+                    std::thread::sleep(LOOK);
+                }
+            }
         }
     }
 }
 
 /// Somebody has connected.
 fn welcome(stream: UnixStream) {
-    if connection::set_patience(&stream).is_err() {
+    // Where connections are as their listener is.
+    if stream.set_nonblocking(false).is_err() {
         return;
     }
     let refuse = |message: String| {
-        // Whoever does not hear it sees the connection close.
+        let _ = stream.set_nonblocking(true);
+        // Into the system's own buffer, which is empty. Whoever does not hear it sees the connection close.
         let _ = write_line(&stream, &Answer::Error { message });
     };
-    match peer_user(&stream) {
+    let peer = match peer(&stream) {
         // Root may do anything anyway.
-        Ok(user) if may_ask(user, own_user()) => {}
+        Ok(peer) if may_ask(peer.user, is_own_user) => peer,
         _ => return refuse("this process belongs to another user".to_owned()),
-    }
+    };
     let Some(place) = Place::take(&stream) else {
         return refuse(format!("{MOST_CONNECTIONS} others ask this process at this moment"));
     };
     // Where there is no thread for it the connection closes.
     let _ = own_thread::spawn("mlprof-live-door", move || {
-        connection::serve(&stream);
+        connection::serve(&stream, peer);
         drop(place);
         drop(stream);
     });
 }
 
-fn may_ask(user: u32, own: u32) -> bool {
-    user == own || user == 0
+fn may_ask(user: u32, is_own: impl Fn(u32) -> bool) -> bool {
+    is_own(user) || user == 0
 }
 
 /// One of the connections that there may be.
@@ -155,16 +199,13 @@ struct Place(usize);
 impl Place {
     fn take(stream: &UnixStream) -> Option<Self> {
         let number = stream.as_raw_fd();
-        let is_free = |place: &AtomicI32| {
-            place.compare_exchange(-1, number, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-        };
-        CONNECTIONS.iter().position(is_free).map(Self)
+        CONNECTIONS.iter().position(|place| place.set_if_none(number)).map(Self)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        CONNECTIONS[self.0].store(-1, Ordering::SeqCst);
+        CONNECTIONS[self.0].take();
     }
 }
 
@@ -174,7 +215,8 @@ mod tests {
 
     #[test]
     fn only_the_user_and_root_may_ask() {
-        assert!(may_ask(1000, 1000) && may_ask(0, 1000));
-        assert!(!may_ask(1001, 1000) && !may_ask(1000, 0));
+        let is_own = |own: u32| move |user: u32| user == own;
+        assert!(may_ask(1000, is_own(1000)) && may_ask(0, is_own(1000)));
+        assert!(!may_ask(1001, is_own(1000)) && !may_ask(1000, is_own(0)));
     }
 }

@@ -41,11 +41,6 @@ impl Followed {
         self.tallies.load_full().filter(|tallies| tallies.is_of_this_process())
     }
 
-    /// Whether it counts for whoever looked at the process that this one was forked from.
-    pub(crate) fn is_of_parent(&self) -> bool {
-        self.tallies.load().as_ref().is_some_and(|tallies| !tallies.is_of_this_process())
-    }
-
     /// The number of what counts this action.
     #[inline(always)]
     fn number_for(&self, action: Action) -> Option<u64> {

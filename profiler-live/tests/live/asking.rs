@@ -13,8 +13,8 @@ use profiler_analysis::Trace;
 use profiler_analysis::kineto;
 use profiler_core::Report;
 use profiler_events::live::{
-    Answer, LONGEST_ANSWER, ProcessState, Question, RecordRequest, Recorded, Request, read_line,
-    socket_of, write_line,
+    Answer, LONGEST_ANSWER, ProcessIdentity, ProcessState, Question, RecordRequest, Recorded,
+    Request, read_line, socket_of, write_line,
 };
 use tempfile::TempDir;
 
@@ -26,6 +26,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// A program that trains.
 pub struct Program {
     pub child: Child,
+    pub identity: ProcessIdentity,
     pub folder: TempDir,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -52,8 +53,8 @@ impl Program {
         let mut child = command
             .env(SCENE, scene)
             .env("MLPROF_LIVE", live)
-            .envs(more)
             .env("XDG_RUNTIME_DIR", folder.path())
+            .envs(more)
             .env("MLPROF_TEST_CHILD", folder.path().join("child"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -62,7 +63,8 @@ impl Program {
             .expect("it starts");
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("piped"));
-        let mut program = Self { child, folder, input, output };
+        let identity = ProcessIdentity::of(child.id());
+        let mut program = Self { child, identity, folder, input, output };
         assert_eq!(program.line(), "ready");
         program
     }
@@ -79,7 +81,6 @@ impl Program {
     }
 
     /// The next line that it says on standard error; what comes after it is read at its end.
-    #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub fn error_line(&mut self) -> String {
         // Byte by byte: nothing of what follows is taken.
         let stderr = self.child.stderr.as_mut().expect("piped");
@@ -106,7 +107,7 @@ impl Program {
     }
 
     pub fn socket(&self) -> PathBuf {
-        socket_of(&self.folder.path().join("mlprof"), self.child.id())
+        socket_of(&self.folder.path().join("mlprof"), &self.identity)
     }
 
     pub fn connect(&self) -> Connection {

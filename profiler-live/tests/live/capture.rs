@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request};
-use profiler_events::live::Request as Asked;
+use profiler_events::live::{Answer, Request as Asked};
 use prost::Message;
 
 use crate::asking::{PATIENCE, Program, steps, wait_until};
@@ -16,7 +16,7 @@ use crate::capture_client::{
     Client, ProfileOptions, ProfileRequest, Space, Text, framed, request, to,
 };
 
-pub const CHECKS: [(&str, fn()); 12] = [
+pub const CHECKS: [(&str, fn()); 15] = [
     ("a_capture_is_a_trace_for_xprof", a_capture_is_a_trace_for_xprof),
     ("levels_say_whether_ops_are_captured", levels_say_whether_ops_are_captured),
     ("one_captures_at_a_time", one_captures_at_a_time),
@@ -27,6 +27,9 @@ pub const CHECKS: [(&str, fn()); 12] = [
     ("who_asks_for_what_is_not_there_hears_why", who_asks_for_what_is_not_there_hears_why),
     ("bytes_of_any_kind_do_no_harm", bytes_of_any_kind_do_no_harm),
     ("so_many_clients_are_heard", so_many_clients_are_heard),
+    ("whoever_holds_connections_keeps_nobody_out", whoever_holds_connections_keeps_nobody_out),
+    ("an_answer_that_is_not_taken_is_kept_once", an_answer_that_is_not_taken_is_kept_once),
+    ("the_user_cancels_a_capture_and_comes_first", the_user_cancels_a_capture_and_comes_first),
     ("a_port_that_cannot_be_had_is_said", a_port_that_cannot_be_had_is_said),
     ("a_forked_child_does_not_keep_the_port", a_forked_child_does_not_keep_the_port),
 ];
@@ -106,7 +109,11 @@ fn a_capture_is_a_trace_for_xprof() {
 fn levels_say_whether_ops_are_captured() {
     let (mut program, port) = start("none", "", "0");
     for (level, has_ops) in [(1, false), (2, true)] {
-        let opts = Some(ProfileOptions { host_tracer_level: level, version: 1 });
+        let opts = Some(ProfileOptions {
+            host_tracer_level: level,
+            version: 1,
+            ..ProfileOptions::default()
+        });
         let space = captured(&mut program, port, &ProfileRequest { opts, ..request(50) });
         assert_eq!(space.count("aten.mm") > 0, has_ops, "level {level}: {space:?}");
         assert!(space.count("training_step") > 0, "{space:?}");
@@ -122,10 +129,16 @@ fn one_captures_at_a_time() {
     let client = Client::of(port);
     let other = client.capture(&request(10));
     let [error] = &other.errors[..] else { panic!("{other:?}") };
-    assert!(error.ends_with("s ago is not over: capture again when it is"), "{error}");
+    let process = program.child.id();
+    let remedy = format!(
+        "is not over; try again later, or cancel it with `mlprof record {process} --cancel`"
+    );
+    assert!(error.ends_with(&remedy), "{error}");
     let mut local = program.connect();
     local.ask(Asked::Record(steps(1)));
-    assert!(local.error().contains("is not over"), "and so does the other door");
+    let error = local.error();
+    let holder = "cannot record: a recording that TensorBoard or XProf requested ";
+    assert!(error.starts_with(holder) && error.contains("is not over"), "{error}");
     let terminate = |session: &str| client.ask("Terminate", &Text { text: session.to_owned() });
     let (code, message) = terminate("another").expect_err("there is none");
     assert_eq!((code, message.as_str()), (5, "no capture of a session \"another\" is under way"));
@@ -315,9 +328,6 @@ fn so_many_clients_are_heard() {
     let (mut program, port) = start("none", "", "0");
     let client = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
     let heard: Vec<Client> = (0..16).map(|_| Client::of(port)).collect();
-    let mut one_more = client();
-    one_more.set_read_timeout(Some(PATIENCE)).expect("set");
-    assert!(matches!(one_more.read(&mut [0]), Ok(0) | Err(_)), "it is closed");
     let many: Vec<TcpStream> = (0..500).map(|_| client()).collect();
     program.steps(2);
     let space = heard[15].capture(&request(1));
@@ -328,6 +338,97 @@ fn so_many_clients_are_heard() {
         std::panic::catch_unwind(hears).unwrap_or(false)
     };
     wait_until(answers);
+    assert!(program.end().0.success());
+}
+
+/// As many as there are places, some of which ask for what is answered.
+fn whoever_holds_connections_keeps_nobody_out() {
+    let (mut program, port) = start("none", "1", "0");
+    let holders: Vec<Client> = (0..16).map(|_| Client::of(port)).collect();
+    for holder in &holders[..8] {
+        holder.ask("Monitor", &ProfileRequest::default()).expect("it is answered");
+    }
+    let capture = capturing(port, request(600_000));
+    program.wait_until(|state| state.is_recording);
+    // Others come, and none of them takes the place of the one that captures.
+    let more: Vec<TcpStream> = (0..40)
+        .map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens"))
+        .collect();
+    let client = Client::of(port);
+    client.ask("Monitor", &ProfileRequest::default()).expect("it is heard all the same");
+    program.steps(3);
+    let terminate = Text { text: request(1).session_id };
+    assert_eq!(client.ask("Terminate", &terminate), Ok(Vec::new()));
+    let space = capture.recv_timeout(PATIENCE).expect("it goes on");
+    assert_eq!(space.warnings, ["the capture was terminated"]);
+    drop((holders, more));
+    assert!(program.end().0.success());
+}
+
+/// No other capture begins while the answer to one is not taken: the process would keep both.
+fn an_answer_that_is_not_taken_is_kept_once() {
+    let (mut program, port) = start("none", "1", "0");
+    // It takes one byte and no more.
+    let holder = Client::with_window(port, 1);
+    let head = to("http://localhost/tensorflow.ProfilerService/Profile").body(());
+    let mut send = holder.send.clone();
+    let answered = holder.runtime.block_on(async {
+        let (response, mut body) =
+            send.send_request(head.expect("a request"), false).expect("sent");
+        body.send_data(framed(&request(50)), true).expect("sent");
+        let answered = tokio::spawn(response);
+        while !answered.is_finished() {
+            program.steps(1);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        answered.await.expect("no panic").expect("an answer")
+    });
+    assert!(!program.state().is_recording);
+    let other = Client::of(port).capture(&request(10));
+    assert!(other.errors[0].contains("TensorBoard or XProf requested"), "{other:?}");
+    drop((answered, send, holder));
+    wait_until(|| {
+        let space = Client::of(port).capture(&request(1));
+        !space.errors.iter().any(|why| why.contains("requested"))
+    });
+    assert!(program.end().0.success());
+}
+
+/// One that waits for its start would hold the process for as long.
+fn the_user_cancels_a_capture_and_comes_first() {
+    let (mut program, port) = start("none", "1", "0");
+    let later = |minutes: u64| {
+        let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+        let start = now.expect("later") + Duration::from_secs(60 * minutes);
+        let start_timestamp_ns = start.as_nanos() as u64;
+        let opts = ProfileOptions { start_timestamp_ns, ..ProfileOptions::default() };
+        ProfileRequest { opts: Some(opts), ..request(50) }
+    };
+    let refused = Client::of(port).capture(&later(23 * 60));
+    assert!(refused.errors[0].contains("more than ten minutes later"), "{refused:?}");
+    let waits = capturing(port, later(9));
+    program.wait_until(|state| state.is_recording);
+    let mut user = program.connect();
+    user.ask(Asked::Record(steps(1)));
+    let error = user.error();
+    assert!(
+        error.contains("TensorBoard or XProf requested") && error.contains("has not begun"),
+        "{error}"
+    );
+    user.ask(Asked::Cancel);
+    let told = user.answer();
+    assert!(matches!(told, Some(Answer::Cancelled { recording: Some(_) })), "{told:?}");
+    let space = waits.recv_timeout(PATIENCE).expect("it is over");
+    assert!(space.errors[0].contains("the user has cancelled it"), "{space:?}");
+    let again = Client::of(port).capture(&request(10));
+    assert!(
+        again.errors[0].contains("the user has cancelled a recording; try again in"),
+        "{again:?}"
+    );
+    user.ask(Asked::Record(steps(1)));
+    program.wait_until(|state| state.is_recording);
+    program.steps(4);
+    assert_eq!(user.recorded().0.steps, 1);
     assert!(program.end().0.success());
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use bytes::Bytes;
-use h2::client::{SendRequest, handshake};
+use h2::client::{self, SendRequest};
 use http::{HeaderMap, Method, Request};
 use prost::Message;
 use tokio::runtime::{Builder, Runtime};
@@ -31,6 +31,8 @@ pub struct ProfileOptions {
     pub host_tracer_level: u32,
     #[prost(uint32, tag = "5")]
     pub version: u32,
+    #[prost(uint64, tag = "8")]
+    pub start_timestamp_ns: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -134,10 +136,18 @@ pub type Answer = Result<Vec<u8>, (u32, String)>;
 
 impl Client {
     pub fn of(port: u16) -> Self {
+        Self::with_window(port, 1 << 20)
+    }
+
+    /// One that takes so many bytes of an answer before it says that it takes more.
+    pub fn with_window(port: u16, bytes: u32) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let send = runtime.block_on(async {
             let stream = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
-            let (send, connection) = handshake(stream.expect("it listens")).await.expect("HTTP/2");
+            let mut settings = client::Builder::new();
+            let settings = settings.initial_window_size(bytes);
+            let connected = settings.handshake(stream.expect("it listens")).await;
+            let (send, connection) = connected.expect("HTTP/2");
             tokio::spawn(connection);
             send
         });

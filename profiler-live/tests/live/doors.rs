@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use profiler_events::Stage;
-use profiler_events::live::{LONGEST_REQUEST, Request, socket_of};
+use profiler_events::live::{LONGEST_REQUEST, ProcessIdentity, Request, socket_of};
 
 use crate::asking::{Connection, Program, slices, steps, wait_until};
 use crate::program::SCENE;
@@ -204,7 +204,8 @@ pub fn a_forked_child_has_a_socket_of_its_own() {
     let file = program.folder.path().join("child");
     wait_until(|| std::fs::read_to_string(&file).is_ok_and(|text| !text.is_empty()));
     let child: u32 = std::fs::read_to_string(&file).expect("text").parse().expect("a number");
-    let socket = socket_of(&program.folder.path().join("mlprof"), child);
+    let identity = ProcessIdentity::of(child);
+    let socket = socket_of(&program.folder.path().join("mlprof"), &identity);
     let state = Connection::to(UnixStream::connect(&socket).expect("it listens")).state();
     assert_eq!(state.process, child);
     let training = &state.trainings[0];

@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 
 use flate2::read::GzDecoder;
 use profiler_analysis::{Trace, kineto};
+use profiler_events::live::{Answer, Request};
 
-use crate::asking::{Program, slices, wait_until};
+use crate::asking::{Program, slices, steps, wait_until};
 use crate::daemon::{Daemon, Setting, message};
 use crate::program::SCENE;
 
@@ -283,38 +284,94 @@ pub fn another_users_daemon_is_not_obeyed() {
     let name = question.from.as_abstract_name().expect("an abstract name");
     assert!(name.starts_with(b"dynoconfigclient") && name.ends_with(b"\0"));
     // SAFETY: it only reads, and cannot fail.
-    if unsafe { libc::geteuid() } == 0 {
-        let config = format!("ACTIVITIES_LOG_FILE={}\n", setting.path("trace.json").display());
-        let mut impostor = Command::new(std::env::current_exe().expect("this program"));
-        impostor.env(SCENE, "impostor").env("MLPROF_LIVE", "0").stdout(Stdio::null());
-        // The last NUL of a name cannot be in an environment.
-        let address = String::from_utf8_lossy(&name[..name.len() - 1]).into_owned();
-        impostor.env("MLPROF_TEST_TO", address).env("MLPROF_TEST_SAYS", config);
-        // The program may lie where only root may read: it is somebody else when it runs.
-        impostor.env("MLPROF_TEST_USER", "65534");
-        assert!(impostor.status().expect("it runs").success());
-        // Whatever was said before this is heard by now.
-        daemon.give_nothing();
-        daemon.give_nothing();
-        assert!(!program.state().is_recording);
-        let (_, _, errors) = program.end();
-        assert!(
-            errors.contains("what another user's process says in place of dynolog's daemon"),
-            "{errors}"
-        );
-        assert_eq!(errors.lines().count(), 1, "{errors}");
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("    only root can be somebody else");
     }
+    let config = format!("ACTIVITIES_LOG_FILE={}\n", setting.path("trace.json").display());
+    let mut impostor = Command::new(std::env::current_exe().expect("this program"));
+    impostor.env(SCENE, "impostor").env("MLPROF_LIVE", "0").env("MLPROF_TEST_SAYS", config);
+    // The program may lie where only root may read: it is somebody else when it runs.
+    impostor.env("MLPROF_TEST_USER", "65534").stdout(Stdio::null());
+    // A stranger cannot even fill the queue. The last NUL of a name cannot be in an environment.
+    let address = String::from_utf8_lossy(&name[..name.len() - 1]).into_owned();
+    let stranger = impostor.env("MLPROF_TEST_TO", address).status().expect("it runs");
+    assert_eq!(stranger.code(), Some(REFUSED), "the system refuses what it says");
+    daemon.give_nothing();
+    // And one that takes the daemon's place is not obeyed.
+    drop(daemon);
+    let place = impostor.env_remove("MLPROF_TEST_TO").status().expect("it runs");
+    assert!(place.success(), "it has been asked, and has answered");
+    let daemon = Daemon::abstractly();
+    // Whatever was said before this is heard by now.
+    daemon.give_nothing();
+    daemon.give_nothing();
+    assert!(!program.state().is_recording);
+    let (_, _, errors) = program.end();
+    let ignored = "what another user's process says in place of dynolog's daemon";
+    assert_eq!(errors.matches(ignored).count(), 1, "{errors}");
 }
 
-/// Says something to a process, as another user.
+/// Exit code of a stranger whom the system does not let speak.
+const REFUSED: i32 = 3;
+
+/// Says something to a process, as another user: to the one that is named, otherwise to whoever asks it in the daemon's
+/// place.
 pub fn play_impostor() {
     let value = |name: &str| std::env::var(name).expect("it is set");
     let user: u32 = value("MLPROF_TEST_USER").parse().expect("a number");
     // SAFETY: a plain call; the process has one thread.
     assert_eq!(unsafe { libc::setuid(user) }, 0);
-    let to = format!("{}\0", value("MLPROF_TEST_TO"));
-    let to = std::os::unix::net::SocketAddr::from_abstract_name(to).expect("an address");
-    let socket = UnixDatagram::unbound().expect("a socket");
     let datagram = message("req", value("MLPROF_TEST_SAYS").as_bytes());
-    socket.send_to_addr(&datagram, &to).expect("sent");
+    let Ok(to) = std::env::var("MLPROF_TEST_TO") else {
+        let daemon = Daemon::abstractly();
+        let question = daemon.question();
+        return daemon.send(&datagram, &question);
+    };
+    let to = std::os::unix::net::SocketAddr::from_abstract_name(format!("{to}\0"));
+    let socket = UnixDatagram::unbound().expect("a socket");
+    if let Err(error) = socket.send_to_addr(&datagram, &to.expect("an address")) {
+        assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}");
+        std::process::exit(REFUSED);
+    }
+}
+
+/// An order that would never begin holds the process for no longer than its user lets it.
+pub fn the_user_cancels_an_order() {
+    let setting = Setting::new();
+    let daemon = setting.daemon();
+    let mut program = setting.start("none");
+    program.steps(1);
+    let order = |first: u64| {
+        format!(
+            "ACTIVITIES_LOG_FILE={}\nACTIVITIES_ITERATIONS=1\nPROFILE_START_ITERATION={first}\n",
+            setting.path("trace.json").display()
+        )
+    };
+    daemon.give(&order(2_000_000_000));
+    program.wait_until(|state| state.is_recording);
+    // A daemon that asks for more all the same adds no threads.
+    let threads = |program: &Program| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", program.child.id()));
+        tasks.expect("threads").count()
+    };
+    let before = threads(&program);
+    let question = daemon.question();
+    (0..20).for_each(|_| daemon.send(&message("req", order(0).as_bytes()), &question));
+    daemon.give_nothing();
+    assert!(threads(&program) <= before + 1, "{before} before");
+    let mut user = program.connect();
+    user.ask(Request::Record(steps(1)));
+    assert!(user.error().contains("a recording that dynolog requested "));
+    user.ask(Request::Cancel);
+    assert!(matches!(user.answer(), Some(Answer::Cancelled { recording: Some(_) })));
+    user.ask(Request::Record(steps(1)));
+    program.wait_until(|state| state.is_recording);
+    program.steps(4);
+    assert_eq!(user.recorded().0.steps, 1);
+    let path = file_of(&setting, &program, ".json");
+    let (status, _, errors) = program.end();
+    assert!(status.success() && !path.exists());
+    assert!(errors.contains(": the user has cancelled it\n"), "{errors}");
+    let refused = "cannot be recorded: what it asked for before is not over\n";
+    assert_eq!(errors.matches(refused).count(), 20, "{errors}");
 }

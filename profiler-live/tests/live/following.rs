@@ -86,3 +86,23 @@ pub fn nothing_is_wanted_afterwards() {
     drop(connection);
     assert!(program.end().0.success());
 }
+
+/// As many as may ask at once, each to hear more in an hour.
+pub fn whoever_follows_seldom_and_leaves_holds_no_place() {
+    let mut program = Program::start("none");
+    for _ in 0..16 {
+        let mut connection = program.connect();
+        connection.ask(Request::Follow { interval_milliseconds: 3_600_000, actions: true });
+        assert!(matches!(connection.answer(), Some(Answer::State(_))));
+    }
+    wait_until(|| program.connect().is_heard());
+    let wanted = std::cell::RefCell::new(&mut program);
+    wait_until(|| {
+        let mut program = wanted.borrow_mut();
+        program.tell("wanted");
+        let line = program.line();
+        program.await_done();
+        line == "wanted now: Interest()"
+    });
+    assert!(program.end().0.success());
+}

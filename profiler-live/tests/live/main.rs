@@ -10,6 +10,8 @@ mod capture_client;
 #[cfg(all(target_os = "linux", feature = "otlp"))]
 mod collector;
 #[cfg(target_os = "linux")]
+mod containers;
+#[cfg(target_os = "linux")]
 mod daemon;
 #[cfg(target_os = "linux")]
 mod doors;
@@ -17,6 +19,8 @@ mod doors;
 mod dynolog;
 #[cfg(target_os = "linux")]
 mod following;
+#[cfg(target_os = "linux")]
+mod places;
 #[cfg(target_os = "linux")]
 mod program;
 #[cfg(all(target_os = "linux", feature = "otlp"))]
@@ -62,6 +66,7 @@ fn main() {
         ("a_profiler_is_not_disturbed", recordings::a_profiler_is_not_disturbed),
         ("a_schedule_of_its_own_is_not_changed", recordings::a_schedule_of_its_own_is_not_changed),
         ("a_second_request_is_told_to_wait", recordings::a_second_request_is_told_to_wait),
+        ("the_user_cancels_a_recording", recordings::the_user_cancels_a_recording),
         ("a_step_that_was_missed_is_said", recordings::a_step_that_was_missed_is_said),
         ("a_stage_that_ends_ends_the_recording", recordings::a_stage_that_ends_ends_the_recording),
         ("a_validation_is_not_recorded", recordings::a_validation_is_not_recorded),
@@ -77,6 +82,10 @@ fn main() {
             following::actions_are_counted_while_somebody_follows,
         ),
         ("nothing_is_wanted_afterwards", following::nothing_is_wanted_afterwards),
+        (
+            "whoever_follows_seldom_and_leaves_holds_no_place",
+            following::whoever_follows_seldom_and_leaves_holds_no_place,
+        ),
         ("stacks_come_beside_the_trace", sampled::stacks_come_beside_the_trace),
         (
             "whoever_asks_is_told_why_nothing_is_sampled",
@@ -99,6 +108,18 @@ fn main() {
         ("a_signal_ends_it_as_ever", doors::a_signal_ends_it_as_ever),
         ("a_forked_child_has_a_socket_of_its_own", doors::a_forked_child_has_a_socket_of_its_own),
         (
+            "a_socket_that_was_removed_is_made_again",
+            places::a_socket_that_was_removed_is_made_again,
+        ),
+        ("the_next_folder_is_taken", places::the_next_folder_is_taken),
+        ("a_folder_may_have_a_long_path", places::a_folder_may_have_a_long_path),
+        ("it_is_said_why_no_folder_can_be_used", places::it_is_said_why_no_folder_can_be_used),
+        (
+            "a_program_that_closes_all_files_keeps_its_own",
+            places::a_program_that_closes_all_files_keeps_its_own,
+        ),
+        ("containers_leave_each_others_sockets", containers::containers_leave_each_others_sockets),
+        (
             "it_registers_and_asks_as_libkineto_does",
             dynolog::it_registers_and_asks_as_libkineto_does,
         ),
@@ -119,6 +140,7 @@ fn main() {
         ("a_forked_child_registers_anew", dynolog::a_forked_child_registers_anew),
         ("libtorchs_client_says_the_same", dynolog::libtorchs_client_says_the_same),
         ("another_users_daemon_is_not_obeyed", dynolog::another_users_daemon_is_not_obeyed),
+        ("the_user_cancels_an_order", dynolog::the_user_cancels_an_order),
         #[cfg(not(all(feature = "capture", feature = "metrics")))]
         ("ports_without_their_doors_are_said", doors::ports_without_their_doors_are_said),
         #[cfg(feature = "metrics")]
@@ -132,6 +154,16 @@ fn main() {
         (
             "a_thousand_who_ask_for_nothing_do_not_disturb",
             scraping::a_thousand_who_ask_for_nothing_do_not_disturb,
+        ),
+        #[cfg(feature = "metrics")]
+        (
+            "clients_without_a_token_keep_nobody_out",
+            scraping::clients_without_a_token_keep_nobody_out,
+        ),
+        #[cfg(feature = "metrics")]
+        (
+            "a_token_that_was_removed_is_written_again",
+            scraping::a_token_that_was_removed_is_written_again,
         ),
         #[cfg(feature = "metrics")]
         ("a_forked_child_has_no_metrics", scraping::a_forked_child_has_no_metrics),

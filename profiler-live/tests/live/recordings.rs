@@ -84,14 +84,48 @@ pub fn a_second_request_is_told_to_wait() {
     let mut second = program.connect();
     second.ask(Request::Record(steps(1)));
     let error = second.error();
-    assert!(error.starts_with("a recording that somebody asked for "), "{error}");
-    assert!(error.ends_with(" is not over: ask again when it is"), "{error}");
+    let (process, own) = (program.child.id(), std::process::id());
+    let holder =
+        format!("cannot record: a recording that mlprof record (process {own}) requested ");
+    assert!(error.starts_with(&holder), "{error}");
+    let remedy = format!("try again later, or cancel it with `mlprof record {process} --cancel`");
+    assert!(error.ends_with(&remedy), "{error}");
     program.steps(5);
     assert_eq!(first.recorded().0.steps, 1, "the first one goes on");
     second.ask(Request::Record(steps(1)));
     program.wait_until(|state| state.is_recording);
     program.steps(5);
     assert_eq!(second.recorded().0.steps, 1, "and then it is the other one's turn");
+}
+
+/// One that waits for a step that never comes holds nothing for ever.
+pub fn the_user_cancels_a_recording() {
+    let mut program = Program::start("none");
+    let never =
+        profiler_events::live::RecordRequest { first_step: Some(2_000_000_000), ..steps(1) };
+    let mut waits = ask(&program, never);
+    let mut user = program.connect();
+    let mut cancel = || {
+        user.ask(Request::Cancel);
+        match user.answer() {
+            Some(Answer::Cancelled { recording }) => recording,
+            other => panic!("it is not cancelled but {other:?}"),
+        }
+    };
+    let told = cancel().expect("it waits");
+    let requested = format!("requested by mlprof record (process {}) ", std::process::id());
+    assert!(told.starts_with(&requested) && told.ends_with(" s ago"), "{told}");
+    assert_eq!(waits.error(), "there is nothing to show: the user has cancelled it");
+    assert_eq!(cancel(), None);
+    // One that has begun hands over what it has.
+    let mut begun = ask(&program, steps(100));
+    program.steps(5);
+    assert!(cancel().is_some());
+    let (recorded, _) = begun.recorded();
+    assert_eq!((recorded.steps, recorded.notes[0].as_str()), (3, "the user has cancelled it"));
+    let (_, said, errors) = program.end();
+    assert!(said.contains("wanted last: Interest()"), "{said}");
+    assert_eq!(errors, "");
 }
 
 pub fn a_step_that_was_missed_is_said() {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use profiler_events::live::{Answer, Request};
+use profiler_events::live::{Answer, Request, TOKEN};
 use serde_json::Value;
 
 use crate::asking::{Program, wait_until};
@@ -33,7 +33,7 @@ impl Scraped {
     }
 
     fn token_file(&self) -> PathBuf {
-        let name = format!("{}.token", self.program.child.id());
+        let name = self.program.identity.file_name(TOKEN);
         self.program.folder.path().join("mlprof").join(name)
     }
 
@@ -198,6 +198,8 @@ pub fn a_token_can_be_ones_own_or_none() {
         "mlprof: there are no metrics: the port {port} of 127.0.0.1 cannot be listened on: "
     );
     assert!(said.starts_with(&expected), "{said}");
+    let token = other.folder.path().join("mlprof").join(other.identity.file_name(TOKEN));
+    assert!(!token.exists(), "whoever cannot have the port leaves no token");
     assert!(other.end().0.success() && scraped.program.end().0.success());
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
@@ -211,6 +213,33 @@ pub fn a_token_can_be_ones_own_or_none() {
         ask("secret").starts_with("HTTP/1.1 200 OK\r\n")
             && ask("other").starts_with("HTTP/1.1 401 ")
     );
+}
+
+/// Eight that say nothing, again and again, do not keep out whoever has the token.
+pub fn clients_without_a_token_keep_nobody_out() {
+    let scraped = Scraped::start("none", &[]);
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.extend((0..8).map(|_| TcpStream::connect(&scraped.address).expect("it listens")));
+        assert!(
+            scraped.scrape().contains("mlprof_recording"),
+            "at once, and not once they have gone"
+        );
+    }
+    let (status, _, errors) = scraped.program.end();
+    assert!(status.success() && errors.is_empty(), "{errors}");
+}
+
+/// As the system does at the user's last logout.
+pub fn a_token_that_was_removed_is_written_again() {
+    let scraped = Scraped::start("none", &[]);
+    let (file, folder) = (scraped.token_file(), scraped.program.folder.path().join("mlprof"));
+    let before = std::fs::read_to_string(&file).expect("a token");
+    std::fs::remove_dir_all(&folder).expect("removed");
+    wait_until(|| std::fs::read_to_string(&file).is_ok_and(|token| token == before));
+    assert!(scraped.scrape().contains("mlprof_recording"));
+    let (status, _, errors) = scraped.program.end();
+    assert!(status.success() && errors.is_empty() && !file.exists(), "{errors}");
 }
 
 /// A Prometheus that takes native histograms, and is gone when this is dropped.

@@ -4,13 +4,14 @@ mod screen;
 mod terminal;
 mod view;
 
+use std::collections::HashSet;
 use std::io::IsTerminal;
 
 use profiler_events::live::{Answer, ProcessState, Request};
 use profiler_report::output::say;
 
 use super::client::Client;
-use super::{Error, print, table};
+use super::{Error, ProcessName, print, table};
 
 /// Follows trainings: in a terminal on a screen, with the actions and modules of the last steps (? lists its keys); elsewhere,
 /// or with --plain, one training, with a line each second: its stage, epoch and step, and how long its last 128 steps took.
@@ -24,7 +25,7 @@ use super::{Error, print, table};
 pub struct Arguments {
     /// The number of its process; need not be given where only one training listens
     #[arg(value_name = "PID")]
-    pub process: Option<u32>,
+    pub process: Option<ProcessName>,
     /// From one line to the next, in seconds
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = interval)]
     pub interval: f64,
@@ -67,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     if arguments.has_screen() {
         let clients = match arguments.process {
             Some(process) => vec![Client::connect(process)?],
-            None => Client::all()?,
+            None => Client::all_but(&HashSet::new())?,
         };
         if clients.is_empty() {
             return Err(Error::NoneListens);
@@ -76,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     }
     let mut client = match arguments.process {
         Some(process) => Client::connect(process)?,
-        None => only_one(Client::all()?)?,
+        None => only_one(Client::all_but(&HashSet::new())?)?,
     };
     let mut answer = client.ask(Request::Follow { interval_milliseconds, actions: true });
     let mut lines = 0;

@@ -1,6 +1,10 @@
 //! What is looked at on the screen: which process, in which order its actions are, and how far down.
 
+use std::time::{Duration, Instant};
+
 use profiler_events::live::{ActionState, Activity, ProcessState};
+
+use super::super::ProcessName;
 
 /// By what actions are sorted that are inside of the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,13 +62,20 @@ pub(super) struct View {
     pub(super) shows_all: bool,
     /// What became of the last thing that was asked for.
     pub(super) message: String,
+    /// So many processes have not answered yet.
+    pub(super) unanswered: usize,
 }
 
 /// A process, and what it said last.
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
+    pub(super) name: ProcessName,
     pub(super) state: ProcessState,
     pub(super) has_ended: bool,
+    /// It has not answered for long: it may be stopped.
+    pub(super) is_silent: bool,
+    /// Time of its last answer.
+    pub(super) heard: Instant,
     /// What was found last, a paragraph each, or why nothing is known.
     pub(super) findings: Option<Result<Vec<String>, String>>,
 }
@@ -108,23 +119,38 @@ impl View {
     }
 
     /// A process has said something.
-    pub(super) fn hear(&mut self, state: ProcessState) {
-        match self.processes.iter_mut().find(|it| it.state.process == state.process) {
-            Some(known) => (known.state, known.has_ended) = (state, false),
-            None => self.processes.push(Watched { state, has_ended: false, findings: None }),
+    pub(super) fn hear(&mut self, name: ProcessName, state: ProcessState) {
+        let findings = self.watched(name).and_then(|known| known.findings.take());
+        let (has_ended, is_silent, heard) = (false, false, Instant::now());
+        let watched = Watched { name, state, has_ended, is_silent, heard, findings };
+        match self.watched(name) {
+            Some(known) => *known = watched,
+            None => self.processes.push(watched),
+        }
+    }
+
+    fn watched(&mut self, name: ProcessName) -> Option<&mut Watched> {
+        self.processes.iter_mut().find(|it| it.name == name)
+    }
+
+    /// Marks those that have said nothing for so long.
+    pub(super) fn look_at_clock(&mut self, longest: Duration) {
+        for watched in &mut self.processes {
+            watched.is_silent = !watched.has_ended && watched.heard.elapsed() > longest;
         }
     }
 
     /// What was found in a process' report so far.
-    pub(super) fn found(&mut self, process: u32, findings: Result<Vec<String>, String>) {
-        if let Some(known) = self.processes.iter_mut().find(|it| it.state.process == process) {
+    pub(super) fn found(&mut self, name: ProcessName, findings: Result<Vec<String>, String>) {
+        if let Some(known) = self.watched(name) {
             known.findings = Some(findings);
         }
     }
 
-    pub(super) fn has_ended(&mut self, process: u32) {
-        let known = self.processes.iter_mut().filter(|it| it.state.process == process);
-        known.for_each(|it| it.has_ended = true);
+    pub(super) fn has_ended(&mut self, name: ProcessName) {
+        if let Some(known) = self.watched(name) {
+            (known.has_ended, known.is_silent) = (true, false);
+        }
     }
 }
 

@@ -52,6 +52,10 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
                 Body::Findings => others::draw_findings(view, watched, frame, body),
             }
         }
+        None if view.unanswered > 0 => {
+            let text = format!("processes that have not answered yet: {}", view.unanswered);
+            frame.render_widget(text, head);
+        }
         None => frame.render_widget("no training of this user listens", head),
     }
     let keys = format!("q quit  ? help  s sort: {}  r record  {}", view.order.name(), view.message);
@@ -70,7 +74,7 @@ fn processes(view: &View) -> String {
         let state = &watched.state;
         let rank = state.trainings.first().filter(|it| it.world_size > 1);
         let rank = rank.map_or_else(String::new, |it| format!(" rank {}", it.rank));
-        let text = format!("{} {}{rank}", state.process, state.program);
+        let text = format!("{} {}{rank}", watched.name, state.program);
         if number == view.chosen { format!("[{text}]") } else { format!(" {text} ") }
     };
     // The chosen one first, as there may be no room for all.
@@ -82,9 +86,11 @@ fn processes(view: &View) -> String {
 /// What a process does, in three lines.
 fn summary(watched: &Watched) -> String {
     let state = &watched.state;
-    let mut first = format!("{} ({})", state.program, state.process);
+    let mut first = format!("{} ({})", state.program, watched.name);
     if watched.has_ended {
         first += ": it has ended; this is what it did last";
+    } else if watched.is_silent {
+        first += ": it does not answer; this is what it did last";
     } else if state.is_recording {
         first += ": recording";
     }

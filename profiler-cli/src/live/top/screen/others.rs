@@ -34,7 +34,7 @@ pub(super) fn draw_processes(view: &View, frame: &mut Frame<'_>, area: Rect) {
         "RANK", "PID", "STAGE", "EPOCH", "STEP", "STEPS/S", "p50 ms", "p99 ms", "DATA", "MiB",
     );
     let mut processes: Vec<&Watched> = view.processes.iter().collect();
-    processes.sort_by_key(|it| (&it.state.program, rank(it), it.state.process));
+    processes.sort_by_key(|it| (&it.state.program, rank(it), it.name));
     let lines = processes.into_iter().map(line_of_process);
     draw_table(view, head, lines, frame, area);
 }
@@ -53,13 +53,14 @@ fn line_of_process(watched: &Watched) -> String {
         |share: f64| of(&|it| it.quantile(share).map(|seconds| format!("{:.3}", seconds * 1e3)));
     let doing = match (watched.has_ended, training) {
         (true, _) => "ended".to_owned(),
+        _ if watched.is_silent => "no answer".to_owned(),
         (false, Some(training)) if training.is_paused => "validating".to_owned(),
         (false, Some(training)) => stage(training),
         (false, None) => "-".to_owned(),
     };
     columns(
         &of(&|it| Some(format!("{}/{}", it.rank, it.world_size))),
-        &state.process.to_string(),
+        &watched.name.to_string(),
         &doing,
         &of(&epoch),
         &of(&|it| Some(it.steps.to_string())),

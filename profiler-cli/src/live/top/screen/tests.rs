@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use profiler_events::live::{
     ActionState, Activity, CounterState, MemoryState, ThreadState, VERSION,
 };
@@ -55,6 +57,7 @@ fn state(process: u32) -> ProcessState {
     ProcessState {
         version: VERSION,
         process,
+        namespace: None,
         program: "digits".into(),
         profilers: Vec::new(),
         is_recording: false,
@@ -82,7 +85,7 @@ fn drawn(view: &View, width: u16, height: u16) -> Vec<String> {
 
 fn view() -> View {
     let mut view = View::default();
-    view.hear(state(4711));
+    view.hear(4711.into(), state(4711));
     view
 }
 
@@ -166,7 +169,7 @@ fn what_there_is_no_room_for_is_left_out() {
     for (width, height) in [(200, 60), (40, 10), (20, 5), (10, 2), (1, 1)] {
         for shows_help in [false, true] {
             let mut view = View { shows_help, ..view() };
-            view.hear(state(4712));
+            view.hear(4712.into(), state(4712));
             let lines = drawn(&view, width, height);
             assert!(lines.iter().any(|it| !it.is_empty()), "{width} × {height}");
         }
@@ -174,6 +177,8 @@ fn what_there_is_no_room_for_is_left_out() {
     let lines = drawn(&view(), 40, 10);
     assert!(lines[4].starts_with("ACTION") && lines[5].starts_with("run_tra…"), "{lines:?}");
     assert_eq!(drawn(&View::default(), 80, 24)[0], "no training of this user listens");
+    let waits = View { unanswered: 2, ..View::default() };
+    assert_eq!(drawn(&waits, 80, 24)[0], "processes that have not answered yet: 2");
 }
 
 #[test]
@@ -186,13 +191,17 @@ fn actions_can_be_sorted_and_processes_turned_to() {
     view.scrolled = 1;
     let lines = drawn(&view, 80, 24);
     assert!(lines[7].starts_with("  [module]Linear"), "{lines:?}");
-    view.hear(state(4712));
+    view.hear(4712.into(), state(4712));
     view.turn(true);
-    view.has_ended(4712);
+    view.has_ended(4712.into());
     let lines = drawn(&view, 80, 24);
     assert_eq!(lines[0], "[4712 digits rank 1] 4711 digits rank 1");
     assert!(lines[1].ends_with("it has ended; this is what it did last"), "{lines:?}");
     view.turn(false);
+    view.look_at_clock(Duration::ZERO);
+    assert!(drawn(&view, 80, 24)[1].ends_with("it does not answer; this is what it did last"));
+    view.hear(4711.into(), state(4711));
+    assert!(!drawn(&view, 80, 24)[1].contains("does not answer"));
     assert_eq!((view.chosen, view.scrolled), (0, 0));
     view.shows_help = true;
     assert!(drawn(&view, 80, 24).iter().any(|it| it.contains("record 5 steps")));
@@ -211,7 +220,7 @@ fn other_things_are_below_the_steps_where_they_are_asked_for() {
         seconds: Some(0.5),
     };
     activity.threads.push(thread);
-    view.hear(busy);
+    view.hear(4711.into(), busy);
     let lines = drawn(&view, 80, 24);
     assert!(lines[6].starts_with("THREAD") && lines[7].starts_with("main                 -"));
     assert!(lines[8].starts_with("loader               decode, in 2 more"), "{lines:?}");
@@ -220,20 +229,20 @@ fn other_things_are_below_the_steps_where_they_are_asked_for() {
     view.show(Body::Processes);
     let mut first = state(4712);
     first.trainings[0].rank = 0;
-    view.hear(first);
+    view.hear(4712.into(), first);
     let lines = drawn(&view, 80, 24);
     let (zero, one) = (&lines[8], &lines[9]);
     assert!(zero.trim_start().starts_with("0/2    4712 fit"), "by rank: {lines:?}");
     assert!(one.trim_start().starts_with("1/2    4711 fit           3/10    1203    40.0"));
     assert!(one.ends_with("20.000    40.000  25%   300"), "{one}");
-    view.has_ended(4712);
+    view.has_ended(4712.into());
     assert!(drawn(&view, 80, 24)[8].contains("4712 ended"));
 
     view.show(Body::Findings);
     assert!(drawn(&view, 80, 24)[7].starts_with("the report so far is being asked for"));
-    view.found(4711, Err("no profiler measures".into()));
+    view.found(4711.into(), Err("no profiler measures".into()));
     assert!(drawn(&view, 80, 24)[7].starts_with("no profiler measures"));
-    view.found(4711, Ok(vec!["One thing. Do this.".into(), "another thing ".repeat(9)]));
+    view.found(4711.into(), Ok(vec!["One thing. Do this.".into(), "another thing ".repeat(9)]));
     let lines = drawn(&view, 80, 24);
     assert_eq!((lines[7].as_str(), lines[8].as_str()), ("One thing. Do this.", ""));
     assert!(lines[9].starts_with("another") && lines[10].contains("thing"), "it is wrapped");

@@ -15,9 +15,14 @@ use profiler_events::live::{Activity, RecordRequest, TrainingState};
 use profiler_events::{OpStart, RegionSink, uncounted};
 
 use crate::recording::{Guest, News, Recording};
+use crate::requester::{Busy, Requester};
 use crate::tallies::{Followed, Tallies};
 use crate::told::Told;
 use crate::trainings::Trainings;
+
+/// Time for which only the user may request recordings after one was cancelled: whoever else asks again at once
+/// would hold it again.
+const RESERVED: Duration = Duration::from_secs(10);
 
 /// See the [module](self).
 pub(crate) struct Watcher {
@@ -35,10 +40,14 @@ pub(crate) struct Watcher {
 
 #[derive(Default)]
 struct Control {
+    /// The process that the rest is of: a forked child has none of its parent's clients. 0 before the first one.
+    process: u32,
     trainings: Trainings,
     recording: Option<Recording>,
     /// The number of the last recording.
     last: u64,
+    /// Until then only the user may request one.
+    reserved_until: Option<Instant>,
     /// So many follow actions.
     followers: usize,
 }
@@ -85,6 +94,8 @@ impl Watcher {
 
     /// Has actions counted, as long as what this answers lives.
     pub(crate) fn follow_actions(self: &Arc<Self>) -> Following {
+        // A forked child may be followed before its first stage begins.
+        self.forget_parents_clients();
         uncounted(|| {
             let mut control = self.control();
             let tallies = self.followed.tallies().unwrap_or_else(|| self.followed.begin());
@@ -123,21 +134,50 @@ impl Watcher {
     ///
     /// # Errors
     ///
-    /// If another one is under way, since when.
+    /// If another one is under way, or the user has just cancelled one.
     pub(crate) fn record(
         &self,
         wishes: RecordRequest,
+        requester: Requester,
         news: Sender<News>,
-    ) -> Result<u64, Duration> {
+    ) -> Result<u64, Busy> {
+        self.forget_parents_clients();
         let mut control = self.control();
+        let asked = Instant::now();
         if let Some(other) = &control.recording {
-            return Err(other.asked.elapsed());
+            return Err(Busy::UnderWay {
+                requester: other.requester,
+                since: other.asked.elapsed(),
+                has_begun: other.guest.is_some(),
+            });
+        }
+        let reserved = control.reserved_until.and_then(|until| until.checked_duration_since(asked));
+        match (requester, reserved) {
+            (Requester::Capture | Requester::Dynolog, Some(left)) => {
+                return Err(Busy::Reserved { left });
+            }
+            _ => control.reserved_until = None,
         }
         control.last += 1;
-        let (number, asked) = (control.last, Instant::now());
+        let number = control.last;
         let from = asked + wishes.until_start();
-        control.recording = Some(Recording { number, wishes, asked, from, news, guest: None });
+        let recording = Recording { number, wishes, requester, asked, from, news, guest: None };
+        control.recording = Some(recording);
         Ok(number)
+    }
+
+    /// Cancels the recording that is under way, if there is one, as the user asks. Returns who had requested it, and
+    /// how long ago.
+    pub(crate) fn cancel_any(&self) -> Option<String> {
+        uncounted(|| {
+            let mut control = self.control();
+            let recording = control.recording.as_ref()?;
+            let seconds = recording.asked.elapsed().as_secs_f64();
+            let told = format!("requested by {} {seconds:.1} s ago", recording.requester);
+            control.reserved_until = Some(Instant::now() + RESERVED);
+            self.end(&mut control, vec!["the user has cancelled it".to_owned()]);
+            Some(told)
+        })
     }
 
     /// Whoever asked for a recording does not want it any more; nothing, if it is over.
@@ -155,12 +195,15 @@ impl Watcher {
         uncounted(|| self.end(&mut self.control(), vec![why.to_owned()]));
     }
 
-    /// Begins or ends a recording of a time where no step comes to do so. To be called now and then, by a thread of
-    /// ours.
+    /// Ends a recording that has not begun in time, and begins or ends one of a time where no step comes to do so. To be
+    /// called now and then, by a thread of ours.
     pub(crate) fn look_at_clock(&self, number: u64) {
         uncounted(|| {
             let mut control = self.control();
             let recording = control.recording.as_mut().filter(|it| it.number == number);
+            if let Some(why) = recording.as_ref().and_then(|it| it.expired(Instant::now())) {
+                return self.take_away(&mut control, vec![why]);
+            }
             let Some((recording, time)) = recording.and_then(|it| it.time().map(|time| (it, time)))
             else {
                 return;
@@ -272,15 +315,21 @@ impl Watcher {
         }
     }
 
-    /// In a forked child, whose parent was followed.
-    fn forget_parents_followers(&self) {
-        if self.followed.is_of_parent() {
-            uncounted(|| {
-                self.control().followers = 0;
-                self.followed.end();
-                hook::interest_changed();
-            });
-        }
+    /// In a forked child, forgets who followed and recorded its parent.
+    fn forget_parents_clients(&self) {
+        uncounted(|| {
+            let mut control = self.control();
+            let before = std::mem::replace(&mut control.process, std::process::id());
+            if before == control.process || before == 0 {
+                return;
+            }
+            control.followers = 0;
+            self.followed.end();
+            self.told.end();
+            // The parent's thread waits for it, and frees it there.
+            std::mem::forget(control.recording.take());
+            hook::interest_changed();
+        });
     }
 
     fn change(&self, change: impl FnOnce(&mut Trainings, ThreadId)) {
@@ -371,8 +420,9 @@ impl Profiler for Watcher {
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
+        // Before endpoints are opened anew, at which somebody may follow.
+        self.forget_parents_clients();
         (self.at_stage)();
-        self.forget_parents_followers();
         self.change(|trainings, thread| {
             if let (true, Some(tallies)) = (trainings.is_empty(), self.followed.tallies()) {
                 tallies.stage_begins();
@@ -394,3 +444,6 @@ impl Profiler for Watcher {
         self.teardown(None);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! Sockets in a folder, whose path may be longer than the address of a socket.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::ProcessIdentity;
+use super::user::is_own_user;
+
+const SOCKET: &str = "sock";
+/// Ending of the files with the tokens for metrics, which lie beside the sockets.
+pub const TOKEN: &str = "token";
+
+/// How often a connection is tried again whose process has a full queue.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// What another namespace's processes have left is removed after this time: whether they have ended cannot be seen.
+const LEFTOVER_AGE: Duration = Duration::from_secs(86_400);
+
+/// Returns the path of the socket of a process.
+pub fn socket_of(folder: &Path, identity: &ProcessIdentity) -> PathBuf {
+    folder.join(identity.file_name(SOCKET))
+}
+
+/// Returns the processes that have a socket in a folder, in the order of their numbers. What ended ones have left,
+/// sockets and tokens, is removed.
+///
+/// # Errors
+///
+/// If the folder cannot be read.
+pub fn listening(folder: &Path) -> io::Result<Vec<ProcessIdentity>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if let Some(identity) = ProcessIdentity::of_file_name(&name, SOCKET) {
+            match is_leftover(folder, &identity) {
+                // If it cannot be removed, somebody else has removed it.
+                true => drop(std::fs::remove_file(entry.path())),
+                false => found.push(identity),
+            }
+        } else if let Some(identity) = ProcessIdentity::of_file_name(&name, TOKEN)
+            && identity.start.is_some()
+            && identity.has_ended() == Some(true)
+        {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Whether the process of a socket has ended, so that nobody makes a new socket of this name meanwhile.
+fn is_leftover(folder: &Path, identity: &ProcessIdentity) -> bool {
+    let refuses = || {
+        let refused = connect(folder, identity, Instant::now());
+        refused.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    };
+    let is_old = || {
+        let modified = socket_of(folder, identity).symlink_metadata().and_then(|it| it.modified());
+        let age = modified.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
+        age.is_ok_and(|age| age > LEFTOVER_AGE)
+    };
+    match identity.has_ended() {
+        Some(has_ended) => has_ended && refuses(),
+        None => is_old() && refuses(),
+    }
+}
+
+/// Makes the socket of this process and listens there. A socket of the same identity is replaced if nobody listens
+/// there: the program that this process was before `exec` has left it.
+///
+/// # Errors
+///
+/// [`AddrInUse`](ErrorKind::AddrInUse) if this process listens there already, and what the system says.
+pub fn listen(folder: &Path, identity: &ProcessIdentity) -> io::Result<UnixListener> {
+    let address = Address::new(folder, identity)?;
+    let path = address.path();
+    let listener = match UnixListener::bind(&path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            match UnixStream::connect(&path) {
+                Err(refused) if refused.kind() == ErrorKind::ConnectionRefused => {}
+                _ => return Err(error),
+            }
+            std::fs::remove_file(&path)?;
+            UnixListener::bind(&path)?
+        }
+        bound => bound?,
+    };
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Connects to a process, at the latest at `until`: a process that does not run does not take connections either, once
+/// its queue is full. At least one try is made.
+///
+/// # Errors
+///
+/// [`ConnectionRefused`](ErrorKind::ConnectionRefused) and [`NotFound`](ErrorKind::NotFound) where nobody listens,
+/// [`WouldBlock`](ErrorKind::WouldBlock) if the queue stays full, and what the system says.
+pub fn connect(
+    folder: &Path,
+    identity: &ProcessIdentity,
+    until: Instant,
+) -> io::Result<UnixStream> {
+    let address = Address::new(folder, identity)?;
+    let path = address.path();
+    let (name, length) = socket_address(&path)?;
+    loop {
+        let stream = nonblocking_socket()?;
+        // SAFETY: `name` is an initialised address of at least `length` bytes, and the descriptor is open.
+        let result = unsafe {
+            libc::connect(stream.as_raw_fd(), (&raw const name).cast::<libc::sockaddr>(), length)
+        };
+        if result == 0 {
+            stream.set_nonblocking(false)?;
+            return Ok(stream);
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            ErrorKind::Interrupted => {}
+            ErrorKind::WouldBlock if Instant::now() < until => std::thread::sleep(RETRY),
+            _ => return Err(error),
+        }
+    }
+}
+
+fn nonblocking_socket() -> io::Result<UnixStream> {
+    // SAFETY: `socket` takes three integers.
+    let number = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `socket` has just returned this descriptor, and nothing else owns it.
+    let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(number) });
+    // SAFETY: `fcntl` sets one flag of an open descriptor.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+fn socket_address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    // SAFETY: a plain structure, for which all-zero is valid.
+    let mut name: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    name.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.len() >= name.sun_path.len() {
+        return Err(too_long(path));
+    }
+    for (to, from) in name.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + bytes.len() + 1;
+    Ok((name, length as libc::socklen_t))
+}
+
+/// Address of a socket in a folder.
+struct Address {
+    folder: PathBuf,
+    name: String,
+    /// The open folder, where its path is too long for an address.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no /proc"))]
+    open: Option<OwnedFd>,
+}
+
+/// Bytes of a path that every system takes as an address, with the NUL at its end.
+const LONGEST_ADDRESS: usize = 104;
+
+impl Address {
+    fn new(folder: &Path, identity: &ProcessIdentity) -> io::Result<Self> {
+        let name = identity.file_name(SOCKET);
+        let path = folder.join(&name);
+        let is_short = path.as_os_str().len() < LONGEST_ADDRESS;
+        let open = if is_short { None } else { Some(open_folder(folder)?) };
+        Ok(Self { folder: folder.to_owned(), name, open })
+    }
+
+    /// A path that fits: through the open folder, if the folder's own is too long.
+    fn path(&self) -> PathBuf {
+        #[cfg(target_os = "linux")]
+        if let Some(folder) = &self.open {
+            return PathBuf::from(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), self.name));
+        }
+        self.folder.join(&self.name)
+    }
+}
+
+/// Opens a folder of this user.
+#[cfg(target_os = "linux")]
+fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
+    let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string that lives until the call returns.
+    let number = unsafe { libc::open(path.as_ptr(), flags) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `open` has just returned this descriptor, and nothing else owns it.
+    let open = unsafe { OwnedFd::from_raw_fd(number) };
+    let there = PathBuf::from(format!("/proc/self/fd/{number}/."));
+    match there.metadata() {
+        Ok(found) if is_own_user(found.uid()) => Ok(open),
+        Ok(_) => Err(ErrorKind::PermissionDenied.into()),
+        Err(_) => Err(too_long(folder)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
+    Err(too_long(folder))
+}
+
+fn too_long(path: &Path) -> io::Error {
+    let bytes = path.as_os_str().len();
+    let reason = format!("its path is too long for a socket ({bytes} bytes)");
+    io::Error::new(ErrorKind::InvalidInput, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn a_socket_works_below_a_path_of_any_length() {
+        let around = tempfile::tempdir().expect("a folder");
+        let own = ProcessIdentity::own();
+        for length in [1, 200] {
+            let folder = around.path().join("x".repeat(length));
+            std::fs::create_dir(&folder).expect("made");
+            let listener = listen(&folder, &own).expect("bound");
+            let mut client = connect(&folder, &own, soon()).expect("connected");
+            client.write_all(b"x").expect("written");
+            let mut byte = [0];
+            listener.accept().expect("accepted").0.read_exact(&mut byte).expect("read");
+            assert_eq!(listening(&folder).expect("a list"), [own]);
+            let mode = socket_of(&folder, &own).metadata().expect("a socket").mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_socket_that_answers_is_not_replaced_and_one_that_refuses_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (folder, own) = (folder.path(), ProcessIdentity::own());
+        let first = listen(folder, &own).expect("bound");
+        let error = listen(folder, &own).expect_err("it listens already");
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        connect(folder, &own, soon()).expect("the first one still listens");
+        drop(first);
+        let again = listen(folder, &own).expect("left behind");
+        connect(folder, &own, soon()).expect("connected");
+        drop(again);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_what_ended_processes_have_left_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (folder, own) = (folder.path(), ProcessIdentity::own());
+        let ended = ProcessIdentity { start: own.start.map(|start| start + 1), ..own };
+        let elsewhere = ProcessIdentity { namespace: own.namespace.map(|it| it + 1), ..own };
+        for identity in [own, ended, elsewhere] {
+            // Its file stays when the listener is dropped.
+            drop(listen(folder, &identity).expect("bound"));
+            std::fs::write(folder.join(identity.file_name(TOKEN)), "secret").expect("written");
+        }
+        let mut expected = [own, elsewhere];
+        expected.sort_unstable();
+        assert_eq!(listening(folder).expect("a list"), expected);
+        let mut left: Vec<_> = std::fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+            .collect();
+        left.sort_unstable();
+        let mut files: Vec<_> =
+            expected.iter().flat_map(|it| [it.file_name(SOCKET), it.file_name(TOKEN)]).collect();
+        files.sort_unstable();
+        assert_eq!(left, files, "neither this process's own nor another container's");
+        // Whether those live cannot be seen: only time tells.
+        let long_ago = SystemTime::now() - 2 * LEFTOVER_AGE;
+        let times = std::process::Command::new("touch")
+            .args([
+                "-h",
+                "-d",
+                &format!(
+                    "@{}",
+                    long_ago.duration_since(SystemTime::UNIX_EPOCH).expect("later").as_secs()
+                ),
+            ])
+            .arg(socket_of(folder, &elsewhere))
+            .status();
+        assert!(times.is_ok_and(|status| status.success()));
+        assert_eq!(listening(folder).expect("a list"), [own]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_queue_is_not_waited_for_for_ever() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (folder, own) = (folder.path(), ProcessIdentity::own());
+        let listener = listen(folder, &own).expect("bound");
+        // SAFETY: `listen` sets the length of the queue of an open socket.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        let first = connect(folder, &own, soon()).expect("there is room for one");
+        let error = connect(folder, &own, Instant::now() + 5 * RETRY).expect_err("it is full");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        drop(first);
+    }
+}

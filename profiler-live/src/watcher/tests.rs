@@ -1,0 +1,45 @@
+//! What is done for one client after the other, and for none of a parent's.
+
+use std::sync::mpsc::{Receiver, channel};
+
+use super::*;
+
+fn record(watcher: &Watcher, requester: Requester) -> Result<(u64, Receiver<News>), Busy> {
+    let (sender, news) = channel();
+    let wishes = RecordRequest { steps: Some(1), first_step: Some(1 << 40), ..Default::default() };
+    watcher.record(wishes, requester, sender).map(|number| (number, news))
+}
+
+#[test]
+fn the_user_cancels_whatever_waits_and_comes_first() {
+    let watcher = Watcher::new(|| {});
+    let command = Requester::Command { process: Some(7) };
+    assert_eq!(watcher.cancel_any(), None);
+    let (_, news) = record(&watcher, Requester::Capture).expect("nothing else is recorded");
+    let busy = record(&watcher, command).expect_err("it is");
+    assert!(matches!(busy, Busy::UnderWay { requester: Requester::Capture, has_begun: false, .. }));
+    let told = watcher.cancel_any().expect("it waits");
+    assert!(told.starts_with("requested by TensorBoard or XProf"), "{told}");
+    let Ok(News::Over(notes, None)) = news.recv() else { panic!("it is over") };
+    assert_eq!(notes, ["the user has cancelled it"]);
+    for other in [Requester::Capture, Requester::Dynolog] {
+        assert!(matches!(record(&watcher, other), Err(Busy::Reserved { .. })), "{other}");
+    }
+    record(&watcher, command).map(drop).expect("whoever cancelled");
+    watcher.cancel_any().expect("the user's own");
+}
+
+/// Somebody follows and records a child before its first stage begins.
+#[test]
+fn a_forked_child_does_nothing_for_its_parents_clients() {
+    let watcher = Arc::new(Watcher::new(|| {}));
+    let following = watcher.follow_actions();
+    let recording = record(&watcher, Requester::Dynolog).expect("nothing else is recorded");
+    // As in a child, where the clients' threads are not.
+    watcher.control().process += 1;
+    drop(watcher.follow_actions());
+    assert!(watcher.followed.tallies().is_none(), "the last one has gone");
+    assert_eq!(watcher.control().followers, 0);
+    record(&watcher, Requester::Dynolog).map(drop).expect("the parent's recording is the parent's");
+    std::mem::forget((following, recording));
+}

@@ -1,0 +1,125 @@
+//! Where the socket is: in the first folder that can be used, and there again if it was removed.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use profiler_events::live::{ProcessIdentity, connect, own_user, socket_of};
+
+use crate::asking::{Connection, PATIENCE, Program, wait_until};
+
+/// Whether the process answers in this folder.
+fn answers_in(folder: &Path, identity: &ProcessIdentity) -> bool {
+    let stream = connect(folder, identity, Instant::now() + PATIENCE);
+    stream.is_ok_and(|stream| Connection::to(stream).is_heard())
+}
+
+/// The folders below `around`, and that of the system's own, which the machine may have.
+fn folders(around: &Path) -> [PathBuf; 3] {
+    let user = own_user();
+    [
+        around.join("run/mlprof"),
+        format!("/run/user/{user}/mlprof").into(),
+        around.join(format!("tmp/mlprof-{user}")),
+    ]
+}
+
+fn environment(around: &Path) -> HashMap<&'static str, PathBuf> {
+    std::fs::create_dir(around.join("tmp")).expect("made");
+    HashMap::from([("XDG_RUNTIME_DIR", around.join("run")), ("TMPDIR", around.join("tmp"))])
+}
+
+/// As in a job, which has the login node's variable, and not its folder.
+pub fn the_next_folder_is_taken() {
+    let around = tempfile::tempdir().expect("a folder");
+    let program = Program::start_in("none", "1", &environment(around.path()));
+    let [missing, ..] = folders(around.path());
+    assert!(!missing.exists());
+    let found =
+        folders(around.path()).iter().filter(|it| answers_in(it, &program.identity)).count();
+    assert_eq!(found, 1);
+    let (identity, (status, _, errors)) = (program.identity, program.end());
+    assert!(status.success() && errors.is_empty(), "{errors}");
+    let left = folders(around.path()).map(|it| socket_of(&it, &identity).exists());
+    assert_eq!(left, [false; 3], "it is removed where it was");
+}
+
+/// As the system does at the user's last logout: first the socket with its folder, then what is around it.
+pub fn a_socket_that_was_removed_is_made_again() {
+    let around = tempfile::tempdir().expect("a folder");
+    let environment = environment(around.path());
+    std::fs::create_dir(around.path().join("run")).expect("made");
+    let mut program = Program::start_in("none", "1", &environment);
+    let [first, second, third] = folders(around.path());
+    let answers = |folder: &Path| answers_in(folder, &program.identity);
+    assert!(answers(&first));
+    std::fs::remove_dir_all(&first).expect("removed");
+    wait_until(|| answers(&first));
+    std::fs::remove_dir_all(around.path().join("run")).expect("removed");
+    wait_until(|| answers(&second) || answers(&third));
+    program.steps(1);
+    let (status, _, errors) = program.end();
+    assert!(status.success() && errors.is_empty(), "{errors}");
+}
+
+/// Longer than the address of a socket can be.
+pub fn a_folder_may_have_a_long_path() {
+    let around = tempfile::tempdir().expect("a folder");
+    let long = around.path().join("a-folder-of-a-job-".repeat(8));
+    std::fs::create_dir(&long).expect("made");
+    let program =
+        Program::start_in("none", "1", &HashMap::from([("XDG_RUNTIME_DIR", long.clone())]));
+    assert!(answers_in(&long.join("mlprof"), &program.identity));
+    let socket = socket_of(&long.join("mlprof"), &program.identity);
+    let (status, _, errors) = program.end();
+    assert!(status.success() && errors.is_empty() && !socket.exists(), "{errors}");
+}
+
+pub fn it_is_said_why_no_folder_can_be_used() {
+    // The others are tried, too, so it can be looked at only where none of them works.
+    let user = own_user();
+    let of_system = PathBuf::from(format!("/run/user/{user}"));
+    let of_everybody = PathBuf::from(format!("/tmp/mlprof-{user}"));
+    if of_system.exists() || of_everybody.exists() {
+        return println!("    there is {} or {}", of_system.display(), of_everybody.display());
+    }
+    // In the way of the folder.
+    std::fs::write(&of_everybody, "").expect("written");
+    let more =
+        HashMap::from([("XDG_RUNTIME_DIR", "/nowhere".into()), ("TMPDIR", "/nowhere".into())]);
+    let said = std::panic::catch_unwind(|| Program::start_in("none", "1", &more).end().2);
+    std::fs::remove_file(&of_everybody).expect("removed");
+    let said = said.expect("it trains");
+    for part in [
+        "mlprof: nobody can look in while it runs: cannot find a folder for sockets: ",
+        "/nowhere/mlprof: No such file or directory",
+        "it is not a folder",
+        "set XDG_RUNTIME_DIR to a folder that only you may enter",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+/// Its own connections are not taken away from it, and it can still be looked into.
+pub fn a_program_that_closes_all_files_keeps_its_own() {
+    let mut program = Program::start("none");
+    let own = program.folder.path().join("own");
+    program.tell(&format!("close {}", own.display()));
+    program.await_done();
+    for _ in 0..20 {
+        let mut stream = UnixStream::connect(&own).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let mut said = String::new();
+        stream.read_to_string(&mut said).expect("text");
+        assert_eq!(said, "own\n");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let folder = program.folder.path().join("mlprof");
+    wait_until(|| answers_in(&folder, &program.identity));
+    program.steps(2);
+    assert_eq!(program.state().trainings[0].steps, 2);
+    assert!(program.end().0.success());
+}
