@@ -94,7 +94,10 @@ mod tests {
         let requester = Requester::Command { process: Some(7) };
         let since = Duration::from_millis(3200);
         let text = Busy::UnderWay { requester, since, has_begun: false }.to_string();
-        for part in ["mlprof record (process 7) requested 3.2 s ago is not over (it has not begun)", "--cancel"] {
+        for part in [
+            "mlprof record (process 7) requested 3.2 s ago is not over (it has not begun)",
+            "--cancel",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         let text = Busy::UnderWay { requester: Requester::Capture, since, has_begun: true };
