@@ -276,31 +276,39 @@ mod tests {
 
     use super::*;
 
+    /// A folder that only its user may enter.
+    fn folder_in(around: &tempfile::TempDir, name: &str) -> PathBuf {
+        let folder = around.path().join(name);
+        assert!(check(&folder, true).expect("made"));
+        folder
+    }
+
     #[test]
     fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let around = tempfile::tempdir().expect("a folder");
+        let folder = folder_in(&around, "mlprof");
         let own = ProcessIdentity::own();
         let killed = ProcessIdentity { start: own.start.map(|start| start + 1), ..own };
         for identity in [own, killed] {
-            drop(listen(folder.path(), &identity).expect("bound"));
-            assert!(socket_of(folder.path(), &identity).exists(), "a socket outlives who made it");
+            drop(listen(&folder, &identity).expect("bound"));
+            assert!(socket_of(&folder, &identity).exists(), "a socket outlives who made it");
         }
-        let folders = [folder.path().to_owned(), folder.path().join("is not there")];
+        let folders = [folder.clone(), around.path().join("is not there")];
         let all = Listener::all_in(&folders).expect("it can be read");
         // This process could be about to listen.
-        assert!(socket_of(folder.path(), &own).exists());
+        assert!(socket_of(&folder, &own).exists());
         let error = Client::connect_to(&all, own.process.into()).err().expect("nobody listens");
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
-        assert!(socket_of(folder.path(), &own).exists());
+        assert!(socket_of(&folder, &own).exists());
         if cfg!(target_os = "linux") {
-            assert!(!socket_of(folder.path(), &killed).exists());
+            assert!(!socket_of(&folder, &killed).exists());
         }
     }
 
     #[test]
     fn sockets_are_found_in_all_folders_and_one_that_is_refused_is_said() {
-        let folders = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
-        let paths = folders.each_ref().map(|folder| folder.path().to_owned());
+        let around = tempfile::tempdir().expect("a folder");
+        let paths = ["open", "empty", "used"].map(|name| folder_in(&around, name));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(&paths[0], open).expect("it is ours");
         let error = Listener::all_in(&paths).expect_err("there is no other").to_string();

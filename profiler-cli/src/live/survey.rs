@@ -31,12 +31,11 @@ fn survey_of(listeners: Vec<Listener>, patience: Duration) -> Vec<Listed> {
     let mut asked: Vec<Asked> = listeners.into_iter().map(Asked::Queued).collect();
     loop {
         asked.iter_mut().for_each(Asked::connect);
-        let is_queued = asked.iter().any(|it| matches!(it, Asked::Queued(_)));
-        let is_waiting = asked.iter().any(|it| matches!(it, Asked::Waiting(_)));
         let left = until.saturating_duration_since(Instant::now());
-        if !is_queued && !is_waiting || left.is_zero() {
+        if !asked.iter().any(Asked::may_answer) || left.is_zero() {
             break;
         }
+        let is_queued = asked.iter().any(|it| matches!(it, Asked::Queued(_)));
         wait_for_any(&asked, if is_queued { left.min(RETRY) } else { left });
         asked.iter_mut().for_each(Asked::read);
     }
@@ -77,6 +76,15 @@ impl Asked {
             Err(Error::NotAnswering { .. }) => return,
             Err(_) => Self::Gone,
         };
+    }
+
+    /// Whether an answer may come: not from one that is stopped.
+    fn may_answer(&self) -> bool {
+        match self {
+            Self::Queued(listener) => !is_stopped(listener.name()),
+            Self::Waiting(waiting) => !is_stopped(waiting.name),
+            Self::Answered(_) | Self::Gone => false,
+        }
     }
 
     fn read(&mut self) {

@@ -214,7 +214,7 @@ mod tests {
         let name = "1@4026532201".parse().expect("a name");
         let stopped = Listed::unanswered(name, Some("digits".into()), "stopped".into());
         let expected = "\
-         PID  PROGRAM  STAGE    EPOCH  STEP  STEPS/S  PROFILER  RANK
+\x20        PID  PROGRAM  STAGE    EPOCH  STEP  STEPS/S  PROFILER  RANK
 1@4026532201  digits   stopped      -     -        -  -            -
 ";
         assert_eq!(table(&[stopped]), expected);

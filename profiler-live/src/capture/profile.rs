@@ -88,9 +88,17 @@ impl Turn {
     }
 }
 
+impl Turn {
+    /// Lets another capture begin.
+    fn give_back(&self) {
+        let mut current = self.captures.0.lock().unwrap_or_else(PoisonError::into_inner);
+        current.take_if(|current| Arc::ptr_eq(current, &self.capture));
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
-        *self.captures.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.give_back();
     }
 }
 
@@ -122,7 +130,7 @@ impl Capture {
 /// for a thread of its own.
 pub(super) fn answer(watcher: &Watcher, request: &ProfileRequest, turn: &Turn) -> Option<Bytes> {
     let wishes = wishes(request);
-    match record(watcher, &wishes, &turn.capture)? {
+    match record(watcher, &wishes, turn)? {
         Ok((cycle, mut warnings)) => {
             complete_notes(&cycle, &wishes, &mut warnings);
             let copies = if request.emit_xspace { 2 } else { 1 };
@@ -177,7 +185,8 @@ impl Drop for Asked<'_> {
 }
 
 /// Has something recorded and waits for it; `None` if nobody waits any more.
-fn record(watcher: &Watcher, wishes: &RecordRequest, capture: &Capture) -> Option<Outcome> {
+fn record(watcher: &Watcher, wishes: &RecordRequest, turn: &Turn) -> Option<Outcome> {
+    let capture = &turn.capture;
     if let Err(why) = wishes.check() {
         return Some(Err(why));
     }
@@ -193,7 +202,11 @@ fn record(watcher: &Watcher, wishes: &RecordRequest, capture: &Capture) -> Optio
             Ok(News::Cycle(recorded)) => cycle = Some(recorded),
             Ok(News::Over(notes, _profiler)) => break notes,
             Err(RecvTimeoutError::Disconnected) => break Vec::new(),
-            Err(RecvTimeoutError::Timeout) if capture.is_abandoned() => return None,
+            Err(RecvTimeoutError::Timeout) if capture.is_abandoned() => {
+                // Before the recording is cancelled: once it is, another capture can begin.
+                turn.give_back();
+                return None;
+            }
             Err(RecvTimeoutError::Timeout) => match capture.ends_early() {
                 Some(why) => {
                     early = Some(why);

@@ -33,14 +33,17 @@ pub(super) fn without_secrets(url: &str) -> String {
         Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme), rest),
         _ => (None, url),
     };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // A colon in the first part may be in front of a password with a slash, rather than in front of a port.
-    let may_have_user = authority.contains(['@', ':']);
-    let rest = match rest.rsplit_once('@') {
-        // Either side may be secret: a password with a question mark, or a query with an `@`.
-        Some((before, _)) if before.contains(['?', '#']) => "…",
-        Some((_, host)) if may_have_user => host,
-        _ => rest,
+    let rest = rest.trim_start_matches('/');
+    let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let rest = match (authority.rsplit_once('@'), rest.rsplit_once('@')) {
+        (Some((_, host)), _) => format!("{host}{behind}"),
+        // What the colon is in front of may be a password with a slash, rather than a port. Either side of a question mark
+        // may be secret then: a password that has one, or a query with an `@`.
+        (None, Some((before, _))) if authority.contains(':') && before.contains(['?', '#']) => {
+            "…".to_owned()
+        }
+        (None, Some((_, host))) if authority.contains(':') => host.to_owned(),
+        _ => rest.to_owned(),
     };
     let path = rest.split(['?', '#']).next().unwrap_or_default();
     let hidden = if path.len() < rest.len() { "?…" } else { "" };
