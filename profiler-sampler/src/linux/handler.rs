@@ -91,23 +91,22 @@ pub(super) unsafe extern "C" fn on_signal(
     };
     if signal.code == libc::SI_TIMER
         && let Some((slot, generation)) = Slot::of_ticket(signal.value)
+        && let Some(_entered) = slot.lease.enter(generation)
     {
-        if let Some(_entered) = slot.lease.enter(generation) {
-            let missed = u64::from(signal.overrun.max(0).unsigned_abs());
-            if leaves_time_to_work(slot, started) && has_room_to_note(context) {
-                // Had the thread been running when the first of several ticks came, it would have
-                // been interrupted there: all of them came while it had no processor.
-                let late = if missed == 0 { 0 } else { 1 + missed };
-                let ticks = Ticks { in_time: u64::from(missed == 0), late };
-                // SAFETY: the slot was entered with the right generation, so this is the handler of
-                // the slot's thread, and the world that is read now stays.
-                unsafe { sample(slot, ticks, &Registers::of(context), started) };
-                let finished = counter();
-                slot.finished.store(finished, Ordering::Relaxed);
-                note_cost(slot, finished.wrapping_sub(started));
-            } else {
-                slot.passed_over.fetch_add(1 + missed, Ordering::Relaxed);
-            }
+        let missed = u64::from(signal.overrun.max(0).unsigned_abs());
+        if leaves_time_to_work(slot, started) && has_room_to_note(context) {
+            // Had the thread been running when the first of several ticks came, it would have
+            // been interrupted there: all of them came while it had no processor.
+            let late = if missed == 0 { 0 } else { 1 + missed };
+            let ticks = Ticks { in_time: u64::from(missed == 0), late };
+            // SAFETY: the slot was entered with the right generation, so this is the handler of
+            // the slot's thread, and the world that is read now stays.
+            unsafe { sample(slot, ticks, &Registers::of(context), started) };
+            let finished = counter();
+            slot.finished.store(finished, Ordering::Relaxed);
+            note_cost(slot, finished.wrapping_sub(started));
+        } else {
+            slot.passed_over.fetch_add(1 + missed, Ordering::Relaxed);
         }
     }
     // SAFETY: as above.

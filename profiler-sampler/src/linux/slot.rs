@@ -134,6 +134,7 @@ impl Slot {
 pub(super) struct Slots {
     made: Vec<&'static Slot>,
     /// Work of slots that were given back, for the next threads.
+    #[expect(clippy::vec_box, reason = "large, and slots have the address of one on the heap")]
     spare: Vec<Box<Work>>,
     last_generation: u32,
 }
