@@ -195,7 +195,7 @@ mod tests {
         assert!(missing(NAME, tested).contains("not of a fit"));
         let mut short = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
         short.recorded_steps = 1;
-        assert!(missing(NAME, short).contains("1 steps were recorded"));
+        assert!(missing(NAME, short).contains("1 step was recorded"));
         assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
         assert!(missing(NAME, recorded(Vec::new())).contains("no ops"));
     }
