@@ -30,7 +30,7 @@ const THRESHOLDS: &[Threshold] = &[
     },
     Threshold {
         name: "share-of-many",
-        default: 0.25,
+        default: 0.33,
         why: "the part that they must be where a step has very many: nobody writes those one by one, so a \
               loop over elements or time steps makes them",
     },
