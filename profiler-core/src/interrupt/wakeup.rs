@@ -76,7 +76,6 @@ mod system {
     }
 
     impl Ear {
-        #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
         pub(super) fn wait(&mut self, time: Option<Duration>) -> io::Result<Option<u32>> {
             // No deadline where it lies beyond what the clock can say.
             let deadline = time.and_then(|time| Instant::now().checked_add(time));
