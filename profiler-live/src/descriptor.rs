@@ -16,7 +16,9 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    pub(crate) const NONE: Self = Self { number: AtomicI32::new(-1), inode: AtomicU64::new(0) };
+    pub(crate) const fn none() -> Self {
+        Self { number: AtomicI32::new(-1), inode: AtomicU64::new(0) }
+    }
 
     /// Remembers an open descriptor.
     pub(crate) fn set(&self, number: RawFd) {
@@ -97,7 +99,7 @@ mod tests {
     fn a_number_that_is_another_files_is_not_ones_own() {
         let (one, two) = UnixStream::pair().expect("a pair");
         let number = one.as_raw_fd();
-        let descriptor = Descriptor::NONE;
+        let descriptor = Descriptor::none();
         assert!(!descriptor.is_own());
         assert!(descriptor.set_if_none(number) && !descriptor.set_if_none(two.as_raw_fd()));
         assert!(descriptor.is_own());
@@ -109,7 +111,7 @@ mod tests {
         descriptor.close_in_child();
         assert_eq!(descriptor.number(), -1);
         assert!(inode(one.into_raw_fd()).is_some(), "what is the program's own is not closed");
-        let own = Descriptor::NONE;
+        let own = Descriptor::none();
         let number = two.into_raw_fd();
         own.set(number);
         own.close_in_child();

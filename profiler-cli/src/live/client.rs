@@ -123,12 +123,10 @@ impl Client {
     /// Connects to the process of this user that a name stands for: the one that has that number here, otherwise the
     /// only one that has it in its own container.
     pub(super) fn connect(name: ProcessName) -> Result<Self, Error> {
-        let all = Listener::all().or_else(|error| match error {
+        let all = Listener::all().map_err(|error| match why_not(name) {
+            Error::NotListening { .. } => error,
             // That there is no such process, or that it is somebody else's, says more.
-            Error::Folder(_) if !matches!(why_not(name), Error::NotListening { .. }) => {
-                Err(why_not(name))
-            }
-            error => Err(error),
+            why => why,
         })?;
         Self::connect_to(&all, name)
     }

@@ -28,8 +28,9 @@ const MOST_CONNECTIONS: usize = 16;
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// What a forked child has to close: as long as it has them open, nobody else can have the port, nor sees that its
 /// parent is gone. What else the thread has open (a queue of events) leads nowhere without them.
-static LISTENER: Descriptor = Descriptor::NONE;
-static CONNECTIONS: [Descriptor; MOST_CONNECTIONS] = [const { Descriptor::NONE }; MOST_CONNECTIONS];
+static LISTENER: Descriptor = Descriptor::none();
+static CONNECTIONS: [Descriptor; MOST_CONNECTIONS] =
+    [const { Descriptor::none() }; MOST_CONNECTIONS];
 
 /// A port that this process answers at.
 pub(super) struct Opened {

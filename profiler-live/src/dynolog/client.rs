@@ -25,7 +25,7 @@ const LONGEST: usize = 64 << 10;
 /// The process that asks; 0 if none does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The socket, which a forked child closes when it makes its own.
-static SOCKET: Descriptor = Descriptor::NONE;
+static SOCKET: Descriptor = Descriptor::none();
 /// The file of the socket, which is removed at the end.
 static FILE: OwnFile = OwnFile::none();
 

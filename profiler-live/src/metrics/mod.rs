@@ -34,7 +34,7 @@ static OPEN: Mutex<Option<SocketAddr>> = Mutex::new(None);
 /// The process that does; 0 if none does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// What a forked child has to close.
-static LISTENER: Descriptor = Descriptor::NONE;
+static LISTENER: Descriptor = Descriptor::none();
 /// The token's file, if this process has made it: it is removed at the end.
 static TOKEN_FILE: OwnFile = OwnFile::none();
 

@@ -30,8 +30,9 @@ const LOOK: Duration = Duration::from_secs(2);
 /// The process that listens; 0 if none does.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// What a forked child has to close: as long as it has them open, nobody sees that its parent is gone.
-static LISTENER: Descriptor = Descriptor::NONE;
-static CONNECTIONS: [Descriptor; MOST_CONNECTIONS] = [const { Descriptor::NONE }; MOST_CONNECTIONS];
+static LISTENER: Descriptor = Descriptor::none();
+static CONNECTIONS: [Descriptor; MOST_CONNECTIONS] =
+    [const { Descriptor::none() }; MOST_CONNECTIONS];
 /// The socket's file, which is removed at the end.
 static FILE: OwnFile = OwnFile::none();
 
