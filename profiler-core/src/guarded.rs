@@ -142,6 +142,10 @@ impl Profiler for Guarded {
         true
     }
 
+    fn guarded_profiler(&self) -> Option<&Arc<dyn Profiler>> {
+        Some(&self.profiler)
+    }
+
     fn type_name(&self) -> &'static str {
         self.state.name
     }

@@ -113,6 +113,12 @@ pub trait Profiler: Send + Sync {
         false
     }
 
+    /// The profiler that this one guards; `None` for all but such a guard.
+    #[doc(hidden)]
+    fn guarded_profiler(&self) -> Option<&Arc<dyn Profiler>> {
+        None
+    }
+
     /// The name of its type, for messages.
     #[doc(hidden)]
     fn type_name(&self) -> &'static str {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use super::activations::{Activation, Activations, Key, Told};
 use super::owner::Place;
 use crate::forked_child;
+use crate::guarded::guarded;
 use crate::profiler::Profiler;
 use profiler_events::WorkCounts;
 use profiler_events::forking;
@@ -268,7 +269,9 @@ impl Seen {
             if self.ended.len() == MOST_ENDED {
                 self.ended.remove(0);
             }
-            self.ended.push((gone.generation, Arc::downgrade(&gone.profiler)));
+            // A guard around a profiler of the program ends with the activation; the profiler may go on.
+            let profiler = gone.profiler.guarded_profiler().unwrap_or(&gone.profiler);
+            self.ended.push((gone.generation, Arc::downgrade(profiler)));
         });
     }
 
@@ -278,7 +281,7 @@ impl Seen {
     fn stop_ended(&self, generation: u64, action: Action) {
         let ended = self.ended.iter().rfind(|ended| ended.0 == generation);
         if let Some(profiler) = ended.and_then(|(_, profiler)| profiler.upgrade()) {
-            let _ = profiler.stop(action);
+            let _ = guarded(profiler).stop(action);
         }
     }
 

@@ -153,7 +153,7 @@ fn what_is_dropped_and_what_is_open_is_counted() {
     let text = whole.summary();
     assert!(text.starts_with("TEST Profiler Report\n\nThe whole stage"), "{text}");
     let open = notes(&text).into_iter().find(|note| note.contains("still open"));
-    assert!(open.is_some_and(|note| note.starts_with("1 scopes")), "{text}");
+    assert!(open.is_some_and(|note| note.starts_with("1 scope ")), "{text}");
     assert!(text.contains("never_stopped"), "{text}");
 }
 

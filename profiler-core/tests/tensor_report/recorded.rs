@@ -285,8 +285,8 @@ fn device_time_belongs_to_the_op_around_the_launch() {
     assert!(total.is_some_and(|total| (total - 7.0).abs() < 0.01), "{text}");
     let first = text.lines().skip_while(|line| !line.contains("# of Calls")).nth(2);
     assert!(first.is_some_and(|row| row.contains("lost")), "most device time first: {text}");
-    assert!(text.contains("Compiling and tuning kernels: 1 times, 7.00 s"), "{text}");
-    assert!(text.contains("1 kernels have device time but no known op"), "{text}");
+    assert!(text.contains("Compiling and tuning kernels: 1 time, 7.00 s"), "{text}");
+    assert!(text.contains("1 kernel has device time but no known op"), "{text}");
 }
 
 thread_local!(static LATEST: Cell<Option<Context>> = const { Cell::new(None) });

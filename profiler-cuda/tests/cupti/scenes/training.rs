@@ -212,7 +212,7 @@ pub fn no_op() {
         launched.join().expect("it ends");
     });
     assert!(is_close(ran.row("lonely").self_device_seconds, 3.0), "{}", ran.text);
-    assert!(ran.has_note("1 kernels have device time but no known op"), "{:?}", ran.notes());
+    assert!(ran.has_note("1 kernel has device time but no known op"), "{:?}", ran.notes());
     let trace = &ran.traces[0];
     assert_eq!((slices(trace, "kernel").len(), slices(trace, "cuda_runtime").len()), (1, 1));
 }
