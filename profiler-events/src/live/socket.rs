@@ -225,7 +225,6 @@ fn too_long(path: &Path) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::time::Duration;
 
     use super::*;
 
