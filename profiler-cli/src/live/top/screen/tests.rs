@@ -125,7 +125,7 @@ fn actions_below_a_share_are_counted_unless_all_are_asked_for() {
     let hook = |number: usize| action(&format!("[Callback]Hook.{number}"), Some(1), 4, 1e-6);
     activity.actions.extend((0..20).map(hook));
     activity.actions.push(action("validation_step", None, 4, 0.011));
-    view.hear(busy);
+    view.hear(busy.process.into(), busy);
     let lines = drawn(&view, 80, 24);
     assert!(lines.iter().any(|it| it.starts_with("validation_step")), "{lines:?}");
     assert!(!lines.iter().any(|it| it.contains("Hook")), "{lines:?}");
@@ -144,7 +144,7 @@ fn what_is_around_a_row_that_is_shown_is_shown() {
     let activity = busy.activity.as_mut().expect("it is followed");
     // It goes on from step to step, and has not ended in the last ones.
     activity.actions = vec![action("epoch", None, 1, 0.0), action("batch", Some(0), 4, 0.07)];
-    view.hear(busy);
+    view.hear(busy.process.into(), busy);
     let lines = drawn(&view, 80, 24);
     assert!(lines[7].starts_with("epoch") && lines[8].starts_with("  batch"), "{lines:?}");
 }
@@ -156,7 +156,7 @@ fn a_row_that_stands_also_inside_of_another_one_is_marked() {
     let mut busy = state(4711);
     let activity = busy.activity.as_mut().expect("it is followed");
     activity.actions.push(action("backward", None, 1, 0.005));
-    view.hear(busy);
+    view.hear(busy.process.into(), busy);
     let lines = drawn(&view, 80, 24);
     assert!(lines.iter().any(|it| it.starts_with("backward *")), "{lines:?}");
     assert!(lines.iter().any(|it| it.starts_with("  backward  ")), "{lines:?}");
