@@ -166,10 +166,10 @@ pub(super) const LEAST_SHARE: f64 = 1e-3;
 
 /// The rows but those that took less than [`LEAST_SHARE`] of `of` seconds, and how many these are. What is inside of a row that is left out
 /// took no longer than it.
-pub(super) fn without_small<'a>(
-    rows: Vec<(usize, &'a ActionState)>,
+pub(super) fn without_small(
+    rows: Vec<(usize, &ActionState)>,
     of: f64,
-) -> (Vec<(usize, &'a ActionState)>, usize) {
+) -> (Vec<(usize, &ActionState)>, usize) {
     let all = rows.len();
     let mut kept: Vec<(usize, &ActionState)> = Vec::with_capacity(all);
     // From the end: what is around a row that is shown is shown, too.

@@ -143,7 +143,7 @@ fn values_of(
     }
     // Fragments of several repetitions: each is known, but not which belong together.
     let is_bound = |name: &&String| all.iter().any(|names| names.contains_key(*name));
-    if values.is_empty() && fragments.iter().all(|name| is_bound(&name)) {
+    if values.is_empty() && fragments.iter().all(is_bound) {
         values.push(HashMap::new());
     }
     values

@@ -57,7 +57,7 @@ impl Rule for UnevenSteps {
             return Outcome::NoInputs(format!("there {} only", were(batch.calls, "step", "steps")));
         }
         let is_update = |action: &&ActionFacts| {
-            action.hook() == OPTIMIZER_STEP || is_optimizer_update(&action.name)
+            action.hook() == OPTIMIZER_STEP || is_optimizer_update(action.name)
         };
         let optimizer = facts.actions.iter().find(is_update);
         if optimizer.is_some_and(|optimizer| optimizer.calls * 10 < batch.calls * 9) {
