@@ -164,7 +164,8 @@ pub use training::{ProfileTraining, ProfiledTraining};
 /// What a program that profiles its burn code usually needs; [`profiler_core::prelude`] is part of
 /// it.
 ///
-/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks `#[profiled]`.
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
+/// `#[profiled]`.
 pub mod prelude {
     #[cfg(feature = "rl")]
     pub use crate::rl::ProfileRLStrategy;

@@ -124,7 +124,8 @@ use profiler_train::TrainModule;
 /// What a program that profiles its candle code usually needs; [`profiler_core::prelude`] and
 /// [`profiler_train::prelude`] are part of it.
 ///
-/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks `#[profiled]`:
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
+/// `#[profiled]`:
 ///
 /// ```
 /// use candle_plugin::prelude::*;

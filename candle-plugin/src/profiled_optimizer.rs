@@ -37,8 +37,9 @@ impl<O: Optimizer> ProfileOptimizer for O {}
 /// An optimizer whose steps the active profiler measures. It is an [`Optimizer`] itself and takes
 /// the place of the one inside; everything else of that one is reached through it.
 ///
-/// `step` is measured as `Optimizer.step`, the name that the trainer uses for the same update. `backward_step` is
-/// measured as `backward` followed by `Optimizer.step`: it calls `loss.backward()` and `step`, as candle's own does.
+/// `step` is measured as `Optimizer.step`, the name that the trainer uses for the same update.
+/// `backward_step` is measured as `backward` followed by `Optimizer.step`: it calls
+/// `loss.backward()` and `step`, as candle's own does.
 ///
 /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it, unless
 /// [`synchronize`](Self::synchronize) asks to wait. *Cost* without an active profiler: one relaxed

@@ -1,8 +1,9 @@
 //! What a forked child of a measured process does before its first call is measured.
 //!
-//! A child has a copy of all that its parent has recorded, and goes on to record into it; but what the parent has counted
-//! is the parent's. The handler that the system calls in a child may do hardly anything, and most children become another
-//! program at once. So that handler only makes the first call that is measured take a slow path, and the work is done there.
+//! A child has a copy of all that its parent has recorded, and goes on to record into it; but what
+//! the parent has counted is the parent's. The handler that the system calls in a child may do
+//! hardly anything, and most children become another program at once. So that handler only makes
+//! the first call that is measured take a slow path, and the work is done there.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

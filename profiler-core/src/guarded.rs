@@ -13,9 +13,10 @@ use profiler_events::{
     note_interest_change, uncounted,
 };
 
-/// `profiler`, or a profiler around it that stops calling it after its first panic. Hooks call profilers in the program's
-/// allocator, in callbacks of C and in the middle of the program's own code, none of which may be unwound by them. Profilers of
-/// mlprof's are as they are: they cost nothing more. Of one profiler there is one guard at a time.
+/// `profiler`, or a profiler around it that stops calling it after its first panic. Hooks call
+/// profilers in the program's allocator, in callbacks of C and in the middle of the program's own
+/// code, none of which may be unwound by them. Profilers of mlprof's are as they are: they cost
+/// nothing more. Of one profiler there is one guard at a time.
 pub(crate) fn guarded(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     if profiler.is_guarded() {
         return profiler;

@@ -42,8 +42,8 @@ macro_rules! output_settings {
             self
         }
 
-        /// Whether the console shows all rows of a table; by default it leaves out those below 0.1 % of the wall time
-        /// and counts them. See [`Output::all_rows`](crate::Output::all_rows).
+        /// Whether the console shows all rows of a table; by default it leaves out those below 0.1
+        /// % of the wall time and counts them. See [`Output::all_rows`](crate::Output::all_rows).
         #[must_use]
         pub fn all_rows(mut self, prints_all: bool) -> Self {
             self.$($output).+ = self.$($output).+.all_rows(prints_all);

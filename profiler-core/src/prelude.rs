@@ -21,8 +21,9 @@
 //! assert!(profiler.summary().contains("(forward)"));
 //! ```
 //!
-//! A program that depends on a plugin alone takes `use candle_plugin::prelude::*;`, which brings the macro as `profile!`
-//! and the attribute as `#[profiled]`. All the rest is in `candle_plugin::profiler_core`.
+//! A program that depends on a plugin alone takes `use candle_plugin::prelude::*;`, which brings
+//! the macro as `profile!` and the attribute as `#[profiled]`. All the rest is in
+//! `candle_plugin::profiler_core`.
 //!
 //! In a module that has `use super::*;`, import the attribute by name,
 //! `use profiler_core::prelude::profile;`. Either can also be written with its path:
@@ -102,8 +103,8 @@ pub use crate::{
 /// assert!(report.contains("(load)") && report.contains("(Net::forward)"), "{report}");
 /// ```
 pub use profiler_macros::profile;
-/// The attribute [`profile`](macro@profile) by a name that no other macro has, so that it can stand beside
-/// [`profile!`](crate::profile!). The plugins' preludes bring both.
+/// The attribute [`profile`](macro@profile) by a name that no other macro has, so that it can stand
+/// beside [`profile!`](crate::profile!). The plugins' preludes bring both.
 ///
 /// ```
 /// use profiler_core::prelude::profiled;

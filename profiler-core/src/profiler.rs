@@ -106,8 +106,8 @@ pub trait Profiler: Send + Sync {
         &[]
     }
 
-    /// Whether its panics may reach whoever calls it: of mlprof's own profilers, which are called as they are. Those of others
-    /// are called through one that catches their panics.
+    /// Whether its panics may reach whoever calls it: of mlprof's own profilers, which are called
+    /// as they are. Those of others are called through one that catches their panics.
     #[doc(hidden)]
     fn is_guarded(&self) -> bool {
         false

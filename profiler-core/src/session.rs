@@ -204,7 +204,8 @@ fn has_report(profiler: &Arc<dyn Profiler>) -> bool {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // First nobody adds to the report any more. In a forked child the stage is its parent's: nothing is delivered.
+        // First nobody adds to the report any more. In a forked child the stage is its parent's:
+        // nothing is delivered.
         self.activated.take();
         self.report.deliver();
         interrupt::end_of_stage();

@@ -1,5 +1,6 @@
-//! Folders in which others have put files under the names of reports: no setuid bit is handed on, no link of
-//! theirs is followed, no pipe is waited for, and neither a limit nor a closed pipe ends the process.
+//! Folders in which others have put files under the names of reports: no setuid bit is handed on,
+//! no link of theirs is followed, no pipe is waited for, and neither a limit nor a closed pipe ends
+//! the process.
 
 #![cfg(target_os = "linux")]
 
@@ -93,11 +94,12 @@ fn training_of_another_process() {
     unsafe { libc::_exit(0) };
 }
 
-/// Makes standard output a pipe that nobody reads, in a program that has asked for the system's own action.
+/// Makes standard output a pipe that nobody reads, in a program that has asked for the system's own
+/// action.
 fn close_standard_output() {
     let mut ends = [0; 2];
-    // SAFETY: the pointer refers to room for two descriptors, which are open when the call has succeeded; the number 1
-    // is that of standard output, which stays open.
+    // SAFETY: the pointer refers to room for two descriptors, which are open when the call has
+    // succeeded; the number 1 is that of standard output, which stays open.
     unsafe {
         assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
         assert_eq!(libc::dup2(ends[1], 1), 1);

@@ -1,5 +1,6 @@
-//! A machine that is suspended while it is measured. Instead of a real one, this program has a `clock_gettime` of its
-//! own: its monotonic clock stands still for a while, and the counter and the clock that knows of suspensions go on.
+//! A machine that is suspended while it is measured. Instead of a real one, this program has a
+//! `clock_gettime` of its own: its monotonic clock stands still for a while, and the counter and
+//! the clock that knows of suspensions go on.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
 use std::sync::Arc;

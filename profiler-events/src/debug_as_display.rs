@@ -2,8 +2,8 @@
 
 /// Implements `Debug` for error types by their `Display`.
 ///
-/// A `main` that returns `Result<(), E>` prints the error by `Debug`: this way users read what went wrong and what
-/// to do, and not the fields of an enum.
+/// A `main` that returns `Result<(), E>` prints the error by `Debug`: this way users read what went
+/// wrong and what to do, and not the fields of an enum.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_as_display {

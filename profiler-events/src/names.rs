@@ -50,17 +50,20 @@ pub fn waits_for_other_ranks(name: &str) -> bool {
 
 /// From the loss back to the gradients.
 pub const BACKWARD: &str = "backward";
-/// Lightning's hook of that name: forward, backward, clipping and the optimizer's update of one batch.
+/// Lightning's hook of that name: forward, backward, clipping and the optimizer's update of one
+/// batch.
 ///
 /// The update alone is [`OPTIMIZER_UPDATE`].
 pub const OPTIMIZER_STEP: &str = "optimizer_step";
-/// The optimizer's own update of the parameters, in trainers and in hand-written loops of every framework.
+/// The optimizer's own update of the parameters, in trainers and in hand-written loops of every
+/// framework.
 ///
-/// PyTorch names the same scope `Optimizer.step#AdamW.step`. burn's and tch's optimizers do not reveal
-/// their type, so the name ends here.
+/// PyTorch names the same scope `Optimizer.step#AdamW.step`. burn's and tch's optimizers do not
+/// reveal their type, so the name ends here.
 pub const OPTIMIZER_UPDATE: &str = "Optimizer.step";
 
-/// Returns whether an action of this name is the optimizer's own update, as mlprof or as PyTorch names it.
+/// Returns whether an action of this name is the optimizer's own update, as mlprof or as PyTorch
+/// names it.
 ///
 /// ```
 /// use profiler_core::names;

@@ -2,7 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does `work`; the message of its panic if it panics. What the work has changed until then stays as it is.
+/// Does `work`; the message of its panic if it panics. What the work has changed until then stays
+/// as it is.
 ///
 /// *Cost*: nothing but a call, unless it panics.
 ///

@@ -18,8 +18,8 @@ use crate::{Action, ActionKind};
 /// | `…training_step`, `…validation_step`, `…test_step`, `…predict_step`, `…forward` | forward |
 /// | `…optimizer_step`, `…optimizer step`, `Optimizer.step`, `Optimizer.step#…` | optimizer |
 ///
-/// where the last three rows are names of actions, functions and spans; `…` stands for any text. What has nothing
-/// of the kind around it is [`Other`](Self::Other).
+/// where the last three rows are names of actions, functions and spans; `…` stands for any text.
+/// What has nothing of the kind around it is [`Other`](Self::Other).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {

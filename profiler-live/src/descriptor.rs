@@ -5,11 +5,11 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A descriptor that this crate has opened, and the file behind it. A program that becomes a daemon closes all
-/// descriptors; from then on the number may be that of a file of its own.
+/// A descriptor that this crate has opened, and the file behind it. A program that becomes a daemon
+/// closes all descriptors; from then on the number may be that of a file of its own.
 ///
-/// Written by the thread that opens and closes the file. The inode is stored before the number, so whoever reads a number
-/// reads the inode that belongs to it or to a later file.
+/// Written by the thread that opens and closes the file. The inode is stored before the number, so
+/// whoever reads a number reads the inode that belongs to it or to a later file.
 pub(crate) struct Descriptor {
     number: AtomicI32,
     inode: AtomicU64,
@@ -28,7 +28,8 @@ impl Descriptor {
 
     /// Remembers an open descriptor if there is none, and returns whether it does.
     pub(crate) fn set_if_none(&self, number: RawFd) -> bool {
-        // Nobody looks at the inode of a number that is not there, and only one thread of each endpoint calls this.
+        // Nobody looks at the inode of a number that is not there, and only one thread of each
+        // endpoint calls this.
         if self.number.load(Ordering::SeqCst) >= 0 {
             return false;
         }
@@ -56,8 +57,8 @@ impl Descriptor {
         let is_own = self.is_own();
         let number = self.take();
         if is_own {
-            // SAFETY: the number refers to the child's copy of a socket of this crate, which only threads of the parent
-            // use; no thread of the child does.
+            // SAFETY: the number refers to the child's copy of a socket of this crate, which only
+            // threads of the parent use; no thread of the child does.
             unsafe { libc::close(number) };
         }
     }
@@ -73,8 +74,8 @@ fn inode(number: RawFd) -> Option<u64> {
     is_socket.then_some(found.st_ino as u64)
 }
 
-/// Waits until one of these descriptors can be read or is closed; returns for each whether it is. Waits shorter if a
-/// signal comes.
+/// Waits until one of these descriptors can be read or is closed; returns for each whether it is.
+/// Waits shorter if a signal comes.
 pub(crate) fn readable(numbers: impl IntoIterator<Item = RawFd>, within: Duration) -> Vec<bool> {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut all: Vec<libc::pollfd> = numbers.into_iter().map(entry).collect();
@@ -103,9 +104,9 @@ mod tests {
         assert!(!descriptor.is_own());
         assert!(descriptor.set_if_none(number) && !descriptor.set_if_none(two.as_raw_fd()));
         assert!(descriptor.is_own());
-        // What a program that closes all descriptors does, and then opens its own. Both numbers stay open, so no other
-        // test gets them.
-        // SAFETY: both are open numbers; `one` still owns its number afterwards.
+        // What a program that closes all descriptors does, and then opens its own. Both numbers
+        // stay open, so no other test gets them. SAFETY: both are open numbers; `one` still owns
+        // its number afterwards.
         assert_eq!(unsafe { libc::dup2(two.as_raw_fd(), number) }, number);
         assert!(!descriptor.is_own());
         descriptor.close_in_child();

@@ -25,8 +25,8 @@ pub(crate) fn launch() -> Option<String> {
     LAUNCH.get().cloned().flatten()
 }
 
-/// The process that started this one, unless it is of another PID namespace, as that of a container's first process. A
-/// forked child's is not its parent's.
+/// The process that started this one, unless it is of another PID namespace, as that of a
+/// container's first process. A forked child's is not its parent's.
 pub(crate) fn parent() -> Option<u32> {
     // SAFETY: `getppid` takes no arguments, changes nothing and cannot fail.
     u32::try_from(unsafe { libc::getppid() }).ok().filter(|parent| *parent > 0)

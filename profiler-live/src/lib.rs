@@ -32,6 +32,8 @@
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+#[cfg(unix)]
+mod answer_budget;
 #[cfg(all(unix, feature = "capture"))]
 mod capture;
 #[cfg(unix)]
@@ -44,8 +46,6 @@ mod dynolog;
 mod epochs;
 #[cfg(all(unix, any(feature = "metrics", feature = "otlp")))]
 mod families;
-#[cfg(unix)]
-mod kept;
 #[cfg(unix)]
 mod launch;
 #[cfg(all(unix, feature = "metrics"))]
@@ -131,8 +131,8 @@ profiler_events::debug_as_display!(Error);
 ///
 /// # Errors
 ///
-/// If none of the [folders](profiler_events::live::folders()) for sockets can be used, or another copy of this crate listens
-/// in this process.
+/// If none of the [folders](profiler_events::live::folders()) for sockets can be used, or another
+/// copy of this crate listens in this process.
 pub fn start() -> Result<(), Error> {
     #[cfg(unix)]
     return service::start();

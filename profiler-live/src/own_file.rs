@@ -1,4 +1,5 @@
-//! A file that this process makes, makes again if it is removed, and removes at its end, but no other process's.
+//! A file that this process makes, makes again if it is removed, and removes at its end, but no
+//! other process's.
 
 use std::fs::Metadata;
 use std::io;
@@ -9,9 +10,9 @@ use std::sync::PoisonError;
 use profiler_events::forking::{Mutex, MutexGuard};
 
 /// A file and the inode that it had when it was made: the same name may be another process's later.
-pub(crate) struct OwnFile(Mutex<Option<Made>>);
+pub(crate) struct OwnFile(Mutex<Option<Identity>>);
 
-struct Made {
+struct Identity {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -22,7 +23,7 @@ impl OwnFile {
         Self(Mutex::new(None))
     }
 
-    fn made(&self) -> MutexGuard<'_, Option<Made>> {
+    fn made(&self) -> MutexGuard<'_, Option<Identity>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -30,7 +31,7 @@ impl OwnFile {
     pub(crate) fn set(&self, path: &Path) -> io::Result<()> {
         let found = path.symlink_metadata()?;
         let (device, inode) = (found.dev(), found.ino());
-        *self.made() = Some(Made { path: path.to_owned(), device, inode });
+        *self.made() = Some(Identity { path: path.to_owned(), device, inode });
         Ok(())
     }
 
@@ -41,7 +42,7 @@ impl OwnFile {
 
     /// Returns whether the file is where it was made; true if none was.
     pub(crate) fn is_there(&self) -> bool {
-        self.made().as_ref().is_none_or(Made::is_there)
+        self.made().as_ref().is_none_or(Identity::is_there)
     }
 
     /// Removes the file, if it is still the one that was made, and forgets it.
@@ -55,7 +56,7 @@ impl OwnFile {
     }
 }
 
-impl Made {
+impl Identity {
     fn is_there(&self) -> bool {
         let is_it = |found: Metadata| (found.dev(), found.ino()) == (self.device, self.inode);
         self.path.symlink_metadata().is_ok_and(is_it)

@@ -20,7 +20,8 @@ pub(crate) enum Requester {
 }
 
 impl Requester {
-    /// Time within which a recording must have begun. Only the user who runs the training may let it wait for long.
+    /// Time within which a recording must have begun. Only the user who runs the training may let
+    /// it wait for long.
     pub(crate) fn patience(self) -> Duration {
         match self {
             Self::Command { .. } => Duration::from_secs(3600),

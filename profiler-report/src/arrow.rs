@@ -17,8 +17,9 @@ impl KeyAverages {
     /// `flops_per_second` besides. Columns are the same for every table.
     ///
     /// Differences: `input_shapes` is text as tables show it; `kind` and `phase` are text as in
-    /// JSON; `rest` is three columns, `rest_min_seconds`, `rest_mean_seconds` and `rest_max_seconds`; `memory` is
-    /// left out, which the four sums over devices stand for. What is not known is null.
+    /// JSON; `rest` is three columns, `rest_min_seconds`, `rest_mean_seconds` and
+    /// `rest_max_seconds`; `memory` is left out, which the four sums over devices stand for. What
+    /// is not known is null.
     ///
     /// # Errors
     ///

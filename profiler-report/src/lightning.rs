@@ -2,10 +2,11 @@
 //!
 //! Differences, each only where Lightning has nothing to say: control characters in a name are
 //! escaped and names are cut at 200 characters, rows of the sanity check carry the prefix
-//! `[SanityCheck]`, start-up has no percentage of a wall time that it is not part of, nor have the rows
-//! `… [device]`, whose times are the device's and stand below those of the host. Below the table stand, where there
-//! are any: what nested rows mean and the largest self times, how long training waited for data, the actions that
-//! are still running and the notes. A row whose action is still running is sorted as if it had ended.
+//! `[SanityCheck]`, start-up has no percentage of a wall time that it is not part of, nor have the
+//! rows `… [device]`, whose times are the device's and stand below those of the host. Below the
+//! table stand, where there are any: what nested rows mean and the largest self times, how long
+//! training waited for data, the actions that are still running and the notes. A row whose action
+//! is still running is sorted as if it had ended.
 
 use std::fmt::Write;
 
@@ -73,8 +74,8 @@ fn paint_selection(report: &SimpleReport, extended: bool, selected: &Selection<'
 /// Most rows named by [`append_self_times`].
 const SELF_TIMES_SHOWN: usize = 3;
 
-/// Says that rows nest, and which of them took the most time without the rows inside; nothing where no row is
-/// inside another one.
+/// Says that rows nest, and which of them took the most time without the rows inside; nothing where
+/// no row is inside another one.
 fn append_self_times(text: &mut String, report: &SimpleReport) {
     let mut rows: Vec<_> = report.actions.iter().filter(|row| !report.is_startup(row)).collect();
     // Sums of durations differ from each other by rounding.

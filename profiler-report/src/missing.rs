@@ -232,8 +232,8 @@ impl Display for Missing {
     }
 }
 
-/// Returns how the ops of a program become known: for its frameworks, or for all that there are where none of them is known. `options`:
-/// further options of the command, such as ` --numerics`.
+/// Returns how the ops of a program become known: for its frameworks, or for all that there are
+/// where none of them is known. `options`: further options of the command, such as ` --numerics`.
 pub fn ops_remedy(frameworks: &[Framework], options: &str) -> String {
     let known = frameworks.iter().filter_map(|framework| {
         let remedy = remedy_for(&framework.name, &framework.devices, options)?;

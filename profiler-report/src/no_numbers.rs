@@ -22,8 +22,8 @@ pub fn has_numbers(report: &Report) -> bool {
     }
 }
 
-/// Returns the seconds that were recorded outside of all stages, where they are so few that a report of their own says nothing: less than
-/// a second, and than a twentieth of the time.
+/// Returns the seconds that were recorded outside of all stages, where they are so few that a
+/// report of their own says nothing: less than a second, and than a twentieth of the time.
 pub fn little_beside_stages(report: &Report) -> Option<f64> {
     let Report::Tensor(tensor) = report else { return None };
     let rows = tensor.key_averages.rows.iter().filter(|row| !row.is_on_device);

@@ -114,7 +114,8 @@ impl Selection<'_> {
 
 /// How long open actions have been running, which is not in their rows.
 ///
-/// A row is sorted as if its open calls had ended, so that an action stands above what ran inside it.
+/// A row is sorted as if its open calls had ended, so that an action stands above what ran inside
+/// it.
 #[derive(Debug, Default)]
 pub(super) struct Running<'report>(HashMap<&'report str, f64>);
 

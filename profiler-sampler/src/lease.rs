@@ -1,11 +1,13 @@
-//! The right of one thread's signal handler to work with memory that others have before and after it.
+//! The right of one thread's signal handler to work with memory that others have before and after
+//! it.
 
 use profiler_events::sync::{AtomicU32, Ordering, fence};
 
 /// Which handler may use something, and how many handlers are using it.
 ///
-/// A signal that was queued when its timer was deleted may arrive at any later time. So a timer carries the
-/// generation of the lease that it was made under, and its handler does nothing under another one.
+/// A signal that was queued when its timer was deleted may arrive at any later time. So a timer
+/// carries the generation of the lease that it was made under, and its handler does nothing under
+/// another one.
 ///
 /// *Invariant*: one thread, the owner, begins and ends leases. A handler adds itself to `inside`, then reads
 /// `generation`; the owner stores another `generation`, then reads `inside`. With a fence between the two steps on
@@ -30,8 +32,8 @@ impl Lease {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Begins a lease. Only the owner may call this, after the last lease has ended and all handlers have left.
-    /// Handlers of this generation see all that was written before.
+    /// Begins a lease. Only the owner may call this, after the last lease has ended and all
+    /// handlers have left. Handlers of this generation see all that was written before.
     pub(crate) fn begin(&self, generation: u32) {
         self.generation.store(generation, Ordering::Release);
     }
@@ -49,7 +51,8 @@ impl Lease {
         (self.generation.load(Ordering::Acquire) == generation).then_some(entered)
     }
 
-    /// Whether no handler is inside that entered before this was called. All that handlers wrote is then seen.
+    /// Whether no handler is inside that entered before this was called. All that handlers wrote is
+    /// then seen.
     pub(crate) fn is_at_rest(&self) -> bool {
         fence(Ordering::SeqCst);
         self.inside.load(Ordering::Acquire) == 0

@@ -59,8 +59,8 @@
 //! `EINTR` at each interruption, as with every signal. The signal is a real-time one that the program
 //! does not use. Shared libraries are kept in memory until the sampler stops.
 //!
-//! Threads for which the system has no timer (`ulimit -i`), and all above 4,096, are not sampled: the report says how
-//! many. They are tried again, less and less often.
+//! Threads for which the system has no timer (`ulimit -i`), and all above 4,096, are not sampled:
+//! the report says how many. They are tried again, less and less often.
 //!
 //! One sampler runs at a time in a process. A forked child is not sampled.
 //!

@@ -54,8 +54,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A hand-written loop can measure the same: `profiler.profile("Optimizer.step")` around the update, and a
-//! [`Session`](profiler_core::Session) around the loop for the report.
+//! A hand-written loop can measure the same: `profiler.profile("Optimizer.step")` around the
+//! update, and a [`Session`](profiler_core::Session) around the loop for the report.
 //!
 //! # What is measured, in this order
 //!
@@ -133,8 +133,8 @@ pub use trainer::Trainer;
 
 /// What a program with a training loop usually needs; [`profiler_core::prelude`] is part of it.
 ///
-/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks `#[profiled]`: one `use` can
-/// bring only one macro of a name.
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
+/// `#[profiled]`: one `use` can bring only one macro of a name.
 ///
 /// ```
 /// use profiler_train::prelude::*;

@@ -28,8 +28,8 @@ impl Default for EpochContext {
 /// Gives the batches of one epoch after another.
 ///
 /// Implemented for a `Vec` of batches that can be cloned (cheap for tensors that share their data),
-/// and for closures from an [`EpochContext`] to an iterator, which may borrow what the closure does. The iterator
-/// yields tuples, or `profiler_train::Result`s of batches of any type:
+/// and for closures from an [`EpochContext`] to an iterator, which may borrow what the closure
+/// does. The iterator yields tuples, or `profiler_train::Result`s of batches of any type:
 ///
 /// ```
 /// use profiler_train::{DataLoader, EpochContext, Result};
@@ -98,7 +98,8 @@ where
     }
 }
 
-/// What the iterator of a [`DataLoader`] closure may yield: a [`Result`] of a batch, or a batch that is a tuple.
+/// What the iterator of a [`DataLoader`] closure may yield: a [`Result`] of a batch, or a batch
+/// that is a tuple.
 #[diagnostic::on_unimplemented(
     message = "a loader cannot yield `{Self}`: it is neither a `profiler_train::Result` nor a tuple",
     label = "this iterator's items are not batches",

@@ -48,7 +48,8 @@ pub struct KinetoEvent {
     pub shapes: Vec<Vec<i64>>,
 }
 
-/// Whether somebody, a profiler of ours or of others, has a callback that libtorch calls for the ops of all threads.
+/// Whether somebody, a profiler of ours or of others, has a callback that libtorch calls for the
+/// ops of all threads.
 pub fn has_callbacks() -> bool {
     mlprof_kineto_has_callbacks()
 }

@@ -152,7 +152,8 @@ pub use profiler_train as train;
 /// What a program that profiles its tch code usually needs; [`profiler_core::prelude`] and
 /// [`profiler_train::prelude`] are part of it.
 ///
-/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks `#[profiled]`.
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
+/// `#[profiled]`.
 pub mod prelude {
     pub use crate::{
         MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,

@@ -1,5 +1,5 @@
-//! The end of a process that is still measured: libtorch's list of callbacks is destroyed then, and nothing of ours may
-//! use it afterwards.
+//! The end of a process that is still measured: libtorch's list of callbacks is destroyed then, and
+//! nothing of ours may use it afterwards.
 
 use std::ffi::c_int;
 use std::process::Command;
@@ -26,7 +26,8 @@ const LATE_HANDLER_DID_NOT_RUN: c_int = 42;
 static PROFILER: std::sync::Mutex<Option<Arc<TensorProfiler>>> = std::sync::Mutex::new(None);
 static TURNED_OFF: AtomicBool = AtomicBool::new(false);
 
-/// Registered before `main`, as handlers of ours that end recordings are: it runs after libtorch's destructors.
+/// Registered before `main`, as handlers of ours that end recordings are: it runs after libtorch's
+/// destructors.
 extern "C" fn turn_off() {
     if let Some(profiler) = PROFILER.lock().ok().and_then(|mut profiler| profiler.take()) {
         profiler.teardown(None);

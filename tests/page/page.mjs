@@ -43,12 +43,13 @@ export async function open({ javascript = true, dark = false, width = 1300, heig
 export const texts = (page, selector) =>
   page.$$eval(selector, (all) => all.filter((one) => one.offsetParent !== null).map((one) => one.textContent));
 
-/** The table with this caption, by a mark of its own. */
+/** The table with this caption, which a sentence may follow, by a mark of its own. */
 export async function table(page, caption) {
   const found = await page.$$eval(
     "table",
     (tables, caption) => {
-      const index = tables.findIndex((table) => table.caption?.textContent === caption);
+      const isIts = (text) => text === caption || text?.startsWith(`${caption}. `);
+      const index = tables.findIndex((table) => isIts(table.caption?.textContent));
       tables[index]?.setAttribute("data-test", "this");
       tables[index]?.closest(".scroll")?.previousElementSibling?.setAttribute("data-tools", "this");
       return index;

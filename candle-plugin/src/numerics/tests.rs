@@ -216,7 +216,8 @@ fn the_layer_that_makes_the_first_nan_is_named() {
     assert_eq!(report.recorded_steps, 1, "the step after it");
 }
 
-/// Three layers, and the first that is not finite where `between` is what the second one's output becomes, and `first` the first one's.
+/// Three layers, and the first that is not finite where `between` is what the second one's output
+/// becomes, and `first` the first one's.
 fn first_in_a_step(
     first: impl Fn(Tensor) -> Result<Tensor>,
     between: impl Fn(Tensor) -> Result<Tensor>,

@@ -25,7 +25,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Returns all of this user's, in all folders where sockets can be. What ended processes have left is removed.
+    /// Returns all of this user's, in all folders where sockets can be. What ended processes have
+    /// left is removed.
     ///
     /// # Errors
     ///
@@ -120,8 +121,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Connects to the process of this user that a name stands for: the one that has that number here, otherwise the
-    /// only one that has it in its own container.
+    /// Connects to the process of this user that a name stands for: the one that has that number
+    /// here, otherwise the only one that has it in its own container.
     pub(super) fn connect(name: ProcessName) -> Result<Self, Error> {
         let all = Listener::all().map_err(|error| match why_not(name) {
             Error::NotListening { .. } => error,
@@ -157,8 +158,8 @@ impl Client {
         clients.pop().ok_or_else(|| why_not(name))
     }
 
-    /// Connects to all processes of this user that listen but those with these keys, in the order of their numbers.
-    /// Nobody is waited for.
+    /// Connects to all processes of this user that listen but those with these keys, in the order
+    /// of their numbers. Nobody is waited for.
     pub(super) fn all_but(known: &HashSet<String>) -> Result<Vec<Self>, Error> {
         let all = Listener::all()?.into_iter();
         let new = all.filter(|listener| !known.contains(&key_of(listener)));
@@ -244,7 +245,8 @@ fn why_not(name: ProcessName) -> Error {
     if number == 0 {
         return Error::NoProcess { process };
     }
-    // SAFETY: `kill` takes two integers; signal 0 is not delivered and only checks that the process exists.
+    // SAFETY: `kill` takes two integers; signal 0 is not delivered and only checks that the process
+    // exists.
     let is_there = unsafe { libc::kill(number, 0) } == 0;
     match io::Error::last_os_error().raw_os_error() {
         Some(libc::EPERM) if !is_there => Error::OtherUser { process },

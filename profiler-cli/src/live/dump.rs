@@ -15,7 +15,8 @@ pub struct Arguments {
     /// The number of its process: mlprof ps lists them
     #[arg(value_name = "PID")]
     pub process: ProcessName,
-    /// Say which functions every thread is in, the innermost first; idle threads that wait for the same on one line
+    /// Say which functions every thread is in, the innermost first; idle threads that wait for the
+    /// same on one line
     #[arg(long)]
     pub stacks: bool,
     /// Print it as JSON

@@ -29,7 +29,8 @@ pub use self::error::Error;
 pub use self::process_name::ProcessName;
 use client::Client;
 
-/// The process that a word on the command line names, if it names one, unless there is a file of that name.
+/// The process that a word on the command line names, if it names one, unless there is a file of
+/// that name.
 pub(crate) fn process_named(word: &Path) -> Option<ProcessName> {
     let name = word.to_str()?.parse().ok()?;
     (!word.exists()).then_some(name)

@@ -1,9 +1,11 @@
-//! Names of processes on the command line: a number, and the PID namespace where the number is not enough.
+//! Names of processes on the command line: a number, and the PID namespace where the number is not
+//! enough.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Name of a process: `4711`, or `1@4026532201` for process 1 of another container, whose PID namespace has that inode.
+/// Name of a process: `4711`, or `1@4026532201` for process 1 of another container, whose PID
+/// namespace has that inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessName {
     /// Number of the process, in its namespace.

@@ -14,9 +14,10 @@ use super::{Error, print, table};
 /// Lists the trainings of this user that listen: programs with one of mlprof's plugins that were started with
 /// MLPROF_LIVE=1 in their environment.
 ///
-/// STEPS/S is that of the last 128 steps. PROFILER is what the program measures with; mlprof record needs none. One that does
-/// not answer within three seconds is listed with the reason. A process of another container has its number there and the
-/// inode of its PID namespace, 1@4026532201, unless its number is known here.
+/// STEPS/S is that of the last 128 steps. PROFILER is what the program measures with; mlprof record
+/// needs none. One that does not answer within three seconds is listed with the reason. A process
+/// of another container has its number there and the inode of its PID namespace, 1@4026532201,
+/// unless its number is known here.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {

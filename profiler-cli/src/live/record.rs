@@ -30,8 +30,9 @@ const STEPS: u64 = 5;
 /// With --sample all threads are looked at so many times a second meanwhile, whatever they are written in; what was found is
 /// written beside the trace (.samples.json), for mlprof report and mlprof convert.
 ///
-/// There is one recording in a process at a time. With --cancel the one that TensorBoard, dynolog or another mlprof record has
-/// requested is cancelled; for ten seconds afterwards only mlprof record can request one.
+/// There is one recording in a process at a time. With --cancel the one that TensorBoard, dynolog
+/// or another mlprof record has requested is cancelled; for ten seconds afterwards only mlprof
+/// record can request one.
 ///
 /// The paths are printed. mlprof analyze, mlprof report's tools, Perfetto and TensorBoard read the trace.
 #[derive(Debug, Clone, clap::Args)]
@@ -61,7 +62,8 @@ pub struct Arguments {
     /// Record this process only, and none that trains together with it
     #[arg(long)]
     pub only: bool,
-    /// Cancel the recording that is under way in this process, or waits for its first step, whoever requested it
+    /// Cancel the recording that is under way in this process, or waits for its first step, whoever
+    /// requested it
     #[arg(
         long,
         conflicts_with_all = ["steps", "seconds", "ops", "shapes", "memory", "sample", "only", "output"]

@@ -1,4 +1,5 @@
-//! The text of thread stacks: without the frames of Rust's runtime, and idle threads of one kind on one line.
+//! The text of thread stacks: without the frames of Rust's runtime, and idle threads of one kind on
+//! one line.
 
 use profiler_events::live::{StackFrame, ThreadStack};
 
@@ -139,8 +140,8 @@ fn is_runtime(frame: &StackFrame) -> bool {
         || STARTS.contains(&frame.function.as_str())
 }
 
-/// The frames without those of the runtime that has called the thread's or the program's main function;
-/// all of them if there is nothing else.
+/// The frames without those of the runtime that has called the thread's or the program's main
+/// function; all of them if there is nothing else.
 fn own_frames(frames: &[StackFrame]) -> &[StackFrame] {
     let mut own = frames;
     while let Some((outermost, inner)) = own.split_last() {

@@ -11,13 +11,15 @@ use super::client::Listener;
 use super::listed::Listed;
 use super::{Error, ProcessName};
 
-/// Time for all answers together. One that comes later is not waited for: the process may be stopped.
+/// Time for all answers together. One that comes later is not waited for: the process may be
+/// stopped.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How often a connection is tried again where a process has a full queue.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Returns all processes of this user that listen, those that do not answer included, in the order of their numbers.
+/// Returns all processes of this user that listen, those that do not answer included, in the order
+/// of their numbers.
 ///
 /// # Errors
 ///
@@ -28,16 +30,16 @@ pub(super) fn survey() -> Result<Vec<Listed>, Error> {
 
 fn survey_of(listeners: Vec<Listener>, patience: Duration) -> Vec<Listed> {
     let until = Instant::now() + patience;
-    let mut asked: Vec<Asked> = listeners.into_iter().map(Asked::Queued).collect();
+    let mut asked: Vec<Inquiry> = listeners.into_iter().map(Inquiry::Queued).collect();
     loop {
-        asked.iter_mut().for_each(Asked::connect);
+        asked.iter_mut().for_each(Inquiry::connect);
         let left = until.saturating_duration_since(Instant::now());
-        if !asked.iter().any(Asked::may_answer) || left.is_zero() {
+        if !asked.iter().any(Inquiry::may_answer) || left.is_zero() {
             break;
         }
-        let is_queued = asked.iter().any(|it| matches!(it, Asked::Queued(_)));
+        let is_queued = asked.iter().any(|it| matches!(it, Inquiry::Queued(_)));
         wait_for_any(&asked, if is_queued { left.min(RETRY) } else { left });
-        asked.iter_mut().for_each(Asked::read);
+        asked.iter_mut().for_each(Inquiry::read);
     }
     let mut listed: Vec<Listed> = asked.into_iter().filter_map(|it| it.listed(patience)).collect();
     listed.sort_by_key(|it| (it.name.namespace, it.name.number));
@@ -45,7 +47,7 @@ fn survey_of(listeners: Vec<Listener>, patience: Duration) -> Vec<Listed> {
 }
 
 /// A process on its way to an answer.
-enum Asked {
+enum Inquiry {
     /// Its queue of connections may be full.
     Queued(Listener),
     Waiting(Waiting),
@@ -60,7 +62,7 @@ struct Waiting {
     answer: Vec<u8>,
 }
 
-impl Asked {
+impl Inquiry {
     fn connect(&mut self) {
         let Self::Queued(listener) = self else { return };
         *self = match listener.connect(Instant::now()) {
@@ -144,9 +146,9 @@ fn understand(name: ProcessName, line: &[u8]) -> Listed {
 }
 
 /// Waits until one of those that were asked answers or closes.
-fn wait_for_any(asked: &[Asked], within: Duration) {
+fn wait_for_any(asked: &[Inquiry], within: Duration) {
     let streams = asked.iter().filter_map(|it| match it {
-        Asked::Waiting(waiting) => Some(waiting.stream.as_raw_fd()),
+        Inquiry::Waiting(waiting) => Some(waiting.stream.as_raw_fd()),
         _ => None,
     });
     let mut all: Vec<libc::pollfd> =

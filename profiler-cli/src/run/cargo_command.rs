@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Cargo's own subcommands that build, with their short names. Cargo hands `--config` to these only: other subcommands are
-/// programs of their own, or aliases.
+/// Cargo's own subcommands that build, with their short names. Cargo hands `--config` to these
+/// only: other subcommands are programs of their own, or aliases.
 const BUILDING: [&str; 11] =
     ["run", "r", "build", "b", "test", "t", "bench", "check", "c", "rustc", "doc"];
 
@@ -91,8 +91,8 @@ pub fn installs(command: &[OsString]) -> bool {
     is_cargo(command) && subcommand(command).is_some_and(|(_, name)| name == "install")
 }
 
-/// The index at which an option can stand that overrides the `--config` options of the user. `None` if cargo would not
-/// read it there.
+/// The index at which an option can stand that overrides the `--config` options of the user. `None`
+/// if cargo would not read it there.
 fn config_index(command: &[OsString]) -> Option<usize> {
     if !is_cargo(command) {
         return None;
@@ -112,8 +112,9 @@ pub struct Redirected {
 
 /// The command, changed so that both final artifacts and intermediate ones go to `folder`.
 ///
-/// Options are preferred to the environment, which build scripts inherit: a script that calls cargo would wait forever for
-/// the folder that is locked by the cargo that waits for the script. A variable that the user has set is inherited anyway.
+/// Options are preferred to the environment, which build scripts inherit: a script that calls cargo
+/// would wait forever for the folder that is locked by the cargo that waits for the script. A
+/// variable that the user has set is inherited anyway.
 pub fn redirected(command: &[OsString], folder: &Path, has_variable: bool) -> Redirected {
     let mut redirected = with_target_dir(command, folder);
     let Some((at, path)) = config_index(command).zip(quoted(folder)) else {
@@ -125,7 +126,8 @@ pub fn redirected(command: &[OsString], folder: &Path, has_variable: bool) -> Re
     Redirected { command: redirected, by_environment: has_variable }
 }
 
-/// The command with the value of `--target-dir`, which overrides everything else, replaced by `folder`.
+/// The command with the value of `--target-dir`, which overrides everything else, replaced by
+/// `folder`.
 fn with_target_dir(command: &[OsString], folder: &Path) -> Vec<OsString> {
     let mut redirected = command.to_vec();
     for (at, _) in values(command, "--target-dir") {

@@ -24,8 +24,8 @@ struct Source {
 }
 
 impl CargoConfig {
-    /// Reads the configuration of a command: its `--config` options, the files of the working directory and of the folders
-    /// above it, and that of cargo's home.
+    /// Reads the configuration of a command: its `--config` options, the files of the working
+    /// directory and of the folders above it, and that of cargo's home.
     pub fn of(command: &[OsString]) -> Self {
         let folder = cargo_command::folder(command);
         let mut config = Self::default();
@@ -82,7 +82,8 @@ impl CargoConfig {
 }
 
 impl Source {
-    /// The program that `build.{key}` names: a path with a slash is relative to the root, a bare name is looked up.
+    /// The program that `build.{key}` names: a path with a slash is relative to the root, a bare
+    /// name is looked up.
     fn program(&self, key: &str) -> Option<PathBuf> {
         let path = PathBuf::from(self.setting(key)?);
         let has_folder = path.components().count() > 1;
@@ -158,7 +159,8 @@ mod tests {
         assert_eq!(program(&config(root, "run").files, "rustc-wrapper"), Some("sccache".into()));
         assert!(!config(root, "run").has_build_dir());
         assert!(config(root, "run --config build.build-dir='b'").has_build_dir());
-        // Broken files are cargo's to complain about; of two files the one without an extension counts.
+        // Broken files are cargo's to complain about; of two files the one without an extension
+        // counts.
         write("sub/.cargo/config", "not toml [");
         let files = config(&root.join("sub"), "run").files;
         assert_eq!(program(&files, "rustc-wrapper"), Some("sccache".into()));

@@ -1,4 +1,5 @@
-//! The cargo that scripts find: the user's, told by options and not by the environment where to build.
+//! The cargo that scripts find: the user's, told by options and not by the environment where to
+//! build.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -210,8 +210,8 @@ fn call(arguments: &Arguments, build: &Build, run_file: &Path) -> Result<Ended, 
     let mut command = Command::new(program);
     command.args(rest).envs(TOOL_VARIABLES.into_iter().zip(tools)).env(RUN_VARIABLE, run_file);
     if redirected.by_environment {
-        // Where it need not be named, the second folder stays the first one, also if the command names another first one:
-        // then hooks are in neither.
+        // Where it need not be named, the second folder stays the first one, also if the command
+        // names another first one: then hooks are in neither.
         let count = if build.has_build_dir { 2 } else { 1 };
         command.envs(FOLDER_VARIABLES.iter().take(count).map(|name| (name, &build.target)));
         let path = build.cargo.parent().and_then(cargo_of_scripts::path_with);
@@ -230,8 +230,8 @@ pub fn end_as(status: ExitStatus) -> ExitCode {
 
 /// Name the tools of this run to cargo.
 ///
-/// Flags for examples in documentation are given by a rustdoc of ours, since rustdoc calls no wrapper: variables with flags
-/// would override those of the user's configuration.
+/// Flags for examples in documentation are given by a rustdoc of ours, since rustdoc calls no
+/// wrapper: variables with flags would override those of the user's configuration.
 const TOOL_VARIABLES: [&str; 3] = [PLAN_VARIABLE, "RUSTC_WRAPPER", "RUSTDOC"];
 
 /// Name the folder of build output to cargo, for final artifacts and for intermediate ones.

@@ -9,7 +9,8 @@ use crate::fingerprint::Fingerprint;
 /// The folder of remarks, in that of a run.
 const NOTES: &str = "notes";
 
-/// Prints a remark, unless a compiler of the same run has printed one on the same `subject` already.
+/// Prints a remark, unless a compiler of the same run has printed one on the same `subject`
+/// already.
 pub fn say_once(run: &Path, subject: &str, text: &str) {
     if is_new(run, subject).unwrap_or(true) {
         say(text);

@@ -46,7 +46,8 @@ impl Plan {
         Ok(serde_json::from_slice(&files::read(path, LONGEST)?)?)
     }
 
-    /// Reads the plan of the run that this process belongs to, and returns it with the folder of the run.
+    /// Reads the plan of the run that this process belongs to, and returns it with the folder of
+    /// the run.
     ///
     /// # Errors
     ///

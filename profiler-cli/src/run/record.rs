@@ -42,8 +42,8 @@ pub struct CrateRecord {
     /// Why nothing that is built for the same platform can have hooks.
     #[serde(default)]
     pub obstacle: Option<String>,
-    /// The final artifact, if the crate is a program that users start: its name, and its folder below that of build
-    /// output.
+    /// The final artifact, if the crate is a program that users start: its name, and its folder
+    /// below that of build output.
     #[serde(default)]
     pub program: Option<PathBuf>,
 }

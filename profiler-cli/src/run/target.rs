@@ -94,7 +94,8 @@ pub fn forget_changed(target: &Path, plan: &Plan) -> io::Result<Vec<String>> {
     Ok(changed)
 }
 
-/// Removes cargo's fingerprints of a package, in each profile, and a level deeper for a target of its own.
+/// Removes cargo's fingerprints of a package, in each profile, and a level deeper for a target of
+/// its own.
 fn forget(target: &Path, package: &str) -> io::Result<()> {
     for profile in folders(target).iter().flat_map(|folder| {
         let mut inner = folders(folder);

@@ -34,8 +34,8 @@ impl Tool {
         Self::ALL.into_iter().find(|tool| name == tool.name())
     }
 
-    /// Links this program into `folder` under the tool's name. The path stays the same from run to run, so that cargo
-    /// recognises what it knows of the compiler.
+    /// Links this program into `folder` under the tool's name. The path stays the same from run to
+    /// run, so that cargo recognises what it knows of the compiler.
     ///
     /// # Errors
     ///

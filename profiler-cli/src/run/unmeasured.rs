@@ -12,8 +12,8 @@ use super::record::CrateRecord;
 /// The number of programs that are named; a workspace may have hundreds.
 const NAMED: usize = 5;
 
-/// Returns the lines that say why no process of `command` was measured, and what to do. `users` is the user's own folder of
-/// build output.
+/// Returns the lines that say why no process of `command` was measured, and what to do. `users` is
+/// the user's own folder of build output.
 pub fn lines(
     command: &[OsString],
     has_succeeded: bool,

@@ -77,7 +77,8 @@ const CALLED_BY_HOOKS: [&str; 35] = [
 /// Beginnings of such names.
 const FAMILIES: [&str; 6] = ["__cxa_", "__libc_", "__tls_", "_Unwind_", "clock_", "pthread_"];
 
-/// Why a function that is exported under its own name, or under another one, cannot have a hook, if so.
+/// Why a function that is exported under its own name, or under another one, cannot have a hook, if
+/// so.
 pub(super) fn obstacle_of_export(attributes: &[Attribute], name: &str) -> Option<String> {
     let exported = match attributes::value(attributes, "export_name") {
         Some(exported) => exported,
@@ -105,8 +106,8 @@ impl SignalHandlers {
         Self { folder, texts: OnceLock::new() }
     }
 
-    /// Why a function cannot have a hook, if it handles signals: it takes a signal's information, or
-    /// takes a number and is registered somewhere in the crate.
+    /// Why a function cannot have a hook, if it handles signals: it takes a signal's information,
+    /// or takes a number and is registered somewhere in the crate.
     pub fn obstacle(&self, signature: &Signature) -> Option<String> {
         if signature.abi.is_none() || !matches!(signature.output, ReturnType::Default) {
             return None;

@@ -62,7 +62,8 @@ impl Function<'_> {
         }
     }
 
-    /// The names of its arguments, without those that have none or that only a macro's body can name.
+    /// The names of its arguments, without those that have none or that only a macro's body can
+    /// name.
     pub fn arguments(&self) -> Vec<String> {
         let Some(signature) = self.signature else { return Vec::new() };
         let named = |span: &Span, name: String| (!is_placeless(*span)).then_some(name);

@@ -33,8 +33,8 @@ pub(super) fn included_path(tokens: &TokenStream) -> Option<String> {
     Some(literals.iter().map(LitStr::value).collect())
 }
 
-/// `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`; `dyn Module` for a trait object; other types
-/// as they are written.
+/// `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`; `dyn Module` for a trait object; other
+/// types as they are written.
 pub(super) fn type_name(of: &Type) -> String {
     match of {
         Type::Path(path) => path.path.segments.last().map(|last| plain(&last.ident.to_string())),

@@ -78,8 +78,8 @@ impl<'w> ItemWalk<'w> {
         self.visit_file(file);
     }
 
-    /// Goes through the items that a macro call makes: for modules that it declares, calls of further
-    /// macros, and functions whose text is that of the call.
+    /// Goes through the items that a macro call makes: for modules that it declares, calls of
+    /// further macros, and functions whose text is that of the call.
     pub fn expansion(&mut self, expansion: &Expansion) {
         let CallSite { kind, line, depth, .. } = expansion.site;
         let tokens = expansion.tokens.as_ref();
@@ -107,8 +107,8 @@ impl<'w> ItemWalk<'w> {
         }
     }
 
-    /// The files that the modules declared in this one may be, the last one first: so they are taken in
-    /// the order in which they are written.
+    /// The files that the modules declared in this one may be, the last one first: so they are
+    /// taken in the order in which they are written.
     pub fn into_modules(self) -> impl Iterator<Item = DeclaredFile> {
         self.modules.into_iter().rev()
     }
@@ -195,7 +195,8 @@ impl<'w> ItemWalk<'w> {
         }
     }
 
-    /// Whether the macro that is expanded writes the function's text more than once: perhaps as text.
+    /// Whether the macro that is expanded writes the function's text more than once: perhaps as
+    /// text.
     fn is_written_again(&self, function: &Function<'_>) -> bool {
         let Some(expanded) = &self.expanded else { return false };
         let count = function.place().and_then(|place| expanded.braces.get(&place));

@@ -1,4 +1,5 @@
-//! Arguments in a file, for command lines that are too long for the system: `rustc @file`, one argument per line.
+//! Arguments in a file, for command lines that are too long for the system: `rustc @file`, one
+//! argument per line.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -9,8 +10,8 @@ use profiler_events::files;
 /// Bytes of a file of arguments, at most.
 const LONGEST: u64 = 64 << 20;
 
-/// The arguments, with those of files in place of `@file`. As with rustc, `@file` in a file means nothing, and a file that
-/// cannot be read is left to the compiler, which complains.
+/// The arguments, with those of files in place of `@file`. As with rustc, `@file` in a file means
+/// nothing, and a file that cannot be read is left to the compiler, which complains.
 pub fn expanded(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut expanded = Vec::with_capacity(arguments.len());
     for argument in arguments {

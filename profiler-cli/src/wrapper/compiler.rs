@@ -40,7 +40,8 @@ impl Compiler {
         self.programs.last().map(OsString::as_os_str).unwrap_or_default()
     }
 
-    /// Starts the compiler. Arguments go into a file where cargo has done the same, and where they are too many otherwise.
+    /// Starts the compiler. Arguments go into a file where cargo has done the same, and where they
+    /// are too many otherwise.
     ///
     /// # Errors
     ///
@@ -70,7 +71,8 @@ impl Compiler {
     }
 }
 
-/// A program that is named by a relative path, by one that leads to it from any folder: the compiler runs in another one.
+/// A program that is named by a relative path, by one that leads to it from any folder: the
+/// compiler runs in another one.
 fn in_any_folder(program: &OsStr) -> io::Result<OsString> {
     let path = Path::new(program);
     let is_below = path.is_relative() && path.components().count() > 1;

@@ -1,4 +1,5 @@
-//! The rustdoc that cargo calls: the user's, with programs made of examples linked as all others are.
+//! The rustdoc that cargo calls: the user's, with programs made of examples linked as all others
+//! are.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -10,7 +11,8 @@ use super::invocation::Invocation;
 use super::platform;
 use crate::run::plan::Plan;
 
-/// Calls rustdoc. Options that are added here leave those of the user's environment and configuration alone.
+/// Calls rustdoc. Options that are added here leave those of the user's environment and
+/// configuration alone.
 pub fn run(arguments: Vec<OsString>) -> io::Result<ExitStatus> {
     let (plan, run) = Plan::of_process()?;
     let rustdoc = plan.rustdoc.unwrap_or_else(|| PathBuf::from("rustdoc"));

@@ -114,8 +114,8 @@ impl Invocation {
         self.codegen("extra-filename").unwrap_or_default()
     }
 
-    /// A name that tells this crate from others of the same name, and from itself in other profiles. In cargo's newer layout
-    /// programs have no suffix.
+    /// A name that tells this crate from others of the same name, and from itself in other
+    /// profiles. In cargo's newer layout programs have no suffix.
     pub fn unit(&self) -> String {
         let name = self.crate_name().unwrap_or_default();
         match (self.extra_filename(), self.codegen("metadata")) {
@@ -168,7 +168,8 @@ impl Invocation {
         self.arguments.iter().any(|argument| argument == "--test")
     }
 
-    /// Whether a crate of one of these types is made. Cargo names none for tests and benchmarks with a `main` of their own.
+    /// Whether a crate of one of these types is made. Cargo names none for tests and benchmarks
+    /// with a `main` of their own.
     fn is_of_type(&self, types: &[&str]) -> bool {
         let mut named = self.values("--crate-type").peekable();
         if named.peek().is_none() {

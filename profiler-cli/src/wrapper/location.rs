@@ -18,8 +18,8 @@ pub fn program(invocation: &Invocation, target: &Path) -> Option<PathBuf> {
     Some(profile_folder(&folder)?.strip_prefix(target).ok()?.join(name))
 }
 
-/// The folder of a profile, such as `target/release`, of the folder that rustc writes to: that is `deps` or `examples` in it,
-/// in cargo's newer layout `build/{package}/{hash}/out`.
+/// The folder of a profile, such as `target/release`, of the folder that rustc writes to: that is
+/// `deps` or `examples` in it, in cargo's newer layout `build/{package}/{hash}/out`.
 pub fn profile_folder(out_dir: &Path) -> Option<&Path> {
     let is_within = |folder: &&Path| {
         folder
@@ -29,8 +29,9 @@ pub fn profile_folder(out_dir: &Path) -> Option<&Path> {
     out_dir.ancestors().find(is_within)?.parent()
 }
 
-/// Whether a build script has called the compiler, or cargo: what it makes is for the build, or for other machines. Of these
-/// variables cargo sets all for build scripts, and none of its own for compilers.
+/// Whether a build script has called the compiler, or cargo: what it makes is for the build, or for
+/// other machines. Of these variables cargo sets all for build scripts, and none of its own for
+/// compilers.
 pub fn is_in_build_script() -> bool {
     let all = ["HOST", "TARGET", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "OUT_DIR", "RUSTC", "RUSTDOC"];
     all.iter().all(|name| std::env::var_os(name).is_some())

@@ -136,7 +136,8 @@ impl Wrapper {
         Ok(status)
     }
 
-    /// Whether the crate is built in the folder of this run. Everywhere else the user's own builds would find its hooks.
+    /// Whether the crate is built in the folder of this run. Everywhere else the user's own builds
+    /// would find its hooks.
     fn is_built_in_run(&self) -> bool {
         let folder = self.invocation.out_dir().unwrap_or_default();
         let is_within = location::is_within(&folder, &self.plan.target);

@@ -26,8 +26,8 @@ fn own() -> Platform {
     Platform { parts: parts.map(str::to_owned), is_static: false }
 }
 
-/// Returns why programs that a crate becomes part of cannot have hooks, if they cannot. The compiler is asked once per run
-/// and platform; the answer is kept in the folder of the run.
+/// Returns why programs that a crate becomes part of cannot have hooks, if they cannot. The
+/// compiler is asked once per run and platform; the answer is kept in the folder of the run.
 pub fn obstacle(compiler: &OsStr, invocation: &Invocation, run: &Path) -> Option<String> {
     let mut options = Vec::new();
     for target in invocation.values("--target") {

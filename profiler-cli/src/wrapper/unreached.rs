@@ -7,8 +7,9 @@ use profiler_events::files;
 
 use crate::splice::{LeftOut, Unread};
 
-/// Returns the source files with functions that rustc's dependency file names and that are not among
-/// `read`: macros of other crates declare their modules. Files of an `include!` in `unseen` are known.
+/// Returns the source files with functions that rustc's dependency file names and that are not
+/// among `read`: macros of other crates declare their modules. Files of an `include!` in `unseen`
+/// are known.
 pub fn unreached(
     dep_info: &str,
     directory: &Path,

@@ -1,5 +1,5 @@
-//! `mlprof record` and `mlprof ps` of trainings in several processes: without arguments this program starts itself as each of them, and the
-//! command.
+//! `mlprof record` and `mlprof ps` of trainings in several processes: without arguments this
+//! program starts itself as each of them, and the command.
 
 #[cfg(unix)]
 mod listed;

@@ -186,8 +186,8 @@ impl Activations {
         number
     }
 
-    /// Has one of those that are beside others be none of them any more. Whoever is told together with it is so until
-    /// [`set_beside`](Self::set_beside).
+    /// Has one of those that are beside others be none of them any more. Whoever is told together
+    /// with it is so until [`set_beside`](Self::set_beside).
     pub(super) fn forget_beside(&mut self, profiler: &Arc<dyn Profiler>) {
         self.besides.retain(|beside| !Arc::ptr_eq(beside, profiler));
     }

@@ -65,7 +65,8 @@ pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
     Activated::new(number)
 }
 
-/// As [`activate_beside`], for a forked child: in place of its copy of what its parent has activated so.
+/// As [`activate_beside`], for a forked child: in place of its copy of what its parent has
+/// activated so.
 pub(crate) fn activate_in_place_of(
     replaced: &Arc<dyn Profiler>,
     profiler: Arc<dyn Profiler>,
@@ -74,7 +75,8 @@ pub(crate) fn activate_in_place_of(
     activate_beside(profiler)
 }
 
-/// Has every thread look up anew who is told, at its next scope. For a fork handler: stores one number.
+/// Has every thread look up anew who is told, at its next scope. For a fork handler: stores one
+/// number.
 pub(crate) fn take_slow_path() {
     State::take_slow_path();
 }
@@ -225,7 +227,8 @@ impl Activated {
 
 impl Drop for Activated {
     fn drop(&mut self) {
-        // In a forked child nothing is under way: devices and frameworks are its parent's, and may not be asked.
+        // In a forked child nothing is under way: devices and frameworks are its parent's, and may
+        // not be asked.
         let is_inherited = self.process != this_process();
         // What is under way belongs to this profiler, which must still be active to be told of it.
         if !is_inherited && interest().contains(Interest::OPS) {

@@ -269,7 +269,8 @@ impl Seen {
             if self.ended.len() == MOST_ENDED {
                 self.ended.remove(0);
             }
-            // A guard around a profiler of the program ends with the activation; the profiler may go on.
+            // A guard around a profiler of the program ends with the activation; the profiler may
+            // go on.
             let profiler = gone.profiler.guarded_profiler().unwrap_or(&gone.profiler);
             self.ended.push((gone.generation, Arc::downgrade(profiler)));
         });

@@ -195,7 +195,8 @@ impl Lease {
     /// `None` if somebody has it.
     pub(super) fn take() -> Option<Self> {
         let (tracker, process) = (tracker(), this_process());
-        // What a forked child's parent has taken is the parent's: its copy is not used in the child.
+        // What a forked child's parent has taken is the parent's: its copy is not used in the
+        // child.
         let is_free = |holder: u64| (holder != process).then_some(process);
         tracker.holder.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_free).ok()?;
         tracker.clear(LEAST_BYTES);

@@ -18,7 +18,8 @@ impl Source for WithoutOps {
     }
 }
 
-/// The beginning of a hook's note that names a device whose ops it does not see, and says what to do: a report needs no other reason then.
+/// The beginning of a hook's note that names a device whose ops it does not see, and says what to
+/// do: a report needs no other reason then.
 #[doc(hidden)]
 pub const WITHOUT_OPS_OF: &str = "no ops of ";
 
@@ -66,7 +67,8 @@ pub fn has_ops_of(framework: &str) -> bool {
     frameworks().with_ops.iter().any(|known| known == framework)
 }
 
-/// For what is recorded on demand: why there are no ops in it, and what to do, without the words that there are none.
+/// For what is recorded on demand: why there are no ops in it, and what to do, without the words
+/// that there are none.
 #[doc(hidden)]
 pub fn reason_without_ops() -> String {
     let without = frameworks_without_ops();

@@ -3,14 +3,14 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Whether the system drops signals whose action is the default one: those to the first process of a container (of a
-/// namespace of processes). May be called in a handler.
+/// Whether the system drops signals whose action is the default one: those to the first process of
+/// a container (of a namespace of processes). May be called in a handler.
 pub(crate) fn drops_signals() -> bool {
     std::process::id() == 1
 }
 
-/// Ends the process as `signal` does by itself, and where the system drops that signal with the exit code that a shell
-/// shows for it. May be called in a handler.
+/// Ends the process as `signal` does by itself, and where the system drops that signal with the
+/// exit code that a shell shows for it. May be called in a handler.
 pub(super) fn end_by(signal: c_int) -> ! {
     // SAFETY: the sets and the action are valid, and all functions may be called in a handler.
     unsafe {

@@ -24,8 +24,8 @@
 //! for good) is given up, and the process ends.
 //!
 //! Handlers of ours are there only while somebody needs them; then the one that was there before
-//! comes back. A child process that is forked meanwhile ends by a signal as it would without us, and
-//! delivers no report of its parent's, whatever way it ends.
+//! comes back. A child process that is forked meanwhile ends by a signal as it would without us,
+//! and delivers no report of its parent's, whatever way it ends.
 //!
 //! *Process 1 of a container* (`docker run` without `--init`): the system drops a signal that has no handler
 //! there, so no handler of ours is installed for the report's sake, and a training goes on as it does without

@@ -58,8 +58,8 @@ impl PendingReport {
         self.process == this_process()
     }
 
-    /// Delivers it, unless somebody did, or this is a forked child. If another thread is just about it, waits until it is
-    /// through.
+    /// Delivers it, unless somebody did, or this is a forked child. If another thread is just about
+    /// it, waits until it is through.
     pub(crate) fn deliver(&self) {
         // First: a thread that the child does not have may hold the lock there.
         if !self.is_of_this_process() {

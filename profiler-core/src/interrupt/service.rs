@@ -16,7 +16,8 @@ use profiler_events::panics::contain;
 /// A report that is not delivered by then keeps nobody any longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// [The process](this_process) that the thread belongs to; 0 if there is none. A forked child has no thread.
+/// [The process](this_process) that the thread belongs to; 0 if there is none. A forked child has
+/// no thread.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 
 static WAKEUP: Wakeup = Wakeup::new();
@@ -79,8 +80,8 @@ fn end(signal: c_int) {
     end_by(signal);
 }
 
-/// Whether `work` was over in time. It goes on, on a thread of its own, if it was not. Where the system has no further
-/// thread it is done here, however long it takes.
+/// Whether `work` was over in time. It goes on, on a thread of its own, if it was not. Where the
+/// system has no further thread it is done here, however long it takes.
 fn is_over_within(patience: Duration, work: impl FnOnce() + Send + 'static) -> bool {
     let work = Arc::new(Mutex::new(Some(work)));
     let (sender, receiver) = mpsc::channel::<()>();

@@ -24,7 +24,8 @@ static REQUESTED_AT: AtomicU64 = AtomicU64::new(0);
 /// The signal that is about to end the process; 0: none is.
 static ENDING: AtomicI32 = AtomicI32::new(0);
 
-/// A thread that waits for the end waits this much longer than the report may take, and then ends the process itself.
+/// A thread that waits for the end waits this much longer than the report may take, and then ends
+/// the process itself.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// What the handler has to know of a signal.

@@ -1,12 +1,13 @@
 //! Wakes a thread of ours from a signal handler.
 //!
-//! On Linux no descriptor takes part: a program that closes whatever is open, as daemons do, would close it, and a number
-//! that is used again would be the program's own file.
+//! On Linux no descriptor takes part: a program that closes whatever is open, as daemons do, would
+//! close it, and a number that is used again would be the program's own file.
 
 use std::io;
 use std::time::Duration;
 
-/// What a handler rings, and one thread waits for: numbers below 32, each of which is kept until the thread has taken it.
+/// What a handler rings, and one thread waits for: numbers below 32, each of which is kept until
+/// the thread has taken it.
 pub(crate) struct Wakeup(system::Bell);
 
 /// The thread's end of a [`Wakeup`].
@@ -17,13 +18,14 @@ impl Wakeup {
         Self(system::Bell::new())
     }
 
-    /// Forgets what was rung, and makes the thread's end. To be called once for each process, before the first handler is
-    /// installed.
+    /// Forgets what was rung, and makes the thread's end. To be called once for each process,
+    /// before the first handler is installed.
     pub(crate) fn prepare(&'static self) -> io::Result<Waiter> {
         self.0.prepare().map(Waiter)
     }
 
-    /// Has the thread take `number`; false if it cannot be reached. May be called in a signal handler.
+    /// Has the thread take `number`; false if it cannot be reached. May be called in a signal
+    /// handler.
     pub(crate) fn ring(&self, number: u32) -> bool {
         self.0.ring(number)
     }
@@ -65,8 +67,8 @@ mod system {
 
         pub(super) fn ring(&self, number: u32) -> bool {
             self.0.fetch_or(1 << (number & 31), Ordering::Release);
-            // SAFETY: the word is there as long as `self`; waking reads no more than its address, and is a system call, which may
-            // be made in a handler.
+            // SAFETY: the word is there as long as `self`; waking reads no more than its address,
+            // and is a system call, which may be made in a handler.
             unsafe {
                 let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
                 libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, 1);
@@ -102,7 +104,8 @@ mod system {
                 tv_nsec: time.subsec_nanos().into(),
             });
             let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
-            // SAFETY: the word lives as long as `self`, and the time, if there is one, during the call.
+            // SAFETY: the word lives as long as `self`, and the time, if there is one, during the
+            // call.
             unsafe {
                 let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
                 libc::syscall(libc::SYS_futex, self.0.0.as_ptr(), operation, 0, time);
@@ -111,7 +114,8 @@ mod system {
     }
 }
 
-/// By a pair of sockets, which are looked at before each use: the numbers may be somebody else's by then.
+/// By a pair of sockets, which are looked at before each use: the numbers may be somebody else's by
+/// then.
 #[cfg(all(unix, not(target_os = "linux")))]
 mod system {
     use std::io::{self, Read};

@@ -124,7 +124,8 @@ impl Block {
         self.running.publish(u64::from(NOWHERE));
     }
 
-    /// Nothing was recorded yet; what runs goes on only if `goes_on`. In a forked child, before anything writes or reads there.
+    /// Nothing was recorded yet; what runs goes on only if `goes_on`. In a forked child, before
+    /// anything writes or reads there.
     pub fn restart(&self, goes_on: bool) {
         self.calls.set(0);
         self.memory.restart();

@@ -66,7 +66,8 @@ impl State {
         self.left.set(allocation::live_bytes().cast_unsigned());
     }
 
-    /// See [`Block::restart`](super::block::Block::restart). What the thread has allocated is as before.
+    /// See [`Block::restart`](super::block::Block::restart). What the thread has allocated is as
+    /// before.
     pub fn restart(&self) {
         self.entry.restart();
     }

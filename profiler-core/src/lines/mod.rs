@@ -39,8 +39,9 @@ pub use writer::PeriodicWriter;
 use crate::allocation::Counting;
 use crate::report::LinesReport;
 
-/// In a forked child, which has the thread that forked and no other: what has been recorded so far is the parent's, and each
-/// function's next call on this thread takes the slow path once. For a fork handler: takes no memory.
+/// In a forked child, which has the thread that forked and no other: what has been recorded so far
+/// is the parent's, and each function's next call on this thread takes the slow path once. For a
+/// fork handler: takes no memory.
 pub(crate) fn begin_in_child() {
     if registry::begin_in_child(thread::is_own) {
         thread::set_aside();

@@ -102,8 +102,8 @@ impl Function {
     }
 }
 
-/// In a forked child: nothing was recorded yet, and nothing runs but what `is_own` of the thread that is there. Whether any
-/// function was ever called.
+/// In a forked child: nothing was recorded yet, and nothing runs but what `is_own` of the thread
+/// that is there. Whether any function was ever called.
 pub(super) fn begin_in_child(is_own: impl Fn(&Block) -> bool) -> bool {
     LOST.store(0, Ordering::Relaxed);
     // Both locks are free: no fork comes while somebody has them.

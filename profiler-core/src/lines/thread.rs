@@ -14,7 +14,8 @@ struct Thread {
     /// Never used twice in a process, and not 0.
     number: u64,
     blocks: RefCell<Blocks>,
-    /// In a forked child those that were in use before the fork, until their functions are called again.
+    /// In a forked child those that were in use before the fork, until their functions are called
+    /// again.
     aside: RefCell<Blocks>,
 }
 
@@ -75,7 +76,8 @@ pub(super) fn is_own(block: &Block) -> bool {
     THREAD.try_with(is_in).ok().flatten().unwrap_or(false)
 }
 
-/// Has the next call of each function on this thread take the slow path once. In a forked child; takes no memory.
+/// Has the next call of each function on this thread take the slow path once. In a forked child;
+/// takes no memory.
 pub(super) fn set_aside() {
     let set = |thread: &Thread| {
         if let (Ok(mut blocks), Ok(mut aside)) =

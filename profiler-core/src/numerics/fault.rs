@@ -12,12 +12,14 @@ use profiler_events::TensorRole;
 pub(super) struct Moment {
     /// Its position in the order of the step.
     pub(super) position: u64,
-    /// Whether it is reported where it was made, so that the thread's stack leads to it. A device's numbers come when the step ends.
+    /// Whether it is reported where it was made, so that the thread's stack leads to it. A device's
+    /// numbers come when the step ends.
     pub(super) is_now: bool,
 }
 
 impl Running {
-    /// Adds a tensor to the order of the step and returns its position. `is_finite`: `None` until a device has returned its numbers.
+    /// Adds a tensor to the order of the step and returns its position. `is_finite`: `None` until a
+    /// device has returned its numbers.
     pub(super) fn add_to_order(
         &mut self,
         role: TensorRole,
@@ -31,8 +33,9 @@ impl Running {
         self.order.add(role, name, is_finite)
     }
 
-    /// Names the first tensor that is not finite, and has the next step recorded, with ops. Returns whether this is the one so far.
-    /// Outputs of ops count only if the op has made them so: its inputs may well be infinite.
+    /// Names the first tensor that is not finite, and has the next step recorded, with ops. Returns
+    /// whether this is the one so far. Outputs of ops count only if the op has made them so: its
+    /// inputs may well be infinite.
     pub(super) fn see_not_finite(&mut self, tensor: &mut RecordedTensor, moment: Moment) -> bool {
         let is_of_op = tensor.role.is_of_op();
         if tensor.statistics.is_finite() || (is_of_op && !tensor.makes_not_finite()) {
@@ -64,7 +67,8 @@ impl Running {
         }
     }
 
-    /// Whether a tensor that is not finite is the first one, or names the place better than the first one did.
+    /// Whether a tensor that is not finite is the first one, or names the place better than the
+    /// first one did.
     fn is_first(&self, tensor: &RecordedTensor) -> bool {
         if self.is_rerun {
             return self.rerun.as_ref().is_some_and(|rerun| rerun.first_not_finite.is_none());
@@ -77,14 +81,16 @@ impl Running {
         }
     }
 
-    /// Whether it is of the first op that has made something that is not finite, after a tensor of another role.
+    /// Whether it is of the first op that has made something that is not finite, after a tensor of
+    /// another role.
     fn is_first_op(&self, tensor: &RecordedTensor) -> bool {
         let known = self.first_op_not_finite.iter().chain(&self.first_not_finite);
         let is_known = known.into_iter().any(|known| known.role.is_of_op());
         !self.is_rerun && tensor.role.is_of_op() && !is_known
     }
 
-    /// Keeps a gradient that may be the first. Returns whether it is the first one so far, and of the stage's own steps.
+    /// Keeps a gradient that may be the first. Returns whether it is the first one so far, and of
+    /// the stage's own steps.
     fn keep_gradient(&mut self, tensor: &mut RecordedTensor, moment: Moment) -> bool {
         let position = self.order.position_of(&tensor.name);
         let is_earlier = self.candidate.as_ref().is_none_or(|known| position > known.position);
@@ -108,7 +114,8 @@ impl Running {
         }
     }
 
-    /// Prints what is known of it, and keeps it for the report. Returns whether it is the first one of all.
+    /// Prints what is known of it, and keeps it for the report. Returns whether it is the first one
+    /// of all.
     fn name(&mut self, tensor: RecordedTensor) -> bool {
         if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
             rerun.first_not_finite = Some(tensor);
@@ -178,7 +185,8 @@ impl Running {
         }
     }
 
-    /// Looks at a tensor that a device has reduced in this step, and that was reported at `position`.
+    /// Looks at a tensor that a device has reduced in this step, and that was reported at
+    /// `position`.
     pub(super) fn see_reduced(
         &mut self,
         mut tensor: RecordedTensor,

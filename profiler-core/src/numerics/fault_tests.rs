@@ -5,7 +5,8 @@ use profiler_events::ObservedTensor;
 
 const LAYERS: [&str; 3] = ["[module]Linear: l1", "[module]Linear: l2", "[module]Linear: l3"];
 
-/// A step through three layers whose gradients come in the order of their names, as candle reports them.
+/// A step through three layers whose gradients come in the order of their names, as candle reports
+/// them.
 fn step(gradients: &[(&str, f32)]) {
     for layer in LAYERS {
         tell(TensorRole::Output, layer, &[1.0]);
@@ -80,7 +81,8 @@ fn what_lies_between_two_layers_is_named_by_both() {
         tell_given(LAYERS[0], &[1.0], &[0.5]);
         tell_given(LAYERS[1], &[f32::NAN], &[f32::NAN]);
         tell_given(LAYERS[2], &[f32::NAN], &[f32::NAN]);
-        // Neither hides the place: what they were computed from is not known here, or was made later.
+        // Neither hides the place: what they were computed from is not known here, or was made
+        // later.
         tell(TensorRole::Loss, "loss", &[f32::NAN]);
         tell_given("[module]Linear: other", &[0.0], &[f32::NEG_INFINITY]);
         profiler.step();

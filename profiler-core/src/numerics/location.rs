@@ -6,7 +6,8 @@ use std::path::Path;
 /// Folders of packages that come from elsewhere.
 const ELSEWHERE: [&str; 4] = ["/registry/src/", "/git/checkouts/", "/rustc/", "/lib/rustlib/src/"];
 
-/// The folders of our packages, which are no place in a user's program: under a workspace of ours, or beside the user's.
+/// The folders of our packages, which are no place in a user's program: under a workspace of ours,
+/// or beside the user's.
 const PACKAGES: [&str; 10] = [
     "burn-plugin",
     "candle-plugin",
@@ -43,8 +44,9 @@ fn find(backtrace: &str, directory: &Path) -> Option<String> {
     Some(shown.display().to_string())
 }
 
-/// Whether a file is a source of one of our packages: known by its path alone, since a generic or inlined function of ours is compiled
-/// into the program, which may have debug information where our packages have none.
+/// Whether a file is a source of one of our packages: known by its path alone, since a generic or
+/// inlined function of ours is compiled into the program, which may have debug information where
+/// our packages have none.
 fn is_ours(file: &str) -> bool {
     let folders: Vec<&str> = file.split('/').collect();
     folders.windows(2).any(|pair| {

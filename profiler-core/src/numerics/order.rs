@@ -10,7 +10,7 @@ const MOST_NAMES: usize = 20_000;
 
 /// The last tensor of a name.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Reading {
     /// The pass that it belongs to: a step, or a step's batch run again.
     pass: u64,
     /// Its place in the order of that pass.
@@ -19,14 +19,15 @@ struct Seen {
     is_finite: Option<bool>,
 }
 
-/// What the running pass has shown so far. Entries of earlier passes stay, so that a pass allocates nothing for names that are known.
+/// What the running pass has shown so far. Entries of earlier passes stay, so that a pass allocates
+/// nothing for names that are known.
 #[derive(Debug, Default)]
 pub(super) struct StepOrder {
     pass: u64,
     position: u64,
-    outputs: FxHashMap<String, Seen>,
-    gradients: FxHashMap<String, Seen>,
-    loss: Option<Seen>,
+    outputs: FxHashMap<String, Reading>,
+    gradients: FxHashMap<String, Reading>,
+    loss: Option<Reading>,
 }
 
 impl StepOrder {
@@ -36,10 +37,11 @@ impl StepOrder {
         self.position = 0;
     }
 
-    /// Notes that a tensor is there, and returns its position. Whether it is finite may be known later.
+    /// Notes that a tensor is there, and returns its position. Whether it is finite may be known
+    /// later.
     pub(super) fn add(&mut self, role: TensorRole, name: &str, is_finite: Option<bool>) -> u64 {
         self.position += 1;
-        let seen = Seen { pass: self.pass, position: self.position, is_finite };
+        let seen = Reading { pass: self.pass, position: self.position, is_finite };
         let known = match role {
             TensorRole::Output => &mut self.outputs,
             TensorRole::Gradient => &mut self.gradients,
@@ -78,14 +80,14 @@ impl StepOrder {
         }
     }
 
-    /// Returns the position of the module that has this parameter: a gradient is computed the earlier, the larger it is. `None` where
-    /// no hook has reported the module in this pass.
+    /// Returns the position of the module that has this parameter: a gradient is computed the
+    /// earlier, the larger it is. `None` where no hook has reported the module in this pass.
     pub(super) fn position_of(&self, parameter: &str) -> Option<u64> {
         self.module_of(parameter).map(|(_, seen)| seen.position)
     }
 
     /// Returns the innermost module whose place is the beginning of the parameter's name.
-    fn module_of(&self, parameter: &str) -> Option<(&str, Seen)> {
+    fn module_of(&self, parameter: &str) -> Option<(&str, Reading)> {
         let has_it = |name: &str| {
             let rest = parameter.strip_prefix(place(name));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -96,13 +98,14 @@ impl StepOrder {
 
     fn current<'all>(
         &self,
-        all: &'all FxHashMap<String, Seen>,
-    ) -> impl Iterator<Item = (&'all str, Seen)> + use<'all> {
+        all: &'all FxHashMap<String, Reading>,
+    ) -> impl Iterator<Item = (&'all str, Reading)> + use<'all> {
         let pass = self.pass;
         all.iter().filter(move |(_, seen)| seen.pass == pass).map(|(name, seen)| (&**name, *seen))
     }
 
-    /// Returns the interval in which a tensor of the forward pass, at this position, stopped being finite.
+    /// Returns the interval in which a tensor of the forward pass, at this position, stopped being
+    /// finite.
     pub(super) fn forward(
         &self,
         role: TensorRole,
@@ -110,10 +113,11 @@ impl StepOrder {
         position: u64,
         input_is_finite: bool,
     ) -> Option<FaultInterval> {
-        let is_before = |seen: &Seen| seen.is_finite == Some(true) && seen.position < position;
+        let is_before = |seen: &Reading| seen.is_finite == Some(true) && seen.position < position;
         let before = self.current(&self.outputs).filter(|(_, seen)| is_before(seen));
         let (after, _) = before.max_by_key(|(_, seen)| seen.position)?;
-        // A finite input says already that it began in this module; a module inside of it says where in it.
+        // A finite input says already that it began in this module; a module inside of it says
+        // where in it.
         let is_inside = || {
             let rest = place(after).strip_prefix(place(name));
             rest.is_some_and(|rest| rest.starts_with('.'))
@@ -123,8 +127,8 @@ impl StepOrder {
         is_new.then(|| FaultInterval::Forward { after: end(after), until: end(until) })
     }
 
-    /// Returns the interval in which the gradients of this pass stopped being finite, where that of `parameter` is the first that is
-    /// not.
+    /// Returns the interval in which the gradients of this pass stopped being finite, where that of
+    /// `parameter` is the first that is not.
     pub(super) fn backward(&self, parameter: &str) -> Option<FaultInterval> {
         let gradients = || self.current(&self.gradients);
         let Some((module, seen)) = self.module_of(parameter) else {
@@ -154,7 +158,8 @@ impl StepOrder {
         is_known.then(|| FaultInterval::Backward { after, until: end(module) })
     }
 
-    /// Returns the interval in which a parameter stopped being finite that the optimizer's step has changed.
+    /// Returns the interval in which a parameter stopped being finite that the optimizer's step has
+    /// changed.
     pub(super) fn update(&self, parameter: &str) -> Option<FaultInterval> {
         let gradient = self.gradients.get(parameter).filter(|seen| seen.pass == self.pass)?;
         (gradient.is_finite == Some(true)).then_some(FaultInterval::Update)

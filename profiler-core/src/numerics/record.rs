@@ -24,8 +24,8 @@ enum State {
 }
 
 impl RecordFile {
-    /// The record of a stage that began at `started`, in ticks, and whose first recorded step has these tensors; `None`
-    /// where there is no directory for it.
+    /// The record of a stage that began at `started`, in ticks, and whose first recorded step has
+    /// these tensors; `None` where there is no directory for it.
     pub(super) fn new(
         output: &Output,
         settings: &Settings,

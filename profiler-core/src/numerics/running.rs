@@ -22,8 +22,9 @@ const MOST_ROWS: usize = 20_000;
 /// So many bytes the parameters have that are kept until the optimizer's step has changed them.
 const MOST_COPIED: u64 = 1 << 30;
 
-/// A gradient that is not finite. An optimizer reports all of them at once, in the order of their names or of the model's fields: which
-/// one was computed first is known when it has reported them all.
+/// A gradient that is not finite. An optimizer reports all of them at once, in the order of their
+/// names or of the model's fields: which one was computed first is known when it has reported them
+/// all.
 pub(super) struct Candidate {
     pub(super) tensor: RecordedTensor,
     /// The position of its module in the forward pass: the last of these comes first backwards.
@@ -176,7 +177,8 @@ impl Running {
         }
     }
 
-    /// Flushes the record of a stage that is over to the disk, where its end may turn out to have no room.
+    /// Flushes the record of a stage that is over to the disk, where its end may turn out to have
+    /// no room.
     pub(super) fn sync_record(&mut self, output: &Output) {
         if let Some(file) = &self.file
             && let Err(error) = file.sync()
@@ -278,7 +280,8 @@ impl Running {
     }
 }
 
-/// Returns how the op that makes something that is not finite becomes known, where no hook reports ops.
+/// Returns how the op that makes something that is not finite becomes known, where no hook reports
+/// ops.
 pub(super) fn op_remedy() -> Option<String> {
     let reports_ops = !crate::source::sources_of_ops().is_empty();
     (!reports_ops).then(|| ops_remedy(&profiler_events::frameworks(), " --numerics"))

@@ -9,8 +9,8 @@ use crate::several::Several;
 /// Ranges for tools such as Nsight Systems, beside what a profiler measures: for owned profilers, and
 /// for shared ones such as what [`into_profiler`](crate::IntoProfiler::into_profiler) returns.
 pub trait EmitNvtx {
-    /// This profiler, and ranges besides: see the [module](super). The result is two profilers, which have no
-    /// settings of their own: call it after all settings.
+    /// This profiler, and ranges besides: see the [module](super). The result is two profilers,
+    /// which have no settings of their own: call it after all settings.
     ///
     /// ```
     /// use profiler_core::prelude::*;

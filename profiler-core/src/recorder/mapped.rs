@@ -97,7 +97,8 @@ impl<T> MappedArena<T> {
         Err(_) => panic!("a chunk has a size and an alignment"),
     };
 
-    /// Adds an entry; `None` if the system has no memory for it. Only the owning thread may call this.
+    /// Adds an entry; `None` if the system has no memory for it. Only the owning thread may call
+    /// this.
     pub(crate) fn add(&self, entry: T) -> Option<&T> {
         let mut chunk = self.last.load(Ordering::Relaxed);
         let mut used = self.used.get() as usize;
@@ -159,7 +160,8 @@ mod system {
     /// The least that pages are aligned to.
     const PAGE: usize = 4096;
 
-    /// New memory; `None` if the system has none, as under a limit of the address space. May be called in a signal handler.
+    /// New memory; `None` if the system has none, as under a limit of the address space. May be
+    /// called in a signal handler.
     pub(super) fn map(layout: Layout) -> Option<NonNull<u8>> {
         debug_assert!(layout.align() <= PAGE && layout.size() > 0);
         #[cfg(test)]

@@ -68,8 +68,8 @@ pub(super) struct Steps {
     /// What belongs to the running step from before a pause.
     before: (u64, StepParts),
     known: Vec<Known>,
-    /// The optimizer's update inside a hook of the optimizer, which `known` has: it is none of the hook's
-    /// forward and backward passes.
+    /// The optimizer's update inside a hook of the optimizer, which `known` has: it is none of the
+    /// hook's forward and backward passes.
     updates: Vec<Update>,
     looked_at: usize,
     /// The address of the loop's table: with two loops at once only the first one's steps are known.

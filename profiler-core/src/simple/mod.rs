@@ -29,12 +29,13 @@ use profiler_events::uncounted;
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
 /// `"simple"`.
 ///
-/// The report is Lightning's table, byte for byte, with a row of its own for the optimizer's update. Below it stand
-/// the three largest self times, and how much of training was
-/// [waiting for data](crate::report::simple::DataWaiting), if an action says so. The console leaves out the rows
-/// below 0.1 % of the wall time and counts them; [`all_rows(true)`](Self::all_rows) shows them. Unlike Lightning's, this profiler lets actions
-/// nest and recurse, keeps no list of durations, starts every stage from zero, shows what is still
-/// running, and may be used by any number of threads at once.
+/// The report is Lightning's table, byte for byte, with a row of its own for the optimizer's
+/// update. Below it stand the three largest self times, and how much of training was [waiting for
+/// data](crate::report::simple::DataWaiting), if an action says so. The console leaves out the rows
+/// below 0.1 % of the wall time and counts them; [`all_rows(true)`](Self::all_rows) shows them.
+/// Unlike Lightning's, this profiler lets actions nest and recurse, keeps no list of durations,
+/// starts every stage from zero, shows what is still running, and may be used by any number of
+/// threads at once.
 ///
 /// *Cost*: hardly more than two readings of the time-stamp counter and a push to a buffer (up to 1.5
 /// times that where others use the same core), for each start and stop together; no locks and no

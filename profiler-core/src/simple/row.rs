@@ -157,8 +157,8 @@ impl Row {
         Ok(())
     }
 
-    /// Takes a call out of the sums in which the counter was set back: it counts as one that took no time, as in the
-    /// distribution.
+    /// Takes a call out of the sums in which the counter was set back: it counts as one that took
+    /// no time, as in the distribution.
     fn take_back(&self, closed: &Closed<Self>) {
         let sum = if closed.is_outermost { &self.total } else { &self.recursive };
         sum.set(sum.get().wrapping_sub(closed.elapsed));
@@ -324,7 +324,8 @@ mod tests {
         {
             close(&row, elapsed, children);
         }
-        // The counters of two cores may differ by a few ticks: the sums come out right all the same.
+        // The counters of two cores may differ by a few ticks: the sums come out right all the
+        // same.
         close(&row, -3, 0);
         let snapshot = row.snapshot().expect("it was called");
         assert_eq!(snapshot.count, 6);

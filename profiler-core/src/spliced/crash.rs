@@ -37,7 +37,8 @@ unsafe impl Sync for Before {}
 
 static BEFORE: Before = Before([const { UnsafeCell::new(MaybeUninit::zeroed()) }; SIGNALS.len()]);
 
-/// [The process](this_process) whose report is made; 0: none. A forked child has none until it is measured itself.
+/// [The process](this_process) whose report is made; 0: none. A forked child has none until it is
+/// measured itself.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 /// Wakes the thread that makes the report.
 static WAKEUP: Wakeup = Wakeup::new();
@@ -149,8 +150,9 @@ fn take(signal: libc::c_int) {
     let mut ours = now;
     ours.sa_sigaction = on_signal as *const () as usize;
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // The signals that samples are taken by wait until this handler is through: two handlers on top of each other, each with
-    // the processor's state, are too much for the small stack that std gives threads for them.
+    // The signals that samples are taken by wait until this handler is through: two handlers on top
+    // of each other, each with the processor's state, are too much for the small stack that std
+    // gives threads for them.
     for real_time in libc::SIGRTMIN()..=libc::SIGRTMAX() {
         // SAFETY: the set is one that the system gave.
         unsafe { libc::sigaddset(&raw mut ours.sa_mask, real_time) };
@@ -177,13 +179,15 @@ unsafe extern "C" fn on_signal(
     // SAFETY: written before this handler was installed, and never again.
     let before = unsafe { (*cell.get()).assume_init_ref() };
     let is_handled = before.sa_sigaction != libc::SIG_DFL;
-    // SAFETY: the system passes both, good for as long as the handler runs; of a signal that was sent it says by whom.
+    // SAFETY: the system passes both, good for as long as the handler runs; of a signal that was
+    // sent it says by whom.
     let (is_sent, is_overflow, is_others) = unsafe {
         let is_sent = (*information).si_code <= 0;
         let is_others = is_sent && (*information).si_pid() != libc::getpid();
         (is_sent, is_stack_overflow(information, context), is_others)
     };
-    // The first process of a container goes on, and is measured on: without us the system drops the signal.
+    // The first process of a container goes on, and is measured on: without us the system drops the
+    // signal.
     if is_others && !is_handled && drops_signals() {
         return;
     }

@@ -13,15 +13,16 @@ pub(super) fn restore(settings: &RunSettings) {
         if now == *value {
             continue; // another copy of this crate was here before
         }
-        // A library that the program is linked with may have started threads when it was loaded. A variable that is
-        // there can be changed all the same; one that is not makes C's library move its list, under the eyes of a reader.
+        // A library that the program is linked with may have started threads when it was loaded. A
+        // variable that is there can be changed all the same; one that is not makes C's library
+        // move its list, under the eyes of a reader.
         if now.is_none() && threads() != Some(1) {
             left.push(name);
             continue;
         }
-        // SAFETY: either no other thread is there that could read the environment; or the variable is, and C's library
-        // stores one pointer for it, or moves pointers down within the list, and frees neither texts nor list, so another
-        // thread reads texts that stay.
+        // SAFETY: either no other thread is there that could read the environment; or the variable
+        // is, and C's library stores one pointer for it, or moves pointers down within the list,
+        // and frees neither texts nor list, so another thread reads texts that stay.
         unsafe {
             match value {
                 Some(value) => std::env::set_var(name, value),

@@ -28,8 +28,8 @@ use profiler_events::run::{RUN_VARIABLE, RunSettings};
 
 /// What is measured in this process because `mlprof run` said so.
 struct Run {
-    /// [The process](this_process) that is measured. Not a forked child, which has its parent's memory, until it has a
-    /// run of its own.
+    /// [The process](this_process) that is measured. Not a forked child, which has its parent's
+    /// memory, until it has a run of its own.
     process: u64,
     settings: RunSettings,
     parts: Vec<Arc<dyn Profiler>>,
@@ -81,8 +81,9 @@ pub(super) fn start() {
     }
 }
 
-/// The first call of a forked child of a process that is measured: from here on the child has a run, a name, a record and
-/// reports of its own, in which is what it did since the fork. What its parent has measured stays the parent's.
+/// The first call of a forked child of a process that is measured: from here on the child has a
+/// run, a name, a record and reports of its own, in which is what it did since the fork. What its
+/// parent has measured stays the parent's.
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
 fn start_in_child() {
     let Some(parent) = lock().take() else { return };
@@ -93,7 +94,8 @@ fn start_in_child() {
     begin(settings, replaced);
 }
 
-/// Begins to measure this process, in place of what a forked child has `replaced`. False if nothing is measured.
+/// Begins to measure this process, in place of what a forked child has `replaced`. False if nothing
+/// is measured.
 fn begin(settings: RunSettings, replaced: Option<Arc<dyn Profiler>>) -> bool {
     if let Some(folder) = &settings.processes {
         process_record::begin(folder);
@@ -157,7 +159,8 @@ fn catch_up_at_exit() {
 #[cfg(unix)]
 fn at_exit() {
     extern "C" fn exiting() {
-        // No panic may leave a function that C calls: a program that had ended well would be aborted.
+        // No panic may leave a function that C calls: a program that had ended well would be
+        // aborted.
         let ended = contain(|| {
             #[cfg(target_os = "linux")]
             super::crash::let_die();
@@ -177,8 +180,8 @@ fn at_exit() {
         in_child();
     }
     forked_child::before_first_call(start_in_child);
-    // SAFETY: the handlers count, set flags, and change tallies that nobody else has in the child. It fails only without
-    // memory: then nothing is said of forks.
+    // SAFETY: the handlers count, set flags, and change tallies that nobody else has in the child.
+    // It fails only without memory: then nothing is said of forks.
     unsafe { libc::pthread_atfork(None, Some(forked), Some(forked_child)) };
     // SAFETY: the function is there as long as the library is, from which it is removed when that is
     // unloaded, and does not unwind.

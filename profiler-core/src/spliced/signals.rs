@@ -62,7 +62,8 @@ mod linux {
                 Waiting { told, looks: 0..LOOKS, until_spill: Some(FIRST_SPILL), spill };
             own_thread::spawn("mlprof-signals", move || waiting.wait(finish))?;
             crash::watch();
-            // Where the system drops the signal the program goes on, measured, as it does without us.
+            // Where the system drops the signal the program goes on, measured, as it does without
+            // us.
             if interrupt::is_default(SIGQUIT) && !interrupt::drops_signals() {
                 register(SIGQUIT)?;
                 let _ = HANDLED.set(interrupt::handler(SIGQUIT));
@@ -88,8 +89,8 @@ mod linux {
 
     fn register(signal: i32) -> io::Result<()> {
         let handler = move || {
-            // A forked child may have no thread that would take it: there the signal does what it does
-            // without us.
+            // A forked child may have no thread that would take it: there the signal does what it
+            // does without us.
             if !crash::is_of_this_process() {
                 let _ = low_level::emulate_default_handler(signal);
                 return;

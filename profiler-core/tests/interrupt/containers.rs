@@ -23,7 +23,8 @@ fn a_watch_of_the_first_process_hears_the_first_signal_and_ends_by_the_second() 
     assert!(output.contains("child: heard") && !output.contains("went on"), "{output}");
 }
 
-/// The parent is number 1 of its container, and the child of its own: by their numbers they are the same process.
+/// The parent is number 1 of its container, and the child of its own: by their numbers they are the
+/// same process.
 #[test]
 fn a_forked_child_with_its_parents_number_delivers_no_report() {
     let Some(way) = own_numbers::way() else { return };

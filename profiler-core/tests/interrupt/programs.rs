@@ -313,7 +313,8 @@ fn folder() -> std::path::PathBuf {
     std::env::var_os(super::FOLDER).expect("a folder").into()
 }
 
-/// What the child does with its copy of the session; then it ends as a program does, after its parent's report.
+/// What the child does with its copy of the session; then it ends as a program does, after its
+/// parent's report.
 fn forks_a_child(leave: fn(Session)) {
     let output = Output::new().dirpath(folder()).filename("run").json(true);
     let profiler = Arc::new(SimpleProfiler::new().output_to(output));
@@ -382,7 +383,8 @@ fn watches_as_number_one() {
 fn forks_another_number_one() {
     assert_eq!(std::process::id(), 1);
     let session = begin(Arc::new(SimpleProfiler::new()));
-    // SAFETY: the next child is the first process of a new numbering; it ends after it has dropped its copy.
+    // SAFETY: the next child is the first process of a new numbering; it ends after it has dropped
+    // its copy.
     unsafe {
         assert_eq!(libc::unshare(libc::CLONE_NEWPID), 0);
         let child = libc::fork();
@@ -409,7 +411,8 @@ fn address_space() -> u64 {
     pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.cast_unsigned()
 }
 
-/// By a limit of the address space, in which no thread's stack has room: limits of threads do not hold for root.
+/// By a limit of the address space, in which no thread's stack has room: limits of threads do not
+/// hold for root.
 #[cfg(target_os = "linux")]
 fn has_no_further_thread() {
     let profiler = Arc::new(SimpleProfiler::new());

@@ -11,7 +11,8 @@ use profiler_core::{Report, profile, profile_dynamic};
 /// How a child ends.
 const WAYS: [&str; 4] = ["exits", "returns", "leaves", "measures nothing"];
 
-/// As a program that `mlprof run` has built. Each child calls something once, and something that its parent calls, too.
+/// As a program that `mlprof run` has built. Each child calls something once, and something that
+/// its parent calls, too.
 pub fn play() {
     static WANTED: AtomicU32 = AtomicU32::new(0);
     (sink().begin)(&WANTED);

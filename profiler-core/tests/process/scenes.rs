@@ -152,7 +152,8 @@ fn too_many_files() {
     print!("{}", profiler.summary());
 }
 
-/// More scopes inside each other than have a place without further memory, of which the system has none.
+/// More scopes inside each other than have a place without further memory, of which the system has
+/// none.
 fn deep_without_memory() {
     let (simple, advanced) = (SimpleProfiler::new(), AdvancedProfiler::new());
     let profilers: [&dyn Profiler; 2] = [&simple, &advanced];

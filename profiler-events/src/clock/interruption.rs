@@ -42,7 +42,8 @@ impl Counter {
     }
 }
 
-/// The interruption between two readings, judged by the rate of the counter; `None` if there was none.
+/// The interruption between two readings, judged by the rate of the counter; `None` if there was
+/// none.
 pub(super) fn between(
     last: &Reading,
     now: &Reading,

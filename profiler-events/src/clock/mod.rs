@@ -3,8 +3,8 @@
 //! The counter is the CPU's time-stamp counter where it runs at a constant rate on all cores, else
 //! the operating system's monotonic clock; `quanta` knows which. Its rate is measured against the
 //! monotonic clock from the first use to the moment of the report, so that long runs are converted
-//! more exactly than any calibration at start-up could. Spans in which the machine was suspended do not count for
-//! the rate, and reports [name them](notes).
+//! more exactly than any calibration at start-up could. Spans in which the machine was suspended do
+//! not count for the rate, and reports [name them](notes).
 
 mod interruption;
 mod readings;
@@ -46,14 +46,15 @@ mod quanta {
     }
 }
 
-/// Once the machine seems to have been suspended, the rate is measured anew over this long, to tell what the counter
-/// did meanwhile.
+/// Once the machine seems to have been suspended, the rate is measured anew over this long, to tell
+/// what the counter did meanwhile.
 const FRESH_BASE: Duration = Duration::from_millis(50);
 
 /// A rate as old as this is still good: clocks are not read again.
 const RECENT: Duration = Duration::from_millis(10);
 
-/// How often the clocks are read at one moment. At first use more often: the wall clock is read there.
+/// How often the clocks are read at one moment. At first use more often: the wall clock is read
+/// there.
 const ATTEMPTS: usize = 3;
 const ATTEMPTS_AT_FIRST: usize = 9;
 
@@ -136,14 +137,15 @@ pub fn ticks_at(instant: Instant) -> u64 {
     }
 }
 
-/// Looks whether the machine was suspended since the last look. Called when a stage begins and ends, so that
-/// a suspension outside of it is in no note of its report. *Cost*: some 0.3 µs.
+/// Looks whether the machine was suspended since the last look. Called when a stage begins and
+/// ends, so that a suspension outside of it is in no note of its report. *Cost*: some 0.3 µs.
 pub fn look_for_suspension() {
     drop(origin().look());
 }
 
-/// Sentences for the notes of a report of a run from one moment to another, in ticks: how long the machine was
-/// suspended during it, and whether the times of open actions contain that. None if it was not.
+/// Sentences for the notes of a report of a run from one moment to another, in ticks: how long the
+/// machine was suspended during it, and whether the times of open actions contain that. None if it
+/// was not.
 pub fn notes(started: u64, ended: u64) -> Vec<String> {
     origin().look().notes(started, ended)
 }
@@ -230,8 +232,8 @@ impl Rate {
         measured.map_or_else(Self::calibrated, |seconds_per_tick| Self { seconds_per_tick })
     }
 
-    /// The rate as it was when the clock was first used: for short spans, and for those who have no time to read both
-    /// clocks. Right to some ten thousandths.
+    /// The rate as it was when the clock was first used: for short spans, and for those who have no
+    /// time to read both clocks. Right to some ten thousandths.
     pub fn calibrated() -> Self {
         Self { seconds_per_tick: calibrated(&origin().clock) }
     }
@@ -260,8 +262,8 @@ impl Rate {
         (self.seconds(ticks) * 1e9).round() as u64
     }
 
-    /// From one moment to a later one, in ticks of the counter, in seconds: also where the counter was set back in
-    /// between, as a suspended machine may do. 0 if it is not later.
+    /// From one moment to a later one, in ticks of the counter, in seconds: also where the counter
+    /// was set back in between, as a suspended machine may do. 0 if it is not later.
     pub fn seconds_between(&self, from: u64, to: u64) -> f64 {
         match to.checked_sub(from) {
             Some(ticks) => self.seconds(ticks),
@@ -269,8 +271,8 @@ impl Rate {
         }
     }
 
-    /// When the counter stood at `ticks`, by the wall clock as it was at first use, or when the machine was woken
-    /// if the counter did not go on meanwhile.
+    /// When the counter stood at `ticks`, by the wall clock as it was at first use, or when the
+    /// machine was woken if the counter did not go on meanwhile.
     pub fn wall_time(&self, ticks: u64) -> DateTime<Utc> {
         let (anchor, wall) = origin().timeline().anchor_of(ticks);
         let wall = if ticks >= anchor {

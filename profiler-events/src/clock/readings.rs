@@ -35,8 +35,8 @@ impl Reading {
     }
 }
 
-/// The counter and the clocks at one moment: the closest of several attempts, since the processor may be taken
-/// away between two readings for as long as a rate is measured over.
+/// The counter and the clocks at one moment: the closest of several attempts, since the processor
+/// may be taken away between two readings for as long as a rate is measured over.
 pub(super) fn read_together<T>(
     counter: impl Fn() -> u64,
     clocks: impl Fn() -> T,

@@ -1,9 +1,11 @@
-//! The relation of the counter to the clock, over spans in which the machine may have been suspended.
+//! The relation of the counter to the clock, over spans in which the machine may have been
+//! suspended.
 //!
-//! While a machine is suspended the monotonic clock stands still. The counter goes on (suspend to idle, a paused
-//! virtual machine), stands still, or starts again at 0 (suspend to memory): it depends on the machine. A rate
-//! measured over such a span would make every duration too short or too long. So the time line is cut at each
-//! reading, and only spans without an interruption count for the rate.
+//! While a machine is suspended the monotonic clock stands still. The counter goes on (suspend to
+//! idle, a paused virtual machine), stands still, or starts again at 0 (suspend to memory): it
+//! depends on the machine. A rate measured over such a span would make every duration too short or
+//! too long. So the time line is cut at each reading, and only spans without an interruption count
+//! for the rate.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,8 +15,8 @@ use super::readings::Reading;
 /// The shortest span of time that a rate is measured over.
 pub(super) const MINIMAL_BASE: Duration = Duration::from_millis(200);
 
-/// A moment may be by so many ticks later than the last reading, some seconds. One before the counter was set back has a
-/// number that is larger by far more.
+/// A moment may be by so many ticks later than the last reading, some seconds. One before the
+/// counter was set back has a number that is larger by far more.
 const SINCE_LAST_READING: u64 = 1 << 32;
 
 /// The number of interruptions kept one by one; later ones are added to the last.
@@ -65,13 +67,14 @@ impl Timeline {
         self.fresh = Some(seconds_per_tick);
     }
 
-    /// Whether the span from the last reading to `now` is to be judged by a rate that is measured first.
+    /// Whether the span from the last reading to `now` is to be judged by a rate that is measured
+    /// first.
     pub(super) fn is_in_doubt(&self, now: &Reading, calibrated: f64) -> bool {
         self.fresh.is_none() && between(&self.last, now, calibrated).is_some()
     }
 
-    /// Adds a reading. `calibrated` is the counter's rate, in seconds per tick, as it was first measured: not over
-    /// spans whose clock may have been under correction.
+    /// Adds a reading. `calibrated` is the counter's rate, in seconds per tick, as it was first
+    /// measured: not over spans whose clock may have been under correction.
     pub(super) fn advance(&mut self, now: Reading, calibrated: f64) {
         // By both rates: the first measurement may have been disturbed, and so may the fresh one.
         let by = |rate| between(&self.last, &now, rate);
@@ -107,15 +110,15 @@ impl Timeline {
         sums.iter().map(Interruption::to_string).collect()
     }
 
-    /// Whether an interruption was over at a moment. Where the counter was set back, a moment before that may
-    /// have a larger number than all moments after it.
+    /// Whether an interruption was over at a moment. Where the counter was set back, a moment
+    /// before that may have a larger number than all moments after it.
     fn is_before(&self, interruption: &Interruption, moment: u64) -> bool {
         let latest = self.last.ticks.saturating_add(SINCE_LAST_READING);
         (interruption.until.0..=latest).contains(&moment)
     }
 
-    /// A moment of the counter and the wall clock for conversions of moments near `ticks`: the first reading, or
-    /// the one after the last interruption in which the counter did not go on.
+    /// A moment of the counter and the wall clock for conversions of moments near `ticks`: the
+    /// first reading, or the one after the last interruption in which the counter did not go on.
     pub(super) fn anchor_of(&self, ticks: u64) -> (u64, SystemTime) {
         let mut latest_first = self.interruptions.iter().rev();
         let found = latest_first.find(|it| it.counter.loses_time() && self.is_before(it, ticks));
@@ -142,7 +145,8 @@ impl Timeline {
 mod tests {
     use super::*;
 
-    /// A counter of a gigahertz, and a machine that was on for 1000 s when the first reading was taken.
+    /// A counter of a gigahertz, and a machine that was on for 1000 s when the first reading was
+    /// taken.
     const RATE: f64 = 1e-9;
 
     fn reading(ticks: f64, awake: f64, suspended: f64) -> Reading {
@@ -153,8 +157,8 @@ mod tests {
         Reading { ticks: ((1000.0 + ticks) * 1e9).round() as u64, awake, total, wall }
     }
 
-    /// The time line of readings of which each gives the seconds that the counter went on, those that the clock did, and
-    /// those that the machine was suspended, all since the first.
+    /// The time line of readings of which each gives the seconds that the counter went on, those
+    /// that the clock did, and those that the machine was suspended, all since the first.
     fn timeline(readings: &[(f64, f64, f64)]) -> Timeline {
         let mut timeline = Timeline::new(reading(0.0, 0.0, 0.0));
         for &(ticks, awake, suspended) in readings {

@@ -1,7 +1,7 @@
 //! Writes that neither wait forever nor end the process.
 //!
-//! A pipe without a reader makes writers wait, and a limit on the size of files (`ulimit -f`) ends them
-//! by a signal. A profiler must bring neither upon a training.
+//! A pipe without a reader makes writers wait, and a limit on the size of files (`ulimit -f`) ends
+//! them by a signal. A profiler must bring neither upon a training.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ use super::signals::without_signals;
 pub(super) struct BoundedFile(File);
 
 impl BoundedFile {
-    /// Opens `path` as `options` say, with further flags of `open(2)`. A pipe without a reader is an
-    /// error.
+    /// Opens `path` as `options` say, with further flags of `open(2)`. A pipe without a reader is
+    /// an error.
     pub(super) fn open(options: &mut OpenOptions, flags: i32, path: &Path) -> io::Result<Self> {
         #[cfg(unix)]
         {
@@ -92,8 +92,8 @@ fn wait(file: &File) -> io::Result<()> {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-        // SAFETY: the pointer refers to one local entry, as the count says, and its descriptor is open for as
-        // long as `file` is borrowed.
+        // SAFETY: the pointer refers to one local entry, as the count says, and its descriptor is
+        // open for as long as `file` is borrowed.
         let ready = unsafe { libc::poll(&raw mut poll, 1, left.as_millis() as libc::c_int) };
         let error = io::Error::last_os_error();
         match ready {

@@ -1,8 +1,9 @@
-//! Names of results that nobody else takes: not at the same time, and not over what is there already.
+//! Names of results that nobody else takes: not at the same time, and not over what is there
+//! already.
 //!
 //! Processes are told apart by their numbers, which containers give out each for itself, and which
-//! every system gives out again. A claim is a file of ours that goes by the name that is claimed; it is
-//! there while the process runs, and afterwards its results speak for themselves.
+//! every system gives out again. A claim is a file of ours that goes by the name that is claimed;
+//! it is there while the process runs, and afterwards its results speak for themselves.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -42,12 +43,13 @@ type Lock = std::mem::ManuallyDrop<File>;
 type Lock = File;
 
 impl ClaimedName {
-    /// `name`, or else `name-2` and so on, for files in `folder`, which is made if need be. Taken is
-    /// what another process has claimed, and what `is_of` a file that is there: it is given the name of
-    /// the file, and a name that would be free.
+    /// `name`, or else `name-2` and so on, for files in `folder`, which is made if need be. Taken
+    /// is what another process has claimed, and what `is_of` a file that is there: it is given the
+    /// name of the file, and a name that would be free.
     ///
-    /// Where nothing can be claimed, what is there is looked at all the same. Where there is more than can be looked
-    /// at while a program starts, a random number makes the name one that nobody else has.
+    /// Where nothing can be claimed, what is there is looked at all the same. Where there is more
+    /// than can be looked at while a program starts, a random number makes the name one that nobody
+    /// else has.
     pub fn within(folder: &Path, name: &str, is_of: impl Fn(&str, &str) -> bool) -> Self {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         // Whoever writes there says what is wrong.
@@ -64,7 +66,8 @@ impl ClaimedName {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(_) => None,
             };
-            // Another machine's claims have other names; and whoever had this one may just have ended.
+            // Another machine's claims have other names; and whoever had this one may just have
+            // ended.
             match files(folder) {
                 Some(now) => there = now,
                 None => return Self::random(&name),
@@ -116,7 +119,8 @@ fn is_claimed_elsewhere(files: &[String], name: &str) -> bool {
     files.iter().any(of_others)
 }
 
-/// The names of the files in a folder, none where it cannot be read; `None` if there are too many to look at.
+/// The names of the files in a folder, none where it cannot be read; `None` if there are too many
+/// to look at.
 fn files(folder: &Path) -> Option<Vec<String>> {
     let Ok(listing) = list(folder) else { return Some(Vec::new()) };
     let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::guarded::GuardedFile;
 
-/// An open folder. Files are created, opened, renamed and removed in it by its descriptor, so that neither a
-/// link nor another folder that takes its path can lead them elsewhere.
+/// An open folder. Files are created, opened, renamed and removed in it by its descriptor, so that
+/// neither a link nor another folder that takes its path can lead them elsewhere.
 ///
 /// Outside of Unix it is a path.
 #[derive(Debug)]
@@ -38,7 +38,8 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// If something else than a regular file has it (a link, a pipe, a folder), or the file cannot be read.
+    /// If something else than a regular file has it (a link, a pipe, a folder), or the file cannot
+    /// be read.
     pub fn open_regular(&self, name: &OsStr) -> io::Result<Option<File>> {
         match self.open_to_read(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -114,8 +115,9 @@ mod unix {
             let (folder, name) = (self.descriptor()?, c_string(name)?);
             let flags =
                 flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-            // SAFETY: `folder` is open while `self` is borrowed, `name` is a C string that lives until the call
-            // returns, and the mode is given as the variadic argument that `O_CREAT` reads.
+            // SAFETY: `folder` is open while `self` is borrowed, `name` is a C string that lives
+            // until the call returns, and the mode is given as the variadic argument that `O_CREAT`
+            // reads.
             let number =
                 unsafe { libc::openat(folder, name.as_ptr(), flags, mode as libc::c_uint) };
             let number = checked(number)?;
@@ -135,16 +137,16 @@ mod unix {
         /// Renames a file within the folder, in place of an older one.
         pub(in crate::files) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
             let (folder, from, to) = (self.descriptor()?, c_string(from)?, c_string(to)?);
-            // SAFETY: `folder` is open while `self` is borrowed, and both names are C strings that live until
-            // the call returns.
+            // SAFETY: `folder` is open while `self` is borrowed, and both names are C strings that
+            // live until the call returns.
             checked(unsafe { libc::renameat(folder, from.as_ptr(), folder, to.as_ptr()) }).map(drop)
         }
 
         /// Removes a file.
         pub(in crate::files) fn remove(&self, name: &OsStr) -> io::Result<()> {
             let (folder, name) = (self.descriptor()?, c_string(name)?);
-            // SAFETY: `folder` is open while `self` is borrowed, and `name` is a C string that lives until the
-            // call returns.
+            // SAFETY: `folder` is open while `self` is borrowed, and `name` is a C string that
+            // lives until the call returns.
             checked(unsafe { libc::unlinkat(folder, name.as_ptr(), 0) }).map(drop)
         }
     }

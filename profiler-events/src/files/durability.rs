@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io;
 
-/// Flushes a file to the disk. Network file systems and quotas report only here that there was no room for
-/// the data.
+/// Flushes a file to the disk. Network file systems and quotas report only here that there was no
+/// room for the data.
 ///
 /// Pipes, devices and some file systems have nothing to flush and refuse; that is not an error.
 pub(super) fn sync(file: &File) -> io::Result<()> {

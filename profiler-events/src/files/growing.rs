@@ -9,8 +9,8 @@ use super::guarded::GuardedFile;
 use super::temporary::TemporaryFile;
 use super::{create_parent, durability, target};
 
-/// A file that grows piece by piece and is readable at any time: also after its process was killed it ends with
-/// a whole piece, unless that happens within a write.
+/// A file that grows piece by piece and is readable at any time: also after its process was killed
+/// it ends with a whole piece, unless that happens within a write.
 #[derive(Debug)]
 pub struct GrowingFile(Place);
 
@@ -25,8 +25,8 @@ enum Place {
 }
 
 impl GrowingFile {
-    /// Begins a file with a first piece; its folders are created if need be. An older file of the name is
-    /// replaced once that piece is on the disk.
+    /// Begins a file with a first piece; its folders are created if need be. An older file of the
+    /// name is replaced once that piece is on the disk.
     ///
     /// # Errors
     ///
@@ -68,7 +68,8 @@ impl GrowingFile {
     ///
     /// # Errors
     ///
-    /// What the system reports only now: network file systems and quotas have had no room for the data.
+    /// What the system reports only now: network file systems and quotas have had no room for the
+    /// data.
     pub fn sync(&self) -> io::Result<()> {
         match &self.0 {
             Place::InPlace(file) => durability::sync(file.file()),

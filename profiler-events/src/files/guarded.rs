@@ -6,8 +6,8 @@ use std::mem::ManuallyDrop;
 
 /// An open file of ours that is used, and closed, only while its descriptor still refers to it.
 ///
-/// Programs that become daemons close all descriptors, and the next file that they open gets the same number:
-/// writing to it, or closing it, would damage the program.
+/// Programs that become daemons close all descriptors, and the next file that they open gets the
+/// same number: writing to it, or closing it, would damage the program.
 #[derive(Debug)]
 pub(super) struct GuardedFile {
     file: ManuallyDrop<File>,
@@ -58,7 +58,8 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
 impl Drop for GuardedFile {
     fn drop(&mut self) {
         if self.is_open() {
-            // SAFETY: `file` is initialised, it is dropped only here, and nothing uses it afterwards.
+            // SAFETY: `file` is initialised, it is dropped only here, and nothing uses it
+            // afterwards.
             unsafe { ManuallyDrop::drop(&mut self.file) };
         }
     }

@@ -16,10 +16,11 @@ const LOCKED_AFTER: Duration = Duration::from_secs(60);
 /// machine has begun, or this one before it was started again, or on file systems without locks.
 const LEFT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Removes what killed processes of the effective user have left in `folder`, once per process and folder. `own`
-/// is the name of something that this process has just made there.
+/// Removes what killed processes of the effective user have left in `folder`, once per process and
+/// folder. `own` is the name of something that this process has just made there.
 ///
-/// This happens on the thread of a training, so it looks only at as much of a large folder as [`list`] does.
+/// This happens on the thread of a training, so it looks only at as much of a large folder as
+/// [`list`] does.
 pub(super) fn clear_leftovers(folder: &Path, own: &str) {
     static CLEARED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
     // Whoever forks or clears meanwhile is not waited for: this is no duty.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Entries that are looked at in one folder, at most.
 const MOST_ENTRIES: usize = 20_000;
-/// Longest time that one look through a folder takes. A network file system needs milliseconds for each
-/// hundred entries.
+/// Longest time that one look through a folder takes. A network file system needs milliseconds for
+/// each hundred entries.
 const LONGEST: Duration = Duration::from_millis(250);
 /// Entries between two looks at the clock.
 const PER_LOOK: usize = 64;

@@ -1,8 +1,8 @@
 //! The one module that creates, replaces, appends to and reads files.
 //!
-//! mlprof writes into folders that other users, containers and machines may share, and it does so on
-//! the threads of a training. Every crate of the workspace therefore goes through this module, which a
-//! structure test enforces. Its rules:
+//! mlprof writes into folders that other users, containers and machines may share, and it does so
+//! on the threads of a training. Every crate of the workspace therefore goes through this module,
+//! which a structure test enforces. Its rules:
 //!
 //! * **Complete files.** [`write_file`] and its siblings write to an exclusive temporary file in the
 //!   same folder, flush it to the disk, check every error, and then rename it. A reader sees the old file

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::bounded_write::write_all;
 
-/// Creates a file with `content` where nothing has been, not even a link. It is not flushed to the disk: this is
-/// for files that are made anew where they are missing.
+/// Creates a file with `content` where nothing has been, not even a link. It is not flushed to the
+/// disk: this is for files that are made anew where they are missing.
 ///
 /// # Errors
 ///
@@ -17,11 +17,13 @@ pub fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
     write_all(&file, content)
 }
 
-/// Creates a file for a secret, which nobody but its user may read, where nothing has been, not even a link.
+/// Creates a file for a secret, which nobody but its user may read, where nothing has been, not
+/// even a link.
 ///
 /// # Errors
 ///
-/// Those of the file system, and if something is there. A file that could not be written is removed.
+/// Those of the file system, and if something is there. A file that could not be written is
+/// removed.
 pub fn create_private(path: &Path, secret: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -36,8 +38,8 @@ pub fn create_private(path: &Path, secret: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Makes `link` stand for the file or folder `original`: as a symbolic link, or as a copy of a file where the
-/// system has none. Nothing may be there.
+/// Makes `link` stand for the file or folder `original`: as a symbolic link, or as a copy of a file
+/// where the system has none. Nothing may be there.
 ///
 /// # Errors
 ///

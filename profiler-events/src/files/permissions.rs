@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// The `rwx` bits of the file at `target`, if it is a regular file of the effective user, or a link of that
-/// user to one.
+/// The `rwx` bits of the file at `target`, if it is a regular file of the effective user, or a link
+/// of that user to one.
 ///
-/// Nothing else counts: a file of another user could be planted to make ours setuid or writable by all.
+/// Nothing else counts: a file of another user could be planted to make ours setuid or writable by
+/// all.
 #[cfg(unix)]
 pub(super) fn kept_mode(target: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -26,7 +27,8 @@ pub(super) fn kept_mode(_target: &Path) -> Option<u32> {
     None
 }
 
-/// Gives `file` the mode that [`kept_mode`] returned: `umask` has limited the one it was created with.
+/// Gives `file` the mode that [`kept_mode`] returned: `umask` has limited the one it was created
+/// with.
 pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     #[cfg(unix)]
     {

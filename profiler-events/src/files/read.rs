@@ -13,8 +13,8 @@ pub fn is_regular(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// If it cannot be opened, or is not a regular file: a pipe would wait, and opening a device may have
-/// effects.
+/// If it cannot be opened, or is not a regular file: a pipe would wait, and opening a device may
+/// have effects.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(not_regular());

@@ -1,8 +1,8 @@
 //! Writes that send no signal to the program.
 
-/// Calls `write` with `SIGXFSZ` and `SIGPIPE` blocked for this thread, and discards those that `write`
-/// caused: its system calls have failed with an error anyway. The process's own handlers and dispositions
-/// stay as they are.
+/// Calls `write` with `SIGXFSZ` and `SIGPIPE` blocked for this thread, and discards those that
+/// `write` caused: its system calls have failed with an error anyway. The process's own handlers
+/// and dispositions stay as they are.
 ///
 /// Allocates nothing and only makes system calls, so a signal handler may call it.
 #[cfg(unix)]
@@ -35,8 +35,8 @@ mod unix {
 
     fn set_of(signals: &[c_int]) -> sigset_t {
         let mut set = MaybeUninit::<sigset_t>::uninit();
-        // SAFETY: the pointer refers to local memory for one `sigset_t`, which `sigemptyset` initialises
-        // before it is changed or read; the numbers are valid signals.
+        // SAFETY: the pointer refers to local memory for one `sigset_t`, which `sigemptyset`
+        // initialises before it is changed or read; the numbers are valid signals.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in signals {
@@ -73,8 +73,8 @@ mod unix {
                     discard(*signal);
                 }
             }
-            // SAFETY: the pointer refers to the set that `pthread_sigmask` filled in `begin`; a null pointer
-            // as the third argument is allowed.
+            // SAFETY: the pointer refers to the set that `pthread_sigmask` filled in `begin`; a
+            // null pointer as the third argument is allowed.
             unsafe {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut());
             }
@@ -87,15 +87,15 @@ mod unix {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
             let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: the pointers refer to an initialised local set and time; a null pointer for the signal's
-            // details is allowed.
+            // SAFETY: the pointers refer to an initialised local set and time; a null pointer for
+            // the signal's details is allowed.
             unsafe { libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const at_once) };
         }
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         {
             let mut taken = 0;
-            // SAFETY: the pointers refer to an initialised local set, whose signal is pending so that the call
-            // returns at once, and to a local number.
+            // SAFETY: the pointers refer to an initialised local set, whose signal is pending so
+            // that the call returns at once, and to a local number.
             unsafe { libc::sigwait(&raw const set, &raw mut taken) };
         }
     }

@@ -21,11 +21,12 @@ impl Write for StandardStream {
     }
 }
 
-/// Prints text, behind what the program itself has printed before. No signal reaches the program: not where
-/// nobody reads the stream any more, nor where it is a file that must not grow (`ulimit -f`).
+/// Prints text, behind what the program itself has printed before. No signal reaches the program:
+/// not where nobody reads the stream any more, nor where it is a file that must not grow (`ulimit
+/// -f`).
 ///
-/// The text goes past the standard library's buffer. It would keep what could not be written, and write it again
-/// when the process ends, where nothing blocks the signal.
+/// The text goes past the standard library's buffer. It would keep what could not be written, and
+/// write it again when the process ends, where nothing blocks the signal.
 ///
 /// # Errors
 ///
@@ -47,8 +48,8 @@ fn write(stream: &mut impl std::os::fd::AsRawFd, text: &[u8]) -> io::Result<()> 
     use std::mem::ManuallyDrop;
     use std::os::fd::FromRawFd;
 
-    // SAFETY: the `File` is never dropped, so it does not close the stream's descriptor; it is used only
-    // while `stream` is borrowed.
+    // SAFETY: the `File` is never dropped, so it does not close the stream's descriptor; it is used
+    // only while `stream` is borrowed.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(stream.as_raw_fd()) });
     match super::bounded_write::write_all(&file, text) {
         // As the standard library has it: a program may run without its streams.

@@ -46,8 +46,8 @@ pub(super) fn open_to_append(path: &Path) -> io::Result<BoundedFile> {
     target.open(&mut options)
 }
 
-/// Opens a pipe, a device or one of the process's own open files to write to it; `None` for everything that
-/// another file can take the place of.
+/// Opens a pipe, a device or one of the process's own open files to write to it; `None` for
+/// everything that another file can take the place of.
 pub(super) fn open_in_place(path: &Path) -> io::Result<Option<BoundedFile>> {
     match target_of(path) {
         Ok(target) if matches!(target.kind, Kind::Special | Kind::OpenFile) => {

@@ -4,8 +4,8 @@
 //! Processes that share a folder may run in containers, where they have the same numbers, or on
 //! different machines. So a name is never taken for granted: the file system is asked to make what
 //! was not there, and follows no link for that. What is being made is locked for as long; so what a
-//! killed process has left can be told, and is cleared away by the next process that writes into the
-//! folder.
+//! killed process has left can be told, and is cleared away by the next process that writes into
+//! the folder.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -46,8 +46,8 @@ impl Drop for Entry {
 }
 
 impl TemporaryFile {
-    /// A file in the folder of `target`: a rename works only within one file system. It keeps the mode of the
-    /// file that it will replace.
+    /// A file in the folder of `target`: a rename works only within one file system. It keeps the
+    /// mode of the file that it will replace.
     pub(super) fn beside(target: &Path) -> io::Result<Self> {
         let folder = Arc::new(Directory::open(folder_of(target))?);
         let made = Self::within(&folder, permissions::kept_mode(target))?;
@@ -69,8 +69,8 @@ impl TemporaryFile {
         Ok(made)
     }
 
-    /// Flushes the file to the disk and gives it the name of `target`, in place of an older file. Returns the
-    /// file, to be written on.
+    /// Flushes the file to the disk and gives it the name of `target`, in place of an older file.
+    /// Returns the file, to be written on.
     pub(super) fn keep(self, target: &Path) -> io::Result<File> {
         let Self { file, mut entry } = self;
         durability::sync(&file)?;
@@ -140,8 +140,8 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Makes something that was not there, under a name that is short: the name of what it becomes may be as long as
-/// names can be. Returns what `make` made, and its name.
+/// Makes something that was not there, under a name that is short: the name of what it becomes may
+/// be as long as names can be. Returns what `make` made, and its name.
 fn with_new_name<T>(make: impl Fn(&str) -> io::Result<T>) -> io::Result<(T, String)> {
     let mut tries = 0;
     loop {

@@ -12,22 +12,23 @@ use super::temporary::{TemporaryFile, TemporaryFolder};
 use super::{create_parent, durability, permissions, target, without_signals};
 
 /// Has `write` write a file that has its name only when it is whole: until then a reader finds what
-/// was there before, also if this process is killed. Directories are made if need be. A file that is
-/// replaced hands its permissions on: `rwx` bits, and only if it belongs to the effective user.
+/// was there before, also if this process is killed. Directories are made if need be. A file that
+/// is replaced hands its permissions on: `rwx` bits, and only if it belongs to the effective user.
 ///
 /// Until then it has a name that no other process takes, also not one in another container or on
-/// another machine: `.mlprof-….tmp` in the same folder. What a killed process has left of that kind is
-/// removed by the next one that writes into the folder: after a minute, where the system knows that
-/// nobody is at work on it, else after a day.
+/// another machine: `.mlprof-….tmp` in the same folder. What a killed process has left of that kind
+/// is removed by the next one that writes into the folder: after a minute, where the system knows
+/// that nobody is at work on it, else after a day.
 ///
-/// A device or a pipe is written as one goes. One that nobody reads from is an error: at once, or five
-/// seconds after its last reader has read. A limit on the size of files (`ulimit -f`) is an error, too,
-/// and not the end of the process. A symbolic link is replaced, unless it belongs to the effective user or
-/// root and leads to a device or a pipe.
+/// A device or a pipe is written as one goes. One that nobody reads from is an error: at once, or
+/// five seconds after its last reader has read. A limit on the size of files (`ulimit -f`) is an
+/// error, too, and not the end of the process. A symbolic link is replaced, unless it belongs to
+/// the effective user or root and leads to a device or a pipe.
 ///
 /// # Errors
 ///
-/// What `write` says, or if the file cannot be made or flushed to the disk; then nothing has changed.
+/// What `write` says, or if the file cannot be made or flushed to the disk; then nothing has
+/// changed.
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -46,12 +47,13 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     write_file(path, |file| file.write_all(content))
 }
 
-/// Writes a whole file into an open folder, as [`write_file`] does, in place of the regular file of that name.
+/// Writes a whole file into an open folder, as [`write_file`] does, in place of the regular file of
+/// that name.
 ///
 /// # Errors
 ///
-/// Those of [`write_file`], and if something else than a regular file of the effective user has the name, or
-/// `may_replace` returns an error for the file that has it.
+/// Those of [`write_file`], and if something else than a regular file of the effective user has the
+/// name, or `may_replace` returns an error for the file that has it.
 pub fn write_file_in(
     directory: &Arc<Directory>,
     name: &OsStr,
@@ -147,13 +149,14 @@ impl Write for WholeFile {
     }
 }
 
-/// Has `write` write a file of its own to the path that it is given, which ends in the name that the
-/// file gets when it is whole. For those who cannot write to what is open; nothing else that they
-/// leave beside it is kept.
+/// Has `write` write a file of its own to the path that it is given, which ends in the name that
+/// the file gets when it is whole. For those who cannot write to what is open; nothing else that
+/// they leave beside it is kept.
 ///
 /// # Errors
 ///
-/// Those of `write`, and if the file cannot get its name; there is then the one that was there before.
+/// Those of `write`, and if the file cannot get its name; there is then the one that was there
+/// before.
 pub fn write_whole_at<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&Path) -> Result<(), E>,
@@ -165,8 +168,8 @@ pub fn write_whole_at<E: From<io::Error>>(
     Ok(move_into_place(&temporary, path)?)
 }
 
-/// Flushes a whole file in a [`TemporaryFolder`] to the disk and moves it to `path`, on the same file system, in
-/// place of an older file.
+/// Flushes a whole file in a [`TemporaryFolder`] to the disk and moves it to `path`, on the same
+/// file system, in place of an older file.
 ///
 /// # Errors
 ///

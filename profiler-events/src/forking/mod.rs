@@ -99,15 +99,17 @@ pub fn made_once<T>(once: &'static OnceLock<T>, make: impl FnOnce() -> T) -> &'s
     }
 }
 
-/// A number for the calling process that none of its forked children shares, and never 0. The number of the process
-/// alone does not do: the first process of a container can fork the first process of another one, and both are number 1.
+/// A number for the calling process that none of its forked children shares, and never 0. The
+/// number of the process alone does not do: the first process of a container can fork the first
+/// process of another one, and both are number 1.
 ///
 /// May be called in a signal handler. *Cost*: one system call.
 pub fn this_process() -> u64 {
     u64::from(forks()) << 32 | u64::from(std::process::id())
 }
 
-/// Forks that lie between the process that began to [watch](watch()) and this one. *Cost*: one relaxed load.
+/// Forks that lie between the process that began to [watch](watch()) and this one. *Cost*: one
+/// relaxed load.
 pub fn forks() -> u32 {
     #[cfg(all(unix, not(loom)))]
     let forks = process::forks();
@@ -287,7 +289,8 @@ mod process {
             // SAFETY: the child compares two numbers, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                // The part above the number of the process differs, too: in a new container that number may be the same.
+                // The part above the number of the process differs, too: in a new container that
+                // number may be the same.
                 let is_another = this_process() >> 32 != parent >> 32;
                 // SAFETY: ends the child without the parent's exit handlers.
                 unsafe { libc::_exit(i32::from(!is_another)) }

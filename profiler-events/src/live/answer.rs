@@ -47,7 +47,8 @@ pub struct ProcessState {
     pub version: u32,
     /// The process's number, as it sees it itself.
     pub process: u32,
-    /// Inode of the PID namespace in which the numbers of the process and its parent hold, on Linux.
+    /// Inode of the PID namespace in which the numbers of the process and its parent hold, on
+    /// Linux.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<u64>,
     /// The file name of the program.
@@ -167,9 +168,9 @@ impl TrainingState {
         (seconds > 0.0).then(|| self.last_steps.len() as f64 / seconds)
     }
 
-    /// In how many seconds all epochs will be over if it goes on as it did since the stage began, what interrupts steps
-    /// included; `None` where it is not known how many steps there will be, or their number only means "until somebody
-    /// stops it".
+    /// In how many seconds all epochs will be over if it goes on as it did since the stage began,
+    /// what interrupts steps included; `None` where it is not known how many steps there will be,
+    /// or their number only means "until somebody stops it".
     pub fn seconds_left(&self) -> Option<f64> {
         let epochs = self.epochs?.checked_sub(self.epoch?)?;
         let left = epochs.checked_mul(self.epoch_steps?)?.checked_sub(self.epoch_step?)?;

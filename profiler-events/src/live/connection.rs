@@ -43,8 +43,8 @@ pub struct Peer {
     /// Number of its user. In a user namespace all users that are not mapped share one number, see
     /// [`is_own_user`](super::is_own_user).
     pub user: u32,
-    /// Number of the process, in the PID namespace of the calling process; `None` if it cannot be seen from there, or
-    /// the system does not report it.
+    /// Number of the process, in the PID namespace of the calling process; `None` if it cannot be
+    /// seen from there, or the system does not report it.
     pub process: Option<u32>,
 }
 

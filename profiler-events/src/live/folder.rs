@@ -40,12 +40,13 @@ pub enum FolderError {
 
 crate::debug_as_display!(FolderError);
 
-/// Returns the folders in which sockets of this user's processes can be, in the order in which a process tries them:
-/// `$XDG_RUNTIME_DIR/mlprof`, `/run/user/{user}/mlprof` (Linux), and `mlprof-{user}` in the folder for temporary files
-/// and in `/tmp`. They need not exist.
+/// Returns the folders in which sockets of this user's processes can be, in the order in which a
+/// process tries them: `$XDG_RUNTIME_DIR/mlprof`, `/run/user/{user}/mlprof` (Linux), and
+/// `mlprof-{user}` in the folder for temporary files and in `/tmp`. They need not exist.
 ///
-/// The environment of a job often names a folder that the machine does not have, and that of a login shell another one
-/// than that of a service. So a process takes the first one that it can use, and its clients look in all of them.
+/// The environment of a job often names a folder that the machine does not have, and that of a
+/// login shell another one than that of a service. So a process takes the first one that it can
+/// use, and its clients look in all of them.
 pub fn folders() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     folders_of(runtime, std::env::temp_dir(), own_user())
@@ -65,8 +66,8 @@ fn folders_of(runtime: Option<PathBuf>, temporary: PathBuf, user: u32) -> Vec<Pa
     all
 }
 
-/// Calls `make` with one folder after the other until it succeeds in one of them, and returns its result. A folder that
-/// is missing is created for this user alone.
+/// Calls `make` with one folder after the other until it succeeds in one of them, and returns its
+/// result. A folder that is missing is created for this user alone.
 ///
 /// # Errors
 ///
@@ -86,8 +87,8 @@ pub fn in_first_usable<T>(
     Err(FolderError::None(reasons))
 }
 
-/// Returns whether `folder` exists, and makes sure that it is this user's own. With `makes` it is created if it is
-/// missing.
+/// Returns whether `folder` exists, and makes sure that it is this user's own. With `makes` it is
+/// created if it is missing.
 ///
 /// # Errors
 ///
@@ -173,7 +174,8 @@ mod tests {
     fn the_first_folder_that_can_be_used_is_taken() {
         let around = tempfile::tempdir().expect("a folder");
         let folder = |name: &str| around.path().join(name);
-        // As on a compute node that has not the login node's folder, and a folder that others may enter.
+        // As on a compute node that has not the login node's folder, and a folder that others may
+        // enter.
         std::fs::create_dir(folder("open")).expect("made");
         std::fs::set_permissions(folder("open"), Permissions::from_mode(0o777)).expect("opened");
         let all = [folder("missing/mlprof"), folder("open"), folder("full"), folder("last")];

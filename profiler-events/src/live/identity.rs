@@ -1,18 +1,22 @@
-//! Identity of a process that listens: its number, the PID namespace of that number, and its start time.
+//! Identity of a process that listens: its number, the PID namespace of that number, and its start
+//! time.
 
 use std::ffi::OsStr;
 
 /// Identifies a process across PID namespaces and across reuse of its number.
 ///
-/// Containers that share a folder of sockets have the same process numbers, and a process that was killed leaves its
-/// files to the next one of that number. The names of sockets and tokens therefore hold all three parts.
+/// Containers that share a folder of sockets have the same process numbers, and a process that was
+/// killed leaves its files to the next one of that number. The names of sockets and tokens
+/// therefore hold all three parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessIdentity {
     /// Process number, as the process itself sees it.
     pub process: u32,
-    /// Inode of the PID namespace in which the number holds; `None` where the system has no such namespaces.
+    /// Inode of the PID namespace in which the number holds; `None` where the system has no such
+    /// namespaces.
     pub namespace: Option<u64>,
-    /// Start time of the process in clock ticks since the machine started; `None` where the system does not report it.
+    /// Start time of the process in clock ticks since the machine started; `None` where the system
+    /// does not report it.
     pub start: Option<u64>,
 }
 
@@ -28,8 +32,8 @@ impl ProcessIdentity {
         Self { process, namespace: own_namespace(), start }
     }
 
-    /// Returns the name of a file of this process: `4711-4026531836-123456.sock`. Without a namespace and a start time
-    /// it is `4711.sock`.
+    /// Returns the name of a file of this process: `4711-4026531836-123456.sock`. Without a
+    /// namespace and a start time it is `4711.sock`.
     pub fn file_name(&self, ending: &str) -> String {
         let process = self.process;
         match (self.namespace, self.start) {
@@ -38,7 +42,8 @@ impl ProcessIdentity {
         }
     }
 
-    /// Parses the name of a file; `None` if it is not one that [`file_name`](Self::file_name) returns.
+    /// Parses the name of a file; `None` if it is not one that [`file_name`](Self::file_name)
+    /// returns.
     pub fn of_file_name(name: &OsStr, ending: &str) -> Option<Self> {
         let stem = name.to_str()?.strip_suffix(ending)?.strip_suffix('.')?;
         let mut parts = stem.split('-');
@@ -60,7 +65,8 @@ impl ProcessIdentity {
         self.namespace.is_none() || self.namespace == own_namespace()
     }
 
-    /// Returns whether the process has ended; `None` if that cannot be seen from here, as in another container.
+    /// Returns whether the process has ended; `None` if that cannot be seen from here, as in
+    /// another container.
     pub fn has_ended(&self) -> Option<bool> {
         if !self.is_of_own_namespace() {
             return None;
@@ -69,7 +75,8 @@ impl ProcessIdentity {
         if number == 0 {
             return Some(true);
         }
-        // SAFETY: `kill` takes two integers; signal 0 is not delivered and only checks that the process exists.
+        // SAFETY: `kill` takes two integers; signal 0 is not delivered and only checks that the
+        // process exists.
         let answer = unsafe { libc::kill(number, 0) };
         if answer != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
             return Some(true);

@@ -1,10 +1,12 @@
 //! What a training that listens and those who ask it tell each other, by a Unix socket: lines of JSON.
 //!
-//! A process that listens has a socket in one of several [folders](folders()) that only its user may enter. Its name
-//! holds the process's whole [identity](ProcessIdentity), `{process}-{namespace}-{start}.sock`, as containers may
-//! share such a folder. Whoever connects writes a [`Question`] as one line, of at most [`LONGEST_REQUEST`] bytes, and reads lines,
-//! each an [`Answer`]. After [`Answer::Recorded`] come as many bytes as it says; then further requests may follow on
-//! the same connection. What cannot be understood is answered by [`Answer::Error`], and the connection stays.
+//! A process that listens has a socket in one of several [folders](folders()) that only its user
+//! may enter. Its name holds the process's whole [identity](ProcessIdentity),
+//! `{process}-{namespace}-{start}.sock`, as containers may share such a folder. Whoever connects
+//! writes a [`Question`] as one line, of at most [`LONGEST_REQUEST`] bytes, and reads lines, each
+//! an [`Answer`]. After [`Answer::Recorded`] come as many bytes as it says; then further requests
+//! may follow on the same connection. What cannot be understood is answered by [`Answer::Error`],
+//! and the connection stays.
 
 mod activity;
 mod answer;

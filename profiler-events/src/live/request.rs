@@ -10,11 +10,12 @@ pub const MOST_STEPS: u64 = 10_000;
 /// So long a time can be recorded by one request, in milliseconds.
 pub const LONGEST_RECORDING: u64 = 600_000;
 
-/// A recording of a time can begin so much later than it is asked for, in milliseconds: ten minutes. While it waits
-/// nothing else can be recorded.
+/// A recording of a time can begin so much later than it is asked for, in milliseconds: ten
+/// minutes. While it waits nothing else can be recorded.
 pub const LATEST_START: u64 = 600_000;
 
-/// Longest time from one answer to the next for a client that [follows](Request::Follow), in milliseconds.
+/// Longest time from one answer to the next for a client that [follows](Request::Follow), in
+/// milliseconds.
 pub const LONGEST_INTERVAL: u64 = 60_000;
 
 /// A request, as it is written: `{"version": 1, "request": "state"}`.
@@ -43,7 +44,8 @@ pub enum Request {
     State,
     /// The same again and again, until the connection is closed.
     Follow {
-        /// From one answer to the next, in milliseconds; at least 50 and at most [`LONGEST_INTERVAL`] are waited.
+        /// From one answer to the next, in milliseconds; at least 50 and at most
+        /// [`LONGEST_INTERVAL`] are waited.
         interval_milliseconds: u64,
         /// Also what threads do meanwhile: [`ProcessState::activity`](super::ProcessState::activity). As long as
         /// somebody follows so, the process's actions and modules are measured.
@@ -54,8 +56,8 @@ pub enum Request {
     Report,
     /// A few steps, or a while, of what runs.
     Record(RecordRequest),
-    /// Cancels the recording that is under way or has yet to begin, whoever requested it. For some seconds afterwards
-    /// only this user's requests over the socket are recorded.
+    /// Cancels the recording that is under way or has yet to begin, whoever requested it. For some
+    /// seconds afterwards only this user's requests over the socket are recorded.
     Cancel,
     /// What every thread is in.
     Dump {

@@ -18,7 +18,8 @@ pub const TOKEN: &str = "token";
 /// How often a connection is tried again whose process has a full queue.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// What another namespace's processes have left is removed after this time: whether they have ended cannot be seen.
+/// What another namespace's processes have left is removed after this time: whether they have ended
+/// cannot be seen.
 const LEFTOVER_AGE: Duration = Duration::from_secs(86_400);
 
 /// Returns the path of the socket of a process.
@@ -26,8 +27,8 @@ pub fn socket_of(folder: &Path, identity: &ProcessIdentity) -> PathBuf {
     folder.join(identity.file_name(SOCKET))
 }
 
-/// Returns the processes that have a socket in a folder, in the order of their numbers. What ended ones have left,
-/// sockets and tokens, is removed.
+/// Returns the processes that have a socket in a folder, in the order of their numbers. What ended
+/// ones have left, sockets and tokens, is removed.
 ///
 /// # Errors
 ///
@@ -54,7 +55,8 @@ pub fn listening(folder: &Path) -> io::Result<Vec<ProcessIdentity>> {
     Ok(found)
 }
 
-/// Whether the process of a socket has ended, so that nobody makes a new socket of this name meanwhile.
+/// Whether the process of a socket has ended, so that nobody makes a new socket of this name
+/// meanwhile.
 fn is_leftover(folder: &Path, identity: &ProcessIdentity) -> bool {
     let refuses = || {
         let refused = connect(folder, identity, Instant::now());
@@ -71,12 +73,13 @@ fn is_leftover(folder: &Path, identity: &ProcessIdentity) -> bool {
     }
 }
 
-/// Makes the socket of this process and listens there. A socket of the same identity is replaced if nobody listens
-/// there: the program that this process was before `exec` has left it.
+/// Makes the socket of this process and listens there. A socket of the same identity is replaced if
+/// nobody listens there: the program that this process was before `exec` has left it.
 ///
 /// # Errors
 ///
-/// [`AddrInUse`](ErrorKind::AddrInUse) if this process listens there already, and what the system says.
+/// [`AddrInUse`](ErrorKind::AddrInUse) if this process listens there already, and what the system
+/// says.
 pub fn listen(folder: &Path, identity: &ProcessIdentity) -> io::Result<UnixListener> {
     let address = Address::new(folder, identity)?;
     let path = address.path();
@@ -95,13 +98,14 @@ pub fn listen(folder: &Path, identity: &ProcessIdentity) -> io::Result<UnixListe
     Ok(listener)
 }
 
-/// Connects to a process, at the latest at `until`: a process that does not run does not take connections either, once
-/// its queue is full. At least one try is made.
+/// Connects to a process, at the latest at `until`: a process that does not run does not take
+/// connections either, once its queue is full. At least one try is made.
 ///
 /// # Errors
 ///
-/// [`ConnectionRefused`](ErrorKind::ConnectionRefused) and [`NotFound`](ErrorKind::NotFound) where nobody listens,
-/// [`WouldBlock`](ErrorKind::WouldBlock) if the queue stays full, and what the system says.
+/// [`ConnectionRefused`](ErrorKind::ConnectionRefused) and [`NotFound`](ErrorKind::NotFound) where
+/// nobody listens, [`WouldBlock`](ErrorKind::WouldBlock) if the queue stays full, and what the
+/// system says.
 pub fn connect(
     folder: &Path,
     identity: &ProcessIdentity,
@@ -112,7 +116,8 @@ pub fn connect(
     let (name, length) = socket_address(&path)?;
     loop {
         let stream = nonblocking_socket()?;
-        // SAFETY: `name` is an initialised address of at least `length` bytes, and the descriptor is open.
+        // SAFETY: `name` is an initialised address of at least `length` bytes, and the descriptor
+        // is open.
         let result = unsafe {
             libc::connect(stream.as_raw_fd(), (&raw const name).cast::<libc::sockaddr>(), length)
         };

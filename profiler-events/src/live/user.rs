@@ -8,15 +8,17 @@ pub fn own_user() -> u32 {
 
 /// Returns whether `user` is the user that this process acts for.
 ///
-/// A user namespace shows every user that it does not map by one number, 65534. A process that itself runs as that user
-/// there cannot tell its own files and peers from those of others, and trusts nobody.
+/// A user namespace shows every user that it does not map by one number, 65534. A process that
+/// itself runs as that user there cannot tell its own files and peers from those of others, and
+/// trusts nobody.
 pub fn is_own_user(user: u32) -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     user == own_user()
         && !is_shared(user, &read("/proc/self/uid_map"), &read("/proc/sys/kernel/overflowuid"))
 }
 
-/// Whether this number stands for several users, by the namespace's map and the system's number for unmapped users.
+/// Whether this number stands for several users, by the namespace's map and the system's number for
+/// unmapped users.
 fn is_shared(user: u32, map: &str, unmapped: &str) -> bool {
     let unmapped = unmapped.trim().parse().unwrap_or(65534);
     let maps_all =

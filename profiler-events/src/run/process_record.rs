@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::files;
 
-/// Bytes of a record that are read, at most: a line per program that the process has been, and a few more.
+/// Bytes of a record that are read, at most: a line per program that the process has been, and a
+/// few more.
 const LONGEST: u64 = 16 << 20;
 const BEGAN: &str = "began ";
 const WRITES: &str = "writes ";

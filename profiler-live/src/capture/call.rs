@@ -21,7 +21,7 @@ use super::grpc::{self, Code, Status};
 use super::messages::{MonitorRequest, ProfileRequest, TerminateRequest, TerminateResponse};
 use super::profile::{self, Captures, Turn};
 use super::{host, monitor};
-use crate::kept::Kept;
+use crate::answer_budget::ReservedBytes;
 use crate::service::answers;
 use crate::service::recorded::UnderWay;
 use crate::shared;
@@ -44,12 +44,12 @@ const LINGER: Duration = Duration::from_secs(1);
 struct Holds {
     under_way: Option<UnderWay>,
     turn: Option<Turn>,
-    kept: Option<Kept>,
+    kept: Option<ReservedBytes>,
     counted: Option<CountGuard>,
 }
 
-/// Answers one request, and returns whether it was one that is answered here. A call is in `counts` until its answer is
-/// taken.
+/// Answers one request, and returns whether it was one that is answered here. A call is in `counts`
+/// until its answer is taken.
 pub(super) async fn answer(
     mut request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -255,9 +255,9 @@ impl Call<'_> {
 }
 
 /// The answer to a capture, if there is room for it until it is taken.
-fn framed(request: &ProfileRequest, space: Bytes) -> Result<(Bytes, Kept), Status> {
+fn framed(request: &ProfileRequest, space: Bytes) -> Result<(Bytes, ReservedBytes), Status> {
     let bytes = grpc::framed(&profile::response(request, space))?;
-    let kept = Kept::begin(bytes.len() as u64);
+    let kept = ReservedBytes::begin(bytes.len() as u64);
     let kept = kept.map_err(|why| Status::new(Code::ResourceExhausted, why))?;
     Ok((bytes, kept))
 }
@@ -272,7 +272,7 @@ async fn send(
     match answered {
         Ok(message) => {
             let mut stream = respond.send_response(response, false)?;
-            let patience = Kept::patience(message.len() as u64);
+            let patience = ReservedBytes::patience(message.len() as u64);
             if !send_message(&mut stream, message, Instant::now() + patience).await? {
                 stream.send_reset(Reason::CANCEL);
                 let seconds = patience.as_secs();
@@ -322,7 +322,8 @@ mod tests {
 
     use super::*;
 
-    /// Connects a client whose window is one byte, and sends it a kilobyte; the client takes a byte each `pause`.
+    /// Connects a client whose window is one byte, and sends it a kilobyte; the client takes a byte
+    /// each `pause`.
     async fn sent_to_slow_client(pause: Duration, within: Duration) -> Result<bool, h2::Error> {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

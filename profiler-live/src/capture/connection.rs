@@ -33,8 +33,8 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// How much a client has shown that it is one. While all places are taken, the oldest connection of the lowest standing
-/// makes room for a new one.
+/// How much a client has shown that it is one. While all places are taken, the oldest connection of
+/// the lowest standing makes room for a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Standing {

@@ -7,13 +7,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use prost::Message;
 
-use crate::kept::MOST_KEPT;
+use crate::answer_budget::MOST_KEPT;
 
 /// What stands before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
-/// Bytes that a message may have: as many as the process keeps until clients have taken them. Clients could count up to
-/// `i32::MAX`.
+/// Bytes that a message may have: as many as the process keeps until clients have taken them.
+/// Clients could count up to `i32::MAX`.
 pub(super) const LONGEST_MESSAGE: usize = MOST_KEPT as usize;
 
 /// What went wrong, as gRPC numbers it.

@@ -108,8 +108,9 @@ struct Client {
     task: JoinHandle<()>,
 }
 
-/// Somebody has connected. If all places are taken, the oldest connection of the lowest standing is closed: clients send
-/// no password, so those that hold connections must not keep out those that come to capture.
+/// Somebody has connected. If all places are taken, the oldest connection of the lowest standing is
+/// closed: clients send no password, so those that hold connections must not keep out those that
+/// come to capture.
 async fn welcome(stream: net::TcpStream, captures: &Arc<Captures>, clients: &mut Vec<Client>) {
     clients.retain(|client| !client.task.is_finished());
     if clients.len() >= MOST_CONNECTIONS {

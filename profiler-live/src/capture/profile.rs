@@ -38,7 +38,8 @@ pub(super) struct Capture {
     is_abandoned: AtomicBool,
 }
 
-/// While it lives no other capture begins: until the answer is taken, as the process keeps it for so long.
+/// While it lives no other capture begins: until the answer is taken, as the process keeps it for
+/// so long.
 pub(super) struct Turn {
     captures: Arc<Captures>,
     capture: Arc<Capture>,

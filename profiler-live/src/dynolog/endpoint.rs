@@ -92,8 +92,9 @@ impl Endpoint {
         }
     }
 
-    /// Sends to the daemon. From then on the kernel refuses what others send here, in the place of abstract names: a
-    /// stranger could fill the queue before the daemon answers. In a folder its owner decides who may enter.
+    /// Sends to the daemon. From then on the kernel refuses what others send here, in the place of
+    /// abstract names: a stranger could fill the queue before the daemon answers. In a folder its
+    /// owner decides who may enter.
     pub(super) fn send(&self, datagram: &[u8]) -> io::Result<()> {
         if self.files.is_none() {
             // A daemon that was started anew has another socket of the same name.

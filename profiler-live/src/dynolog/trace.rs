@@ -60,7 +60,8 @@ impl Drop for OrderGuard {
 ///
 /// # Errors
 ///
-/// If it asks for more than can be recorded, or for a file that cannot be, or the order before it is not over.
+/// If it asks for more than can be recorded, or for a file that cannot be, or the order before it
+/// is not over.
 pub(super) fn carry_out(
     mut order: Order,
     place: Place,
@@ -87,8 +88,8 @@ pub(super) fn carry_out(
     own_thread::spawn("mlprof-dynolog-recording", work).map(drop).map_err(|error| error.to_string())
 }
 
-/// Where a trace will be. The folder stays open from the order to the end of the recording: whoever may change its
-/// path meanwhile cannot lead the trace elsewhere.
+/// Where a trace will be. The folder stays open from the order to the end of the recording: whoever
+/// may change its path meanwhile cannot lead the trace elsewhere.
 struct Target {
     folder: Arc<Directory>,
     name: OsString,
@@ -118,7 +119,8 @@ impl Target {
         Ok(Self { folder: Arc::new(folder), name: name.to_owned(), path })
     }
 
-    /// Writes it as libkineto does: not compressed, but where the name says so. It has its name when it is whole.
+    /// Writes it as libkineto does: not compressed, but where the name says so. It has its name
+    /// when it is whole.
     fn write(&self, cycle: &Cycle) -> io::Result<()> {
         let name = self.path.display().to_string();
         write_file_in(&self.folder, &self.name, check_is_trace, |file| {
@@ -135,8 +137,8 @@ impl Target {
     }
 }
 
-/// Refuses a folder in which another user may put what they like in place of the trace. Its owner must be this user,
-/// root, or who owns the folder below which traces are allowed.
+/// Refuses a folder in which another user may put what they like in place of the trace. Its owner
+/// must be this user, root, or who owns the folder below which traces are allowed.
 fn check_owner(folder: &Directory, allowed: &Path) -> io::Result<()> {
     let (found, user) = (folder.metadata()?, own_user());
     let of_allowed = allowed.metadata()?.uid();
@@ -152,8 +154,8 @@ fn check_owner(folder: &Directory, allowed: &Path) -> io::Result<()> {
 /// Bytes at the beginning of a trace that name its fields.
 const HEAD: u64 = 4096;
 
-/// Refuses to replace a file that is not an earlier trace: whoever asks the daemon for one chooses the path. An empty
-/// file holds nothing that could be lost.
+/// Refuses to replace a file that is not an earlier trace: whoever asks the daemon for one chooses
+/// the path. An empty file holds nothing that could be lost.
 fn check_is_trace(earlier: &mut File) -> io::Result<()> {
     let mut head = Vec::new();
     (&*earlier).take(HEAD).read_to_end(&mut head)?;
@@ -212,7 +214,8 @@ fn record(
     Ok(said)
 }
 
-/// Waits until nothing else is recorded: the daemon has given the config away, so it must not be lost.
+/// Waits until nothing else is recorded: the daemon has given the config away, so it must not be
+/// lost.
 ///
 /// # Errors
 ///
@@ -300,7 +303,8 @@ mod tests {
         assert!(Target::open(path, &place).is_err(), "a link");
     }
 
-    /// Root may write everywhere, but not into a folder where another user can replace what it writes.
+    /// Root may write everywhere, but not into a folder where another user can replace what it
+    /// writes.
     #[test]
     fn a_folder_of_another_user_is_refused() {
         let around = tempfile::tempdir().expect("a folder");

@@ -41,9 +41,10 @@ static TOKEN_FILE: OwnFile = OwnFile::none();
 /// Has the process answer Prometheus at `127.0.0.1:port` from here on, to the end, and count steps and actions; port 0: any
 /// that is free. Where it answers. If it does so already nothing changes. A forked child does not.
 ///
-/// Whoever asks must send the token that is in a file of this process beside the sockets, which is named on standard error
-/// and which only its user can read (`authorization` with `credentials_file`, in Prometheus' configuration). `MLPROF_METRICS_TOKEN` names another file with
-/// a token of one's own, or says `off`.
+/// Whoever asks must send the token that is in a file of this process beside the sockets, which is
+/// named on standard error and which only its user can read (`authorization` with
+/// `credentials_file`, in Prometheus' configuration). `MLPROF_METRICS_TOKEN` names another file
+/// with a token of one's own, or says `off`.
 ///
 /// *Cost*: a Simple profiler's, per scope; where another one measures they are in each other's way, which costs more.
 ///
@@ -79,8 +80,9 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
         watcher.count_actions();
         LISTENER.set(listener);
         PROCESS.store(std::process::id(), Ordering::SeqCst);
-        // SAFETY: both functions do only what may be done in such handlers, and stay as long as the library does. They
-        // fail only without memory: then the file stays, which `mlprof ps` removes.
+        // SAFETY: both functions do only what may be done in such handlers, and stay as long as the
+        // library does. They fail only without memory: then the file stays, which `mlprof ps`
+        // removes.
         unsafe {
             libc::pthread_atfork(None, None, Some(forked));
             libc::atexit(exiting);
@@ -90,7 +92,8 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
     })
 }
 
-/// Writes a token to the file of this process, in the first of the folders that can be used, and returns it.
+/// Writes a token to the file of this process, in the first of the folders that can be used, and
+/// returns it.
 fn make_token(token: &Token) -> Result<Token, Error> {
     let name = ProcessIdentity::own().file_name(TOKEN);
     in_first_usable(remembered_folders(), |folder| {

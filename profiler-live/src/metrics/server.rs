@@ -1,9 +1,10 @@
 //! The port, and who is answered there. Hardly more than one request is answered: so it is written here, with bounds that
 //! servers for anything do not have (tiny_http waits for ever for the rest of a request).
 //!
-//! One thread accepts connections and reads the heads of requests; a thread answers only whoever has sent the token. So
-//! clients without it take no thread, and hold no place for longer than it takes others to come: while eight wait to say
-//! who they are, the oldest of them makes room for the next.
+//! One thread accepts connections and reads the heads of requests; a thread answers only whoever
+//! has sent the token. So clients without it take no thread, and hold no place for longer than it
+//! takes others to come: while eight wait to say who they are, the oldest of them makes room for
+//! the next.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -64,7 +65,8 @@ fn serve(listener: TcpListener, token: &Token, watcher: &Arc<Watcher>) {
         let ready = readable(std::iter::once(number).chain(numbers), next.min(LOOK));
         // Before the first look the number may not have been remembered yet.
         if LISTENER.number() >= 0 && !LISTENER.is_own() {
-            // The program has closed all descriptors: the numbers may be those of its own files by now.
+            // The program has closed all descriptors: the numbers may be those of its own files by
+            // now.
             std::mem::forget((listener, waiting));
             say(format_args!(
                 "mlprof: there are no metrics any more: the program has closed their port"
@@ -90,7 +92,8 @@ fn serve(listener: TcpListener, token: &Token, watcher: &Arc<Watcher>) {
     }
 }
 
-/// Takes a connection. While all places are taken, the one that has waited longest is told to come later.
+/// Takes a connection. While all places are taken, the one that has waited longest is told to come
+/// later.
 fn accept(listener: &TcpListener, waiting: &mut VecDeque<Waiting>) {
     match listener.accept() {
         Ok((stream, _)) => {

@@ -40,7 +40,8 @@ impl Wish {
             Self::Off => Ok(Some(Token::OFF)),
             Self::In(path) => match Token::read(path) {
                 Ok(token) => Ok(Some(token)),
-                // Without the value: whoever sets the variable to the token itself does not find it in a log.
+                // Without the value: whoever sets the variable to the token itself does not find it
+                // in a log.
                 Err(error) => Err(Error::Token { path: format!("${VARIABLE}").into(), error }),
             },
         }

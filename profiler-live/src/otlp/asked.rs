@@ -23,7 +23,8 @@ impl Asked {
 
 /// The URL without what stands before an `@`, and without its query and fragment.
 ///
-/// A password is found also where the URL is not one: without its scheme, or with `@` or `/` in the password.
+/// A password is found also where the URL is not one: without its scheme, or with `@` or `/` in the
+/// password.
 pub(super) fn without_secrets(url: &str) -> String {
     let is_scheme = |text: &str| {
         text.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -37,8 +38,9 @@ pub(super) fn without_secrets(url: &str) -> String {
     let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let rest = match (authority.rsplit_once('@'), rest.rsplit_once('@')) {
         (Some((_, host)), _) => format!("{host}{behind}"),
-        // What the colon is in front of may be a password with a slash, rather than a port. Either side of a question mark
-        // may be secret then: a password that has one, or a query with an `@`.
+        // What the colon is in front of may be a password with a slash, rather than a port. Either
+        // side of a question mark may be secret then: a password that has one, or a query with an
+        // `@`.
         (None, Some((before, _))) if authority.contains(':') && before.contains(['?', '#']) => {
             "…".to_owned()
         }

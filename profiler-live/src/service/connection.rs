@@ -14,7 +14,7 @@ use profiler_events::live::{
 use super::peer::has_gone;
 use super::timed::Timed;
 use super::{answers, recorded};
-use crate::kept::Kept;
+use crate::answer_budget::ReservedBytes;
 use crate::requester::Requester;
 use crate::shared;
 use crate::watcher::{Following, Watcher};
@@ -105,10 +105,10 @@ fn answer(
             let _under_way = recorded::UnderWay::begin();
             let requester = Requester::Command { process: peer.process };
             let delivery = recorded::record(watcher, stream, requester, wishes)?;
-            let delivery = delivery.and_then(|it| Ok((Kept::begin(it.bytes())?, it)));
+            let delivery = delivery.and_then(|it| Ok((ReservedBytes::begin(it.bytes())?, it)));
             match delivery {
                 Ok((_kept, delivery)) => {
-                    stream.allow(Kept::patience(delivery.bytes()));
+                    stream.allow(ReservedBytes::patience(delivery.bytes()));
                     write_line(stream, &Answer::Recorded(delivery.recorded))?;
                     stream.write_all(&delivery.trace)?;
                     stream.write_all(delivery.samples.unwrap_or_default().as_bytes())

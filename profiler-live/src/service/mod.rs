@@ -18,8 +18,8 @@ use crate::Error;
 use crate::launch;
 use crate::shared::door_is_open;
 
-/// Folders where the socket can be, as the environment was when the process began to listen: threads of ours do not
-/// look at it.
+/// Folders where the socket can be, as the environment was when the process began to listen:
+/// threads of ours do not look at it.
 static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
 /// Folders for sockets and tokens. The first call must be where the environment may be looked at.

@@ -1,4 +1,5 @@
-//! The socket of this process: made, made again where it was removed, removed at the end, and not a forked child's.
+//! The socket of this process: made, made again where it was removed, removed at the end, and not a
+//! forked child's.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,8 +24,8 @@ use crate::{Error, tallies};
 /// So many may ask at once.
 pub(super) const MOST_CONNECTIONS: usize = 16;
 
-/// How often the process looks whether its socket is still there. The system removes `/run/user/{user}` at the user's
-/// last logout, and a training may go on.
+/// How often the process looks whether its socket is still there. The system removes
+/// `/run/user/{user}` at the user's last logout, and a training may go on.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The process that listens; 0 if none does.
@@ -41,7 +42,8 @@ pub(super) fn is_of_this_process() -> bool {
     PROCESS.load(Ordering::SeqCst) == std::process::id()
 }
 
-/// Makes the socket, if there is none, in the first of the folders that can be used, and the thread that answers there.
+/// Makes the socket, if there is none, in the first of the folders that can be used, and the thread
+/// that answers there.
 pub(super) fn listen(folders: &'static [PathBuf]) -> Result<(), Error> {
     static LISTENING: Mutex<()> = Mutex::new(());
     let _listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,8 +60,9 @@ pub(super) fn listen(folders: &'static [PathBuf]) -> Result<(), Error> {
     })?;
     static AT_END: Once = Once::new();
     AT_END.call_once(|| {
-        // SAFETY: both functions do only what may be done in such handlers, and stay as long as the library does. They
-        // fail only without memory: then the socket stays, which `mlprof ps` removes.
+        // SAFETY: both functions do only what may be done in such handlers, and stay as long as the
+        // library does. They fail only without memory: then the socket stays, which `mlprof ps`
+        // removes.
         unsafe {
             libc::pthread_atfork(None, None, Some(forked));
             libc::atexit(exiting);
@@ -102,8 +105,8 @@ pub(super) fn close() {
     let is_own = LISTENER.is_own();
     let listener = LISTENER.take();
     if is_own {
-        // SAFETY: `shutdown` takes two integers. The thread that waits at this socket has it open, and closes it when
-        // this has woken it.
+        // SAFETY: `shutdown` takes two integers. The thread that waits at this socket has it open,
+        // and closes it when this has woken it.
         unsafe { libc::shutdown(listener, libc::SHUT_RDWR) };
     }
 }
@@ -146,7 +149,8 @@ fn serve(mut listener: UnixListener, folders: &'static [PathBuf]) {
                 Ok(again) => {
                     let before = std::mem::replace(&mut listener, again);
                     if !is_own {
-                        // The program has closed all descriptors: the number may be one of its own by now.
+                        // The program has closed all descriptors: the number may be one of its own
+                        // by now.
                         std::mem::forget(before);
                     }
                 }
@@ -171,7 +175,8 @@ fn welcome(stream: UnixStream) {
     }
     let refuse = |message: String| {
         let _ = stream.set_nonblocking(true);
-        // Into the system's own buffer, which is empty. Whoever does not hear it sees the connection close.
+        // Into the system's own buffer, which is empty. Whoever does not hear it sees the
+        // connection close.
         let _ = write_line(&stream, &Answer::Error { message });
     };
     let peer = match peer(&stream) {

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A connection whose reads and writes fail after a deadline, however many there are: whoever takes a byte now and then
-/// holds nothing for longer than whoever takes none.
+/// A connection whose reads and writes fail after a deadline, however many there are: whoever takes
+/// a byte now and then holds nothing for longer than whoever takes none.
 pub(super) struct Timed<'stream> {
     stream: &'stream UnixStream,
     until: Cell<Instant>,

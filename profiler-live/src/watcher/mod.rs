@@ -1,4 +1,5 @@
-//! The profiler that hears of all stages and steps, and wants to hear of more only while something is recorded.
+//! The profiler that hears of all stages and steps, and wants to hear of more only while something
+//! is recorded.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
@@ -20,8 +21,8 @@ use crate::tallies::{Followed, Tallies};
 use crate::told::Told;
 use crate::trainings::Trainings;
 
-/// Time for which only the user may request recordings after one was cancelled: whoever else asks again at once
-/// would hold it again.
+/// Time for which only the user may request recordings after one was cancelled: whoever else asks
+/// again at once would hold it again.
 const RESERVED: Duration = Duration::from_secs(10);
 
 /// See the [module](self).
@@ -40,7 +41,8 @@ pub(crate) struct Watcher {
 
 #[derive(Default)]
 struct Control {
-    /// The process that the rest is of: a forked child has none of its parent's clients. 0 before the first one.
+    /// The process that the rest is of: a forked child has none of its parent's clients. 0 before
+    /// the first one.
     process: u32,
     trainings: Trainings,
     recording: Option<Recording>,
@@ -166,8 +168,8 @@ impl Watcher {
         Ok(number)
     }
 
-    /// Cancels the recording that is under way, if there is one, as the user asks. Returns who had requested it, and
-    /// how long ago.
+    /// Cancels the recording that is under way, if there is one, as the user asks. Returns who had
+    /// requested it, and how long ago.
     pub(crate) fn cancel_any(&self) -> Option<String> {
         uncounted(|| {
             let mut control = self.control();
@@ -195,8 +197,8 @@ impl Watcher {
         uncounted(|| self.end(&mut self.control(), vec![why.to_owned()]));
     }
 
-    /// Ends a recording that has not begun in time, and begins or ends one of a time where no step comes to do so. To be
-    /// called now and then, by a thread of ours.
+    /// Ends a recording that has not begun in time, and begins or ends one of a time where no step
+    /// comes to do so. To be called now and then, by a thread of ours.
     pub(crate) fn look_at_clock(&self, number: u64) {
         uncounted(|| {
             let mut control = self.control();
@@ -296,7 +298,8 @@ impl Watcher {
         }
     }
 
-    /// Stages or pauses have changed: the steps that are recorded may be interrupted, go on, or be over.
+    /// Stages or pauses have changed: the steps that are recorded may be interrupted, go on, or be
+    /// over.
     fn follow(&self, control: &mut Control) {
         let Control { trainings, recording, .. } = &mut *control;
         let Some(guest) = recording.as_mut().and_then(|it| it.guest.as_mut()) else { return };

@@ -85,7 +85,8 @@ pub fn containers_leave_each_others_sockets() {
         let stream = connect(&folder, &of_first, Instant::now() + PATIENCE).expect("it listens");
         peer(&stream).expect("said").process.expect("it is seen from here")
     };
-    // SAFETY: the number is that of the first process of a namespace that this test has made, which still answers.
+    // SAFETY: the number is that of the first process of a namespace that this test has made, which
+    // still answers.
     unsafe { libc::kill(libc::pid_t::try_from(number).expect("a number"), libc::SIGKILL) };
     first.child.wait().expect("it has ended");
     let third = Container::start(around.path());

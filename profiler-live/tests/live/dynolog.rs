@@ -314,8 +314,8 @@ pub fn another_users_daemon_is_not_obeyed() {
 /// Exit code of a stranger whom the system does not let speak.
 const REFUSED: i32 = 3;
 
-/// Says something to a process, as another user: to the one that is named, otherwise to whoever asks it in the daemon's
-/// place.
+/// Says something to a process, as another user: to the one that is named, otherwise to whoever
+/// asks it in the daemon's place.
 pub fn play_impostor() {
     let value = |name: &str| std::env::var(name).expect("it is set");
     let user: u32 = value("MLPROF_TEST_USER").parse().expect("a number");

@@ -46,7 +46,8 @@ pub fn the_next_folder_is_taken() {
     assert_eq!(left, [false; 3], "it is removed where it was");
 }
 
-/// As the system does at the user's last logout: first the socket with its folder, then what is around it.
+/// As the system does at the user's last logout: first the socket with its folder, then what is
+/// around it.
 pub fn a_socket_that_was_removed_is_made_again() {
     let around = tempfile::tempdir().expect("a folder");
     let environment = environment(around.path());

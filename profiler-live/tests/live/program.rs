@@ -127,10 +127,12 @@ fn train_in(session: Session) {
     drop(session);
 }
 
-/// What a program does that becomes a daemon; then it listens itself, by all numbers that are free now.
+/// What a program does that becomes a daemon; then it listens itself, by all numbers that are free
+/// now.
 fn close_all_files(path: &str) {
     for number in 3..256 {
-        // SAFETY: `close` takes an integer. Nothing of this program owns one of these, and mlprof has to expect it.
+        // SAFETY: `close` takes an integer. Nothing of this program owns one of these, and mlprof
+        // has to expect it.
         unsafe { libc::close(number) };
     }
     let listener = std::os::unix::net::UnixListener::bind(path).expect("bound");

@@ -55,9 +55,9 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
     append_regions(rows, &report.device_regions, report.header.wall_seconds);
 }
 
-/// Scales `sample`, the time of all calls, to what it would be if the first call had been a typical one, and says
-/// between which limits that is known: value and limits are of the same calls. What varies is the time of calls with
-/// what ran inside; that of their own is taken to vary as much.
+/// Scales `sample`, the time of all calls, to what it would be if the first call had been a typical
+/// one, and says between which limits that is known: value and limits are of the same calls. What
+/// varies is the time of calls with what ran inside; that of their own is taken to vary as much.
 fn of_typical_call(row: &KeyAverage, sample: Sample) -> Sample {
     let others = row.calls.saturating_sub(1);
     let all = if row.is_on_device { row.mean_device_seconds() } else { row.mean_cpu_seconds() };

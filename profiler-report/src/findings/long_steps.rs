@@ -1,5 +1,5 @@
-//! Which of a report's steps took much longer than the others, how often, and what made them so long: of the same steps, with the same
-//! median, as the page shows, unless they waited for data.
+//! Which of a report's steps took much longer than the others, how often, and what made them so
+//! long: of the same steps, with the same median, as the page shows, unless they waited for data.
 
 use super::facts::Facts;
 use crate::finding::Evidence;

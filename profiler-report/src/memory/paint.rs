@@ -94,7 +94,8 @@ fn paint_process(text: &mut String, report: &MemoryReport) {
     );
 }
 
-/// The actions that allocated at least this share of all bytes, or held it of the peak; all if none did.
+/// The actions that allocated at least this share of all bytes, or held it of the peak; all if none
+/// did.
 fn from_share(report: &MemoryReport, least_share: f64) -> Vec<&ActionMemory> {
     let process = &report.process;
     let allocated = least_share * process.total.allocated_bytes as f64;

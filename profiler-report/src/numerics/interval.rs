@@ -7,7 +7,8 @@ use crate::label;
 /// Names that the sentence about an unknown order lists for each side.
 const NAMES_SHOWN: usize = 4;
 
-/// The part of a step, in order of execution, in which a tensor stopped being finite, as far as hooks know it.
+/// The part of a step, in order of execution, in which a tensor stopped being finite, as far as
+/// hooks know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "pass")]
 #[non_exhaustive]
@@ -21,9 +22,11 @@ pub enum FaultInterval {
     },
     /// In the backward pass.
     Backward {
-        /// The last module before, in backward order, whose gradients were all finite. `None`: the loss, which was.
+        /// The last module before, in backward order, whose gradients were all finite. `None`: the
+        /// loss, which was.
         after: Option<IntervalEnd>,
-        /// The module that has the first gradient that is not finite, or its parameter where no module is known.
+        /// The module that has the first gradient that is not finite, or its parameter where no
+        /// module is known.
         until: IntervalEnd,
     },
     /// In the backward pass of modules whose order no hook reports.

@@ -74,11 +74,13 @@ pub struct RecordedTensor {
     /// Some of its numbers, evenly spread: `null` for what is not finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample: Vec<Option<f64>>,
-    /// The part of the step in which it stopped being finite: of the first tensor that is not finite, where hooks know it.
+    /// The part of the step in which it stopped being finite: of the first tensor that is not
+    /// finite, where hooks know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Box<FaultInterval>>,
-    /// The innermost line of the program that led to it, as `file:line`: of the first tensor that is not finite, where debug information
-    /// has it. It is never a line of mlprof or of another package.
+    /// The innermost line of the program that led to it, as `file:line`: of the first tensor that
+    /// is not finite, where debug information has it. It is never a line of mlprof or of another
+    /// package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
     /// XXH3 of its numbers, of 64 bits in hexadecimal digits: of a batch, and of all tensors where that was asked for. Each number is hashed

@@ -40,11 +40,11 @@ pub use together::deliver_together;
 /// process; otherwise rank 0 prints them to standard output. Without a directory of its own it
 /// takes the trainer's.
 ///
-/// Characters that file systems refuse become `_`. A name of more than 255 bytes is made shorter: the file name
-/// and the action are cut and end in a hash of what they were, while stage, rank and extension stay. Before a trainer
-/// says otherwise, rank and world size are those of the environment
-/// ([`RunContext::from_environment`]). In stages, `MLPROF_DIRPATH` and `MLPROF_FILENAME` take the place of
-/// directory and file name.
+/// Characters that file systems refuse become `_`. A name of more than 255 bytes is made shorter:
+/// the file name and the action are cut and end in a hash of what they were, while stage, rank and
+/// extension stay. Before a trainer says otherwise, rank and world size are those of the
+/// environment ([`RunContext::from_environment`]). In stages, `MLPROF_DIRPATH` and
+/// `MLPROF_FILENAME` take the place of directory and file name.
 #[derive(Debug, Default)]
 pub struct Output {
     dirpath: Option<PathBuf>,
@@ -175,8 +175,9 @@ impl Output {
         self
     }
 
-    /// Whether the console shows all rows of a table. By default, and with `false`, it leaves out the actions that
-    /// took less than 0.1 % of the wall time, and counts them. Text files, JSON and pages always have all rows.
+    /// Whether the console shows all rows of a table. By default, and with `false`, it leaves out
+    /// the actions that took less than 0.1 % of the wall time, and counts them. Text files, JSON
+    /// and pages always have all rows.
     ///
     /// `MLPROF_ALL_ROWS=1` or `0` in the environment takes precedence.
     #[must_use]
@@ -317,8 +318,8 @@ impl Output {
     }
 }
 
-/// `{stem}.{ending}` as a file name that every file system takes. A stem that is too long for one is cut and ends
-/// in a hash of all of it.
+/// `{stem}.{ending}` as a file name that every file system takes. A stem that is too long for one
+/// is cut and ends in a hash of all of it.
 pub fn safe_file_name(stem: &str, ending: &str) -> String {
     name::file_name(&[name::Part::Free(stem)], 1, ending)
 }
@@ -332,14 +333,15 @@ pub fn safe_file_name(stem: &str, ending: &str) -> String {
 /// removed by the next one that writes into the folder: after a minute, where the system knows that
 /// nobody is at work on it, else after a day.
 ///
-/// A device or a pipe is written as one goes. One that nobody reads from is an error: at once, or five
-/// seconds after its last reader has read. A limit on the size of files (`ulimit -f`) is an error, too,
-/// and not the end of the process. A symbolic link is replaced, unless it belongs to the effective user or
-/// root and leads to a device or a pipe.
+/// A device or a pipe is written as one goes. One that nobody reads from is an error: at once, or
+/// five seconds after its last reader has read. A limit on the size of files (`ulimit -f`) is an
+/// error, too, and not the end of the process. A symbolic link is replaced, unless it belongs to
+/// the effective user or root and leads to a device or a pipe.
 ///
 /// # Errors
 ///
-/// What `write` says, or if the file cannot be made or flushed to the disk; then nothing has changed.
+/// What `write` says, or if the file cannot be made or flushed to the disk; then nothing has
+/// changed.
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
@@ -384,8 +386,8 @@ fn deliver_to<'text>(
     put(output, whole, printed, console);
 }
 
-/// Appends `whole` to the file of `output`, or prints `printed` on rank 0. That one's argument is whether the file
-/// was written; `None` where there is none to write.
+/// Appends `whole` to the file of `output`, or prints `printed` on rank 0. That one's argument is
+/// whether the file was written; `None` where there is none to write.
 fn put(
     output: Option<&Output>,
     whole: impl FnOnce() -> String,

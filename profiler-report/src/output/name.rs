@@ -16,10 +16,10 @@ pub(super) enum Part<'text> {
     Free(&'text str),
 }
 
-/// `{parts}[-{copy}].{extension}`, the parts joined by `-` and made safe for every common file system:
-/// `\ / : * ? " < > |`, control characters (line breaks and tabs among them) and marks of direction
-/// become `_`, runs of `_` become one, spaces at both ends go. `profile` if nothing is left. `copy`
-/// tells apart what would otherwise have one name; the first has none.
+/// `{parts}[-{copy}].{extension}`, the parts joined by `-` and made safe for every common file
+/// system: `\ / : * ? " < > |`, control characters (line breaks and tabs among them) and marks of
+/// direction become `_`, runs of `_` become one, spaces at both ends go. `profile` if nothing is
+/// left. `copy` tells apart what would otherwise have one name; the first has none.
 ///
 /// The name is at most 255 bytes long: the longest [`Part::Free`] are [`shortened`].
 pub(super) fn file_name(parts: &[Part<'_>], copy: usize, extension: &str) -> String {
@@ -67,8 +67,8 @@ fn is_unsafe(character: char) -> bool {
     character.is_control() || is_mark(character) || r#"\/:*?"<>|"#.contains(character)
 }
 
-/// `text`, or its beginning and a hash of all of it where it has more than `most` bytes: different texts stay
-/// different.
+/// `text`, or its beginning and a hash of all of it where it has more than `most` bytes: different
+/// texts stay different.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

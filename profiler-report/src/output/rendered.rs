@@ -59,8 +59,8 @@ impl RenderedReport {
         Self { text: text.into(), report, ..Self::default() }
     }
 
-    /// Sets the text for the console, which leaves rows out that the [text](Self::text) of files has. The output
-    /// decides whether the console gets it: see [`Output::all_rows`].
+    /// Sets the text for the console, which leaves rows out that the [text](Self::text) of files
+    /// has. The output decides whether the console gets it: see [`Output::all_rows`].
     pub fn with_console_text(mut self, text: impl Into<String>) -> Self {
         self.console_text = Some(text.into());
         self

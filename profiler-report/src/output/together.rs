@@ -72,8 +72,8 @@ pub(super) fn lines(findings: &[Finding], goes_to_stderr: bool) -> String {
     with_held_back(hold).flatten().unwrap_or_else(|| text::brief(findings))
 }
 
-/// Returns the line above a report on the console where several profilers report together, whose titles are the
-/// same; else nothing.
+/// Returns the line above a report on the console where several profilers report together, whose
+/// titles are the same; else nothing.
 pub(super) fn heading(kind: Option<&str>) -> String {
     let are_several = with_held_back(|held_back| held_back.is_some()).unwrap_or(false);
     match kind.filter(|_| are_several) {

@@ -50,7 +50,8 @@ pub(super) fn write(
     }
 }
 
-/// Each finding once, with all reports that have it: profilers of one run find the same. The first one costs the most.
+/// Each finding once, with all reports that have it: profilers of one run find the same. The first
+/// one costs the most.
 fn once(findings: Vec<(usize, &Value)>) -> Vec<(Vec<usize>, &Value)> {
     let mut once: Vec<(Vec<usize>, &Value)> = Vec::new();
     for (report, finding) in findings {

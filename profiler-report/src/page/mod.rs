@@ -271,8 +271,8 @@ fn write_left_out(html: &mut String, left_out: &LeftOut) {
     );
 }
 
-/// `pruned`: the report as the page has it. Tables are of the whole one, where they sum up. `same_steps`: the report above, by its place
-/// and title, that shows the steps of this one.
+/// `pruned`: the report as the page has it. Tables are of the whole one, where they sum up.
+/// `same_steps`: the report above, by its place and title, that shows the steps of this one.
 fn write_report(
     html: &mut String,
     report: &Report,

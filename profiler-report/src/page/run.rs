@@ -7,8 +7,8 @@ use crate::frameworks;
 use crate::number::{bytes, duration, grouped, share};
 use crate::{Machine, MachineDevice, Report, Setting};
 
-/// The titles of a page's reports: with the program where there are several, and with when the report began, or its number, where that
-/// still does not tell two of them apart.
+/// The titles of a page's reports: with the program where there are several, and with when the
+/// report began, or its number, where that still does not tell two of them apart.
 pub(super) fn titles(reports: &[Report]) -> Vec<String> {
     let program = |report: &Report| report.header().program.clone();
     let has_several = reports.iter().any(|report| program(report) != program(&reports[0]));

@@ -38,8 +38,8 @@ const TIMES: f64 = 1.5;
 /// Reports that begin further apart, in seconds, are of different runs.
 const SAME_START: f64 = 1.0;
 
-/// Returns the place of the report that shows the steps of the last one: several profilers of one run report the same steps, or some of
-/// them.
+/// Returns the place of the report that shows the steps of the last one: several profilers of one
+/// run report the same steps, or some of them.
 pub(super) fn shown_before(reports: &[Report]) -> Option<usize> {
     let (last, before) = reports.split_last()?;
     let count = |report: &Report| report.step_series().first().map(|series| series.steps);

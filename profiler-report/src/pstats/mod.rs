@@ -1,10 +1,10 @@
 //! The Advanced report as text: what Python's `pstats` prints, as Lightning's Advanced profiler
 //! shows it.
 //!
-//! Differences: actions stand in the order of their total time, calls that are still running included; functions of one label in
-//! different folders (every `mod.rs`) keep their folder and are not merged into one row; control
-//! characters in a name are escaped and names cut at 200 characters; actions that are still running
-//! and notes follow at the end, if there are any.
+//! Differences: actions stand in the order of their total time, calls that are still running
+//! included; functions of one label in different folders (every `mod.rs`) keep their folder and are
+//! not merged into one row; control characters in a name are escaped and names cut at 200
+//! characters; actions that are still running and notes follow at the end, if there are any.
 
 mod options;
 

@@ -139,8 +139,8 @@ impl StepSeries {
         Self { stage: self.stage, steps: self.steps, entries: merged.collect() }
     }
 
-    /// The steps but the first, which compiles, allocates and starts threads, and says nothing of the others. A first entry of several
-    /// steps stays, as its first step is not known alone.
+    /// The steps but the first, which compiles, allocates and starts threads, and says nothing of
+    /// the others. A first entry of several steps stays, as its first step is not known alone.
     pub(crate) fn later(&self) -> Self {
         let is_later = |entry: &&StepEntry| entry.number > 0 || entry.count > 1;
         let entries: Vec<StepEntry> = self.entries.iter().filter(is_later).cloned().collect();

@@ -226,8 +226,9 @@ impl KeyAverage {
         if self.calls == 0 { 0.0 } else { self.cpu_seconds / self.calls as f64 }
     }
 
-    /// The mean of all calls except the first, in seconds: host time, or a kernel's device time. `None` where there
-    /// was one call only. It lies between `min_seconds` and `max_seconds` of [`rest`](Self::rest).
+    /// The mean of all calls except the first, in seconds: host time, or a kernel's device time.
+    /// `None` where there was one call only. It lies between `min_seconds` and `max_seconds` of
+    /// [`rest`](Self::rest).
     pub fn rest_mean_seconds(&self) -> Option<f64> {
         let rest = self.rest?;
         let total = if self.is_on_device { self.device_seconds } else { self.cpu_seconds };

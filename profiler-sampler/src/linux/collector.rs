@@ -229,7 +229,8 @@ impl Collector {
         self.take_leave();
     }
 
-    /// Deletes the timers of threads that were let go, and takes their slots back, once no handler uses them.
+    /// Deletes the timers of threads that were let go, and takes their slots back, once no handler
+    /// uses them.
     fn take_leave(&mut self) {
         let is_at_rest = |member: &mut Member| member.slot.lease.is_at_rest();
         let left: Vec<Member> = self.leaving.extract_if(.., is_at_rest).collect();
@@ -327,7 +328,8 @@ impl Collector {
         self.slots.free_spare();
     }
 
-    /// Whether nothing of a stopped collector is in use any more. Gives the signal back after the last timer.
+    /// Whether nothing of a stopped collector is in use any more. Gives the signal back after the
+    /// last timer.
     pub(super) fn is_at_rest(&mut self) -> bool {
         self.take_leave();
         self.retired.free_unused();

@@ -28,7 +28,8 @@ const MOST_FRAMES: u64 = 128;
 /// Less of a stack than this below the handler is not enough to unwind on.
 const ROOM_TO_UNWIND: usize = 64 << 10;
 
-/// Less of an alternate stack than this below the handler is not enough to note even the current function on.
+/// Less of an alternate stack than this below the handler is not enough to note even the current
+/// function on.
 const ROOM_TO_NOTE: usize = 2 << 10;
 
 /// A sample's first words: lengths and flags; ticks that were in time and cost; ticks that were
@@ -113,8 +114,9 @@ pub(super) unsafe extern "C" fn on_signal(
     unsafe { *errno = error };
 }
 
-/// Whether the handler has the stack that a sample takes. A handler of the program's own may be at work on an alternate
-/// stack that is hardly larger than one frame of a signal, and this handler then runs on the rest of it.
+/// Whether the handler has the stack that a sample takes. A handler of the program's own may be at
+/// work on an alternate stack that is hardly larger than one frame of a signal, and this handler
+/// then runs on the rest of it.
 fn has_room_to_note(context: &libc::ucontext_t) -> bool {
     let (stack, mark) = (&context.uc_stack, 0_u8);
     let (low, here) = (stack.ss_sp as usize, &raw const mark as usize);

@@ -1,4 +1,5 @@
-//! What samplers could not free when they went, because a thread got no processor in the middle of its handler.
+//! What samplers could not free when they went, because a thread got no processor in the middle of
+//! its handler.
 
 use std::sync::PoisonError;
 
@@ -19,7 +20,8 @@ pub(super) struct LeftBehind {
     pub(super) libraries: Libraries,
     /// Threads whose lease has ended, and in whose handler somebody may be.
     pub(super) leaving: Vec<Member>,
-    /// To be given back after the last timer is deleted. Until then its handler turns all signals away.
+    /// To be given back after the last timer is deleted. Until then its handler turns all signals
+    /// away.
     pub(super) signal: Option<Signal>,
 }
 

@@ -37,7 +37,8 @@ const ROUND: Duration = Duration::from_millis(10);
 /// How often it is looked whether all threads have been sampled.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How long the end of a sampler waits for handlers. Where one takes longer, the next sampler frees what it uses.
+/// How long the end of a sampler waits for handlers. Where one takes longer, the next sampler frees
+/// what it uses.
 const PATIENCE_FOR_HANDLERS: Duration = Duration::from_millis(500);
 
 /// The process that a sampler runs in; 0: none.

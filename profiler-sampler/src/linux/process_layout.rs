@@ -33,7 +33,8 @@ pub(super) struct World {
     pub(super) period: u64,
 }
 
-/// The system lets no stack grow closer than this to the mapping below it, unless it was told another distance.
+/// The system lets no stack grow closer than this to the mapping below it, unless it was told
+/// another distance.
 const STACK_GUARD_GAP: usize = 1 << 20;
 
 impl World {
@@ -304,8 +305,8 @@ fn mappings() -> (Vec<Range<usize>>, Range<usize>) {
     (writable, main_stack)
 }
 
-/// How far the first stack may grow down, and its end. It is mapped so far, another mapping ends at `below`, and the
-/// stack may have at most `limit` bytes.
+/// How far the first stack may grow down, and its end. It is mapped so far, another mapping ends at
+/// `below`, and the stack may have at most `limit` bytes.
 fn growing_stack(mapped: Range<usize>, below: usize, limit: usize) -> Range<usize> {
     let low = mapped.end.saturating_sub(limit).max(below.saturating_add(STACK_GUARD_GAP));
     low.min(mapped.start)..mapped.end

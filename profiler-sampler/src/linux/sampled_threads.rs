@@ -49,7 +49,8 @@ pub(super) struct Member {
 impl Member {
     /// The reading end is the collector's.
     pub(super) fn ring(&self) -> &Ring {
-        // SAFETY: the collector makes a member of a slot that it took, and gives the slot back as it drops the member.
+        // SAFETY: the collector makes a member of a slot that it took, and gives the slot back as
+        // it drops the member.
         unsafe { &self.slot.work().ring }
     }
 

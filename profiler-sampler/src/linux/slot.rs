@@ -14,8 +14,8 @@ use profiler_events::open_scopes::OpenScopes;
 pub(super) const MOST_SLOTS: usize = 4096;
 
 /// All slots that were ever made. They are never freed: a signal that was under way when its timer
-/// was deleted may come at any later time, and finds its slot by its index. A slot is small; what is large
-/// is its [`Work`], which lives as long as its lease.
+/// was deleted may come at any later time, and finds its slot by its index. A slot is small; what
+/// is large is its [`Work`], which lives as long as its lease.
 static SLOTS: [AtomicPtr<Slot>; MOST_SLOTS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MOST_SLOTS];
 
@@ -28,8 +28,8 @@ pub(super) struct Work {
     pub(super) cache: UnsafeCell<UnwindCache>,
 }
 
-// SAFETY: only the handler that has entered the slot uses the cell, and a thread has one handler at a time; all else
-// is atomic.
+// SAFETY: only the handler that has entered the slot uses the cell, and a thread has one handler at
+// a time; all else is atomic.
 unsafe impl Sync for Work {}
 
 impl Work {
@@ -116,10 +116,11 @@ impl Slot {
     ///
     /// # Safety
     ///
-    /// The caller is a handler that has entered the slot and does not leave it meanwhile, or the collector, from
-    /// [`Slots::take`] until [`Slots::give_back`].
+    /// The caller is a handler that has entered the slot and does not leave it meanwhile, or the
+    /// collector, from [`Slots::take`] until [`Slots::give_back`].
     pub(super) unsafe fn work(&self) -> &Work {
-        // SAFETY: by the invariant not null, and not freed while the caller is what it promises to be.
+        // SAFETY: by the invariant not null, and not freed while the caller is what it promises to
+        // be.
         unsafe { &*self.work.load(Ordering::Relaxed) }
     }
 
@@ -194,8 +195,8 @@ impl Slots {
         Some(slot)
     }
 
-    /// Takes a slot back whose lease has ended, and in which a handler was seen at rest since. All samples were
-    /// taken out of its ring.
+    /// Takes a slot back whose lease has ended, and in which a handler was seen at rest since. All
+    /// samples were taken out of its ring.
     pub(super) fn give_back(&mut self, slot: &'static Slot) {
         let Some(work) = take_work(slot) else { return };
         if self.spare.len() < MOST_SPARE {
@@ -224,8 +225,8 @@ impl Slots {
 pub(super) fn take_work(slot: &Slot) -> Option<Box<Work>> {
     debug_assert_eq!(slot.lease.generation(), 0);
     let work = slot.work.swap(ptr::null_mut(), Ordering::Relaxed);
-    // SAFETY: from `Box::into_raw` in `Slots::take`. By the invariant no handler uses it, nor will one: the lease has
-    // ended, and no handler is inside.
+    // SAFETY: from `Box::into_raw` in `Slots::take`. By the invariant no handler uses it, nor will
+    // one: the lease has ended, and no handler is inside.
     (!work.is_null()).then(|| unsafe { Box::from_raw(work) })
 }
 

@@ -126,8 +126,8 @@ pub(super) fn stop(timer: libc::timer_t) {
 }
 
 pub(super) fn delete(timer: libc::timer_t) {
-    // SAFETY: made by `timer_create`, and deleted once, by the collector, after the lease of its slot has ended and all
-    // handlers have left it: none uses the timer, nor will one.
+    // SAFETY: made by `timer_create`, and deleted once, by the collector, after the lease of its
+    // slot has ended and all handlers have left it: none uses the timer, nor will one.
     unsafe { libc::timer_delete(timer) };
 }
 

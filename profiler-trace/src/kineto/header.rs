@@ -8,7 +8,8 @@ use super::Writer;
 use crate::host;
 use profiler_events::{ClockReading, DeviceDescription};
 
-/// Clocks that are read one after the other differ by less, in nanoseconds, unless the machine was suspended.
+/// Clocks that are read one after the other differ by less, in nanoseconds, unless the machine was
+/// suspended.
 const SHORTEST_SUSPENSION: i64 = 100_000_000;
 
 impl<W: Write> Writer<'_, W> {

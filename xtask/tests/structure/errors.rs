@@ -1,4 +1,5 @@
-//! Errors of libraries print their message where a program's `main` returns them, which prints by `Debug`.
+//! Errors of libraries print their message where a program's `main` returns them, which prints by
+//! `Debug`.
 
 /// The public errors in `text` whose `Debug` is derived.
 pub fn with_derived_debug(text: &str) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! One module creates, replaces, appends to and reads files, with rules that hold for all of them:
-//! `profiler-events/src/files`. Nothing else in the libraries and the command calls the standard library for it.
+//! `profiler-events/src/files`. Nothing else in the libraries and the command calls the standard
+//! library for it.
 
 use std::path::Path;
 

@@ -28,7 +28,8 @@ const SEARCH: Duration = Duration::from_secs(2);
 /// How often is asked for a report so far, while findings are shown.
 const FINDINGS: Duration = Duration::from_secs(10);
 
-/// One that has said nothing for so long, beside the interval in which it is to answer, is shown as one that does not answer.
+/// One that has said nothing for so long, beside the interval in which it is to answer, is shown as
+/// one that does not answer.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// What comes in.
@@ -89,7 +90,8 @@ impl Shown {
         Self { view, interval, followed, known, news, asked_for_findings: None }
     }
 
-    /// The processes that have ended, if that was the end. `search`: those that come later are followed, too.
+    /// The processes that have ended, if that was the end. `search`: those that come later are
+    /// followed, too.
     fn run(
         mut self,
         clients: Vec<Client>,
@@ -136,8 +138,8 @@ impl Shown {
         !known.is_empty() && known.iter().all(|it| it.has_ended) && !may_answer
     }
 
-    /// Looks for processes that have come, from a thread of its own: the screen and the keyboard do not wait for it. If
-    /// that cannot be found out, those that are known go on.
+    /// Looks for processes that have come, from a thread of its own: the screen and the keyboard do
+    /// not wait for it. If that cannot be found out, those that are known go on.
     fn search(&self) {
         let (known, news) = (self.known.clone(), self.news.0.clone());
         std::thread::spawn(move || {

@@ -164,8 +164,8 @@ pub(super) fn rows(activity: &Activity, order: Order) -> Vec<(usize, &ActionStat
 /// Smaller parts of the last steps have no row of their own, unless all are asked for.
 pub(super) const LEAST_SHARE: f64 = 1e-3;
 
-/// The rows but those that took less than [`LEAST_SHARE`] of `of` seconds, and how many these are. What is inside of a row that is left out
-/// took no longer than it.
+/// The rows but those that took less than [`LEAST_SHARE`] of `of` seconds, and how many these are.
+/// What is inside of a row that is left out took no longer than it.
 pub(super) fn without_small(
     rows: Vec<(usize, &ActionState)>,
     of: f64,
@@ -187,8 +187,8 @@ pub(super) fn without_small(
     (kept, left_out)
 }
 
-/// Whether a row that is inside of no other one also stands inside of one: it was open when following began, so that it is not known
-/// what was around it, or it is called in two places.
+/// Whether a row that is inside of no other one also stands inside of one: it was open when
+/// following began, so that it is not known what was around it, or it is called in two places.
 pub(super) fn is_also_inside(activity: &Activity, action: &ActionState) -> bool {
     let is_same = |other: &ActionState| (&other.name, other.kind) == (&action.name, action.kind);
     action.around.is_none() && activity.actions.iter().any(|it| it.around.is_some() && is_same(it))

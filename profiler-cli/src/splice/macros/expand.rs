@@ -1,7 +1,7 @@
 //! Expands macro calls by example, to find the items that come of them.
 //!
-//! Tokens of the macro's body lose their places, and tokens of the call keep theirs. So whoever walks
-//! through an expansion can tell which functions are written in the call.
+//! Tokens of the macro's body lose their places, and tokens of the call keep theirs. So whoever
+//! walks through an expansion can tell which functions are written in the call.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 use super::matcher::{Bindings, Repeated, fragments};
 
-/// Returns the expansion of a rule's body, whose tokens are taken from those that are `left`; `None` if
-/// there are not enough.
+/// Returns the expansion of a rule's body, whose tokens are taken from those that are `left`;
+/// `None` if there are not enough.
 pub(super) fn expand(
     body: &TokenStream,
     bindings: &Bindings,

@@ -153,8 +153,8 @@ impl Found {
         expansions
     }
 
-    /// What the first rule makes of a call that it fits. Of several macros of one name, which may be
-    /// under conditions, all that fit.
+    /// What the first rule makes of a call that it fits. Of several macros of one name, which may
+    /// be under conditions, all that fit.
     fn expanded(&self, name: &str, call: &TokenStream, left: &mut usize) -> Option<TokenStream> {
         let mut all: Option<TokenStream> = None;
         for definition in self.definitions.iter().filter(|definition| definition.name == name) {

@@ -77,8 +77,8 @@ impl Bindings {
         (0..count).map(iteration).collect()
     }
 
-    /// Fragments as names in paths: one map for the fragments outside of repetitions, and one for each
-    /// iteration.
+    /// Fragments as names in paths: one map for the fragments outside of repetitions, and one for
+    /// each iteration.
     pub fn names(&self) -> Vec<HashMap<String, String>> {
         let own: HashMap<_, _> =
             self.values.iter().map(|(name, tokens)| (name.clone(), text(tokens))).collect();

@@ -36,8 +36,8 @@ pub(crate) fn span(ticks: u64) -> u64 {
     if ticks.cast_signed() < 0 { 0 } else { ticks }
 }
 
-/// Whether the counter was set back during a span, as when a machine is suspended to memory: by some seconds at least.
-/// The counters of two cores differ by less.
+/// Whether the counter was set back during a span, as when a machine is suspended to memory: by
+/// some seconds at least. The counters of two cores differ by less.
 pub(crate) fn was_set_back(elapsed: u64) -> bool {
     elapsed.cast_signed() < -(1 << 32)
 }
@@ -136,8 +136,9 @@ impl<R> Stack<R> {
         Closed { record, started, elapsed, children, is_outermost, is_detached: false }
     }
 
-    /// A place for one more scope at any depth. `None` if the system has no memory for it: then the scope is missed, and its end
-    /// is to be told to [`close_missed`](Self::close_missed). Only the owning thread may call this.
+    /// A place for one more scope at any depth. `None` if the system has no memory for it: then the
+    /// scope is missed, and its end is to be told to [`close_missed`](Self::close_missed). Only the
+    /// owning thread may call this.
     #[inline]
     pub(crate) fn make_room(&self) -> Option<Room<'_, R>> {
         self.room().or_else(|| self.more_room())
@@ -171,7 +172,8 @@ impl<R> Stack<R> {
         self.missed.total.add(1);
     }
 
-    /// Ends the innermost scope that was missed; false if none is open. Only the owning thread may call this.
+    /// Ends the innermost scope that was missed; false if none is open. Only the owning thread may
+    /// call this.
     pub(crate) fn close_missed(&self) -> bool {
         let open = self.missed.open.get();
         if open == 0 {
@@ -337,7 +339,8 @@ impl<R> Room<'_, R> {
         self.push_marked(action, 0, record, ticks);
     }
 
-    /// Opens a scope, `is_recursive` if another one of its action is open that is to be counted in full.
+    /// Opens a scope, `is_recursive` if another one of its action is open that is to be counted in
+    /// full.
     pub(crate) fn push_any(
         self,
         action: Action,

@@ -174,7 +174,8 @@ fn what_a_stop_looks_at_does_not_grow_with_what_is_open() {
     assert_eq!(stack.open().len() as u64, DEEP);
 }
 
-/// The outer scopes are of the same action as the missed ones, whose ends must not be taken for theirs.
+/// The outer scopes are of the same action as the missed ones, whose ends must not be taken for
+/// theirs.
 #[test]
 fn scopes_without_memory_are_missed_and_end_before_those_around_them() {
     let (stack, a, b, _) = stack_and_actions();

@@ -48,9 +48,11 @@ mod linux {
     }
 
     struct Reader {
-        /// Its number may be a file of the program's, in a program that closes whatever is open: then it is not closed here.
+        /// Its number may be a file of the program's, in a program that closes whatever is open:
+        /// then it is not closed here.
         file: ManuallyDrop<File>,
-        /// [Forks](forks) until it was opened: in a forked child it is that of a thread of the parent's.
+        /// [Forks](forks) until it was opened: in a forked child it is that of a thread of the
+        /// parent's.
         forks: u32,
         /// Bytes that readings of this thread have returned: the system counts those too, for all
         /// readings but the one that is under way.
@@ -62,8 +64,8 @@ mod linux {
             Ok(Self { file: ManuallyDrop::new(File::open(PATH)?), forks: forks(), own: 0 })
         }
 
-        /// The text that the file has, if it is still the system's: a program's own would have another one. What is read there
-        /// moves no place of the program's.
+        /// The text that the file has, if it is still the system's: a program's own would have
+        /// another one. What is read there moves no place of the program's.
         fn text(&self, buffer: &mut [u8; TEXT_BYTES]) -> io::Result<usize> {
             let length = self.file.read_at(buffer, 0)?;
             if buffer[..length].starts_with(b"rchar: ") {

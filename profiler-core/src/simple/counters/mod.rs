@@ -123,15 +123,15 @@ impl<const IO: bool, const CPU: bool> SimpleCountersProfiler<IO, CPU> {
         SimpleCountersProfiler::around(self.simple)
     }
 
-    /// Has no effect: counters are shown in the [detailed](SimpleProfiler::detailed) layout alone. It is here so
-    /// that settings may stand in any order.
+    /// Has no effect: counters are shown in the [detailed](SimpleProfiler::detailed) layout alone.
+    /// It is here so that settings may stand in any order.
     #[must_use]
     pub fn extended(self, _: bool) -> Self {
         self
     }
 
-    /// Has no effect: the layout is the [detailed](SimpleProfiler::detailed) one already. It is here so that
-    /// settings may stand in any order.
+    /// Has no effect: the layout is the [detailed](SimpleProfiler::detailed) one already. It is
+    /// here so that settings may stand in any order.
     #[must_use]
     pub fn detailed(self) -> Self {
         self

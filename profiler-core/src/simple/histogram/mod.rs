@@ -223,7 +223,8 @@ impl Histogram {
         let first_bucket = bucket / SUB_BUCKETS * SUB_BUCKETS;
         let head = self.far.load(Ordering::Relaxed);
         let octave = octaves_from(head).find(|octave| octave.first_bucket == first_bucket);
-        // Where the system has no memory the duration is in no bucket: sums, calls and extremes have it all the same.
+        // Where the system has no memory the duration is in no bucket: sums, calls and extremes
+        // have it all the same.
         if let Some(octave) = octave.or_else(|| self.add_octave(first_bucket)) {
             octave.counts[bucket - first_bucket].add(1);
         }
@@ -261,7 +262,8 @@ impl Histogram {
         true
     }
 
-    /// Makes octaves of what is near, before those that are there; `None`, and nothing is changed, if there is no memory for all of them.
+    /// Makes octaves of what is near, before those that are there; `None`, and nothing is changed,
+    /// if there is no memory for all of them.
     fn octaves_of(&self, near: &[u64; NEAR]) -> Option<*const Octave> {
         let base = self.base() as usize;
         let mut head = self.far.load(Ordering::Relaxed).cast_const();
@@ -275,7 +277,8 @@ impl Histogram {
         Some(head)
     }
 
-    /// What is near is in the octaves from `head` on: goes on from an empty one that begins with the bucket `base`.
+    /// What is near is in the octaves from `head` on: goes on from an empty one that begins with
+    /// the bucket `base`.
     fn move_to(&self, base: usize, head: *const Octave) {
         self.far.store(marked(head, true), Ordering::Release);
         // Who finds any of the stores below in `near` finds `far` marked, or as it is afterwards.

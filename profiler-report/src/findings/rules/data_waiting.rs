@@ -136,8 +136,8 @@ fn parts(report: &Report, next: &str, waited: f64) -> Vec<Evidence> {
 /// A thread that computes for this part of its waiting makes the batches itself.
 const MAKES_BATCHES: f64 = 0.5;
 
-/// What to do; `makes_batches` if the thread that trains is known to make the batches itself. Otherwise a
-/// report does not know whether others already make them ahead.
+/// What to do; `makes_batches` if the thread that trains is known to make the batches itself.
+/// Otherwise a report does not know whether others already make them ahead.
 fn remedy(framework: Framework, makes_batches: bool) -> &'static str {
     match (framework, makes_batches) {
         (Framework::Burn, true) => {

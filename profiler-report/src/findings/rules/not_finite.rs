@@ -75,7 +75,8 @@ fn evidence(report: &NumericsReport, first: &RecordedTensor) -> Vec<Evidence> {
 
 fn remedy(report: &NumericsReport, first: &RecordedTensor) -> String {
     if first.interval.is_some() && report.first_op_not_finite.is_none() {
-        // Of a framework whose hooks report ops the next step has named it, or the report's notes say why not.
+        // Of a framework whose hooks report ops the next step has named it, or the report's notes
+        // say why not.
         let frameworks = &report.header.frameworks;
         let op = match frameworks.iter().any(|framework| framework.name == "tch") {
             true => "look at ops in every step (`NumericsProfiler::ops(true)`)".to_owned(),

@@ -43,7 +43,8 @@ impl Rule for UnevenSteps {
     fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let batches = facts.action(RUN_TRAINING_BATCH);
         let batch = batches.and_then(|batch| {
-            // Single steps are exact, and what the page shows; the action's own quantiles are those of a histogram.
+            // Single steps are exact, and what the page shows; the action's own quantiles are those
+            // of a histogram.
             let rest = own_series(facts).and_then(distribution).or(batch.rest)?;
             Some(ActionFacts { rest: Some(rest), ..batch })
         });
@@ -117,8 +118,8 @@ fn remedy(every: Option<u64>) -> String {
     )
 }
 
-/// How steps but the first are distributed that a report knows one by one. `None` where they waited for data: parts of the median are not
-/// known where neighbours share an entry.
+/// How steps but the first are distributed that a report knows one by one. `None` where they waited
+/// for data: parts of the median are not known where neighbours share an entry.
 fn distribution(series: &StepSeries) -> Option<DurationStatistics> {
     if waits_for_data(series) {
         return None;

@@ -13,12 +13,12 @@ static KEPT: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes that an answer keeps while it lives.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct ReservedBytes {
     of: &'static AtomicU64,
     bytes: u64,
 }
 
-impl Kept {
+impl ReservedBytes {
     /// Counts an answer of so many bytes.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for ReservedBytes {
     fn drop(&mut self) {
         self.of.fetch_sub(self.bytes, Ordering::SeqCst);
     }
@@ -58,12 +58,15 @@ mod tests {
     #[test]
     fn there_is_room_again_once_an_answer_is_taken() {
         static OWN: AtomicU64 = AtomicU64::new(0);
-        let first = Kept::begin_in(&OWN, MOST_KEPT - 1).expect("there is room");
-        let error = Kept::begin_in(&OWN, 2).expect_err("there is not");
+        let first = ReservedBytes::begin_in(&OWN, MOST_KEPT - 1).expect("there is room");
+        let error = ReservedBytes::begin_in(&OWN, 2).expect_err("there is not");
         assert!(error.contains("have not been taken"), "{error}");
-        let second = Kept::begin_in(&OWN, 1).expect("just enough");
+        let second = ReservedBytes::begin_in(&OWN, 1).expect("just enough");
         drop((first, second));
-        assert!(Kept::begin_in(&OWN, MOST_KEPT).is_ok() && Kept::begin_in(&OWN, u64::MAX).is_err());
-        assert_eq!(Kept::patience(60 << 20).as_secs(), 70);
+        assert!(
+            ReservedBytes::begin_in(&OWN, MOST_KEPT).is_ok()
+                && ReservedBytes::begin_in(&OWN, u64::MAX).is_err()
+        );
+        assert_eq!(ReservedBytes::patience(60 << 20).as_secs(), 70);
     }
 }
