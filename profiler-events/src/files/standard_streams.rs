@@ -30,7 +30,8 @@ impl Write for StandardStream {
 ///
 /// # Errors
 ///
-/// Those of the stream. A closed stream is none.
+/// Those of the stream. A closed stream is none. A stream that is a file with a limit on its size takes
+/// text of at most half of what the limit leaves: otherwise the program's own next line would end it.
 pub fn print(stream: StandardStream, text: &[u8]) -> io::Result<()> {
     match stream {
         StandardStream::Output => {
@@ -51,6 +52,9 @@ fn write(stream: &mut impl std::os::fd::AsRawFd, text: &[u8]) -> io::Result<()> 
     // SAFETY: the `File` is never dropped, so it does not close the stream's descriptor; it is used
     // only while `stream` is borrowed.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(stream.as_raw_fd()) });
+    if let Some(limit) = size_limit() {
+        check_room(&file, text.len() as u64, limit)?;
+    }
     match super::bounded_write::write_all(&file, text) {
         // As the standard library has it: a program may run without its streams.
         Err(error) if error.raw_os_error() == Some(libc::EBADF) => Ok(()),
@@ -58,8 +62,66 @@ fn write(stream: &mut impl std::os::fd::AsRawFd, text: &[u8]) -> io::Result<()> 
     }
 }
 
+/// Returns the most bytes that a file may have (`ulimit -f`), if there is a limit.
+#[cfg(unix)]
+fn size_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid `rlimit` that lives until the call returns.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Refuses text that is longer than half of what `limit` leaves of a regular file.
+#[cfg(unix)]
+fn check_room(mut file: &std::fs::File, length: u64, limit: u64) -> io::Result<()> {
+    use std::io::Seek;
+    use std::os::fd::AsRawFd;
+
+    let found = match file.metadata() {
+        Ok(found) if found.is_file() => found,
+        // Only files have such a limit; errors are those of the write.
+        _ => return Ok(()),
+    };
+    // SAFETY: `F_GETFL` takes no argument and changes nothing; the descriptor is borrowed from `file`.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    let appends = flags >= 0 && flags & libc::O_APPEND != 0;
+    let end = if appends { found.len() } else { file.stream_position()? };
+    let left = limit.saturating_sub(end);
+    if length <= left / 2 {
+        return Ok(());
+    }
+    let reason = format!(
+        "its {length} bytes would leave the program too little of the {left} bytes that the limit on the size \
+         of files allows (ulimit -f)"
+    );
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, reason))
+}
+
 #[cfg(not(unix))]
 fn write(stream: &mut impl Write, text: &[u8]) -> io::Result<()> {
     stream.write_all(text)?;
     stream.flush()
+}
+
+#[cfg(all(test, unix, not(loom)))]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use super::*;
+
+    #[test]
+    fn text_leaves_the_program_half_of_what_a_limit_allows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        let mut file = std::fs::File::create(&path).expect("created");
+        let fits = |file: &std::fs::File, length| check_room(file, length, 2048).is_ok();
+        assert!(fits(&file, 1024) && !fits(&file, 1025));
+        file.write_all(&[b'x'; 1048]).expect("written");
+        assert!(fits(&file, 500) && !fits(&file, 501));
+        let appended = OpenOptions::new().append(true).open(&path).expect("opened");
+        assert!(fits(&appended, 500) && !fits(&appended, 501), "its position is still 0");
+        let (pipe, _writer) = io::pipe().expect("a pipe");
+        let pipe = std::fs::File::from(std::os::fd::OwnedFd::from(pipe));
+        assert!(fits(&pipe, 1 << 20), "pipes have no size");
+    }
 }
