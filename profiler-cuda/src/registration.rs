@@ -17,7 +17,7 @@ impl Source for Counters {
 }
 
 /// Has CUPTI collect, and counters be asked for, whenever a profiler wants to know what devices do.
-extern "C" fn register() {
+fn register() {
     counters::remember();
     profiler_core::watcher::can_tell_of_devices(counters::now);
     hook::register(Arc::new(Counters)).forever();

@@ -1,7 +1,7 @@
 //! Functions that run before `main`, for what becomes known without a line in the program.
 
-/// Has a function (`extern "C" fn()`) called before `main`: when the program, or the library that this
-/// crate is part of, is loaded. On Linux, macOS and Windows.
+/// Has a function (`fn()`) called before `main`: when the program, or the library that this crate is part
+/// of, is loaded. On Linux, macOS and Windows. A panic of the function is printed and goes no further.
 ///
 /// rustc names what is `#[used]` in the link of every program and library that its crate is part of, so
 /// that its object file is linked even if nothing else of it is.
@@ -21,13 +21,19 @@
 ///
 /// static WAS_HERE: AtomicBool = AtomicBool::new(false);
 ///
-/// extern "C" fn note() {
+/// fn note() {
 ///     WAS_HERE.store(true, Ordering::Relaxed);
 /// }
 ///
-/// // SAFETY: stores one number, and cannot panic.
+/// // SAFETY: stores one number.
 /// profiler_events::before_main!(unsafe note);
 ///
+/// # fn fails() {
+/// #     panic!("on purpose: it ends no program");
+/// # }
+/// # // SAFETY: it only panics.
+/// # profiler_events::before_main!(unsafe fails);
+/// #
 /// fn main() {
 ///     # #[cfg(any(target_os = "linux", target_os = "macos", windows))]
 ///     assert!(WAS_HERE.load(Ordering::Relaxed));
@@ -49,11 +55,15 @@ macro_rules! before_main {
         // that it does not take, as C allows and the platform's convention makes harmless. What the
         // function does is what the caller promises.
         const _: () = {
+            extern "C" fn contained() {
+                // The program goes on without what the function would have done.
+                let _ = $crate::panics::contain(|| $function());
+            }
             #[used]
             #[cfg_attr(target_os = "linux", unsafe(link_section = $linux_section))]
             #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
             #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
-            static BEFORE_MAIN: extern "C" fn() = $function;
+            static BEFORE_MAIN: extern "C" fn() = contained;
         };
     };
 }

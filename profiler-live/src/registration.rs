@@ -6,13 +6,13 @@ use profiler_core::{RunContext, build_settings};
 use profiler_events::environment::{Environment, Port, Switch};
 
 /// Before anything asks for it.
-extern "C" fn register() {
+fn register() {
     let begin = || crate::start().map_err(|error| error.to_string());
     can_listen(Listening { begin, end: crate::stop });
 }
 
 /// Has the process listen if the environment says so.
-extern "C" fn listen_if_asked() {
+fn listen_if_asked() {
     // In the library of `mlprof run`: who listens is what the run says, for the program may have a copy of its own.
     if build_settings::is_apart() {
         return;

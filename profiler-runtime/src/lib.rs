@@ -241,12 +241,12 @@ pub extern "C" fn mlprof_copied(bytes: usize) {
 use profiler_live as _;
 
 /// Before anything else of this library looks at it.
-extern "C" fn at_first() {
+fn at_first() {
     // This library is built as `mlprof` says, whatever the program is.
     profiler_core::build_settings::are_not_the_programs();
 }
 
-extern "C" fn at_load() {
+fn at_load() {
     mlprof_register(sink());
 }
 

@@ -8,11 +8,14 @@ use crate::Output;
 use crate::report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor};
 use profiler_events::clock::Rate;
 use profiler_events::files::GrowingFile;
+use profiler_events::forking::this_process;
 
 /// Where the stage's record goes.
 pub(super) struct RecordFile {
     state: State,
     pub(super) path: PathBuf,
+    /// The process that the record belongs to.
+    process: u64,
 }
 
 enum State {
@@ -46,7 +49,7 @@ impl RecordFile {
             machine: crate::machine::of_process(),
             settings: settings.told(),
         };
-        Some(Self { state: State::New(Box::new(header)), path })
+        Some(Self { state: State::New(Box::new(header)), path, process: this_process() })
     }
 
     /// Adds the tensors of a step, at most so many bytes of them, and says how many there was no room for. After an error nothing more is
@@ -64,7 +67,10 @@ impl RecordFile {
     }
 
     fn try_write(&mut self, tensors: &[RecordedTensor], most_bytes: usize) -> io::Result<u64> {
+        // A forked child has its parent's file open, whose record is the parent's alone.
+        let is_own = self.process == this_process();
         let (lines, dropped) = match &self.state {
+            _ if !is_own => return Ok(0),
             State::Failed => return Ok(0),
             _ => lines(tensors, most_bytes)?,
         };

@@ -9,7 +9,7 @@ const REGISTER: &std::ffi::CStr = c"mlprof_register";
 
 /// Tells the runtime library, if the program was linked with it. Libraries are initialised before
 /// programs: a program's own copy comes after the runtime's, and takes its place.
-extern "C" fn register() {
+fn register() {
     // SAFETY: looks for a name, which is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, REGISTER.as_ptr()) };
     if found.is_null() {

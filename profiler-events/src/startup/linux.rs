@@ -11,7 +11,7 @@ static LOADED: AtomicU64 = AtomicU64::new(0);
 
 /// Runs before `main`, after the initialisers of the shared libraries that the program is linked
 /// to.
-extern "C" fn note_loaded() {
+fn note_loaded() {
     LOADED.store(nanoseconds_since_boot().unwrap_or(0), Ordering::Relaxed);
 }
 
