@@ -29,7 +29,7 @@
 //!
 //! *Process 1 of a container* (`docker run` without `--init`): the system drops a signal that has no handler
 //! there, so no handler of ours is installed for the report's sake, and a training goes on as it does without
-//! a profiler. A [watch](watch) and [`Interrupt::Return`] work as everywhere: the first signal sets the flag,
+//! a profiler. A [`watch`] and [`Interrupt::Return`] work as everywhere: the first signal sets the flag,
 //! the second one ends the process, with the exit code 128 + its number.
 //!
 //! Who wants to end politely in a loop of their own [watches](watch):
