@@ -68,6 +68,9 @@ pub(crate) async fn write(
         };
     };
     let unwritable = |error| Error::Write { path: path.to_owned(), error };
+    // A misspelt path creates no folders.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.map_or(Ok(()), |folder| folder.metadata().map(drop)).map_err(unwritable)?;
     let mut file = WholeFile::create(path).map_err(unwritable)?;
     let written = rows(answer, format, BufWriter::new(&mut file)).await;
     match written {
