@@ -3,6 +3,8 @@
 
 use std::ffi::OsStr;
 
+use crate::run::process_record;
+
 /// Identifies a process across PID namespaces and across reuse of its number.
 ///
 /// Containers that share a folder of sockets have the same process numbers, and a process that was
@@ -91,8 +93,7 @@ impl ProcessIdentity {
 
 /// Returns the inode of the PID namespace of this process.
 pub fn own_namespace() -> Option<u64> {
-    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+    process_record::own_namespace()
 }
 
 struct Stat {

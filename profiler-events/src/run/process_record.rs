@@ -69,7 +69,7 @@ impl ProcessRecord {
 
     /// Whether its number is one of those that this process is told of its children.
     pub fn is_of_this_container(&self) -> bool {
-        self.container == container()
+        self.container == own_namespace()
     }
 
     fn of(process: u32, container: Option<u64>, text: &str) -> Self {
@@ -100,7 +100,8 @@ impl ProcessRecord {
 /// What this process's record is called. Its number alone would not do: another container has it, too.
 fn name() -> String {
     let process = std::process::id();
-    container().map_or_else(|| process.to_string(), |container| format!("{process}-{container}"))
+    own_namespace()
+        .map_or_else(|| process.to_string(), |container| format!("{process}-{container}"))
 }
 
 /// The process and its container by the name of a record.
@@ -111,9 +112,9 @@ fn named(name: &str) -> Option<(u32, Option<u64>)> {
     }
 }
 
-/// The number of this process's namespace of processes. It stays what it is when the process becomes
+/// Returns the inode of the PID namespace of this process. It stays the same when the process becomes
 /// another program.
-fn container() -> Option<u64> {
+pub(crate) fn own_namespace() -> Option<u64> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn a_record_is_found_by_its_process_and_its_container() {
         let (process, container) = named(&name()).expect("a name of ours");
-        assert_eq!((process, container), (std::process::id(), super::container()));
+        assert_eq!((process, container), (std::process::id(), super::own_namespace()));
         assert!(container.is_some());
         let record = ProcessRecord::of(process, container, "");
         assert!(record.is_of_this_container());
