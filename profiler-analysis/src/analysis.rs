@@ -96,10 +96,10 @@ impl Analysis {
             critical_paths: critical_paths
                 .map(|(place, step)| paths.of(*step, shown == Some(place)))
                 .collect(),
-            threads: threads::of(trace, &meanings, window),
+            threads: threads::of(trace, &meanings, &window),
             names: self_times::by_name(trace, &correlations),
             modules: self_times::by_module(trace, &meanings, &correlations),
-            devices: device::of(trace, &meanings, &correlations, &work, window),
+            devices: device::of(trace, &meanings, &correlations, &work, &window),
             notes: notes(&trace.info),
         }
     }

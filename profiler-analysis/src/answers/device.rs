@@ -48,10 +48,11 @@ pub struct DeviceAnswers {
     pub graphs: Vec<GraphLaunch>,
 }
 
-/// What a device did. But for the last three all times add up to the window.
+/// What a device did. The six times from `compute_ns` to `idle_after_ns` add up to the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct DeviceTimes {
-    /// From the first to the last step, or the whole trace.
+    /// The length of the window in nanoseconds: from the first to the last step without the time in
+    /// which recording paused, or the whole trace. All tables of a device are about this window.
     pub window_ns: i64,
     /// It computed, whatever else it did.
     pub compute_ns: i64,
@@ -71,6 +72,11 @@ pub struct DeviceTimes {
     pub communication_sum_ns: i64,
     /// All copies and fills.
     pub memory_sum_ns: i64,
+    /// It worked so many nanoseconds outside of the window, in no step.
+    pub outside_ns: i64,
+    /// The part of `outside_ns` after the end of the last step on the host, in nanoseconds. It is
+    /// large where steps return before their work has run.
+    pub after_last_step_ns: i64,
 }
 
 impl DeviceTimes {
@@ -87,12 +93,12 @@ impl DeviceTimes {
     }
 }
 
-/// Why a stream did nothing, from its first to its last work. The parts add up to `span_ns`.
+/// Why a stream did nothing, from its first to its last work in the window. The parts add up to `span_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct StreamIdle {
     /// Its number.
     pub stream: i64,
-    /// From its first to its last work.
+    /// From its first to its last work in the window, in nanoseconds of the window.
     pub span_ns: i64,
     /// It worked.
     pub busy_ns: i64,
@@ -113,7 +119,7 @@ impl StreamIdle {
     }
 }
 
-/// How much of one kind of work was hidden behind computing.
+/// How much of one kind of work was hidden behind computing, in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Overlap {
     /// The kind of work.
@@ -124,12 +130,12 @@ pub struct Overlap {
     pub hidden_ns: i64,
 }
 
-/// From calls to what they launched.
+/// From calls in the window to what they launched.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct LaunchStatistics {
     /// Work whose call is known.
     pub launched: u64,
-    /// Work whose call is not.
+    /// Work in the window whose call is not.
     pub unknown: u64,
     /// The median time from the end of the call to the beginning of the work; 0 where that came first.
     pub delay_median_ns: i64,
@@ -145,7 +151,7 @@ pub struct LaunchStatistics {
     pub long_delays: u64,
 }
 
-/// How much a stream had before it.
+/// How much a stream had before it, in the window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueueLength {
     /// The stream.
@@ -160,7 +166,7 @@ pub struct QueueLength {
     pub empty_ns: i64,
 }
 
-/// Copies or fills of one direction.
+/// Copies or fills of one direction that began in the window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bandwidth {
     /// As the trace calls them.

@@ -5,16 +5,18 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 
 use super::union::Union;
+use super::window::Window;
 use super::work::Device;
 use crate::answers::Bandwidth;
 use crate::trace::{Category, Name, Slice, Trace};
 
-/// By what the trace calls them, the longest first.
-pub(super) fn of(trace: &Trace, device: &Device) -> Vec<Bandwidth> {
+/// Those that began in the window by what the trace calls them, the longest first.
+pub(super) fn of(trace: &Trace, device: &Device, window: &Window) -> Vec<Bandwidth> {
     let mut by_name: FxHashMap<Name, Vec<&Slice>> = FxHashMap::default();
     let is_copy =
         |slice: &&Slice| matches!(slice.category, Category::GpuMemcpy | Category::GpuMemset);
-    for slice in device.slices(trace).filter(is_copy) {
+    let slices = device.slices(trace).filter(|slice| window.contains(slice.start));
+    for slice in slices.filter(is_copy) {
         by_name.entry(slice.name).or_default().push(slice);
     }
     let mut rows: Vec<Bandwidth> =

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::window::Window;
 use super::work::{Device, DeviceWork};
 use crate::answers::{GraphLaunch, LaunchStatistics};
 use crate::meaning::Meanings;
@@ -14,16 +15,26 @@ use crate::trace::{Category, Correlated, Name, Trace};
 const LONG_CALL: i64 = 50_000;
 const LONG_DELAY: i64 = 100_000;
 
-pub(super) fn of(trace: &Trace, work: &DeviceWork, device: &Device) -> LaunchStatistics {
+/// Of what was launched in the window; where the call is not known, of what began in it.
+pub(super) fn of(
+    trace: &Trace,
+    work: &DeviceWork,
+    device: &Device,
+    window: &Window,
+) -> LaunchStatistics {
     let mut launches = LaunchStatistics::default();
     let mut delays = Vec::new();
     let places = device.streams.iter().flat_map(|stream| &stream.work);
     for place in places {
+        let slice = &trace.slices[*place as usize];
         let Some(call) = work.call(*place) else {
-            launches.unknown += 1;
+            launches.unknown += u64::from(window.contains(slice.start));
             continue;
         };
-        let (call, slice) = (&trace.slices[call as usize], &trace.slices[*place as usize]);
+        let call = &trace.slices[call as usize];
+        if !window.contains(call.start) {
+            continue;
+        }
         let delay = (slice.start - call.end()).max(0);
         launches.launched += 1;
         launches.shorter_than_call += u64::from(slice.duration < call.duration);
@@ -50,11 +61,12 @@ struct Sum {
     time: i64,
 }
 
-/// Calls that launched several things at once, by device; the most device time first.
+/// Calls in the window that launched several things at once, by device; the most device time first.
 pub(super) fn graphs(
     trace: &Trace,
     meanings: &Meanings,
     correlations: &FxHashMap<u32, Correlated>,
+    window: &Window,
 ) -> FxHashMap<i64, Vec<GraphLaunch>> {
     let mut sums: BTreeMap<(i64, Name, Option<Name>), Sum> = BTreeMap::new();
     for of in correlations.values() {
@@ -62,7 +74,7 @@ pub(super) fn graphs(
         let slice = &trace.slices[call as usize];
         let is_graph = trace.name(slice).contains("GraphLaunch");
         // Nearly all.
-        if of.device.len() < 2 && !is_graph {
+        if (of.device.len() < 2 && !is_graph) || !window.contains(slice.start) {
             continue;
         }
         let mut by_device: BTreeMap<i64, (u64, i64)> = BTreeMap::new();

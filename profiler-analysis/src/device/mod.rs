@@ -9,33 +9,45 @@ mod sequences;
 mod streams;
 mod times;
 mod union;
+pub(crate) mod window;
 pub(crate) mod work;
 
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::streams::BETWEEN;
+
+use self::window::Window;
 use self::work::DeviceWork;
 use crate::answers::DeviceAnswers;
 use crate::meaning::Meanings;
 use crate::trace::{Correlated, Trace};
 
-/// All answers about each device, by their numbers.
+/// All answers about each device in the window, by their numbers.
 pub(crate) fn of(
     trace: &Trace,
     meanings: &Meanings,
     correlations: &FxHashMap<u32, Correlated>,
     work: &DeviceWork,
-    window: (i64, i64),
+    window: &Window,
 ) -> Vec<DeviceAnswers> {
-    let mut graphs = launches::graphs(trace, meanings, correlations);
+    let mut graphs = launches::graphs(trace, meanings, correlations, window);
     let devices = work.devices.iter().map(|device| DeviceAnswers {
         device: device.number,
         times: times::of(trace, meanings, device, window),
-        streams: device.streams.iter().map(|stream| streams::of(trace, work, stream)).collect(),
-        overlap: times::overlaps(trace, meanings, device),
-        launches: launches::of(trace, work, device),
-        queues: device.streams.iter().filter_map(|it| queues::of(trace, work, it)).collect(),
-        copies: copies::of(trace, device),
-        sequences: sequences::of(trace, work, device),
+        streams: device
+            .streams
+            .iter()
+            .filter_map(|stream| streams::of(trace, work, stream, window))
+            .collect(),
+        overlap: times::overlaps(trace, meanings, device, window),
+        launches: launches::of(trace, work, device, window),
+        queues: device
+            .streams
+            .iter()
+            .filter_map(|stream| queues::of(trace, work, stream, window))
+            .collect(),
+        copies: copies::of(trace, device, window),
+        sequences: sequences::of(trace, work, device, window),
         graphs: graphs.remove(&device.number).unwrap_or_default(),
     });
     devices.collect()

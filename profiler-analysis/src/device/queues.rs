@@ -1,12 +1,18 @@
 //! How much was launched on a stream and had not begun.
 
+use super::window::Window;
 use super::work::{DeviceWork, Stream};
 use crate::answers::QueueLength;
 use crate::trace::Trace;
 
 /// One more at the beginning of each call, one less where its work begins; weighted by time.
-/// `None` where no call is known.
-pub(super) fn of(trace: &Trace, work: &DeviceWork, stream: &Stream) -> Option<QueueLength> {
+/// `None` where no call is known of what was launched or began in the window.
+pub(super) fn of(
+    trace: &Trace,
+    work: &DeviceWork,
+    stream: &Stream,
+    window: &Window,
+) -> Option<QueueLength> {
     let mut changes = Vec::new();
     for place in &stream.work {
         if let Some(call) = work.call(*place) {
@@ -18,15 +24,19 @@ pub(super) fn of(trace: &Trace, work: &DeviceWork, stream: &Stream) -> Option<Qu
     // What is added comes first where both are at once.
     changes.sort_unstable_by_key(|(time, change)| (*time, -change));
     let (first, last) = (changes.first()?.0, changes.last()?.0);
+    if !window.touches(first, last) {
+        return None;
+    }
     let (mut length, mut max, mut empty, mut weighted, mut now) = (0, 0, 0, 0_i128, first);
     for (time, change) in changes {
-        let since = time - now;
+        let since = window.clip(now, time);
+        max = if since > 0 { max.max(length) } else { max };
         weighted += i128::from(length) * i128::from(since);
         empty += if length == 0 { since } else { 0 };
         (now, length) = (time, length + change);
-        max = max.max(length);
+        max = if window.contains(time) { max.max(length) } else { max };
     }
-    let span_ns = last - first;
+    let span_ns = window.clip(first, last);
     let mean = if span_ns > 0 { weighted as f64 / span_ns as f64 } else { 0.0 };
     Some(QueueLength { stream: stream.number, span_ns, mean, max, empty_ns: empty })
 }

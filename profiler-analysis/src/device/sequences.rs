@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::window::Window;
 use super::work::{Device, DeviceWork};
 use crate::answers::KernelSequence;
 use crate::trace::{Category, Name, Trace};
@@ -16,15 +17,20 @@ const FEWEST: u64 = 2;
 /// No more are told of.
 const MOST: usize = 20;
 
-/// By the outermost op, those with the most device time first.
-pub(super) fn of(trace: &Trace, work: &DeviceWork, device: &Device) -> Vec<KernelSequence> {
+/// Those launched in the window by the outermost op, those with the most device time first.
+pub(super) fn of(
+    trace: &Trace,
+    work: &DeviceWork,
+    device: &Device,
+    window: &Window,
+) -> Vec<KernelSequence> {
     // By op: launches and kernels.
     let mut by_op: FxHashMap<usize, Vec<(i64, Name, i64)>> = FxHashMap::default();
     for place in device.streams.iter().flat_map(|stream| &stream.work) {
         let slice = &trace.slices[*place as usize];
-        let Some(call) = work.call(*place).filter(|_| slice.category == Category::Kernel) else {
-            continue;
-        };
+        let call = work.call(*place).filter(|_| slice.category == Category::Kernel);
+        let is_inside = |call: &u32| window.contains(trace.slices[*call as usize].start);
+        let Some(call) = call.filter(is_inside) else { continue };
         let mut outermost = None;
         let mut around = trace.slices[call as usize].parent();
         while let Some(place) = around {

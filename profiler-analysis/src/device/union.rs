@@ -2,7 +2,7 @@
 
 /// Stretches of time in their order, none touching another.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Union(Vec<(i64, i64)>);
+pub(crate) struct Union(Vec<(i64, i64)>);
 
 impl Union {
     pub(super) fn of(mut parts: Vec<(i64, i64)>) -> Self {
@@ -22,10 +22,20 @@ impl Union {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// What is inside of a window.
-    pub(super) fn within(&self, (from, to): (i64, i64)) -> Self {
-        let clipped = self.0.iter().map(|(start, end)| ((*start).max(from), (*end).min(to)));
-        Self(clipped.filter(|(start, end)| start < end).collect())
+    pub(super) fn parts(&self) -> &[(i64, i64)] {
+        &self.0
+    }
+
+    /// What is also inside of the other one.
+    pub(super) fn within(&self, other: &Self) -> Self {
+        let mut common = Vec::new();
+        let mut first = 0;
+        for (from, to) in &other.0 {
+            first += self.0[first..].partition_point(|(_, end)| end <= from);
+            let inside = self.0[first..].iter().take_while(|(start, _)| start < to);
+            common.extend(inside.map(|(start, end)| (*start.max(from), *end.min(to))));
+        }
+        Self(common)
     }
 
     pub(super) fn or(&self, other: &Self) -> Self {
@@ -54,7 +64,7 @@ mod tests {
         let union = Union::of(vec![(10, 20), (0, 5), (5, 7), (18, 30), (40, 40)]);
         assert_eq!(union, Union(vec![(0, 7), (10, 30)]));
         assert_eq!(union.length(), 27);
-        assert_eq!(union.within((6, 12)), Union(vec![(6, 7), (10, 12)]));
+        assert_eq!(union.within(&Union(vec![(6, 12)])), Union(vec![(6, 7), (10, 12)]));
         assert_eq!(union.common(&Union::of(vec![(6, 15)])), 6);
         assert_eq!(union.span(), Some((0, 30)));
     }
@@ -74,6 +84,7 @@ mod tests {
             prop_assert_eq!(a.length(), count(&|time| is_in(&one, time)));
             prop_assert_eq!(a.or(&b).length(), count(&|time| is_in(&one, time) || is_in(&other, time)));
             prop_assert_eq!(a.common(&b), count(&|time| is_in(&one, time) && is_in(&other, time)));
+            prop_assert_eq!(a.within(&b).length(), a.common(&b));
         }
     }
 }

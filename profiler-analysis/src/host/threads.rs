@@ -1,33 +1,36 @@
 //! How much of the time threads worked.
 
 use crate::answers::{Activity, ThreadTimes};
+use crate::device::window::Window;
 use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Trace, TrackKind};
 
 /// What each thread did in a window. They are in the order of the trace.
-pub(crate) fn of(trace: &Trace, meanings: &Meanings, window: (i64, i64)) -> Vec<ThreadTimes> {
+pub(crate) fn of(trace: &Trace, meanings: &Meanings, window: &Window) -> Vec<ThreadTimes> {
     let threads = trace.tracks_of(TrackKind::Thread);
     threads.map(|(track, _)| times(trace, meanings, track, window)).collect()
 }
 
-fn times(trace: &Trace, meanings: &Meanings, track: usize, window: (i64, i64)) -> ThreadTimes {
+fn times(trace: &Trace, meanings: &Meanings, track: usize, window: &Window) -> ThreadTimes {
     let mut times = ThreadTimes {
         thread: trace.track_name(track),
-        window_ns: window.1 - window.0,
+        window_ns: window.length(),
         busy_ns: 0,
         waiting_for_device_ns: 0,
         waiting_for_data_ns: 0,
         idle_ns: 0,
     };
-    sweep::innermost(trace, track, window, |start, end, innermost| {
-        let of = match meanings.activity(trace, innermost) {
-            Activity::Nothing => &mut times.idle_ns,
-            Activity::WaitingForDevice => &mut times.waiting_for_device_ns,
-            Activity::WaitingForData => &mut times.waiting_for_data_ns,
-            _ => &mut times.busy_ns,
-        };
-        *of += end - start;
-    });
+    for part in window.parts() {
+        sweep::innermost(trace, track, *part, |start, end, innermost| {
+            let of = match meanings.activity(trace, innermost) {
+                Activity::Nothing => &mut times.idle_ns,
+                Activity::WaitingForDevice => &mut times.waiting_for_device_ns,
+                Activity::WaitingForData => &mut times.waiting_for_data_ns,
+                _ => &mut times.busy_ns,
+            };
+            *of += end - start;
+        });
+    }
     times
 }

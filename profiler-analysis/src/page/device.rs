@@ -5,7 +5,7 @@ use profiler_report::internals::sections::{COLOURS, Column, Content, Quantity, T
 use super::cells::{number, parts, seconds, share, table, words};
 use super::heading;
 use crate::answers::{DeviceAnswers, DeviceTimes};
-use crate::text::device::launches_in_words;
+use crate::text::device::{launches_in_words, outside_in_words};
 
 /// What the colours of a device's time stand for.
 const TIMES: [&str; COLOURS] =
@@ -17,8 +17,9 @@ const CAUSES: [&str; COLOURS] =
 pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
     let number = device.device;
     heading(content, &format!("device-{number}"), &format!("Device {number}"));
-    let tables = [times(&device.times), overlap(device), streams(device)];
-    content.extend(tables.map(Content::Table));
+    content.push(Content::Table(times(&device.times)));
+    content.extend(outside_in_words(&device.times).map(Content::Paragraph));
+    content.extend([overlap(device), streams(device)].map(Content::Table));
     if let Some([delays, long]) = launches_in_words(&device.launches) {
         content.push(Content::Paragraph(format!("{delays}. {long}.")));
     }
@@ -30,7 +31,8 @@ fn times(times: &DeviceTimes) -> Table {
     let columns = [
         Column::new("What", Quantity::Text, "What the device did, whatever else it did less of"),
         Column::new("Parts", Quantity::Parts, "As part of the window"),
-        Column::new("Time", Quantity::Seconds, "From the first to the last step").bar(),
+        Column::new("Time", Quantity::Seconds, "From the first to the last step without pauses")
+            .bar(),
         Column::new("Share", Quantity::Share, "Of the window"),
     ];
     let colours = [1, 3, 5, 4, 4, 4];

@@ -13,6 +13,9 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     let title = |what: &str| format!("Device {number}: {what}");
     let times = time_rows(&device.times);
     section(text, &title("what it did"), ["Time", "Share", "What"], times.into_iter(), usize::MAX);
+    if let Some(outside) = outside_in_words(&device.times) {
+        let _ = writeln!(text, "{outside}");
+    }
     let overlap = device.overlap.iter().map(|row| {
         [time(row.total_ns), part_of(row.hidden_ns, row.total_ns), row.kind.text().to_owned()]
     });
@@ -75,6 +78,18 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
 fn time_rows(times: &DeviceTimes) -> Vec<[String; 3]> {
     let row = |(of, what): (i64, &str)| [time(of), part_of(of, times.window_ns), what.to_owned()];
     times.parts().into_iter().map(row).collect()
+}
+
+/// How long the device worked in no step; `None` if it did not.
+pub(crate) fn outside_in_words(times: &DeviceTimes) -> Option<String> {
+    (times.outside_ns > 0).then(|| {
+        format!(
+            "Outside of the steps the device worked another {}, of which {} after the last step had ended on the host. \
+             No table has this time.",
+            time(times.outside_ns),
+            time(times.after_last_step_ns),
+        )
+    })
 }
 
 fn launches(text: &mut String, device: &DeviceAnswers, title: &str) {
