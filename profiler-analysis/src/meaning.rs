@@ -184,8 +184,8 @@ fn waits_for_device(name: &str) -> bool {
     let rest = ["cuda", "cu", "hip"].iter().find_map(|begin| name.strip_prefix(begin));
     let Some(rest) = rest else { return false };
     let rest = rest.split("_v").next().unwrap_or(rest);
-    let copies = ["Memcpy", "MemcpyDtoH", "MemcpyHtoD", "MemcpyWithStream"];
-    rest.ends_with("Synchronize") || copies.contains(&rest)
+    let is_copy = rest.starts_with("Memcpy") && !rest.contains("Async");
+    rest.ends_with("Synchronize") || is_copy
 }
 
 /// Kernels of the libraries that devices talk to each other through.
@@ -210,10 +210,18 @@ mod tests {
             "hipEventSynchronize",
             "cudaMemcpy",
             "cuMemcpyDtoH_v2",
+            "cudaMemcpy2D",
+            "hipMemcpyWithStream",
         ] {
             assert!(waits_for_device(name), "{name}");
         }
-        for name in ["cudaLaunchKernel", "cudaMemcpyAsync", "cudaEventQuery", "Synchronize"] {
+        for name in [
+            "cudaLaunchKernel",
+            "cudaMemcpyAsync",
+            "cuMemcpyDtoHAsync_v2",
+            "cudaEventQuery",
+            "Synchronize",
+        ] {
             assert!(!waits_for_device(name), "{name}");
         }
     }

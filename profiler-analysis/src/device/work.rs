@@ -95,14 +95,17 @@ impl DeviceWork {
         self.stream(trace, place)?.work.get(before as usize).copied()
     }
 
-    /// What ended last, after `from` and not after `to`: on the stream of this number, or on any.
+    /// What ended last, after `from` and not after `to`: on the device and the stream of these numbers, or
+    /// on any.
     pub(crate) fn last_ended(
         &self,
         trace: &Trace,
-        stream: Option<i64>,
+        (device, stream): (Option<i64>, Option<i64>),
         (from, to): (i64, i64),
     ) -> Option<u32> {
-        let streams = self.devices.iter().flat_map(|device| &device.streams);
+        let devices =
+            self.devices.iter().filter(|it| device.is_none_or(|number| it.number == number));
+        let streams = devices.flat_map(|device| &device.streams);
         let streams = streams.filter(|it| stream.is_none_or(|number| it.number == number));
         let last = streams.filter_map(|stream| stream.last_ended(trace, (from, to)));
         last.max_by_key(|place| trace.slices[*place as usize].end())

@@ -4,31 +4,25 @@
 //! device, or for a place in its full queue, over to what the device did last; from there to what ran before
 //! on the stream, or to what the stream waited for on another one; where that was over when the work was
 //! launched, back to the launch. What a stretch is between is one, too: the path has no holes, so it is as long
-//! as the step.
+//! as the step. A trace without steps ends with whatever ended last, which may be work of a device.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::waits::Waits;
 use crate::answers::{Activity, CriticalPath, PathKind, PathPart, PathSegment, WorkKind};
-use crate::device::event_waits::EventWaits;
-use crate::device::launch_order::LaunchOrder;
+use crate::device::BETWEEN;
 use crate::device::work::DeviceWork;
 use crate::host::steps::Step;
 use crate::meaning::Meanings;
 use crate::sweep;
-use crate::trace::{Category, Correlated, FlowKind, Name, Slice, Trace};
-
-/// Where so much was launched on a stream and has not begun, the next launch waits until something begins. CUDA has
-/// 1,024 places, of which a few are taken by what traces do not show: 1,021 kernels were seen.
-const FULL: usize = 1000;
+use crate::trace::{Correlated, FlowKind, Name, Slice, Trace};
 
 /// What a walk looks at.
 pub(crate) struct Paths<'a> {
     trace: &'a Trace,
     meanings: &'a Meanings,
-    correlations: &'a FxHashMap<u32, Correlated>,
     work: &'a DeviceWork,
-    order: LaunchOrder,
-    waits: EventWaits,
+    waits: Waits<'a>,
     /// Threads that run the backward ops of a thread's forward ops.
     backward: FxHashMap<usize, Vec<usize>>,
 }
@@ -80,9 +74,8 @@ impl<'a> Paths<'a> {
             backward.entry(forward).or_default().push(of);
         }
         backward.values_mut().for_each(|tracks| tracks.sort_unstable());
-        let order = LaunchOrder::of(trace, work);
-        let waits = EventWaits::of(trace, correlations, work, &order);
-        Self { trace, meanings, correlations, work, order, waits, backward }
+        let waits = Waits::new(trace, meanings, correlations, work);
+        Self { trace, meanings, work, waits, backward }
     }
 
     /// The path of a step. `with_segments`: every stretch of it, too.
@@ -125,44 +118,6 @@ impl<'a> Paths<'a> {
         &self.trace.slices[place as usize]
     }
 
-    /// What a call waited for that had not returned at `now`: of its own work, of the stream that it
-    /// names, of any.
-    fn waited_for(&self, call: &Slice, now: i64) -> Option<u32> {
-        if !call.category.is_runtime() {
-            return None;
-        }
-        let during = (call.start, now);
-        let own = self.correlations.get(&call.correlation).filter(|_| call.correlation != 0);
-        let of_device = || own.into_iter().flat_map(|own| own.device.iter().copied());
-        let ended = of_device().filter(|place| {
-            let slice = self.slice(*place);
-            let is_during = slice.end() > during.0 && slice.end() <= during.1;
-            slice.category.is_device_work() && slice.duration > 0 && is_during
-        });
-        if let Some(last) = ended.max_by_key(|place| self.slice(*place).end()) {
-            return Some(last);
-        }
-        if let Some(launched) = of_device().find(|it| self.slice(*it).category.is_device_work())
-            && let Some((device, stream)) = self.work.stream_number(self.trace, launched)
-            && self.order.waiting((device, stream), call.start) >= FULL
-        {
-            return self.work.last_ended(self.trace, Some(stream), during);
-        }
-        if !self.meanings.waits_for_device(call) {
-            return None;
-        }
-        let wait = of_device().find(|place| self.slice(*place).category == Category::CudaSync);
-        if let Some(source) = wait.and_then(|wait| self.waits.of_wait(wait)) {
-            let end = self.slice(source).end();
-            return (during.0 < end && end <= during.1).then_some(source);
-        }
-        let details = wait.and_then(|wait| self.trace.details(self.slice(wait)));
-        // -1 where a whole device, or context, is waited for, and where it is an event.
-        let stream = details.and_then(|it| it.stream.filter(|it| *it >= 0).or(it.event.stream));
-        let stream = stream.map(i64::from);
-        self.work.last_ended(self.trace, stream, during)
-    }
-
     /// Where a thread has nothing to do itself: what another one did for it that ended last.
     fn backward_of(&self, track: usize, (since, now): (i64, i64)) -> Option<(usize, i64)> {
         let others = self.backward.get(&track)?;
@@ -180,13 +135,33 @@ impl<'a> Paths<'a> {
 
 impl Walk<'_> {
     fn run(&mut self) {
-        let mut place = Place::Thread(self.step.track);
+        let mut place = self.last();
         while self.now > self.step.start {
             place = match place {
                 Place::Thread(track) => self.thread(track),
                 Place::Device(work) => self.device(work),
             };
         }
+    }
+
+    /// Where the walk begins. A step ends on its thread; a trace without steps also ends on a device that
+    /// outlives the thread.
+    fn last(&mut self) -> Place {
+        let (trace, track) = (self.paths.trace, self.step.track);
+        if self.step.number.is_none() {
+            let lanes = (0..trace.tracks.len()).filter(|lane| {
+                *lane == track || trace.tracks[*lane].overlaps == Some(track as u32)
+            });
+            let slices = lanes.flat_map(|lane| trace.of_track(&trace.tracks[lane]));
+            let thread_ended = slices.map(Slice::end).max().unwrap_or(self.step.start);
+            let later = (thread_ended, self.now);
+            if let Some(work) = self.paths.work.last_ended(trace, (None, None), later) {
+                let ended = self.paths.slice(work).end();
+                self.push(ended, PathKind::Host(Activity::Nothing), None, track);
+                return Place::Device(work);
+            }
+        }
+        Place::Thread(track)
     }
 
     /// Everything since `since` is of this kind.
@@ -211,14 +186,16 @@ impl Walk<'_> {
         let slice = innermost.map(|place| &trace.slices[place]);
         let name = slice.map(|slice| slice.name).filter(|_| activity != Activity::Nothing);
         if let Some(call) = slice
-            && let Some(work) = self.paths.waited_for(call, self.now)
+            && let Some(work) = self.paths.waits.of_call(call, self.now)
         {
             let ended = self.paths.slice(work).end();
             self.push(ended, PathKind::ReturnFromWaiting, name, track);
             return Place::Device(work);
         }
-        let has_nothing_to_do = matches!(activity, Activity::Nothing | Activity::Annotation);
-        if has_nothing_to_do
+        // With stacks, a frame of Python is innermost while the thread waits for autograd.
+        let may_wait =
+            matches!(activity, Activity::Nothing | Activity::Annotation | Activity::Python);
+        if may_wait
             && self.went_over != self.now
             && let Some((other, end)) = self.paths.backward_of(track, (since, self.now))
         {
@@ -245,25 +222,31 @@ impl Walk<'_> {
         let track = slice.track as usize;
         self.push(slice.start, kind, Some(slice.name), track);
         let call = work.call(place).map(|call| self.paths.slice(call));
-        let call = call.filter(|call| call.start <= slice.start);
         let end = |place: &u32| self.paths.slice(*place).end();
         // Each step is one back in time, whatever the trace says.
         let of_another = self
             .paths
             .waits
-            .before(place)
+            .of_stream(place)
             .filter(|it| self.paths.slice(*it).start < slice.start && end(it) <= slice.start);
         let previous = work.previous(trace, place);
         let previous = of_another.into_iter().chain(previous).max_by_key(end);
         let waited_for_previous = |call: &Slice, previous: u32| {
             let done = self.paths.slice(previous).end();
-            done > call.start && (done >= call.end() || slice.start < call.end())
+            // A call that began later than its work was its launch nevertheless: clocks differ.
+            let launched = call.start.min(slice.start);
+            done > launched && (done >= call.end() || slice.start < call.end())
         };
         match (call, previous) {
             (Some(call), Some(previous)) if waited_for_previous(call, previous) => {
-                self.after(previous, slice)
+                self.after(previous, slice, PathKind::BetweenKernels)
             }
-            (None, Some(previous)) => self.after(previous, slice),
+            (None, Some(previous)) => {
+                let gap = slice.start - self.paths.slice(previous).end();
+                let is_short = gap < BETWEEN;
+                let kind = if is_short { PathKind::BetweenKernels } else { PathKind::Unexplained };
+                self.after(previous, slice, kind)
+            }
             (Some(call), _) => {
                 self.push(call.end(), PathKind::LaunchDelay, Some(slice.name), track);
                 let base = trace.tracks[call.track as usize].overlaps.unwrap_or(call.track);
@@ -274,9 +257,9 @@ impl Walk<'_> {
     }
 
     /// What ran before on the same stream, until `slice` began.
-    fn after(&mut self, previous: u32, slice: &Slice) -> Place {
+    fn after(&mut self, previous: u32, slice: &Slice, gap: PathKind) -> Place {
         let done = self.paths.slice(previous).end();
-        self.push(done, PathKind::BetweenKernels, Some(slice.name), slice.track as usize);
+        self.push(done, gap, Some(slice.name), slice.track as usize);
         Place::Device(previous)
     }
 }

@@ -26,7 +26,7 @@ fn colour(kind: PathKind) -> usize {
         PathKind::Host(Activity::WaitingForData) => 0,
         PathKind::Compute => 1,
         PathKind::Communication => 3,
-        PathKind::Host(Activity::Nothing) => 4,
+        PathKind::Host(Activity::Nothing) | PathKind::Unexplained => 4,
         PathKind::Memory => 5,
         PathKind::LaunchDelay | PathKind::BetweenKernels | PathKind::ReturnFromWaiting => 6,
         PathKind::Host(Activity::WaitingForDevice) => 6,

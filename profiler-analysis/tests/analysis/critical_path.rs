@@ -258,3 +258,81 @@ fn only_one_path_is_told_stretch_by_stretch() {
         Analysis::of(&trace).critical_paths.iter().map(|path| path.length_ns).collect();
     assert_eq!(lengths, [10_000, 30_000, 20_000]);
 }
+
+/// `count` launches of `call_us` each, 5 µs apart, of kernels of 20 µs.
+fn launches(call_name: &str, (count, call_us): (u32, f64)) -> Analysis {
+    let mut events = vec![action("ProfilerStep#1", 0.0, f64::from(count) * 5.0 + 20.0)];
+    for number in 0..count {
+        let at = f64::from(number);
+        events.push(call(call_name, 10.0 + at * 5.0, call_us, number + 1));
+        events.push(work("kernel", "k", 102.0 + at * 20.0, 20.0, number + 1));
+    }
+    analysis(&events)
+}
+
+fn is_all_of_the_host(analysis: &Analysis) -> bool {
+    path(analysis).parts.iter().all(|part| matches!(part.kind, PathKind::Host(_)))
+}
+
+/// HIP's queue grows, and what has held more than CUDA's places is no queue of CUDA's.
+#[test]
+fn launches_that_are_short_found_a_place() {
+    for count in [900, 1_010, 2_000] {
+        assert!(is_all_of_the_host(&launches("hipLaunchKernel", (count, 3.0))), "{count}");
+        assert!(is_all_of_the_host(&launches("cudaLaunchKernel", (count, 3.0))), "{count}");
+    }
+}
+
+/// The kernels of a graph take one place together.
+#[test]
+fn a_graph_of_many_kernels_does_not_fill_a_queue() {
+    let mut events = vec![
+        action("ProfilerStep#1", 0.0, 3_000.0),
+        call("cudaGraphLaunch", 0.0, 50.0, 1),
+        call("cudaLaunchKernel", 100.0, 2_000.0, 2),
+        work("kernel", "last", 2_200.0, 10.0, 2),
+    ];
+    events.extend((0..1_010).map(|at| work("kernel", "k", 110.0 + f64::from(at), 1.0, 1)));
+    assert!(is_all_of_the_host(&analysis(&events)));
+}
+
+#[test]
+fn copies_that_return_when_they_are_over_lead_to_the_device() {
+    let events = |call_name: &str, copy: &str| {
+        analysis(&[
+            action("ProfilerStep#1", 0.0, 100.0),
+            call(call_name, 10.0, 50.0, 1),
+            work("gpu_memcpy", copy, 20.0, 30.0, 1),
+        ])
+    };
+    for (call_name, copy, waits) in [
+        ("cudaMemcpy", "Memcpy DtoH (Device -> Pinned)", true),
+        ("cudaMemcpy2D", "Memcpy DtoH (Device -> Pinned)", true),
+        ("cudaMemcpyAsync", "Memcpy DtoH (Device -> Pageable)", true),
+        ("cudaMemcpyAsync", "Memcpy DtoH (Device -> Pinned)", false),
+        ("cudaMemsetAsync", "Memset (Device)", false),
+    ] {
+        let analysis = events(call_name, copy);
+        assert_eq!(is_all_of_the_host(&analysis), !waits, "{call_name}, {copy}");
+    }
+}
+
+/// Without a record of the wait, a thread waits for the device that it used last.
+#[test]
+fn a_thread_waits_for_the_device_that_it_used_last() {
+    let on = |device: u32, (ts, dur): (f64, f64), correlation: u32| {
+        let args = format!(r#"{{"correlation":{correlation}}}"#);
+        with((device, 7), "kernel", &format!("on {device}"), (ts, dur), &args)
+    };
+    let events = [
+        action("ProfilerStep#1", 0.0, 100.0),
+        call("cudaLaunchKernel", 0.0, 5.0, 1),
+        call("cudaLaunchKernel", 5.0, 5.0, 2),
+        call("cudaDeviceSynchronize", 20.0, 70.0, 3),
+        on(1, (10.0, 78.0), 1),
+        on(0, (12.0, 60.0), 2),
+    ];
+    let analysis = analysis(&events);
+    let kernels = path(&analysis).parts.iter().filter(|part| part.kind == PathKind::Compute);
+    assert_eq!(kernels.map(|part| part.name.as_deref()).collect::<Vec<_>>(), [Some("on 0")]);
+}

@@ -1,10 +1,12 @@
 //! Traces of which all numbers are worked out by hand, and what is true of all traces.
 
+mod cases;
 #[cfg(feature = "parquet")]
 mod columns;
 mod critical_path;
 mod devices;
 mod diff;
+
 mod made;
 mod properties;
 mod reading;

@@ -1,0 +1,134 @@
+//! The device work that a call waited for before it returned.
+
+use rustc_hash::FxHashMap;
+
+use crate::device::event_waits::EventWaits;
+use crate::device::launch_order::LaunchOrder;
+use crate::device::work::DeviceWork;
+use crate::meaning::Meanings;
+use crate::trace::{Category, Correlated, Slice, Trace};
+
+/// Places of slices are those in [`Trace::slices`].
+pub(crate) struct Waits<'a> {
+    trace: &'a Trace,
+    meanings: &'a Meanings,
+    correlations: &'a FxHashMap<u32, Correlated>,
+    work: &'a DeviceWork,
+    order: LaunchOrder,
+    events: EventWaits,
+    /// When threads launched on which device, by thread; empty if the trace has a single device.
+    devices: FxHashMap<u32, Vec<(i64, i64)>>,
+}
+
+impl<'a> Waits<'a> {
+    pub(crate) fn new(
+        trace: &'a Trace,
+        meanings: &'a Meanings,
+        correlations: &'a FxHashMap<u32, Correlated>,
+        work: &'a DeviceWork,
+    ) -> Self {
+        let order = LaunchOrder::of(trace, work);
+        let events = EventWaits::of(trace, correlations, work, &order);
+        let devices = match work.devices.len() {
+            0 | 1 => FxHashMap::default(),
+            _ => devices_by_thread(trace, correlations),
+        };
+        Self { trace, meanings, correlations, work, order, events, devices }
+    }
+
+    fn slice(&self, place: u32) -> &'a Slice {
+        &self.trace.slices[place as usize]
+    }
+
+    /// The work of another stream that this work of a device waited for.
+    pub(crate) fn of_stream(&self, work: u32) -> Option<u32> {
+        self.events.before(work)
+    }
+
+    /// The work that a call waited for which had not returned at `now`: its own, or the last of the stream
+    /// or device that it names.
+    pub(crate) fn of_call(&self, call: &Slice, now: i64) -> Option<u32> {
+        if !call.category.is_runtime() {
+            return None;
+        }
+        let during = (call.start, now);
+        let own = self.correlations.get(&call.correlation).filter(|_| call.correlation != 0);
+        let own = own.map_or(&[][..], |own| &own.device);
+        let waits = self.meanings.waits_for_device(call);
+        let ended = own.iter().filter(|place| {
+            let slice = self.slice(**place);
+            let is_during = slice.end() > during.0 && slice.end() <= during.1;
+            let is_waited_for = waits || self.is_staged_copy(call, slice);
+            slice.category.is_device_work() && slice.duration > 0 && is_during && is_waited_for
+        });
+        if let Some(last) = ended.max_by_key(|place| self.slice(**place).end()) {
+            return Some(*last);
+        }
+        if !waits {
+            let launched = own.iter().find(|it| self.slice(**it).category.is_device_work());
+            return launched.and_then(|launched| self.for_a_place(call, *launched, during));
+        }
+        let wait = own.iter().find(|place| self.slice(**place).category == Category::CudaSync);
+        if let Some(source) = wait.and_then(|wait| self.events.of_wait(*wait)) {
+            let end = self.slice(source).end();
+            return (during.0 < end && end <= during.1).then_some(source);
+        }
+        let details = wait.and_then(|wait| self.trace.details(self.slice(*wait)));
+        // -1 where a whole device, or context, is waited for, and where it is an event.
+        let stream = details.and_then(|it| it.stream.filter(|it| *it >= 0).or(it.event.stream));
+        let device = match wait {
+            Some(wait) => Some(self.trace.device_of(self.slice(*wait))),
+            None => self.device_of_thread(call),
+        };
+        let device =
+            device.filter(|number| self.work.devices.iter().any(|it| it.number == *number));
+        self.work.last_ended(self.trace, (device, stream.map(i64::from)), during)
+    }
+
+    /// Whether an asynchronous copy returns only after the copy: its memory on the host is pageable.
+    fn is_staged_copy(&self, call: &Slice, copy: &Slice) -> bool {
+        copy.category == Category::GpuMemcpy
+            && self.trace.name(call).contains("Memcpy")
+            && self.trace.name(copy).contains("Pageable")
+    }
+
+    /// The work that made room for a launch in the full queue of its stream.
+    fn for_a_place(&self, call: &Slice, launched: u32, during: (i64, i64)) -> Option<u32> {
+        let (device, stream) = self.work.stream_number(self.trace, launched)?;
+        let is_cuda = self.trace.name(call).starts_with("cu");
+        if !is_cuda || !self.order.found_no_place((device, stream), call) {
+            return None;
+        }
+        self.work.last_ended(self.trace, (Some(device), Some(stream)), during)
+    }
+
+    /// The device that the thread of a call used last before the call.
+    fn device_of_thread(&self, call: &Slice) -> Option<i64> {
+        let launches = self.devices.get(&thread(self.trace, call))?;
+        let after = launches.partition_point(|(time, _)| *time < call.start);
+        Some(launches[after.checked_sub(1)?].1)
+    }
+}
+
+/// The track of a slice's thread.
+fn thread(trace: &Trace, slice: &Slice) -> u32 {
+    trace.tracks[slice.track as usize].overlaps.unwrap_or(slice.track)
+}
+
+fn devices_by_thread(
+    trace: &Trace,
+    correlations: &FxHashMap<u32, Correlated>,
+) -> FxHashMap<u32, Vec<(i64, i64)>> {
+    let mut found: FxHashMap<u32, Vec<(i64, i64)>> = FxHashMap::default();
+    for of in correlations.values() {
+        let work = of.device.iter().map(|place| &trace.slices[*place as usize]);
+        let work = work.clone().find(|slice| slice.category.is_device_work());
+        if let (Some(call), Some(work)) = (of.call, work) {
+            let call = &trace.slices[call as usize];
+            let launch = (call.start, trace.device_of(work));
+            found.entry(thread(trace, call)).or_default().push(launch);
+        }
+    }
+    found.values_mut().for_each(|launches| launches.sort_unstable());
+    found
+}

@@ -1,0 +1,135 @@
+//! Handmade traces and their right answers. Times are in microseconds.
+
+use profiler_analysis::{Activity, Analysis, PathKind, kineto};
+
+/// The analysis of a file beside the tests.
+fn case(name: &str) -> Analysis {
+    let path = format!("{}/tests/cases/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let file = std::fs::File::open(&path).expect("a case");
+    Analysis::of(&kineto::read(file).expect("a trace"))
+}
+
+/// Two gemms and two all-reduces of one asynchronous step of 1,000 µs, which run until 9,900 µs.
+#[test]
+fn all_device_tables_are_about_the_steps() {
+    let analysis = case("overlap-beyond-window");
+    let device = &analysis.devices[0];
+    let times = &device.times;
+    assert_eq!((times.window_ns, times.compute_ns), (1_000_000, 800_000));
+    assert_eq!(times.exposed_communication_ns, 100_000);
+    assert_eq!(times.communication_sum_ns, 100_000);
+    let [overlap] = &device.overlap[..] else { panic!("{:?}", device.overlap) };
+    assert_eq!((overlap.total_ns, overlap.hidden_ns), (100_000, 0));
+    let spans: Vec<_> = device.streams.iter().map(|it| (it.stream, it.span_ns)).collect();
+    assert_eq!(spans, [(7, 800_000), (20, 100_000)]);
+    assert!(device.queues.iter().all(|queue| queue.span_ns <= 1_000_000));
+    assert_eq!((times.outside_ns, times.after_last_step_ns), (8_900_000, 8_900_000));
+    let text = analysis.text(10);
+    assert!(text.contains("worked another 8.90 ms"), "{text}");
+}
+
+/// What a critical path goes through: kind, name and microseconds, the longest first.
+fn path(analysis: &Analysis) -> Vec<(PathKind, &str, i64)> {
+    let [path] = &analysis.critical_paths[..] else { panic!("{:?}", analysis.critical_paths) };
+    let parts = path.parts.iter();
+    parts.map(|it| (it.kind, it.name.as_deref().unwrap_or("-"), it.duration_ns / 1000)).collect()
+}
+
+const NOTHING: PathKind = PathKind::Host(Activity::Nothing);
+const RUNTIME: PathKind = PathKind::Host(Activity::Runtime);
+const OP: PathKind = PathKind::Host(Activity::Op);
+
+/// One call launched a graph of ten kernels, which end 10 ms after the thread did.
+#[test]
+fn a_path_begins_at_the_device_that_outlives_the_thread() {
+    let analysis = case("device-outlives-host");
+    let path = path(&analysis);
+    let kernels = path.iter().filter(|(kind, ..)| *kind == PathKind::Compute);
+    assert_eq!(kernels.map(|(.., time)| time).sum::<i64>(), 9_900);
+    let rest: Vec<_> = path.iter().filter(|(kind, ..)| *kind != PathKind::Compute).collect();
+    let between: i64 =
+        rest.iter().filter(|it| it.0 == PathKind::BetweenKernels).map(|it| it.2).sum();
+    assert_eq!(between, 90);
+    assert!(rest.contains(&&(PathKind::LaunchDelay, "k0", 140)), "{rest:?}");
+    assert!(rest.contains(&&(RUNTIME, "hipGraphLaunch", 50)), "{rest:?}");
+    assert!(rest.iter().all(|(kind, ..)| *kind != NOTHING), "{rest:?}");
+}
+
+/// A frame of Python around nothing is longer than all ops of the thread that launches.
+#[test]
+fn the_thread_that_launches_is_the_main_thread_and_not_one_that_sleeps() {
+    let analysis = case("sleeping-thread");
+    assert_eq!(analysis.steps[0].thread, "thread 1");
+    assert!(path(&analysis).contains(&(OP, "aten::mm", 8_975)), "{:?}", path(&analysis));
+}
+
+#[test]
+fn backward_is_on_the_path_whatever_frame_waits_for_it() {
+    for name in ["backward-with-stacks", "backward-without-stacks"] {
+        let analysis = case(name);
+        let path = path(&analysis);
+        assert!(path.contains(&(OP, "aten::mm_bwd", 680)), "{name}: {path:?}");
+    }
+    let with_stacks = case("backward-with-stacks");
+    let python = path(&with_stacks).into_iter();
+    let python = python.filter(|(kind, ..)| *kind == PathKind::Host(Activity::Python));
+    assert_eq!(python.map(|(.., time)| time).sum::<i64>(), 100);
+}
+
+/// Kernels that are over before the call returns that launched them did not hold it up, and one of them
+/// begins 6 µs before its call, by the clocks.
+#[test]
+fn launches_do_not_wait_for_their_kernels() {
+    let analysis = case("launch-gaps");
+    let path = path(&analysis);
+    let of = |kind: PathKind| {
+        path.iter().filter(|part| part.0 == kind).map(|(.., time)| time).sum::<i64>()
+    };
+    let host = (of(RUNTIME), of(NOTHING), of(PathKind::Host(Activity::WaitingForDevice)));
+    assert_eq!(host, (3_384, 2_586, 30));
+    assert_eq!(path.iter().map(|(.., time)| time).sum::<i64>(), 6_000);
+}
+
+/// Nothing ties launches to kernels: a long gap of the device has no known cause.
+#[test]
+fn gaps_before_kernels_of_unknown_launches_are_unexplained() {
+    let analysis = case("no-correlation");
+    let expected = [
+        (PathKind::Unexplained, "K3", 435),
+        (PathKind::Compute, "K1", 300),
+        (PathKind::Compute, "K2", 300),
+        (NOTHING, "-", 210),
+        (PathKind::Compute, "K3", 150),
+        (RUNTIME, "cudaLaunchKernel", 60),
+        (PathKind::ReturnFromWaiting, "cudaDeviceSynchronize", 30),
+        (PathKind::BetweenKernels, "K2", 15),
+    ];
+    assert_eq!(path(&analysis), expected);
+    let stream = &analysis.devices[0].streams[0];
+    assert_eq!((stream.other_ns, stream.between_kernels_ns), (435_000, 15_000));
+}
+
+/// Both devices have a stream 7, and that of the other one ends later.
+#[test]
+fn a_stream_is_waited_for_on_its_device() {
+    let analysis = case("two-devices");
+    let expected = [
+        (PathKind::Compute, "on GPU 0", 1_290),
+        (NOTHING, "-", 330),
+        (PathKind::LaunchDelay, "on GPU 0", 120),
+        (RUNTIME, "cudaLaunchKernel", 30),
+        (PathKind::ReturnFromWaiting, "cudaStreamSynchronize", 30),
+    ];
+    assert_eq!(path(&analysis), expected);
+}
+
+/// Steps 5 and 6, and between them an op whose kernel runs into step 6.
+#[test]
+fn work_outside_of_steps_is_in_no_table() {
+    let analysis = case("outside-of-steps");
+    let device = &analysis.devices[0];
+    let times = &device.times;
+    assert_eq!((times.window_ns, times.compute_ns), (900_000, 360_000));
+    assert_eq!((times.outside_ns, times.after_last_step_ns), (240_000, 30_000));
+    assert_eq!((device.launches.launched, device.streams[0].span_ns), (1, 735_000));
+}
