@@ -6,15 +6,7 @@ with called as (
   select s.rank, s.cycle, coalesce(r.stage, '') as stage, s.step, s.name, s.dur,
     row_number() over (partition by s.rank, s.cycle, s.step, s.name order by s.ts, s.id) as number
   from slices s join ranks r on s.rank = r.rank and s.cycle = r.cycle
-  where s.step is not null and (
-    s.category = 'user_annotation' and (
-      s.name like 'all_reduce%' or s.name like '%.all_reduce%' or s.name like 'allreduce%' or s.name like '%.allreduce%'
-      or s.name like 'all_gather%' or s.name like '%.all_gather%' or s.name like 'reduce_scatter%'
-      or s.name like '%.reduce_scatter%' or s.name like 'broadcast%' or s.name like '%.broadcast%'
-      or s.name like 'barrier%' or s.name like '%.barrier%')
-    or s.category = 'kernel' and (
-      s.name like 'nccl%' or s.name like '%ncclKernel%' or s.name like '%ncclDevKernel%' or s.name like 'rccl%'
-      or s.name like 'hccl%' or s.name like 'oneccl%'))
+  where s.step is not null and s.work = 'communication' and s.category in ('user_annotation', 'kernel')
 ),
 met as (
   select stage, step, name, number, min(dur) as shortest, count(*) as ranks

@@ -14,17 +14,11 @@ windows as (
 ),
 work as (
   select s.rank, s.cycle, coalesce(t.device, -1) as device, w.begins, w.ends, greatest(s.ts, w.begins) as ts,
-    least(s.ts + s.dur, w.ends) as until,
-    case
-      when s.category <> 'kernel' then 'memory'
-      when s.name like 'nccl%' or s.name like '%ncclKernel%' or s.name like '%ncclDevKernel%' or s.name like 'rccl%'
-        or s.name like 'hccl%' or s.name like 'oneccl%' then 'communication'
-      else 'compute'
-    end as kind
+    least(s.ts + s.dur, w.ends) as until, s.work as kind
   from slices s
   join tracks t on s.rank = t.rank and s.cycle = t.cycle and s.track_id = t.track_id
   join windows w on s.rank = w.rank and s.cycle = w.cycle
-  where t.kind = 'stream' and s.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
+  where t.kind = 'stream' and s.work is not null
 ),
 devices as (
   select rank, cycle, device, min(begins) as begins, min(ends) as ends from work group by rank, cycle, device

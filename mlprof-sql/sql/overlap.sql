@@ -2,16 +2,10 @@
 --
 -- total_ns: when any of it ran; hidden_ns: while the device computed, too.
 with work as (
-  select s.rank, s.cycle, coalesce(t.device, -1) as device, s.ts, s.dur,
-    case
-      when s.category <> 'kernel' then 'memory'
-      when s.name like 'nccl%' or s.name like '%ncclKernel%' or s.name like '%ncclDevKernel%' or s.name like 'rccl%'
-        or s.name like 'hccl%' or s.name like 'oneccl%' then 'communication'
-      else 'compute'
-    end as kind
+  select s.rank, s.cycle, coalesce(t.device, -1) as device, s.ts, s.dur, s.work as kind
   from slices s
   join tracks t on s.rank = t.rank and s.cycle = t.cycle and s.track_id = t.track_id
-  where t.kind = 'stream' and s.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and s.dur > 0
+  where t.kind = 'stream' and s.work is not null and s.dur > 0
 ),
 edges as (
   select rank, cycle, device, kind, ts, 1 as edge from work

@@ -99,7 +99,14 @@ impl Analysis {
             threads: threads::of(trace, &meanings, &window),
             names: self_times::by_name(trace, &correlations),
             modules: self_times::by_module(trace, &meanings, &correlations),
-            devices: device::of(trace, &meanings, &correlations, &work, &window),
+            devices: device::of(
+                trace,
+                &meanings,
+                &correlations,
+                &work,
+                &paths.waits.events,
+                &window,
+            ),
             notes: notes(&trace.info),
         }
     }

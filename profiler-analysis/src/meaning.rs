@@ -1,6 +1,8 @@
 //! What names of slices mean, and what each slice is inside of.
 
-use profiler_events::names::is_waiting_for_data;
+use profiler_events::names::{
+    is_communication_kernel, is_waiting_for_data, waits_for_other_ranks,
+};
 
 use crate::answers::{Activity, WorkKind};
 use crate::trace::{ByName, Category, FlowKind, NONE, Name, Slice, Trace};
@@ -18,6 +20,7 @@ struct Meaning {
     is_data: bool,
     waits_for_device: bool,
     communicates: bool,
+    waits_for_ranks: bool,
     /// The module in a list of what was open.
     module: Option<Name>,
 }
@@ -41,7 +44,8 @@ impl Meanings {
             is_module: is_module(name),
             is_data: is_waiting_for_data(name) || name.starts_with("enumerate(DataLoader)#"),
             waits_for_device: waits_for_device(name),
-            communicates: communicates(name),
+            communicates: is_communication_kernel(name),
+            waits_for_ranks: waits_for_other_ranks(name),
             module: name
                 .rsplit(';')
                 .find(|open| name.contains(';') && is_module(open))
@@ -175,6 +179,17 @@ impl Meanings {
     }
 }
 
+/// Whether a slice is an action that is there to wait for other ranks.
+#[cfg(feature = "parquet")]
+impl Meanings {
+    pub(crate) fn waits_for_ranks(&self, trace: &Trace, slice: &Slice) -> bool {
+        let is_marked =
+            || trace.details(slice).is_some_and(|details| details.collective.is_some());
+        let is_action = slice.category == Category::UserAnnotation && !self.is_module(slice);
+        is_action && (self.names[slice.name].waits_for_ranks || is_marked())
+    }
+}
+
 pub(crate) fn is_module(name: &str) -> bool {
     MODULES.iter().any(|begin| name.starts_with(begin))
 }
@@ -186,15 +201,6 @@ fn waits_for_device(name: &str) -> bool {
     let rest = rest.split("_v").next().unwrap_or(rest);
     let is_copy = rest.starts_with("Memcpy") && !rest.contains("Async");
     rest.ends_with("Synchronize") || is_copy
-}
-
-/// Kernels of the libraries that devices talk to each other through.
-fn communicates(name: &str) -> bool {
-    ["nccl", "ncclKernel", "ncclDevKernel", "rccl", "hccl", "oneccl"]
-        .iter()
-        .any(|begin| name.starts_with(begin))
-        || name.contains("ncclKernel")
-        || name.contains("ncclDevKernel")
 }
 
 #[cfg(test)]
@@ -224,15 +230,5 @@ mod tests {
         ] {
             assert!(!waits_for_device(name), "{name}");
         }
-    }
-
-    #[test]
-    fn kernels_that_communicate_are_known() {
-        for name in ["ncclDevKernel_AllReduce_Sum_f32", "ncclKernel_x", "nccl:all_reduce", "rcclX"]
-        {
-            assert!(communicates(name), "{name}");
-        }
-        // What begins with hip is no communication.
-        assert!(!communicates("hipblas_gemm") && !communicates("sgemm_128x64"));
     }
 }

@@ -6,6 +6,7 @@ mod before_main;
 #[doc(hidden)]
 pub mod clock;
 mod clock_reading;
+mod communication;
 mod context;
 mod counter;
 mod debug_as_display;

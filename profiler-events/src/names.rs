@@ -1,6 +1,8 @@
 //! The names that hooks of several frameworks have in common, and how they put others together, so
 //! that rows read alike everywhere. They follow Lightning's.
 
+pub use crate::communication::{is_communication_kernel, waits_for_other_ranks};
+
 /// All training batches of one epoch, their fetching included.
 pub const RUN_TRAINING_EPOCH: &str = "run_training_epoch";
 /// One training batch after it was fetched.
@@ -23,29 +25,6 @@ pub const TEST_NEXT: &str = "[_EvaluationLoop].test_next";
 pub fn is_waiting_for_data(name: &str) -> bool {
     let ends = [OWN_TRAIN_DATALOADER_NEXT, ".val_next", ".test_next", ".predict_next"];
     ends.iter().any(|end| name.ends_with(end))
-}
-
-/// What names of actions begin with in which processes exchange something.
-const COLLECTIVES: [&str; 7] =
-    ["all_reduce", "allreduce", "all_gather", "reduce_scatter", "broadcast", "barrier", "sync"];
-
-/// Whether an action of this name is there to wait for the other processes of a training: whether that, or what
-/// stands behind its last point, begins as collectives are called.
-///
-/// ```
-/// use profiler_core::names;
-/// assert!(names::waits_for_other_ranks("all_reduce_gradients"));
-/// assert!(names::waits_for_other_ranks("[Strategy]Ddp.barrier"));
-/// assert!(!names::waits_for_other_ranks("backward"));
-/// ```
-pub fn waits_for_other_ranks(name: &str) -> bool {
-    let hook = name.rsplit_once('.').map_or(name, |(_, hook)| hook).as_bytes();
-    // Asked in the middle of a scope, where nothing is taken from the allocator.
-    let begins_with = |beginning: &&str| {
-        let same_length = hook.get(..beginning.len());
-        same_length.is_some_and(|hook| hook.eq_ignore_ascii_case(beginning.as_bytes()))
-    };
-    COLLECTIVES.iter().any(begins_with)
 }
 
 /// From the loss back to the gradients.

@@ -15,6 +15,15 @@ pub enum WorkKind {
 }
 
 impl WorkKind {
+    /// The word that JSON and tables have.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Communication => "communication",
+            Self::Memory => "memory",
+        }
+    }
+
     /// In words, for tables.
     pub(crate) fn text(self) -> &'static str {
         match self {
@@ -42,6 +51,8 @@ pub struct DeviceAnswers {
     pub queues: Vec<QueueLength>,
     /// Copies and fills, by their direction.
     pub copies: Vec<Bandwidth>,
+    /// Collectives whose messages the trace has. Their times include waiting for the last rank.
+    pub collectives: Vec<CollectiveTimes>,
     /// Kernels that ops launch one after the other.
     pub sequences: Vec<KernelSequence>,
     /// Calls that launched several things at once.
@@ -108,12 +119,19 @@ pub struct StreamIdle {
     pub launch_delay_ns: i64,
     /// Less than 30 µs between things that were launched already.
     pub between_kernels_ns: i64,
-    /// Longer, or nothing is known of the launch: it waits for another stream, or a dependency.
+    /// It waited for another stream, which communicated.
+    pub waiting_for_communication_ns: i64,
+    /// It waited for another stream, which computed.
+    pub waiting_for_compute_ns: i64,
+    /// It waited for another stream, which copied or filled.
+    pub waiting_for_memory_ns: i64,
+    /// Longer, or nothing is known of the launch.
     pub other_ns: i64,
 }
 
 impl StreamIdle {
-    /// What HolisticTraceAnalysis calls `host_wait`: all of each gap after which something was launched late.
+    /// What HolisticTraceAnalysis calls `host_wait`: all of each gap after which something was launched late, unless it
+    /// waited for another stream until then.
     pub fn host_wait_ns(&self) -> i64 {
         self.waiting_for_host_ns + self.launch_delay_ns
     }
@@ -181,6 +199,40 @@ pub struct Bandwidth {
     pub mean_gb_per_s: f64,
     /// The most at once.
     pub max_gb_per_s: f64,
+}
+
+/// Collectives of one kind, message and group.
+///
+/// Sizes and bandwidths are those of [NCCL's tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CollectiveTimes {
+    /// The collective: `all_reduce`, `all_gather`, …
+    pub collective: String,
+    /// The type of its elements, as the trace calls it.
+    pub dtype: String,
+    /// The name of its group of ranks; empty if the trace does not have it.
+    pub group: String,
+    /// Ranks in the group; 0 if that is not known.
+    pub group_size: u64,
+    /// Size of the message in bytes: the buffer of one rank for all-reduce, broadcast and reduce, of all
+    /// ranks together for all-gather, reduce-scatter and all-to-all.
+    pub message_bytes: u64,
+    /// How many.
+    pub count: u64,
+    /// How long all of them took together.
+    pub total_ns: i64,
+    /// How long the shortest took.
+    pub shortest_ns: i64,
+    /// Their median duration.
+    pub median_ns: i64,
+    /// How long the longest took.
+    pub longest_ns: i64,
+    /// Algorithm bandwidth: the message by the median duration.
+    pub algorithm_gb_per_s: f64,
+    /// Bus bandwidth: what a rank's link moves at the median duration; `None` if the group's size is not known.
+    pub bus_gb_per_s: Option<f64>,
+    /// Bus bandwidth of the shortest.
+    pub most_bus_gb_per_s: Option<f64>,
 }
 
 /// What an op launches.

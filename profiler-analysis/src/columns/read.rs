@@ -5,7 +5,7 @@ use super::file::{self, Rows};
 use super::info::{info, natural, small};
 use super::paths::TraceFiles;
 use super::schema::{ARGS, COUNTERS, FLOWS, PROCESSES, SLICES, TRACKS, Table};
-use super::write::{EVENT_STREAM, RECORDED_BY, flow_text, kind_text};
+use super::write::{EVENT_STREAM, MESSAGE, RECORDED_BY, flow_text, kind_text};
 use crate::trace::{
     Category, Counter, Details, Flow, FlowKind, Name, PlaceId, RawSlice, Trace, TraceBuilder,
     TrackKind,
@@ -140,6 +140,9 @@ impl Reader<'_> {
                     Key::CalledFrom => {
                         of.called_from = text(row, &mut |text: &str| names.intern(text));
                     }
+                    Key::Message => {
+                        of.message = text(row, &mut |text: &str| names.intern(text));
+                    }
                     Key::Other => {}
                 }
             }
@@ -257,6 +260,9 @@ fn add(of: &mut Details, more: &Details) {
         of.event.recorded_by = more.event.recorded_by;
     }
     of.collective = more.collective.or(of.collective);
+    if more.message != Name::EMPTY {
+        of.message = more.message;
+    }
 }
 
 /// What slices have besides, by their sets.
@@ -287,6 +293,7 @@ enum Key {
     RecordedBy,
     Collective,
     CalledFrom,
+    Message,
     Other,
 }
 
@@ -299,6 +306,7 @@ impl Key {
             RECORDED_BY => Self::RecordedBy,
             "Seq" => Self::Collective,
             "Called from" => Self::CalledFrom,
+            MESSAGE => Self::Message,
             _ => Self::Other,
         }
     }
@@ -338,6 +346,7 @@ mod tests {
         let all = Details {
             sequence: 3,
             called_from,
+            message: called_from,
             stream: Some(7),
             event: EventWait { stream: Some(20), recorded_by: 9 },
             collective: Some(0),

@@ -113,6 +113,12 @@ pub const SLICES: Table = Table {
             "waiting for data, forward, backward, collectives or optimizer; of device work its launch's",
         )
         .optional(),
+        text(
+            "work",
+            "what kind of work it is: compute, communication or memory of a device; communication of an action in \
+             which ranks wait for each other",
+        )
+        .optional(),
         integer("correlation", "what ties launches to what they launched").optional().delta(),
         text("shapes", "sizes of its inputs, as JSON").optional(),
         integer("flops", "floating-point operations").optional(),

@@ -15,6 +15,7 @@ use super::schema::{
 };
 use super::slices::Order;
 use super::stacks::Stacks;
+use crate::answers::WorkKind;
 use crate::host::steps;
 use crate::meaning::Meanings;
 use crate::ranks::stages;
@@ -45,6 +46,9 @@ pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
 /// What PyTorch calls what is known of an event that is waited for.
 pub(super) const EVENT_STREAM: &str = "wait_on_stream";
 pub(super) const RECORDED_BY: &str = "wait_on_cuda_event_record_corr_id";
+
+/// Under this key stands the message of a collective.
+pub(super) const MESSAGE: &str = "message";
 
 struct Writer<'a> {
     trace: &'a Trace,
@@ -147,6 +151,7 @@ impl<'a> Writer<'a> {
             Source::integers(|row| self.stacks.of[place(row)].into()),
             self.names(|row| self.meanings.module(place(row))),
             Source::Texts(Box::new(|row| Some(phase_texts[phases[place(row)]?].clone()))),
+            self.works(slice),
             Source::naturals(|row| slice(row).correlation.into()),
             self.names(|row| self.details(row).map(|it| it.shapes).filter(|it| *it != Name::EMPTY)),
             number(|it| it.flops),
@@ -154,6 +159,18 @@ impl<'a> Writer<'a> {
             Source::maybe(|row| self.details(row).filter(|it| has_args(it)).map(|_| row as i64)),
         ];
         self.write(&SLICES, self.order.places.len(), &sources)
+    }
+
+    /// What kind of work slices are, where they are any.
+    fn works<'b>(&'b self, slice: impl Fn(usize) -> &'a Slice + 'b) -> Source<'b> {
+        let texts = [WorkKind::Compute, WorkKind::Communication, WorkKind::Memory]
+            .map(|kind| (kind, ByteArray::from(kind.as_str())));
+        Source::Texts(Box::new(move |row| {
+            let slice = slice(row);
+            let waits = self.meanings.waits_for_ranks(self.trace, slice);
+            let kind = if waits { Some(WorkKind::Communication) } else { self.meanings.work(slice) };
+            texts.iter().find(|(known, _)| Some(*known) == kind).map(|(_, text)| text.clone())
+        }))
     }
 
     fn categories<'b>(&'b self, of: impl Fn(usize) -> crate::trace::Category + 'b) -> Source<'b> {
@@ -183,6 +200,9 @@ impl<'a> Writer<'a> {
             }
             if details.called_from != Name::EMPTY {
                 rows.push((number, "Called from", None, Some(details.called_from)));
+            }
+            if details.message != Name::EMPTY {
+                rows.push((number, MESSAGE, None, Some(details.message)));
             }
         }
         let key = || Source::Texts(Box::new(|row| Some(ByteArray::from(rows[row].1))));
@@ -381,6 +401,7 @@ fn has_args(details: &Details) -> bool {
         || details.event != EventWait::default()
         || details.collective.is_some()
         || details.called_from != Name::EMPTY
+        || details.message != Name::EMPTY
 }
 
 pub(super) fn flow_text(kind: FlowKind) -> &'static str {

@@ -2,13 +2,16 @@
 //!
 //! Kineto says which event is waited for if it is asked to (`enable_cuda_sync_events`). Where it does not, there are the
 //! calls that tell a stream to wait: what is launched next on a stream that does nothing, and begins as soon as something
-//! has ended on another one, is taken to have waited for that.
+//! has ended on another one, is taken to have waited for that. Of what was launched before the trace began not even
+//! these calls are known: it is taken to have waited where one of the two communicates.
 
 use rustc_hash::FxHashMap;
 
 use super::launch_order::LaunchOrder;
 use super::streams::BETWEEN;
 use super::work::DeviceWork;
+use crate::answers::WorkKind;
+use crate::meaning::Meanings;
 use crate::trace::{Category, Correlated, Slice, Trace};
 
 /// Places of work of devices in [`Trace::slices`].
@@ -23,6 +26,7 @@ pub(crate) struct EventWaits {
 impl EventWaits {
     pub(crate) fn of(
         trace: &Trace,
+        meanings: &Meanings,
         correlations: &FxHashMap<u32, Correlated>,
         work: &DeviceWork,
         order: &LaunchOrder,
@@ -52,6 +56,7 @@ impl EventWaits {
             }
         }
         found.find_untold(trace, work, order);
+        found.find_unlaunched(trace, meanings, work);
         found
     }
 
@@ -62,16 +67,35 @@ impl EventWaits {
         let calls = calls.filter(|slice| tells_to_wait[slice.name]);
         let mut calls: Vec<i64> = calls.map(|slice| slice.start).collect();
         calls.sort_unstable();
-        let slice = |place: u32| &trace.slices[place as usize];
         for (stream, previous, (launched, place)) in order.each() {
             let before = |time: i64| calls.partition_point(|call| *call < time);
             let is_told = before(previous) < before(launched);
-            let start = slice(place).start;
-            let done = work.previous(trace, place).map_or(i64::MIN, |place| slice(place).end());
-            if is_told && done < start - BETWEEN && !self.before.contains_key(&place) {
-                let just_before = (start - BETWEEN - 1, start);
-                if let Some(last) = work.last_ended_on_another(trace, stream, just_before) {
-                    self.before.insert(place, last);
+            if is_told
+                && !self.before.contains_key(&place)
+                && let Some(last) = ended_before(trace, work, stream, place)
+            {
+                self.before.insert(place, last);
+            }
+        }
+    }
+
+    /// What work waited for whose launch the trace does not have: what ended just before it on another stream, if
+    /// either of them communicates, since collectives wait for kernels and kernels for collectives.
+    fn find_unlaunched(&mut self, trace: &Trace, meanings: &Meanings, work: &DeviceWork) {
+        let communicates = |place: u32| {
+            meanings.work(&trace.slices[place as usize]) == Some(WorkKind::Communication)
+        };
+        for device in &work.devices {
+            for stream in &device.streams {
+                let unlaunched = stream.work.iter().filter(|place| work.call(**place).is_none());
+                for place in unlaunched {
+                    let stream = (device.number, stream.number);
+                    if !self.before.contains_key(place)
+                        && let Some(last) = ended_before(trace, work, stream, *place)
+                        && (communicates(*place) || communicates(last))
+                    {
+                        self.before.insert(*place, last);
+                    }
                 }
             }
         }
@@ -86,4 +110,18 @@ impl EventWaits {
     pub(crate) fn of_wait(&self, wait: u32) -> Option<u32> {
         self.of_waits.get(&wait).copied()
     }
+}
+
+/// What ended on another stream of its device just before this work began, if its own stream did nothing by then.
+fn ended_before(
+    trace: &Trace,
+    work: &DeviceWork,
+    stream: (i64, i64),
+    place: u32,
+) -> Option<u32> {
+    let slice = |place: u32| &trace.slices[place as usize];
+    let start = slice(place).start;
+    let done = work.previous(trace, place).map_or(i64::MIN, |place| slice(place).end());
+    let just_before = (start - BETWEEN - 1, start);
+    (done < start - BETWEEN).then(|| work.last_ended_on_another(trace, stream, just_before))?
 }

@@ -1,5 +1,6 @@
 //! What devices did.
 
+pub(crate) mod collectives;
 mod copies;
 pub(crate) mod event_waits;
 pub(crate) mod launch_order;
@@ -16,9 +17,11 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::streams::BETWEEN;
 
+use self::collectives::Collectives;
+use self::event_waits::EventWaits;
 use self::window::Window;
-use self::work::DeviceWork;
-use crate::answers::DeviceAnswers;
+use self::work::{Device, DeviceWork};
+use crate::answers::{CollectiveTimes, DeviceAnswers};
 use crate::meaning::Meanings;
 use crate::trace::{Correlated, Trace};
 
@@ -28,16 +31,18 @@ pub(crate) fn of(
     meanings: &Meanings,
     correlations: &FxHashMap<u32, Correlated>,
     work: &DeviceWork,
+    waits: &EventWaits,
     window: &Window,
 ) -> Vec<DeviceAnswers> {
     let mut graphs = launches::graphs(trace, meanings, correlations, window);
+    let causes = streams::Causes { trace, meanings, work, waits, window };
     let devices = work.devices.iter().map(|device| DeviceAnswers {
         device: device.number,
         times: times::of(trace, meanings, device, window),
         streams: device
             .streams
             .iter()
-            .filter_map(|stream| streams::of(trace, work, stream, window))
+            .filter_map(|stream| streams::of(&causes, stream))
             .collect(),
         overlap: times::overlaps(trace, meanings, device, window),
         launches: launches::of(trace, work, device, window),
@@ -47,8 +52,23 @@ pub(crate) fn of(
             .filter_map(|stream| queues::of(trace, work, stream, window))
             .collect(),
         copies: copies::of(trace, device, window),
+        collectives: collectives(trace, meanings, correlations, device, window),
         sequences: sequences::of(trace, work, device, window),
         graphs: graphs.remove(&device.number).unwrap_or_default(),
     });
     devices.collect()
+}
+
+/// The collectives of a device that began in the window, by what they move.
+fn collectives(
+    trace: &Trace,
+    meanings: &Meanings,
+    correlations: &FxHashMap<u32, Correlated>,
+    device: &Device,
+    window: &Window,
+) -> Vec<CollectiveTimes> {
+    let found = Collectives::of(trace, meanings, correlations, device);
+    let inside = found.all.iter().filter(|one| window.contains(one.start));
+    let durations = inside.map(|one| (&found.kinds[one.kind], one.end - one.start));
+    collectives::rows(durations)
 }

@@ -1,45 +1,103 @@
 //! Why a stream did nothing.
 
+use super::event_waits::EventWaits;
 use super::window::Window;
 use super::work::{DeviceWork, Stream};
-use crate::answers::StreamIdle;
-use crate::trace::Trace;
+use crate::answers::{StreamIdle, WorkKind};
+use crate::meaning::Meanings;
+use crate::trace::{Slice, Trace};
 
 /// Gaps below this are what a device needs between kernels: HolisticTraceAnalysis's threshold, in
 /// nanoseconds.
 pub(crate) const BETWEEN: i64 = 30_000;
 
+/// What explains gaps.
+pub(super) struct Causes<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) meanings: &'a Meanings,
+    pub(super) work: &'a DeviceWork,
+    pub(super) waits: &'a EventWaits,
+    pub(super) window: &'a Window,
+}
+
 /// From its first to its last work in the window; `None` if there is none.
-pub(super) fn of(
-    trace: &Trace,
-    work: &DeviceWork,
-    stream: &Stream,
-    window: &Window,
-) -> Option<StreamIdle> {
+pub(super) fn of(causes: &Causes<'_>, stream: &Stream) -> Option<StreamIdle> {
+    let window = causes.window;
     let mut idle = StreamIdle { stream: stream.number, ..StreamIdle::default() };
-    let slices = stream.work.iter().map(|place| (*place, &trace.slices[*place as usize]));
+    let slices = stream.work.iter().map(|place| (*place, causes.slice(*place)));
     let mut slices = slices.filter(|(_, slice)| window.touches(slice.start, slice.end()));
     let (_, first) = slices.next()?;
     let mut done = first.end();
     idle.busy_ns = window.clip(first.start, done);
     for (place, slice) in slices {
-        let gap = window.clip(done, slice.start);
-        if gap > 0 {
-            // A call that began later than its work does not explain it: clocks differ.
-            let call =
-                work.call(place).map(|call| trace.slices[call as usize].start.min(slice.start));
-            match call.filter(|call| *call > done) {
-                Some(call) => {
-                    idle.waiting_for_host_ns += window.clip(done, call);
-                    idle.launch_delay_ns += window.clip(call, slice.start);
-                }
-                None if gap < BETWEEN => idle.between_kernels_ns += gap,
-                None => idle.other_ns += gap,
-            }
-        }
+        causes.explain(&mut idle, place, done);
         idle.busy_ns += window.clip(slice.start.max(done), slice.end());
         done = done.max(slice.end());
     }
     idle.span_ns = window.clip(first.start, done);
     Some(idle)
+}
+
+impl<'a> Causes<'a> {
+    fn slice(&self, place: u32) -> &'a Slice {
+        &self.trace.slices[place as usize]
+    }
+
+    /// Adds the gap from `done` until this work began to what caused it.
+    ///
+    /// What the work waited for on another stream had causes of its own: they are followed back to `done`, so that
+    /// a wait for a kernel that was launched late is the host's.
+    fn explain(&self, idle: &mut StreamIdle, place: u32, done: i64) {
+        let (mut place, mut until) = (place, self.slice(place).start);
+        while until > done {
+            let waited_for = self.waited_for(place, until);
+            let ended = waited_for.map_or(done, |other| self.slice(other).end().max(done));
+            // A call that began later than its work does not explain it: clocks differ.
+            let call = self.work.call(place).map(|call| self.slice(call).start.min(until));
+            if let Some(call) = call.filter(|call| *call > ended) {
+                // Whatever was waited for was over by then: the host was late.
+                idle.waiting_for_host_ns += self.window.clip(done, call);
+                idle.launch_delay_ns += self.window.clip(call, until);
+                return;
+            }
+            if until - done < BETWEEN {
+                idle.between_kernels_ns += self.window.clip(done, until);
+                return;
+            }
+            let Some(other) = waited_for.filter(|_| ended > done) else {
+                idle.other_ns += self.window.clip(done, until);
+                return;
+            };
+            // Less is what a device needs to see that a wait is over.
+            let latency = self.window.clip(ended, until);
+            match until - ended < BETWEEN {
+                true => *self.kind_of(idle, other) += latency,
+                false => idle.other_ns += latency,
+            }
+            let begun = self.slice(other).start.max(done);
+            *self.kind_of(idle, other) += self.window.clip(begun, ended);
+            (place, until) = (other, begun);
+        }
+    }
+
+    /// What this work waited for that had ended by this time: on another stream, or, where it is itself on the stream
+    /// that is waited for, before it.
+    fn waited_for(&self, place: u32, until: i64) -> Option<u32> {
+        let start = self.slice(place).start;
+        let candidates = [self.waits.before(place), self.work.previous(self.trace, place)];
+        let is_before = |other: &u32| {
+            let other = self.slice(*other);
+            other.start < start && other.end() <= until
+        };
+        let ended = candidates.into_iter().flatten().filter(is_before);
+        ended.max_by_key(|other| self.slice(*other).end())
+    }
+
+    fn kind_of<'b>(&self, idle: &'b mut StreamIdle, place: u32) -> &'b mut i64 {
+        match self.meanings.work(self.slice(place)) {
+            Some(WorkKind::Communication) => &mut idle.waiting_for_communication_ns,
+            Some(WorkKind::Memory) => &mut idle.waiting_for_memory_ns,
+            Some(WorkKind::Compute) | None => &mut idle.waiting_for_compute_ns,
+        }
+    }
 }

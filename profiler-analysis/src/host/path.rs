@@ -22,7 +22,7 @@ pub(crate) struct Paths<'a> {
     trace: &'a Trace,
     meanings: &'a Meanings,
     work: &'a DeviceWork,
-    waits: Waits<'a>,
+    pub(crate) waits: Waits<'a>,
     /// Threads that run the backward ops of a thread's forward ops.
     backward: FxHashMap<usize, Vec<usize>>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Waits<'a> {
     correlations: &'a FxHashMap<u32, Correlated>,
     work: &'a DeviceWork,
     order: LaunchOrder,
-    events: EventWaits,
+    pub(crate) events: EventWaits,
     /// When threads launched on which device, by thread; empty if the trace has a single device.
     devices: FxHashMap<u32, Vec<(i64, i64)>>,
 }
@@ -28,7 +28,7 @@ impl<'a> Waits<'a> {
         work: &'a DeviceWork,
     ) -> Self {
         let order = LaunchOrder::of(trace, work);
-        let events = EventWaits::of(trace, correlations, work, &order);
+        let events = EventWaits::of(trace, meanings, correlations, work, &order);
         let devices = match work.devices.len() {
             0 | 1 => FxHashMap::default(),
             _ => devices_by_thread(trace, correlations),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::trace::PlaceId;
+use crate::trace::{Message, PlaceId};
 
 #[derive(Deserialize)]
 pub(super) struct Event<'a> {
@@ -57,6 +57,18 @@ pub(super) struct SliceArguments<'a> {
     pub(super) collective: Option<Cow<'a, str>>,
     #[serde(default, rename = "Seq")]
     pub(super) collective_number: Integer,
+    #[serde(borrow, default)]
+    pub(super) dtype: Option<&'a RawValue>,
+    #[serde(default, rename = "In msg nelems")]
+    pub(super) in_elements: Integer,
+    #[serde(default, rename = "Out msg nelems")]
+    pub(super) out_elements: Integer,
+    #[serde(default, rename = "Group size")]
+    pub(super) group_size: Integer,
+    #[serde(borrow, default, rename = "Process Group Name")]
+    pub(super) group: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "Process Group Ranks")]
+    pub(super) ranks: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "Called from")]
     pub(super) called_from: Option<Cow<'a, str>>,
     /// Of kernels.
@@ -73,6 +85,26 @@ pub(super) struct SliceArguments<'a> {
 }
 
 impl SliceArguments<'_> {
+    /// The message of a collective, as [`Details::message`](crate::trace::Details::message); `None`
+    /// where its size is not known.
+    pub(super) fn message(&self) -> Option<String> {
+        let collective = self.collective.as_deref().filter(|name| !name.is_empty())?;
+        let (sent, received) = (self.in_elements.natural(), self.out_elements.natural());
+        let text = |value: Option<&RawValue>| {
+            value.map_or("", |value| value.get().trim_matches('"')).to_owned()
+        };
+        let message = Message {
+            collective: collective.to_owned(),
+            dtype: text(self.dtype),
+            in_elements: sent,
+            out_elements: received,
+            group_size: self.group_size.natural(),
+            group: text(self.group),
+            ranks: text(self.ranks),
+        };
+        (sent > 0 || received > 0).then(|| message.json())
+    }
+
     /// As [`Details::launch`](crate::trace::Details::launch); `None` for what is no kernel.
     pub(super) fn launch(&self) -> Option<String> {
         let sizes = |list: &RawValue| -> String {

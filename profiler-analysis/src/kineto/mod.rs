@@ -132,6 +132,7 @@ fn slice(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
     let more: SliceArguments<'_> = arguments(event);
     let is_told = builder.is_for_xprof && category == Category::Kernel;
     let launch = if is_told { more.launch() } else { None };
+    let message = more.message();
     let names = &mut builder.names;
     let details = Details {
         sequence: more.sequence.natural(),
@@ -150,6 +151,7 @@ fn slice(builder: &mut TraceBuilder, event: &Event<'_>) -> Option<()> {
             recorded_by: correlation(more.recorded_by),
         },
         launch: launch.map(|launch| names.intern(&launch)).unwrap_or_default(),
+        message: message.map(|message| names.intern(&message)).unwrap_or_default(),
     };
     let name = names.intern(&event.name);
     let correlation = correlation(more.correlation);

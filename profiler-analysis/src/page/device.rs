@@ -1,18 +1,18 @@
 //! What a device did and waited for.
 
-use profiler_report::internals::sections::{COLOURS, Column, Content, Quantity, Table};
+use profiler_report::internals::sections::{COLOURS, Cell, Column, Content, Quantity, Table};
 
 use super::cells::{number, parts, seconds, share, table, words};
 use super::heading;
-use crate::answers::{DeviceAnswers, DeviceTimes};
-use crate::text::device::{launches_in_words, outside_in_words};
+use crate::answers::{CollectiveTimes, DeviceAnswers, DeviceTimes};
+use crate::text::device::{WAITING_INCLUDED, launches_in_words, outside_in_words};
 
 /// What the colours of a device's time stand for.
 const TIMES: [&str; COLOURS] =
     ["", "computing", "", "communicating, not hidden", "idle", "copies and fills, not hidden", ""];
 /// Those of a stream's.
 const CAUSES: [&str; COLOURS] =
-    ["host is late", "busy", "", "between kernels", "other", "launch delay", ""];
+    ["host is late", "busy", "waits for communication", "between kernels", "other", "launch delay", "waits for kernels or copies"];
 
 pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
     let number = device.device;
@@ -23,7 +23,12 @@ pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
     if let Some([delays, long]) = launches_in_words(&device.launches) {
         content.push(Content::Paragraph(format!("{delays}. {long}.")));
     }
-    let tables = [queues(device), copies(device), sequences(device), graphs(device)];
+    let tables = [queues(device), copies(device), collectives(&device.collectives)];
+    content.extend(tables.map(Content::Table));
+    if !device.collectives.is_empty() {
+        content.push(Content::Paragraph(WAITING_INCLUDED.to_owned()));
+    }
+    let tables = [sequences(device), graphs(device)];
     content.extend(tables.map(Content::Table));
 }
 
@@ -79,6 +84,13 @@ fn streams(device: &DeviceAnswers) -> Table {
             Quantity::Seconds,
             "Less than 30 µs before what was launched already",
         ),
+        Column::new(
+            "Waits for communication",
+            Quantity::Seconds,
+            "For another stream, which communicated",
+        ),
+        Column::new("Waits for kernels", Quantity::Seconds, "For another stream, which computed"),
+        Column::new("Waits for copies", Quantity::Seconds, "For another stream, which copied"),
         Column::new("Other", Quantity::Seconds, "Longer, or nothing is known of the launch"),
     ];
     let rows = device.streams.iter().map(|stream| {
@@ -87,6 +99,9 @@ fn streams(device: &DeviceAnswers) -> Table {
             (0, stream.waiting_for_host_ns),
             (5, stream.launch_delay_ns),
             (3, stream.between_kernels_ns),
+            (2, stream.waiting_for_communication_ns),
+            (6, stream.waiting_for_compute_ns),
+            (6, stream.waiting_for_memory_ns),
             (4, stream.other_ns),
         ];
         let mut row =
@@ -138,6 +153,46 @@ fn copies(device: &DeviceAnswers) -> Table {
         ]
     });
     table("Bandwidth", columns, rows)
+}
+
+pub(super) fn collectives(rows: &[CollectiveTimes]) -> Table {
+    let columns = [
+        Column::new("Collective", Quantity::Text, "What ranks do together"),
+        Column::new("Time", Quantity::Seconds, "Of all of them together").bar(),
+        Column::new("Count", Quantity::Count, "How many"),
+        Column::new(
+            "Message",
+            Quantity::Bytes,
+            "One rank's buffer; of all-gather, reduce-scatter and all-to-all that of all ranks together",
+        ),
+        Column::new("Type", Quantity::Text, "Of its elements"),
+        Column::new("Ranks", Quantity::Count, "In its group"),
+        Column::new("Group", Quantity::Text, "The group's name"),
+        Column::new("Median", Quantity::Seconds, "How long one takes"),
+        Column::new("Longest", Quantity::Seconds, "How long the longest took"),
+        Column::new("GB/s", Quantity::Number, "Algorithm bandwidth: the message by the median"),
+        Column::new("Bus GB/s", Quantity::Number, "What each rank's link moves, at the median"),
+        Column::new("Most bus GB/s", Quantity::Number, "That of the shortest"),
+    ];
+    let known = |number: Option<f64>| Cell::Number(number);
+    let rows = rows.iter().map(|row| {
+        let ranks = (row.group_size > 0).then_some(row.group_size as f64);
+        vec![
+            words(row.collective.as_str()),
+            seconds(row.total_ns),
+            number(row.count as f64),
+            number(row.message_bytes as f64),
+            words(row.dtype.as_str()),
+            known(ranks),
+            words(row.group.as_str()),
+            seconds(row.median_ns),
+            seconds(row.longest_ns),
+            number(row.algorithm_gb_per_s),
+            known(row.bus_gb_per_s),
+            known(row.most_bus_gb_per_s),
+        ]
+    });
+    table("Collectives, by what they move", columns, rows)
 }
 
 fn sequences(device: &DeviceAnswers) -> Table {

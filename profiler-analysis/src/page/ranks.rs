@@ -4,8 +4,9 @@ use profiler_report::internals::sections::{Cell, Column, Content, Quantity, Sect
 use profiler_report::number::grouped;
 use profiler_report::ranks::{numbers, slow_in_words};
 
-use super::cells::{number, seconds, share, table, words};
+use super::cells::{add_below, number, seconds, share, table, words};
 use super::heading;
+use crate::ranks::text::LAST_RANK;
 use crate::ranks::{Placed, Ranks};
 
 /// Slow ranks that are told one by one.
@@ -31,6 +32,8 @@ pub(super) fn section(ranks: &Ranks) -> Section {
         add_slow(&mut content, ranks);
         content.push(Content::Table(exposed(ranks)));
     }
+    let met = super::device::collectives(&ranks.collectives);
+    add_below(&mut content, "collectives", LAST_RANK, met);
     heading(&mut content, "line", "One time line");
     content.push(Content::Table(line(&ranks.files)));
     Section { title: "Ranks".to_owned(), facts, notes, content }

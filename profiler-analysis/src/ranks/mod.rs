@@ -1,10 +1,11 @@
 //! Traces of several ranks: on one time line, and who holds the others up.
 
+mod collectives;
 #[cfg(test)]
 mod made;
 mod meetings;
 pub(crate) mod stages;
-mod text;
+pub(crate) mod text;
 mod time_line;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use self::meetings::Meeting;
 pub use self::time_line::{Method, Offset};
+use crate::answers::CollectiveTimes;
 use crate::host::steps;
 use crate::meaning::Meanings;
 use crate::trace::{Info, Trace};
@@ -27,6 +29,7 @@ pub struct RankFacts {
     info: Info,
     meetings: Vec<Meeting>,
     steps: Vec<(u64, [i64; stages::COUNT])>,
+    collectives: collectives::OfRank,
 }
 
 impl RankFacts {
@@ -44,6 +47,7 @@ impl RankFacts {
             info: trace.info.clone(),
             meetings: meetings::meetings(trace, &meanings, &steps),
             steps: stages::of_steps(trace, &meanings, &steps),
+            collectives: collectives::of_rank(trace, &meanings),
         }
     }
 }
@@ -103,6 +107,8 @@ pub struct Ranks {
     pub length_ns: i64,
     /// Ranks that others wait for.
     pub stragglers: Vec<Straggler>,
+    /// Collectives that several ranks took part in, each with the duration of the rank that came last.
+    pub collectives: Vec<CollectiveTimes>,
     /// What a reader must know.
     pub notes: Vec<String>,
 }
@@ -146,6 +152,7 @@ impl Ranks {
             exposed: if table.steps.is_empty() { Vec::new() } else { table.exposed() },
             length_ns: table.length(),
             stragglers: stragglers(&table),
+            collectives: collectives::met(&sorted),
             notes: notes(&sorted),
             files,
         })

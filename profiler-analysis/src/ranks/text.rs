@@ -7,7 +7,11 @@ use profiler_report::number::grouped;
 use profiler_report::ranks::{held_up, numbers};
 
 use super::{Method, Placed, Ranks};
+use crate::text::device::{COLLECTIVES, collective};
 use crate::text::{section, time};
+
+/// The heading of collectives that several ranks took part in.
+pub(crate) const LAST_RANK: &str = "Collectives, timed on the rank that came last";
 
 /// Files that have a row each.
 const ROWS: usize = 64;
@@ -31,6 +35,8 @@ impl Ranks {
         } else {
             text.push_str(&held_up(self.common_steps as u64, &self.exposed, &self.stragglers));
         }
+        let rows = self.collectives.iter().map(collective);
+        section(&mut text, LAST_RANK, COLLECTIVES, rows, ROWS);
         let _ = write!(text, "{}", notes(&self.notes));
         text
     }

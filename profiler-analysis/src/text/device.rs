@@ -6,7 +6,7 @@ use profiler_report::internals::shown;
 use profiler_report::number::{bytes, grouped};
 
 use super::{part_of, section, time};
-use crate::answers::{DeviceAnswers, DeviceTimes, LaunchStatistics};
+use crate::answers::{CollectiveTimes, DeviceAnswers, DeviceTimes, LaunchStatistics};
 
 pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     let number = device.device;
@@ -29,12 +29,25 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
             of(stream.waiting_for_host_ns),
             of(stream.launch_delay_ns),
             of(stream.between_kernels_ns),
+            of(stream.waiting_for_communication_ns),
+            of(stream.waiting_for_compute_ns),
+            of(stream.waiting_for_memory_ns),
             of(stream.other_ns),
             stream.stream.to_string(),
         ]
     });
-    let header =
-        ["Span", "Busy", "Host is late", "Launch delay", "Between kernels", "Other", "Stream"];
+    let header = [
+        "Span",
+        "Busy",
+        "Host is late",
+        "Launch delay",
+        "Between kernels",
+        "Waits for communication",
+        "Waits for kernels",
+        "Waits for copies",
+        "Other",
+        "Stream",
+    ];
     section(text, &title("why streams are idle"), header, streams, limit);
     launches(text, device, &title("launches"));
     let queues = device.queues.iter().map(|queue| {
@@ -55,6 +68,11 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     });
     let header = ["Time", "Count", "Bytes", "GB/s", "Most GB/s", "Copies and fills"];
     section(text, &title("bandwidth"), header, copies, limit);
+    let rows = device.collectives.iter().map(collective);
+    section(text, &title("collectives"), COLLECTIVES, rows, limit);
+    if !device.collectives.is_empty() {
+        let _ = writeln!(text, "{WAITING_INCLUDED}");
+    }
     let sequences = device.sequences.iter().map(|row| {
         let kernels: Vec<String> = row.kernels.iter().map(|kernel| shown(kernel)).collect();
         let name = format!("{}: {}", shown(&row.op), kernels.join(" → "));
@@ -73,6 +91,36 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     });
     let header = ["Time", "Launches", "Kernels", "Call", "Inside"];
     section(text, &title("launched together"), header, graphs, limit);
+}
+
+/// What a reader of one rank's collectives must know.
+pub(crate) const WAITING_INCLUDED: &str =
+    "Times include waiting for the last rank, so bandwidths are at least these. Traces of all ranks leave the waiting out.";
+
+/// The columns of a table of collectives.
+pub(crate) const COLLECTIVES: [&str; 10] = [
+    "Time", "Count", "Message", "Type", "Ranks", "Median", "Longest", "GB/s", "Bus GB/s", "Collective",
+];
+
+/// A row of a table of collectives.
+pub(crate) fn collective(row: &CollectiveTimes) -> [String; 10] {
+    let group = match row.group.as_str() {
+        "" => String::new(),
+        group => format!(" (group {})", shown(group)),
+    };
+    let known = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
+    [
+        time(row.total_ns),
+        grouped(row.count),
+        bytes(row.message_bytes),
+        shown(&row.dtype),
+        if row.group_size > 0 { grouped(row.group_size) } else { "?".to_owned() },
+        time(row.median_ns),
+        time(row.longest_ns),
+        format!("{:.2}", row.algorithm_gb_per_s),
+        known(row.bus_gb_per_s),
+        format!("{}{group}", row.collective),
+    ]
 }
 
 fn time_rows(times: &DeviceTimes) -> Vec<[String; 3]> {

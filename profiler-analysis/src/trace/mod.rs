@@ -7,6 +7,7 @@ mod builder;
 mod category;
 mod edges;
 mod memory;
+mod message;
 mod names;
 mod nest;
 
@@ -18,6 +19,7 @@ pub use self::builder::{FlowEnd, PlaceId, RawSlice, TraceBuilder};
 pub use self::category::Category;
 pub use self::edges::Edge;
 pub use self::memory::MemoryChange;
+pub use self::message::Message;
 pub(crate) use self::names::ByName;
 pub use self::names::{Name, Names};
 
@@ -186,6 +188,8 @@ pub struct Details {
     /// How a kernel was launched: `regs:32 static_shared:0 dynamic_shared:0 grid:108,1,1 block:256,1,1
     /// occ_pct:50`, as XProf has it, where the trace was [read for it](crate::kineto::read_for_xprof).
     pub launch: Name,
+    /// The message of a collective, as JSON of a [`Message`]; empty if it is not known.
+    pub message: Name,
 }
 
 /// An event of a device's library, which a thread or a stream waits for, as far as it is known.

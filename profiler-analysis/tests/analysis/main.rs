@@ -3,6 +3,7 @@
 mod cases;
 #[cfg(feature = "parquet")]
 mod columns;
+mod collectives;
 mod critical_path;
 mod devices;
 mod diff;

@@ -96,6 +96,8 @@ proptest! {
             for stream in &device.streams {
                 let idle = stream.waiting_for_host_ns + stream.launch_delay_ns;
                 let idle = idle + stream.between_kernels_ns + stream.other_ns;
+                let waits = stream.waiting_for_communication_ns + stream.waiting_for_compute_ns;
+                let idle = idle + waits + stream.waiting_for_memory_ns;
                 prop_assert_eq!(idle + stream.busy_ns, stream.span_ns);
             }
         }
