@@ -40,8 +40,18 @@ impl Program {
 
     /// The same with more in its environment.
     pub fn start_in(scene: &str, live: &str, more: &HashMap<&'static str, PathBuf>) -> Self {
+        let command = Command::new(std::env::current_exe().expect("this program"));
+        Self::start_by(command, scene, live, more)
+    }
+
+    /// Plays a scene by a command that starts this program.
+    pub fn start_by(
+        mut command: Command,
+        scene: &str,
+        live: &str,
+        more: &HashMap<&'static str, PathBuf>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
         // In the background of a shell tests inherit an ignored SIGINT, which the program would go on to ignore.
         // SAFETY: the closure calls nothing but `signal`, which may be called between fork and exec.
         unsafe {

@@ -44,9 +44,9 @@ impl Container {
     }
 }
 
-/// Why there can be no namespaces here, if so.
-fn why_not() -> Option<String> {
-    match Command::new("unshare").args(UNSHARE).arg("true").output() {
+/// Returns the reason why there can be no such namespaces here, if there is one.
+pub fn why_not(namespaces: &[&str]) -> Option<String> {
+    match Command::new("unshare").args(namespaces).arg("true").output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
         Err(error) => Some(error.to_string()),
@@ -54,7 +54,7 @@ fn why_not() -> Option<String> {
 }
 
 pub fn containers_leave_each_others_sockets() {
-    if let Some(why) = why_not() {
+    if let Some(why) = why_not(&UNSHARE) {
         return println!("    skipped: unshare is not permitted: {why}");
     }
     let around = tempfile::tempdir().expect("a folder");

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use profiler_events::live::{ProcessIdentity, connect, own_user, socket_of};
@@ -78,21 +79,25 @@ pub fn a_folder_may_have_a_long_path() {
     assert!(status.success() && errors.is_empty() && !socket.exists(), "{errors}");
 }
 
+/// The folders of all users are shared with other programs, so the program gets empty ones of its
+/// own, in a mount namespace.
 pub fn it_is_said_why_no_folder_can_be_used() {
-    // The others are tried, too, so it can be looked at only where none of them works.
-    let user = own_user();
-    let of_system = PathBuf::from(format!("/run/user/{user}"));
-    let of_everybody = PathBuf::from(format!("/tmp/mlprof-{user}"));
-    if of_system.exists() || of_everybody.exists() {
-        return println!("    there is {} or {}", of_system.display(), of_everybody.display());
+    let namespaces = ["--mount", "--propagation", "private"];
+    if let Some(why) = crate::containers::why_not(&namespaces) {
+        return println!("    skipped: unshare is not permitted: {why}");
     }
-    // In the way of the folder.
-    std::fs::write(&of_everybody, "").expect("written");
+    // A file is in the way of the last folder.
+    let script = format!(
+        "exec 9<\"$0\"; for folder in /run/user /tmp; do ! [ -d $folder ] || mount -t tmpfs none $folder; done && \
+         : >/tmp/mlprof-{} && exec /proc/self/fd/9",
+        own_user()
+    );
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new("unshare");
+    command.args(namespaces).args(["sh", "-c", &script]).arg(program);
     let more =
         HashMap::from([("XDG_RUNTIME_DIR", "/nowhere".into()), ("TMPDIR", "/nowhere".into())]);
-    let said = std::panic::catch_unwind(|| Program::start_in("none", "1", &more).end().2);
-    std::fs::remove_file(&of_everybody).expect("removed");
-    let said = said.expect("it trains");
+    let said = Program::start_by(command, "none", "1", &more).end().2;
     for part in [
         "mlprof: nobody can look in while it runs: cannot find a folder for sockets: ",
         "/nowhere/mlprof: No such file or directory",
