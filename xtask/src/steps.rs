@@ -135,17 +135,18 @@ impl Step {
             }
         }
         let mut command = self.command();
-        let status = match shown {
-            Shown::AtOnce => command.status(),
+        let ran = match shown {
+            Shown::AtOnce => command.status().map(|status| (status, String::new())),
             Shown::AtTheEnd => command.output().map(|output| {
-                let said = [output.stderr, output.stdout].concat();
-                print!("{}", String::from_utf8_lossy(&said));
-                output.status
+                let printed = [output.stdout, output.stderr].concat();
+                let printed = String::from_utf8_lossy(&printed).into_owned();
+                print!("{printed}");
+                (output.status, printed)
             }),
         };
-        let status = status.map_err(|error| format!("cannot run cargo: {error}"))?;
+        let (status, printed) = ran.map_err(|error| format!("cannot run cargo: {error}"))?;
         if !status.success() {
-            return Err(format!("{} ({status})", self.title));
+            return Err(format!("{} ({status})\n{}", self.title, last_lines(&printed)));
         }
         self.conclusion.map_or(Ok(()), |conclude| conclude())
     }
@@ -155,6 +156,14 @@ impl Step {
         let result = self.run(shown);
         (result, start.elapsed())
     }
+}
+
+/// Returns the last lines of what a failed step printed. The output of other steps follows it, and a
+/// shortened log keeps only its end.
+fn last_lines(printed: &str) -> &str {
+    const LINES: usize = 40;
+    let start = printed.trim_end().rmatch_indices('\n').nth(LINES - 1);
+    printed[start.map_or(0, |(newline, _)| newline + 1)..].trim_end()
 }
 
 /// How many tests the output of `--list` names.
@@ -284,6 +293,16 @@ mod tests {
         let message = run_all(&[Step::cargo("the version", "--version"), fails]);
         let message = message.expect_err("the second fails");
         assert!(message.starts_with("step 2 of 2 failed: nonsense"), "{message}");
+        assert!(message.contains("no-such-command-of-cargo"), "its output is repeated: {message}");
+    }
+
+    #[test]
+    fn the_last_lines_are_at_most_forty() {
+        let printed: String = (0..50).map(|line| format!("line {line}\n")).collect();
+        assert_eq!(last_lines(&printed).lines().count(), 40);
+        assert!(last_lines(&printed).starts_with("line 10\n"));
+        assert_eq!(last_lines("one\ntwo\n"), "one\ntwo");
+        assert_eq!(last_lines(""), "");
     }
 
     #[test]
