@@ -98,14 +98,21 @@ async fn answer_all<S: Stream>(
         let accepted = timeout_at(until, connection.accept()).await;
         while let Some(ended) = calls.try_join_next() {
             if ended.unwrap_or(false) {
-                standing.raise(Standing::Client);
                 until = Instant::now() + LONGEST_SILENCE;
             }
         }
         match accepted {
             Ok(Some(Ok((request, respond)))) => {
-                let counts = standing.calls.clone();
-                calls.spawn(call::answer(request, respond, captures.clone(), counts));
+                let (captures, standing) = (captures.clone(), standing.clone());
+                calls.spawn(async move {
+                    let counts = standing.calls.clone();
+                    let is_valid = call::answer(request, respond, captures, counts).await;
+                    // At once: a client that asks rarely would lose its place to those that never do.
+                    if is_valid {
+                        standing.raise(Standing::Client);
+                    }
+                    is_valid
+                });
             }
             Ok(None | Some(Err(_))) => return,
             // Calls that are answered have a deadline of their own. Others do not count.

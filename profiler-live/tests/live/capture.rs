@@ -328,6 +328,10 @@ fn so_many_clients_are_heard() {
     let (mut program, port) = start("none", "", "0");
     let client = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
     let heard: Vec<Client> = (0..16).map(|_| Client::of(port)).collect();
+    // Once a client has had an answer, connections that ask nothing cannot take its place.
+    for client in &heard {
+        client.ask("Monitor", &ProfileRequest::default()).expect("it is answered");
+    }
     let many: Vec<TcpStream> = (0..500).map(|_| client()).collect();
     program.steps(2);
     let space = heard[15].capture(&request(1));

@@ -78,7 +78,7 @@ pub fn play() {
         _ => train("none"),
     }
     // What is wanted at the end, and whether ops ever were.
-    let wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner).clone();
     println!("ops were wanted: {}", wanted.iter().any(|it| it.contains(Interest::OPS)));
     println!("wanted last: {:?}", wanted.last().copied().unwrap_or_default());
     println!("ops: {}", OPS.load(Ordering::Relaxed));
