@@ -149,11 +149,9 @@ fn notes(info: &Info) -> Vec<String> {
     if info.dropped > 0 {
         notes.push(format!("{} events were dropped while it was recorded", info.dropped));
     }
-    if info.not_understood > 0 {
-        notes.push(format!(
-            "{} events were left out: they have no time, or are none that traces have",
-            info.not_understood
-        ));
+    if info.not_understood > 0 && info.notes.is_empty() {
+        notes.push(format!("{} events could not be read", info.not_understood));
     }
+    notes.extend(info.notes.iter().cloned());
     notes
 }

@@ -1,8 +1,6 @@
 //! What names of slices mean, and what each slice is inside of.
 
-use profiler_events::names::{
-    is_communication_kernel, is_waiting_for_data, waits_for_other_ranks,
-};
+use profiler_events::names::{is_communication_kernel, is_waiting_for_data, waits_for_other_ranks};
 
 use crate::answers::{Activity, WorkKind};
 use crate::trace::{ByName, Category, FlowKind, NONE, Name, Slice, Trace};
@@ -183,8 +181,7 @@ impl Meanings {
 #[cfg(feature = "parquet")]
 impl Meanings {
     pub(crate) fn waits_for_ranks(&self, trace: &Trace, slice: &Slice) -> bool {
-        let is_marked =
-            || trace.details(slice).is_some_and(|details| details.collective.is_some());
+        let is_marked = || trace.details(slice).is_some_and(|details| details.collective.is_some());
         let is_action = slice.category == Category::UserAnnotation && !self.is_module(slice);
         is_action && (self.names[slice.name].waits_for_ranks || is_marked())
     }

@@ -9,12 +9,21 @@ pub(crate) fn say(text: &str) {
     profiler_report::output::say(format_args!("mlprof: {text}"));
 }
 
-/// Says that the end of a trace is missing, if it is.
-pub(crate) fn cut_short(trace: &Trace, file: &Path) {
+/// Prints what of a trace is missing, if something is.
+pub(crate) fn losses(trace: &Trace, file: &Path) {
     if let Some(reason) = &trace.info.cut_short {
         profiler_report::output::say(format_args!(
             "note: the end of {} is missing: {reason}; what came before is converted",
             file.display()
+        ));
+    }
+    if trace.info.not_understood > 0 {
+        profiler_report::output::say(format_args!(
+            "note: {} of {} events of {} are not converted: {}",
+            trace.info.not_understood,
+            trace.info.events,
+            file.display(),
+            trace.info.notes.join("; ")
         ));
     }
 }

@@ -46,7 +46,7 @@ mod built {
     /// Writes a trace's tables.
     pub(crate) fn convert(file: &Path, folder: &Path) -> Result<(), Error> {
         let trace = unpack::trace(file)?;
-        crate::say::cut_short(&trace, file);
+        crate::say::losses(&trace, file);
         columns::write(&trace, folder)
             .map_err(|error| Error::Write { path: folder.to_owned(), error })?;
         profiler_report::output::say(format_args!("written: {}", folder.display()));

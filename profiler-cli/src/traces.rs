@@ -19,7 +19,16 @@ pub enum Error {
         /// Which folder.
         path: PathBuf,
     },
-    /// A folder cannot be read.
+    /// A rank was given for tables.
+    #[error("{path} is a folder of tables, which state their ranks: leave RANK= out", path = .path.display())]
+    RankOfTables {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// Most of a trace is lost.
+    #[error("{0}")]
+    Unreadable(String),
+    /// A folder or a trace cannot be read.
     #[error(transparent)]
     Read(#[from] report::Error),
 }
@@ -27,7 +36,12 @@ pub enum Error {
 /// Where a trace is.
 pub(crate) enum Source {
     /// In a file.
-    Json(PathBuf),
+    Json {
+        /// Which file.
+        path: PathBuf,
+        /// Its rank, if that was given.
+        rank: Option<u32>,
+    },
     /// In tables.
     Tables(TraceFiles),
 }
@@ -36,36 +50,48 @@ impl Source {
     /// What is said to name it.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
-            Self::Json(path) => path.clone(),
+            Self::Json { path, .. } => path.clone(),
             Self::Tables(files) => tables::path(files),
         }
     }
 }
 
-/// The files that are named, and those in the folders that are, by their names.
+/// The files that are named, and those in the folders that are, by their names. `3=FILE` gives the rank.
 pub(crate) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
     let mut sources = Vec::new();
-    for path in named {
+    for named in named {
+        let (rank, path) = given_rank(named);
         match tables::is_folder_of_tables(path) {
+            true if rank.is_some() => return Err(Error::RankOfTables { path: path.to_owned() }),
             true => sources.extend(tables::find(path)?.into_iter().map(Source::Tables)),
-            false => sources.extend(files(path)?),
+            false => sources.extend(files(path, rank)?),
         }
     }
     Ok(sources)
+}
+
+/// Splits `3=FILE`, unless a file has that name.
+fn given_rank(named: &Path) -> (Option<u32>, &Path) {
+    let split = named.to_str().and_then(|text| text.split_once('='));
+    match split.map(|(rank, path)| (rank.parse(), Path::new(path))) {
+        Some((Ok(rank), path)) if !named.exists() => (Some(rank), path),
+        _ => (None, named),
+    }
 }
 
 /// The traces in a file or a folder of which the sums are wanted: slices may be missing.
 pub(crate) fn of_rollups(path: &Path) -> Result<Vec<Source>, Error> {
     match tables::is_folder_of_rollups(path) {
         true => Ok(tables::find_rollups(path)?.into_iter().map(Source::Tables).collect()),
-        false => files(path),
+        false => files(path, None),
     }
 }
 
-fn files(path: &Path) -> Result<Vec<Source>, Error> {
+fn files(path: &Path, rank: Option<u32>) -> Result<Vec<Source>, Error> {
+    let source = |path| Source::Json { path, rank };
     match path.is_dir() {
-        true => Ok(inside(path)?.into_iter().map(Source::Json).collect()),
-        false => Ok(vec![Source::Json(path.to_owned())]),
+        true => Ok(inside(path)?.into_iter().map(source).collect()),
+        false => Ok(vec![source(path.to_owned())]),
     }
 }
 
@@ -91,18 +117,85 @@ fn inside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The trace itself.
+/// The trace itself. Its rank is the one that was given, that of the file, or that of the file's name.
 pub(crate) fn read(source: &Source) -> Result<Trace, report::Error> {
-    match source {
-        Source::Tables(files) => tables::read(files),
-        Source::Json(path) => unpack::trace(path),
+    let (path, rank) = match source {
+        Source::Tables(files) => return tables::read(files),
+        Source::Json { path, rank } => (path, *rank),
+    };
+    let mut trace = unpack::trace(path)?;
+    let info = &mut trace.info;
+    let of_name = || if info.has_rank { None } else { rank_in_name(path) };
+    if let Some(rank) = rank.or_else(of_name) {
+        (info.rank, info.has_rank) = (rank, true);
+        info.world_size = info.world_size.max(rank.saturating_add(1));
     }
+    Ok(trace)
+}
+
+/// The rank in the name of a file, such as `rank3.json` and `trace_rank-3.json.gz`, or of its folder.
+fn rank_in_name(path: &Path) -> Option<u32> {
+    let folder = path.parent().and_then(Path::file_name);
+    let names = [path.file_name(), folder].into_iter().flatten();
+    names.map(|name| name.to_string_lossy().to_ascii_lowercase()).find_map(|name| {
+        let places = name.rmatch_indices("rank");
+        places.map(|(place, _)| &name[place + 4..]).find_map(|after| {
+            let digits = after.trim_start_matches(['_', '-', '.', '=', '[', ' ']);
+            let end = digits.find(|letter: char| !letter.is_ascii_digit());
+            digits[..end.unwrap_or(digits.len())].parse().ok()
+        })
+    })
+}
+
+/// A sentence on a trace that is mostly not there.
+pub(crate) fn mostly_unreadable(trace: &Trace, path: &Path) -> Option<String> {
+    let info = &trace.info;
+    info.is_mostly_unreadable().then(|| {
+        format!(
+            "cannot read most of {}: {} of {} events are lost",
+            path.display(),
+            info.not_understood,
+            info.events
+        )
+    })
 }
 
 /// The sums of a trace.
-pub(crate) fn read_rollups(source: &Source) -> Result<Rollups, report::Error> {
-    match source {
-        Source::Tables(files) => tables::read_rollups(files),
-        Source::Json(path) => unpack::trace(path).map(|trace| Rollups::of(&trace)),
+pub(crate) fn read_rollups(source: &Source) -> Result<Rollups, Error> {
+    if let Source::Tables(files) = source {
+        return Ok(tables::read_rollups(files)?);
+    }
+    let trace = read(source)?;
+    match mostly_unreadable(&trace, &source.path()) {
+        Some(reason) => Err(Error::Unreadable(reason)),
+        None => Ok(Rollups::of(&trace)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_state_ranks() {
+        for (name, expected) in [
+            ("rank3.json", Some(3)),
+            ("a/trace_rank-12.pt.trace.json.gz", Some(12)),
+            ("Rank_[4]_step_10.json", Some(4)),
+            ("dp0_pp0_tp3_rank5.123.pt.trace.json.gz", Some(5)),
+            ("rank_7/trace.json", Some(7)),
+            ("franking.json", None),
+            ("node1_400.1700000000.pt.trace.json", None),
+        ] {
+            assert_eq!(rank_in_name(Path::new(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_given_before_files() {
+        assert_eq!(given_rank(Path::new("3=a.json")), (Some(3), Path::new("a.json")));
+        for name in ["a.json", "a=b.json", "=b", "-1=b"] {
+            assert_eq!(given_rank(Path::new(name)), (None, Path::new(name)));
+        }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
     ];
     file::read(&files.of(&RANKS), &RANKS, &columns, |rows| {
         let text = |name: &str| rows.text(name)(0).map(str::to_owned);
-        info.rank = small(rows.integer("rank")(0));
+        (info.rank, info.has_rank) = (small(rows.integer("rank")(0)), true);
         info.cycle = natural(rows.integer("cycle")(0));
         info.world_size = small(rows.integer("world_size")(0));
         info.base_ns = rows.integer("base_ns")(0);

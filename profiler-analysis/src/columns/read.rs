@@ -61,8 +61,9 @@ impl Reader<'_> {
             let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
             all.extend((0..rows.count).map(|row| (pid(row), text(name(row)), text(labels(row)))));
         })?;
-        for (number, (pid, name, labels)) in all.into_iter().enumerate() {
-            let process = self.builder.process(&place(pid, &name, number));
+        for (pid, name, labels) in all {
+            // A process and a device may have the same number.
+            let process = self.builder.add_process(pid);
             self.builder.name_process(process, &name);
             self.builder.label_process(process, &labels);
             self.processes.push(process);

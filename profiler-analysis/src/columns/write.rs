@@ -168,7 +168,8 @@ impl<'a> Writer<'a> {
         Source::Texts(Box::new(move |row| {
             let slice = slice(row);
             let waits = self.meanings.waits_for_ranks(self.trace, slice);
-            let kind = if waits { Some(WorkKind::Communication) } else { self.meanings.work(slice) };
+            let kind =
+                if waits { Some(WorkKind::Communication) } else { self.meanings.work(slice) };
             texts.iter().find(|(known, _)| Some(*known) == kind).map(|(_, text)| text.clone())
         }))
     }

@@ -182,8 +182,7 @@ impl Collectives {
             {
                 place = trace.slices[around].parent();
             }
-            let message =
-                message_of(slice).or_else(|| message_of(&trace.slices[place?]));
+            let message = message_of(slice).or_else(|| message_of(&trace.slices[place?]));
             let Some(message) = message else { continue };
             let kinds = &mut found.kinds;
             let kind = *known.entry(message).or_insert_with(|| {
@@ -211,9 +210,7 @@ impl Collectives {
 }
 
 /// Rows of a table of collectives: by kind, those that took the longest in all first.
-pub(crate) fn rows<'a>(
-    durations: impl Iterator<Item = (&'a Kind, i64)>,
-) -> Vec<CollectiveTimes> {
+pub(crate) fn rows<'a>(durations: impl Iterator<Item = (&'a Kind, i64)>) -> Vec<CollectiveTimes> {
     let mut by_kind: BTreeMap<&Kind, Vec<i64>> = BTreeMap::new();
     for (kind, duration) in durations.filter(|(_, duration)| *duration > 0) {
         by_kind.entry(kind).or_default().push(duration);

@@ -113,12 +113,7 @@ impl EventWaits {
 }
 
 /// What ended on another stream of its device just before this work began, if its own stream did nothing by then.
-fn ended_before(
-    trace: &Trace,
-    work: &DeviceWork,
-    stream: (i64, i64),
-    place: u32,
-) -> Option<u32> {
+fn ended_before(trace: &Trace, work: &DeviceWork, stream: (i64, i64), place: u32) -> Option<u32> {
     let slice = |place: u32| &trace.slices[place as usize];
     let start = slice(place).start;
     let done = work.previous(trace, place).map_or(i64::MIN, |place| slice(place).end());

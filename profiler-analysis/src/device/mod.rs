@@ -39,11 +39,7 @@ pub(crate) fn of(
     let devices = work.devices.iter().map(|device| DeviceAnswers {
         device: device.number,
         times: times::of(trace, meanings, device, window),
-        streams: device
-            .streams
-            .iter()
-            .filter_map(|stream| streams::of(&causes, stream))
-            .collect(),
+        streams: device.streams.iter().filter_map(|stream| streams::of(&causes, stream)).collect(),
         overlap: times::overlaps(trace, meanings, device, window),
         launches: launches::of(trace, work, device, window),
         queues: device

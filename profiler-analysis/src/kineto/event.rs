@@ -7,88 +7,66 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::fields::tolerant_struct;
 use crate::trace::{Message, PlaceId};
 
-#[derive(Deserialize)]
-pub(super) struct Event<'a> {
-    #[serde(borrow, default)]
-    pub(super) ph: Cow<'a, str>,
-    #[serde(borrow, default)]
-    pub(super) cat: Cow<'a, str>,
-    #[serde(borrow, default)]
-    pub(super) name: Cow<'a, str>,
-    #[serde(default)]
-    pub(super) pid: Place,
-    #[serde(default)]
-    pub(super) tid: Place,
-    /// In microseconds, as all times.
-    #[serde(borrow, default)]
-    pub(super) ts: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) dur: Option<&'a RawValue>,
-    #[serde(default)]
-    pub(super) id: Integer,
-    #[serde(borrow, default)]
-    pub(super) args: Option<&'a RawValue>,
+tolerant_struct! {
+    /// An event.
+    pub(super) struct Event<'a> {
+        ph: Text<'a> = "ph",
+        cat: Text<'a> = "cat",
+        name: Text<'a> = "name",
+        pid: Place = "pid",
+        tid: Place = "tid",
+        /// In microseconds, as all times.
+        ts: Option<&'a RawValue> = "ts",
+        dur: Option<&'a RawValue> = "dur",
+        id: Integer = "id" | "bind_id",
+        /// Id of an asynchronous slice, global or of its process.
+        scoped_id: Option<&'a RawValue> = "id2",
+        args: Option<&'a RawValue> = "args",
+    }
 }
 
-/// What slices have besides.
-#[derive(Deserialize, Default)]
-pub(super) struct SliceArguments<'a> {
-    #[serde(default)]
-    pub(super) correlation: Integer,
-    #[serde(default, rename = "Sequence number")]
-    pub(super) sequence: Integer,
-    #[serde(default, alias = "Bytes")]
-    pub(super) bytes: Integer,
-    #[serde(default)]
-    pub(super) flops: Integer,
-    #[serde(default)]
-    pub(super) stream: Integer,
-    /// Of waits for an event.
-    #[serde(default)]
-    pub(super) wait_on_stream: Integer,
-    #[serde(default, rename = "wait_on_cuda_event_record_corr_id")]
-    pub(super) recorded_by: Integer,
-    #[serde(borrow, default, rename = "Input Dims", alias = "Input dims")]
-    pub(super) shapes: Option<&'a RawValue>,
-    /// Where ranks meet.
-    #[serde(borrow, default, rename = "Collective name")]
-    pub(super) collective: Option<Cow<'a, str>>,
-    #[serde(default, rename = "Seq")]
-    pub(super) collective_number: Integer,
-    #[serde(borrow, default)]
-    pub(super) dtype: Option<&'a RawValue>,
-    #[serde(default, rename = "In msg nelems")]
-    pub(super) in_elements: Integer,
-    #[serde(default, rename = "Out msg nelems")]
-    pub(super) out_elements: Integer,
-    #[serde(default, rename = "Group size")]
-    pub(super) group_size: Integer,
-    #[serde(borrow, default, rename = "Process Group Name")]
-    pub(super) group: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "Process Group Ranks")]
-    pub(super) ranks: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "Called from")]
-    pub(super) called_from: Option<Cow<'a, str>>,
-    /// Of kernels.
-    #[serde(borrow, default)]
-    pub(super) grid: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) block: Option<&'a RawValue>,
-    #[serde(default, rename = "registers per thread")]
-    pub(super) registers: Integer,
-    #[serde(default, rename = "shared memory")]
-    pub(super) shared_memory: Integer,
-    #[serde(default, rename = "est. achieved occupancy %")]
-    pub(super) occupancy: Integer,
+tolerant_struct! {
+    /// Arguments of slices.
+    pub(super) struct SliceArguments<'a> {
+        /// Also in the words of XProf and of Ascend.
+        correlation: Integer = "correlation" | "correlation_id" | "connection_id",
+        sequence: Integer = "Sequence number",
+        bytes: Integer = "bytes" | "Bytes",
+        flops: Integer = "flops",
+        stream: Integer = "stream",
+        /// Of waits for an event.
+        wait_on_stream: Integer = "wait_on_stream",
+        recorded_by: Integer = "wait_on_cuda_event_record_corr_id",
+        shapes: Option<&'a RawValue> = "Input Dims" | "Input dims",
+        /// Where ranks meet.
+        collective: Text<'a> = "Collective name",
+        collective_number: Integer = "Seq",
+        dtype: Option<&'a RawValue> = "dtype",
+        in_elements: Integer = "In msg nelems",
+        out_elements: Integer = "Out msg nelems",
+        group_size: Integer = "Group size",
+        group: Option<&'a RawValue> = "Process Group Name",
+        ranks: Option<&'a RawValue> = "Process Group Ranks",
+        called_from: Text<'a> = "Called from",
+        /// Of kernels.
+        grid: Option<&'a RawValue> = "grid",
+        block: Option<&'a RawValue> = "block",
+        registers: Integer = "registers per thread",
+        shared_memory: Integer = "shared memory",
+        occupancy: Integer = "est. achieved occupancy %",
+        /// Number of a training step, in the words of XProf.
+        step: Integer = "step_num",
+    }
 }
 
 impl SliceArguments<'_> {
     /// The message of a collective, as [`Details::message`](crate::trace::Details::message); `None`
     /// where its size is not known.
     pub(super) fn message(&self) -> Option<String> {
-        let collective = self.collective.as_deref().filter(|name| !name.is_empty())?;
+        let collective = Some(&*self.collective).filter(|name| !name.is_empty())?;
         let (sent, received) = (self.in_elements.natural(), self.out_elements.natural());
         let text = |value: Option<&RawValue>| {
             value.map_or("", |value| value.get().trim_matches('"')).to_owned()
@@ -120,33 +98,48 @@ impl SliceArguments<'_> {
     }
 }
 
-/// What instants of memory say.
-#[derive(Deserialize, Default)]
-pub(super) struct MemoryArguments {
-    #[serde(default, rename = "Addr")]
-    pub(super) address: Integer,
-    #[serde(default, rename = "Bytes")]
-    pub(super) bytes: Integer,
-    #[serde(default, rename = "Total Allocated")]
-    pub(super) allocated: Integer,
-    #[serde(default, rename = "Total Reserved")]
-    pub(super) reserved: Integer,
-    /// 0: the host.
-    #[serde(default, rename = "Device Type")]
-    pub(super) device_type: Integer,
-    #[serde(default, rename = "Device Id")]
-    pub(super) device: Integer,
+tolerant_struct! {
+    /// Arguments of instants of memory.
+    pub(super) struct MemoryArguments<'a> {
+        address: Option<&'a RawValue> = "Addr",
+        bytes: Integer = "Bytes",
+        allocated: Integer = "Total Allocated",
+        reserved: Integer = "Total Reserved",
+        /// 0: the host.
+        device_type: Integer = "Device Type",
+        device: Integer = "Device Id",
+    }
 }
 
-/// What names processes and threads.
-#[derive(Deserialize, Default)]
-pub(super) struct NameArguments<'a> {
-    #[serde(borrow, default)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub(super) labels: Option<Cow<'a, str>>,
-    #[serde(default)]
-    pub(super) sort_index: Integer,
+tolerant_struct! {
+    /// Arguments of what names processes and threads.
+    pub(super) struct NameArguments<'a> {
+        name: Text<'a> = "name",
+        labels: Text<'a> = "labels",
+        sort_index: Integer = "sort_index",
+    }
+}
+
+/// The name of a field. Names have no escapes, mostly.
+#[derive(Deserialize)]
+pub(super) struct Key<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl Key<'_> {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A text; numbers are one as they are written, everything else is empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
 }
 
 /// A whole number, where there is one.
@@ -161,6 +154,18 @@ impl Integer {
 
     pub(super) fn natural(self) -> u64 {
         self.0.and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
+    }
+
+    /// All 64 bits: addresses and ids have no sign. 0 if there is none.
+    pub(super) fn bits(self) -> u64 {
+        self.0.unwrap_or(0).cast_unsigned()
+    }
+
+    /// What ties slices together; 0 if nothing does. -1, also without its sign, stands for none.
+    pub(super) fn correlation(self) -> u64 {
+        let bits = self.bits();
+        let is_none = bits == u64::MAX || bits == u64::from(u32::MAX);
+        if is_none { 0 } else { bits }
     }
 }
 
@@ -177,52 +182,69 @@ impl Default for Place {
 /// Takes whatever stands there.
 struct Anything;
 
-enum Found {
+enum Found<'de> {
     Number(i64),
-    Text(String),
+    /// A number with a fraction.
+    Real(f64),
+    Text(Cow<'de, str>),
     Nothing,
 }
 
 impl<'de> Visitor<'de> for Anything {
-    type Value = Found;
+    type Value = Found<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a value")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Found, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<Found<'de>, E> {
         Ok(Found::Number(i64::from(value)))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Found, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<Found<'de>, E> {
         Ok(Found::Number(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Found, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<Found<'de>, E> {
         // Flow numbers of some recorders are addresses: any number will do that is the same again.
         Ok(Found::Number(value.cast_signed()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Found, E> {
-        Ok(Found::Number(value as i64))
+    fn visit_f64<E>(self, value: f64) -> Result<Found<'de>, E> {
+        Ok(Found::Real(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Found, E> {
-        Ok(Found::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<Found<'de>, E> {
+        Ok(Found::Text(Cow::Owned(value.to_owned())))
     }
 
-    fn visit_unit<E>(self) -> Result<Found, E> {
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Found<'de>, E> {
+        Ok(Found::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_unit<E>(self) -> Result<Found<'de>, E> {
         Ok(Found::Nothing)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Found, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Found<'de>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Found::Nothing)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Found::Nothing)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match deserializer.deserialize_any(Anything)? {
+            Found::Text(text) => text,
+            Found::Number(number) => number.to_string().into(),
+            Found::Real(number) => number.to_string().into(),
+            Found::Nothing => Cow::default(),
+        }))
     }
 }
 
@@ -230,27 +252,32 @@ impl<'de> Deserialize<'de> for Integer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(match deserializer.deserialize_any(Anything)? {
             Found::Number(number) => Some(number),
+            Found::Real(number) => Some(number as i64),
             Found::Text(text) => number_of(&text),
             Found::Nothing => None,
         }))
     }
 }
 
-/// Numbers stand as texts, too: `"12"`, `"0x7f"`.
-fn number_of(text: &str) -> Option<i64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok().map(u64::cast_signed),
-        None => text.parse().ok(),
+/// Numbers stand as texts, too: `"12"`, `"0x7f"`, `"12.0"`.
+pub(super) fn number_of(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok().map(u64::cast_signed);
     }
+    let whole = || text.parse::<u64>().ok().map(u64::cast_signed);
+    let real = || text.parse::<f64>().ok().filter(|it| it.abs() < 9e15).map(|it| it as i64);
+    text.parse().ok().or_else(whole).or_else(real)
 }
 
 impl<'de> Deserialize<'de> for Place {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(match deserializer.deserialize_any(Anything)? {
             Found::Number(number) => PlaceId::Number(number),
-            Found::Text(text) => match text.parse() {
-                Ok(number) => PlaceId::Number(number),
-                Err(_) => PlaceId::Text(text.into()),
+            Found::Real(number) => PlaceId::Number(number as i64),
+            Found::Text(text) => match number_of(&text) {
+                Some(number) => PlaceId::Number(number),
+                None => PlaceId::Text(text.as_ref().into()),
             },
             Found::Nothing => PlaceId::Number(0),
         }))

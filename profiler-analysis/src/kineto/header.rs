@@ -2,20 +2,24 @@
 
 use serde_json::Value;
 
-use super::time::nanoseconds;
+use super::event::number_of;
+use super::time::{LATEST, nanoseconds};
 use crate::trace::{ClockReading, Info};
 
 /// Takes over a field that is not the events.
 pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let number = |name: &str| value.get(name).and_then(Value::as_u64);
+    let number =
+        |name: &str| value.get(name).and_then(integer).and_then(|it| u64::try_from(it).ok());
     let small = |name: &str| number(name).and_then(|number| u32::try_from(number).ok());
     match field {
         "distributedInfo" => {
-            info.rank = small("rank").unwrap_or(info.rank);
+            if let Some(rank) = small("rank") {
+                (info.rank, info.has_rank) = (rank, true);
+            }
             info.world_size = small("world_size").unwrap_or(info.world_size);
         }
-        "baseTimeNanoseconds" => info.base_ns = value.as_i64().unwrap_or(0),
+        "baseTimeNanoseconds" => info.base_ns = integer(value).filter(is_time).unwrap_or(0),
         "hostname" => info.host = text(value),
         "mlprof" => {
             info.stage = value.get("stage").and_then(text);
@@ -24,17 +28,33 @@ pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
             let clocks = value.get("clocks").and_then(Value::as_array).into_iter().flatten();
             info.clocks = clocks.filter_map(clock).collect();
             let dropped = ["dropped_events", "dropped_memory_events", "dropped_device_events"];
-            info.dropped = dropped.iter().filter_map(|name| number(name)).sum();
+            let dropped = dropped.iter().filter_map(|name| number(name));
+            info.dropped = dropped.fold(0, u64::saturating_add);
         }
         _ => {}
     }
 }
 
+/// A whole number, which may be written as a text.
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number
+            .as_i64()
+            .or_else(|| number.as_f64().filter(|it| it.abs() < 9e18).map(|it| it as i64)),
+        Value::String(text) => number_of(text),
+        _ => None,
+    }
+}
+
+fn is_time(nanoseconds: &i64) -> bool {
+    (-LATEST..=LATEST).contains(nanoseconds)
+}
+
 /// What the machine's clocks showed.
 fn clock(value: &Value) -> Option<ClockReading> {
-    let number = |name: &str| value.get(name).and_then(Value::as_i64);
+    let number = |name: &str| value.get(name).and_then(integer).filter(is_time);
     Some(ClockReading {
-        time: nanoseconds(&value.get("ts")?.to_string())?,
+        time: nanoseconds(&value.get("ts")?.to_string()).filter(is_time)?,
         realtime: number("realtime_ns")?,
         monotonic: number("monotonic_ns"),
         error: number("error_ns").unwrap_or(0),

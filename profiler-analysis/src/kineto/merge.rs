@@ -13,10 +13,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::ReadError;
+use super::event::Key;
 use super::stream::parse;
-use super::time::nanoseconds;
+use super::time::moment;
 use super::walk::{Visit, walk};
+use super::{ReadError, foreign};
 use crate::ranks::{Placed, Ranks};
 
 /// So many processes of a rank have numbers that follow each other.
@@ -47,8 +48,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut fields = Vec::with_capacity(10);
-                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &RawValue>()? {
-                    fields.push((name, value));
+                while let Some((name, value)) = map.next_entry::<Key<'de>, &RawValue>()? {
+                    fields.push((name.0, value));
                 }
                 Ok(Fields(fields))
             }
@@ -64,10 +65,6 @@ impl<'a> Fields<'a> {
         Some(value.get().trim_matches('"'))
     }
 }
-
-/// Names of fields have no escapes, mostly.
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// One file on its way into the others.
 struct File<'a, W> {
@@ -111,7 +108,7 @@ impl<W: Write> Merge<W> {
         match file.failure.take() {
             Some(error) => Err(error.into()),
             None if walked.is_trace => Ok(()),
-            None => Err(ReadError::NoTrace),
+            None => Err(ReadError::NoTrace(foreign::reason(&walked.fields, &walked.begins))),
         }
     }
 
@@ -161,10 +158,11 @@ impl<W: Write> File<'_, W> {
             out.write_all(b":")?;
             match (&**name, process) {
                 ("pid", Some(process)) => write!(out, "{process}")?,
-                ("ts", _) => match nanoseconds(value.get()) {
+                ("ts", _) => match moment(Some(value)).ok() {
                     Some(time) => {
-                        let time = self.placed.offset.apply(self.placed.base_ns + time);
-                        write_microseconds(out, time - self.merge.base_ns)?;
+                        let time = self.placed.base_ns.saturating_add(time);
+                        let time = self.placed.offset.apply(time);
+                        write_microseconds(out, time.saturating_sub(self.merge.base_ns))?;
                     }
                     None => out.write_all(value.get().as_bytes())?,
                 },
@@ -293,6 +291,6 @@ mod tests {
         let ranks = Ranks::of(&[facts]).expect("one");
         let mut merge = Merge::begin(Vec::new(), &ranks).expect("memory takes all");
         let error = merge.add(&ranks.files[0], &b"{\"a\":1}"[..]).expect_err("no trace");
-        assert!(matches!(error, ReadError::NoTrace), "{error}");
+        assert!(matches!(error, ReadError::NoTrace(_)), "{error}");
     }
 }

@@ -8,6 +8,14 @@ use serde_json::error::Category;
 
 /// How much is read at a time, at the least.
 const CHUNK: usize = 1 << 18;
+/// Longest value, in bytes: a string without its end would otherwise take the memory of the whole text.
+const LONGEST: usize = 16 << 20;
+/// Longest value after several others had no end: each of them costs the time to look that far.
+const LONGEST_OF_MANY: usize = 1 << 18;
+/// The same for hostile texts.
+const LONGEST_OF_TOO_MANY: usize = 1 << 14;
+/// Values without an end in a text that is not hostile, at most.
+const MANY: u32 = 1000;
 
 /// A text, and the part of it that is looked at.
 pub(super) struct JsonStream<R> {
@@ -21,6 +29,10 @@ pub(super) struct JsonStream<R> {
     is_over: bool,
     /// Why it is over, if not because it was read whole.
     failure: Option<io::Error>,
+    /// Values are not longer, in bytes.
+    longest: usize,
+    /// How many values had no end.
+    without_end: u32,
 }
 
 /// What the next value is.
@@ -29,16 +41,95 @@ pub(super) enum Next<T> {
     Value(T),
     /// JSON, but not such a value.
     Another,
-    /// The text ends before the value does.
+    /// The text ends before the value does. Nothing of it was taken.
     Ended,
-    /// No JSON.
-    Broken(serde_json::Error),
+    /// No JSON. Nothing of it was taken.
+    Broken,
 }
 
 impl<R: Read> JsonStream<R> {
     pub(super) fn new(reader: R) -> Self {
         let (buffer, failure) = (Vec::new(), None);
-        Self { reader, buffer, start: 0, before: 0, is_over: false, failure }
+        Self {
+            reader,
+            buffer,
+            start: 0,
+            before: 0,
+            is_over: false,
+            failure,
+            longest: LONGEST,
+            without_end: 0,
+        }
+    }
+
+    /// The text from the next byte on, as far as it was read.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    /// Whether [`rest`](Self::rest) is all that a value may have.
+    pub(super) fn is_all(&self) -> bool {
+        self.is_over || self.buffer.len() - self.start >= self.longest
+    }
+
+    /// Whether no more can be read.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Takes so many bytes of [`rest`](Self::rest).
+    pub(super) fn advance(&mut self, length: usize) {
+        self.start = (self.start + length).min(self.buffer.len());
+    }
+
+    /// Allows later values less length, as one had no end.
+    pub(super) fn distrust(&mut self) {
+        self.without_end += 1;
+        let least = if self.without_end > MANY { LONGEST_OF_TOO_MANY } else { LONGEST_OF_MANY };
+        self.longest = (self.longest / 4).max(least);
+    }
+
+    /// Takes an object or a list without keeping it; `false` if it has no end. It ends where the events of a
+    /// trace begin, which are in no other field.
+    pub(super) fn skip(&mut self) -> bool {
+        const EVENTS: &[u8] = b"\"traceEvents\"";
+        let (mut depth, mut in_string, mut is_escaped) = (0_u64, false, false);
+        loop {
+            let rest = &self.buffer[self.start..];
+            let mut taken = rest.len();
+            let mut is_done = false;
+            for (place, byte) in rest.iter().enumerate() {
+                match byte {
+                    _ if is_escaped => is_escaped = false,
+                    b'\\' if in_string => is_escaped = true,
+                    b'"' | b'\n' if in_string => in_string = false,
+                    _ if in_string => {}
+                    b'"' if rest.len() - place <= EVENTS.len() && !self.is_over => {
+                        taken = place;
+                        break;
+                    }
+                    b'"' if rest[place..].starts_with(EVENTS) => {
+                        (taken, is_done) = (place, true);
+                        break;
+                    }
+                    b'"' => in_string = true,
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => {
+                        depth -= 1;
+                        if depth == 0 {
+                            (taken, is_done) = (place + 1, true);
+                            break;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            let is_left = taken < rest.len();
+            self.start += taken;
+            if is_done || !self.fill() && !is_left {
+                return is_done;
+            }
+        }
     }
 
     /// How many bytes were taken.
@@ -52,7 +143,7 @@ impl<R: Read> JsonStream<R> {
     }
 
     /// Reads more; `false` if there is no more.
-    fn fill(&mut self) -> bool {
+    pub(super) fn fill(&mut self) -> bool {
         if self.is_over {
             return false;
         }
@@ -104,20 +195,20 @@ impl<R: Read> JsonStream<R> {
             let text = &self.buffer[self.start..];
             let (found, length) = match use_value(text) {
                 (Ok(value), length) => (Next::Value(value), length),
-                (Err(error), _) if is_at_end(text, &error) => (Next::Ended, text.len()),
+                (Err(error), _) if is_at_end(text, &error) => (Next::Ended, 0),
                 (Err(error), _) if error.classify() == Category::Data => {
                     match parse::<IgnoredAny>(text) {
                         (Ok(_), length) => (Next::Another, length),
-                        (Err(error), _) if is_at_end(text, &error) => (Next::Ended, text.len()),
-                        (Err(error), _) => (Next::Broken(error), 0),
+                        (Err(error), _) if is_at_end(text, &error) => (Next::Ended, 0),
+                        (Err(_), _) => (Next::Broken, 0),
                     }
                 }
-                (Err(error), _) => (Next::Broken(error), 0),
+                (Err(_), _) => (Next::Broken, 0),
             };
             // A number may go on where more comes, an object not.
             let may_go_on =
                 length == text.len() && !matches!(text.last(), Some(b'}' | b']' | b'"'));
-            if (matches!(found, Next::Ended) || may_go_on) && self.fill() {
+            if (matches!(found, Next::Ended) || may_go_on) && !self.is_all() && self.fill() {
                 continue;
             }
             self.start += length;

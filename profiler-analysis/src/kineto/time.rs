@@ -1,11 +1,50 @@
 //! Microseconds of a text as whole nanoseconds.
 
-/// Nanoseconds, rounded to the nearest; `None` if the text is no number. Floating point would be wrong by
-/// up to 128 ns where traces count microseconds from 1970.
+use serde_json::value::RawValue;
+
+/// Times beyond are impossible, in nanoseconds: Unix time reaches this in 2096. Sums of two stay in 64 bits.
+pub(super) const LATEST: i64 = 4_000_000_000_000_000_000;
+/// Durations beyond are impossible, in nanoseconds: a year. Negative ones that went round are 584 years.
+const LONGEST: i64 = 366 * 24 * 3600 * 1_000_000_000;
+
+/// Reason for which a time or a duration is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoTime {
+    /// There is none, or it is not a number.
+    Missing,
+    /// It is a number that no clock shows.
+    Impossible,
+}
+
+/// A moment in nanoseconds.
+pub(super) fn moment(value: Option<&RawValue>) -> Result<i64, NoTime> {
+    within(value, -LATEST, LATEST)
+}
+
+/// A duration in nanoseconds, at least 0.
+pub(super) fn duration(value: Option<&RawValue>) -> Result<i64, NoTime> {
+    within(value, 0, LONGEST)
+}
+
+fn within(value: Option<&RawValue>, least: i64, most: i64) -> Result<i64, NoTime> {
+    let text = value.ok_or(NoTime::Missing)?.get();
+    let time = nanoseconds(text).ok_or_else(|| match number(text) {
+        Some(_) => NoTime::Impossible,
+        None => NoTime::Missing,
+    })?;
+    if (least..=most).contains(&time) { Ok(time) } else { Err(NoTime::Impossible) }
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim_matches('"').trim().parse::<f64>().ok().filter(|it| it.is_finite())
+}
+
+/// Nanoseconds, rounded to the nearest; `None` if the text is not a number or too large a one. Floating
+/// point would be wrong by up to 128 ns where traces count microseconds from 1970.
 pub(super) fn nanoseconds(microseconds: &str) -> Option<i64> {
-    let text = microseconds.trim_matches('"');
+    let text = microseconds.trim_matches('"').trim();
     exact(text).or_else(|| {
-        let value = text.parse::<f64>().ok()? * 1e3;
+        let value = number(text)? * 1e3;
         (value.abs() < 9e18).then_some(value.round() as i64)
     })
 }
@@ -27,14 +66,14 @@ fn exact(text: &str) -> Option<i64> {
         if !digit.is_ascii_digit() {
             return None;
         }
-        value = value * 10 + i64::from(digit - b'0');
+        value = value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
     }
     for digit in fraction.iter().skip(3) {
         if !digit.is_ascii_digit() {
             return None;
         }
     }
-    value += i64::from(fraction.get(3).is_some_and(|digit| *digit >= b'5'));
+    value = value.checked_add(i64::from(fraction.get(3).is_some_and(|digit| *digit >= b'5')))?;
     Some(if is_negative { -value } else { value })
 }
 
@@ -58,9 +97,33 @@ mod tests {
             ("true", None),
             ("null", None),
             ("1e300", None),
+            ("9999999999999999", None),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("18446744073709541.616", None),
+            ("\"nan\"", None),
+            ("\" 5 \"", Some(5_000)),
         ];
         for (text, expected) in cases {
             assert_eq!(nanoseconds(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn what_no_clock_shows_is_told_from_what_is_missing() {
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).expect("JSON");
+        for (text, expected) in [
+            ("5", Ok(5_000)),
+            ("-5", Err(NoTime::Impossible)),
+            ("18446744073709541.616", Err(NoTime::Impossible)),
+            ("1e300", Err(NoTime::Impossible)),
+            ("9223372036854775.807", Err(NoTime::Impossible)),
+            ("null", Err(NoTime::Missing)),
+            ("\"inf\"", Err(NoTime::Missing)),
+        ] {
+            assert_eq!(duration(Some(&raw(text))), expected, "{text}");
+        }
+        assert_eq!(moment(Some(&raw("-5"))), Ok(-5_000));
+        assert_eq!(moment(Some(&raw("9999999999999999"))), Err(NoTime::Impossible));
+        assert_eq!(moment(None), Err(NoTime::Missing));
     }
 }

@@ -4,9 +4,11 @@ use std::io::{self, Read};
 
 use serde_json::Value;
 
-use super::stream::{JsonStream, Next};
+use super::fields::tolerant_struct;
+use super::repair::{Repaired, repair};
+use super::stream::{JsonStream, Next, parse};
 
-/// Who wants to see a trace's text.
+/// Receiver of a trace's text, piece by piece.
 pub(super) trait Visit {
     /// A field of the trace that is not its events.
     fn field(&mut self, name: &str, value: &Value);
@@ -15,20 +17,69 @@ pub(super) trait Visit {
     fn event(&mut self, text: &[u8]) -> (Result<bool, serde_json::Error>, usize);
 }
 
+/// Fields of the trace that are handed on; the others may be as long as they like.
+const FIELDS: [&str; 5] =
+    ["distributedInfo", "baseTimeNanoseconds", "hostname", "mlprof", "deviceProperties"];
+/// Fields that stand behind the events, in one format or another.
+const LATER_FIELDS: [&str; 20] = [
+    "traceEvents",
+    "traceName",
+    "displayTimeUnit",
+    "schemaVersion",
+    "baseTimeNanoseconds",
+    "deviceProperties",
+    "distributedInfo",
+    "hostname",
+    "mlprof",
+    "metadata",
+    "otherData",
+    "stackFrames",
+    "samples",
+    "systemTraceEvents",
+    "controllerTraceDataKey",
+    "powerTraceAsString",
+    "record_shapes",
+    "profile_memory",
+    "with_stack",
+    "trace_id",
+];
+/// Longest event that is looked for behind something unreadable, in bytes; of hostile texts a shorter one.
+const LONG_PROBE: usize = 1 << 20;
+const SHORT_PROBE: usize = 1 << 10;
+/// Bytes that may be looked at in vain before a text counts as hostile.
+const MOST_PROBED: u64 = 64 << 20;
+/// Names of fields that are kept to say what a file is.
+const MOST_NAMES: usize = 6;
+
 /// How far it went.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     /// Whether there is a list of events.
     pub(super) is_trace: bool,
-    /// Events that were not understood.
+    /// Events, read or not.
+    pub(super) events: u64,
+    /// Events that were not understood, and pieces of text that are no events.
     pub(super) not_understood: u64,
+    /// Those of them that cannot be read at all.
+    pub(super) unreadable: u64,
+    /// Events that were read though they are not strict JSON.
+    pub(super) repaired: u64,
+    /// The place of the first piece that cannot be read, in bytes from the beginning.
+    pub(super) first_unreadable: Option<u64>,
+    /// Fields of the trace whose values cannot be read.
+    pub(super) bad_fields: Vec<String>,
+    /// Names of the first fields.
+    pub(super) fields: Vec<String>,
+    /// The first bytes of a text that does not begin as JSON does.
+    pub(super) begins: Vec<u8>,
     /// Why the end is missing, if it is.
     pub(super) cut_short: Option<String>,
 }
 
 /// Shows all of a text to `visit`, as far as it can be read.
 pub(super) fn walk<R: Read>(text: R, visit: &mut impl Visit) -> io::Result<Walked> {
-    let mut walk = Walk { json: JsonStream::new(text), walked: Walked::default() };
+    let (json, walked) = (JsonStream::new(text), Walked::default());
+    let mut walk = Walk { json, walked, is_damaged: false, probed: 0 };
     walk.document(visit)?;
     Ok(walk.walked)
 }
@@ -36,55 +87,160 @@ pub(super) fn walk<R: Read>(text: R, visit: &mut impl Visit) -> io::Result<Walke
 struct Walk<R> {
     json: JsonStream<R>,
     walked: Walked,
+    /// Something could not be read: what follows may belong to it.
+    is_damaged: bool,
+    /// Bytes that were looked at in vain for events.
+    probed: u64,
+}
+
+tolerant_struct! {
+    /// The field that makes an object an event.
+    pub(super) struct Probe<'a> {
+        phase: Option<&'a serde_json::value::RawValue> = "ph",
+    }
+}
+
+/// What comes after something unreadable.
+enum After {
+    /// An event, which is next.
+    Event,
+    /// The end of the list of events, which is next.
+    End,
+    /// Nothing.
+    Nothing,
 }
 
 impl<R: Read> Walk<R> {
     fn document(&mut self, visit: &mut impl Visit) -> io::Result<()> {
+        self.json.peek();
+        // A byte order mark.
+        if self.json.rest().starts_with(b"\xef\xbb\xbf") {
+            self.json.advance(3);
+        }
         if self.json.take(b'[') {
             self.walked.is_trace = true;
             self.events(visit);
             return Ok(());
         }
         if !self.json.take(b'{') {
+            let rest = self.json.rest();
+            self.walked.begins = rest[..rest.len().min(64)].to_vec();
             return self.json.failure().map_or(Ok(()), Err);
         }
-        // As long as there are fields.
-        while self.json.peek() == Some(b'"') {
-            let Next::Value(field) = self.json.owned::<String>() else { break };
-            if !self.json.take(b':') {
-                break;
+        loop {
+            while self.json.take(b',') {}
+            match self.json.peek() {
+                Some(b'"') => {}
+                Some(b'}') => return Ok(()),
+                _ => break,
             }
-            if field == "traceEvents" {
-                if !self.json.take(b'[') {
-                    return Ok(());
+            let Some(name) = self.name() else {
+                if self.next_field() {
+                    continue;
                 }
+                break;
+            };
+            if self.walked.fields.len() < MOST_NAMES {
+                self.walked.fields.push(name.chars().take(40).collect());
+            }
+            // Gigabytes may follow.
+            if super::foreign::is_certain(&name) {
+                return Ok(());
+            }
+            if name == "traceEvents" && self.json.take(b'[') {
                 self.walked.is_trace = true;
                 self.events(visit);
                 if self.walked.cut_short.is_some() {
                     return Ok(());
                 }
-            } else if !self.field(&field, visit) {
-                break;
+                continue;
             }
-            if !self.json.take(b',') {
-                break;
+            let has_end = self.field(&name, visit);
+            let is_whole = has_end && matches!(self.json.peek(), None | Some(b',' | b'}' | b'"'));
+            if !is_whole {
+                self.bad_field(&name);
+                if !self.next_field() {
+                    break;
+                }
             }
         }
-        if !self.json.take(b'}') && self.walked.is_trace {
+        if self.walked.is_trace {
             self.cut("the file ends early");
         }
         Ok(())
     }
 
-    /// A field that is not the events; `false` if the text cannot be read on.
-    fn field(&mut self, field: &str, visit: &mut impl Visit) -> bool {
-        match self.json.owned::<Value>() {
-            Next::Value(value) => {
-                visit.field(field, &value);
-                true
+    /// The name of a field and its colon.
+    fn name(&mut self) -> Option<String> {
+        match self.json.owned::<String>() {
+            Next::Value(name) => self.json.take(b':').then_some(name),
+            Next::Another | Next::Ended | Next::Broken => None,
+        }
+    }
+
+    /// A field's value that is not strict JSON.
+    fn repaired(&mut self) -> Option<Value> {
+        loop {
+            let is_all = self.json.is_all();
+            match repair(self.json.rest(), is_all) {
+                Repaired::Whole(json, length) => {
+                    self.json.advance(length);
+                    return serde_json::from_slice(&json).ok();
+                }
+                Repaired::Unfinished if !is_all && self.json.fill() => {}
+                Repaired::Unfinished | Repaired::Hopeless => return None,
             }
-            Next::Another => true,
-            Next::Ended | Next::Broken(_) => false,
+        }
+    }
+
+    /// A field that is not the events; `false` if its end is not known.
+    fn field(&mut self, name: &str, visit: &mut impl Visit) -> bool {
+        let is_wanted = FIELDS.contains(&name);
+        let next = self.json.peek();
+        if !is_wanted && matches!(next, Some(b'{' | b'[')) {
+            return self.json.skip();
+        }
+        let value = match self.json.owned::<Value>() {
+            Next::Value(value) => Some(value),
+            Next::Another => None,
+            Next::Ended | Next::Broken => {
+                self.bad_field(name);
+                match self.repaired() {
+                    Some(value) => Some(value),
+                    None => return false,
+                }
+            }
+        };
+        if let Some(value) = value.filter(|_| is_wanted) {
+            visit.field(name, &value);
+        }
+        true
+    }
+
+    fn bad_field(&mut self, name: &str) {
+        let name: String = name.chars().take(80).collect();
+        let fields = &mut self.walked.bad_fields;
+        if fields.len() < MOST_NAMES && fields.last() != Some(&name) {
+            fields.push(name);
+        }
+    }
+
+    /// Goes to the next field whose name is known; `false` if there is none.
+    fn next_field(&mut self) -> bool {
+        loop {
+            let rest = self.json.rest();
+            let quotes = rest.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'"');
+            let mut places = quotes.map(|(place, _)| place);
+            if let Some(place) = places.find(|place| is_later_field(&rest[*place..])) {
+                self.json.advance(place);
+                return true;
+            }
+            // A name may lie across the end of what was read.
+            let keep = rest.len().saturating_sub(64).max(1);
+            self.json.advance(keep.min(rest.len()));
+            if !self.json.fill() {
+                return false;
+            }
         }
     }
 
@@ -92,28 +248,124 @@ impl<R: Read> Walk<R> {
     fn events(&mut self, visit: &mut impl Visit) {
         loop {
             match self.json.peek() {
-                Some(b']') => {
+                Some(b']') if self.is_end() => {
                     self.json.take(b']');
                     return;
+                }
+                // What is left of something unreadable, and commas without an event.
+                Some(b']' | b'}' | b',') => {
+                    self.json.advance(1);
+                    continue;
                 }
                 None => return self.cut("the file ends in the middle of the events"),
                 Some(_) => {}
             }
+            self.walked.events += 1;
             match self.json.value(|text| visit.event(text)) {
                 Next::Value(is_understood) => {
                     self.walked.not_understood += u64::from(!is_understood);
                 }
-                Next::Another => self.walked.not_understood += 1,
-                Next::Ended => return self.cut("the file ends in the middle of an event"),
-                Next::Broken(error) => {
-                    // Its own line and column are of a part of the text.
-                    let position = self.json.position();
-                    let error = error.to_string();
-                    let what = error.split(" at line ").next().unwrap_or_default();
-                    return self.cut(&format!("no JSON at byte {position}: {what}"));
+                Next::Another => self.unreadable(),
+                Next::Ended | Next::Broken => {
+                    if !self.event_repaired(visit) {
+                        self.unreadable();
+                        self.is_damaged = true;
+                        self.json.distrust();
+                        match self.after() {
+                            After::Event | After::End => {}
+                            After::Nothing => {
+                                return self.cut("the file ends in the middle of an event");
+                            }
+                        }
+                    }
                 }
             }
-            self.json.take(b',');
+        }
+    }
+
+    fn unreadable(&mut self) {
+        self.walked.not_understood += 1;
+        self.walked.unreadable += 1;
+        let position = self.json.position();
+        self.walked.first_unreadable.get_or_insert(position);
+    }
+
+    /// Reads an event that is not strict JSON; `false` if it cannot be made such, and nothing is taken.
+    fn event_repaired(&mut self, visit: &mut impl Visit) -> bool {
+        loop {
+            let is_all = self.json.is_all();
+            match repair(self.json.rest(), is_all) {
+                Repaired::Whole(json, length) => {
+                    match visit.event(&json).0 {
+                        Ok(is_understood) => {
+                            self.walked.repaired += 1;
+                            self.walked.not_understood += u64::from(!is_understood);
+                        }
+                        Err(_) => self.unreadable(),
+                    }
+                    self.json.advance(length);
+                    return true;
+                }
+                Repaired::Unfinished if !is_all && self.json.fill() => {}
+                Repaired::Unfinished | Repaired::Hopeless => return false,
+            }
+        }
+    }
+
+    /// Goes to what can be read again behind something unreadable.
+    fn after(&mut self) -> After {
+        let mut from = 1;
+        loop {
+            let (rest, is_over) = (self.json.rest(), self.json.is_over());
+            let length = rest.len();
+            let brackets = rest.iter().enumerate().skip(from);
+            let mut brackets = brackets.map(|(place, byte)| (place, *byte));
+            let found = brackets.find(|(_, byte)| matches!(byte, b'{' | b']'));
+            let Some((place, bracket)) = found else {
+                self.json.advance(length);
+                from = 0;
+                if !self.json.fill() {
+                    return After::Nothing;
+                }
+                continue;
+            };
+            let longest = if self.probed < MOST_PROBED { LONG_PROBE } else { SHORT_PROBE };
+            let candidate = &rest[place..];
+            let is_long = candidate.len() >= longest;
+            let candidate = &candidate[..candidate.len().min(longest)];
+            let is_it = match bracket {
+                b'{' => is_event(candidate),
+                _ => is_end(candidate, is_over && !is_long),
+            };
+            match is_it {
+                Some(true) => {
+                    self.json.advance(place);
+                    return if bracket == b'{' { After::Event } else { After::End };
+                }
+                Some(false) => from = place + 1,
+                None => {
+                    self.probed += candidate.len() as u64;
+                    self.json.advance(place);
+                    // Once more where it is known now that nothing follows.
+                    let has_more = !is_long && (self.json.fill() || !is_over);
+                    from = usize::from(!has_more);
+                }
+            }
+        }
+    }
+
+    /// Whether the bracket that is next ends the list of events. Behind something unreadable it may belong to
+    /// that.
+    fn is_end(&mut self) -> bool {
+        loop {
+            let (rest, is_over) = (self.json.rest(), self.json.is_over());
+            let is_end =
+                if self.is_damaged { is_end(rest, is_over) } else { is_no_stray(rest, is_over) };
+            match is_end {
+                Some(is_end) => return is_end,
+                None if !self.json.fill() => return true,
+                None => {}
+            }
         }
     }
 
@@ -124,4 +376,57 @@ impl<R: Read> Walk<R> {
         };
         self.walked.cut_short.get_or_insert(reason);
     }
+}
+
+/// Whether a text begins with an event; `None` if it ends too early to tell.
+fn is_event(text: &[u8]) -> Option<bool> {
+    let inside = text[1..].iter().position(|byte| !byte.is_ascii_whitespace());
+    let Some(inside) = inside else { return None };
+    if text[1 + inside] != b'"' {
+        return Some(false);
+    }
+    match parse::<Probe<'_>>(text).0 {
+        Ok(probe) => Some(probe.phase.is_some()),
+        Err(error) if error.is_eof() => None,
+        Err(_) => Some(false),
+    }
+}
+
+/// Whether a text begins with the end of the list of events; `None` if it ends too early to tell.
+fn is_end(text: &[u8], is_all: bool) -> Option<bool> {
+    let rest = text[1..].trim_ascii_start();
+    match rest.first() {
+        None => is_all.then_some(true),
+        Some(b'}') => match rest[1..].trim_ascii_start() {
+            [] => is_all.then_some(true),
+            _ => Some(false),
+        },
+        Some(b',') => match rest[1..].trim_ascii_start() {
+            [] => is_all.then_some(true),
+            name if name.len() < 40 && !is_all => None,
+            name => Some(is_later_field(name)),
+        },
+        Some(_) => Some(false),
+    }
+}
+
+/// Whether no event follows the brackets that a text begins with; `None` if it ends too early to tell.
+fn is_no_stray(text: &[u8], is_all: bool) -> Option<bool> {
+    let is_closing = |byte: &u8| matches!(byte, b']' | b'}') || byte.is_ascii_whitespace();
+    let at = text.iter().position(|byte| !is_closing(byte));
+    let next = at.and_then(|at| {
+        let is_comma = text[at] == b',';
+        let after = text[at + 1..].iter().find(|byte| !byte.is_ascii_whitespace());
+        if is_comma { after.map(|after| *after != b'{') } else { Some(true) }
+    });
+    next.or(is_all.then_some(true))
+}
+
+/// Whether a text begins with the name of a field that may stand behind events.
+fn is_later_field(text: &[u8]) -> bool {
+    let Some(name) = text.strip_prefix(b"\"") else { return false };
+    LATER_FIELDS.iter().any(|field| {
+        let after = name.strip_prefix(field.as_bytes()).and_then(|it| it.strip_prefix(b"\""));
+        after.is_some_and(|after| after.trim_ascii_start().first() == Some(&b':'))
+    })
 }

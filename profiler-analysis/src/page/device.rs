@@ -11,8 +11,15 @@ use crate::text::device::{WAITING_INCLUDED, launches_in_words, outside_in_words}
 const TIMES: [&str; COLOURS] =
     ["", "computing", "", "communicating, not hidden", "idle", "copies and fills, not hidden", ""];
 /// Those of a stream's.
-const CAUSES: [&str; COLOURS] =
-    ["host is late", "busy", "waits for communication", "between kernels", "other", "launch delay", "waits for kernels or copies"];
+const CAUSES: [&str; COLOURS] = [
+    "host is late",
+    "busy",
+    "waits for communication",
+    "between kernels",
+    "other",
+    "launch delay",
+    "waits for kernels or copies",
+];
 
 pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
     let number = device.device;

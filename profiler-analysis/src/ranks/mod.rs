@@ -1,6 +1,7 @@
 //! Traces of several ranks: on one time line, and who holds the others up.
 
 mod collectives;
+mod cycles;
 #[cfg(test)]
 mod made;
 mod meetings;
@@ -30,6 +31,8 @@ pub struct RankFacts {
     meetings: Vec<Meeting>,
     steps: Vec<(u64, [i64; stages::COUNT])>,
     collectives: collectives::OfRank,
+    /// When its first slice begins and its last one ends, in nanoseconds of Unix time by its own clock.
+    window: (i64, i64),
 }
 
 impl RankFacts {
@@ -42,12 +45,14 @@ impl RankFacts {
     pub fn of(file: impl Into<String>, trace: &Trace) -> Self {
         let meanings = Meanings::of(trace);
         let steps = steps::find(trace, &meanings);
+        let (base, (begin, end)) = (trace.info.base_ns, trace.window().unwrap_or((0, 0)));
         Self {
             file: file.into(),
             info: trace.info.clone(),
             meetings: meetings::meetings(trace, &meanings, &steps),
             steps: stages::of_steps(trace, &meanings, &steps),
             collectives: collectives::of_rank(trace, &meanings),
+            window: (base.saturating_add(begin), base.saturating_add(end)),
         }
     }
 }
@@ -64,6 +69,17 @@ pub enum RanksError {
         /// Which rank.
         rank: u32,
         /// A file of it.
+        first: String,
+        /// Another one.
+        second: String,
+    },
+    /// Two files that do not state their rank, and that were recorded at the same time.
+    #[error(
+        "{first} and {second} do not state their rank (no distributedInfo, no rank in the file's \
+         name): give it as RANK=FILE, such as 0={first} 1={second}"
+    )]
+    NoRank {
+        /// A file.
         first: String,
         /// Another one.
         second: String,
@@ -120,18 +136,8 @@ impl Ranks {
     ///
     /// If there are none, or two are of one rank and the same cycle.
     pub fn of(traces: &[RankFacts]) -> Result<Self, RanksError> {
-        let mut sorted: Vec<&RankFacts> = traces.iter().collect();
-        sorted.sort_by_key(|one| (one.info.rank, one.info.cycle));
-        for pair in sorted.windows(2) {
-            let what = |one: &RankFacts| (one.info.rank, one.info.cycle, one.info.stage.clone());
-            if what(pair[0]) == what(pair[1]) {
-                return Err(RanksError::TwoOfOneRank {
-                    rank: pair[0].info.rank,
-                    first: pair[0].file.clone(),
-                    second: pair[1].file.clone(),
-                });
-            }
-        }
+        let numbered = cycles::numbered(traces)?;
+        let sorted: Vec<&RankFacts> = numbered.iter().collect();
         let sizes = sorted.iter().map(|one| one.info.world_size);
         let world_size = sizes.max().ok_or(RanksError::None)?;
         let files = sorted.iter().zip(time_line::offsets(&sorted)).map(|(one, offset)| Placed {

@@ -94,12 +94,20 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
 }
 
 /// What a reader of one rank's collectives must know.
-pub(crate) const WAITING_INCLUDED: &str =
-    "Times include waiting for the last rank, so bandwidths are at least these. Traces of all ranks leave the waiting out.";
+pub(crate) const WAITING_INCLUDED: &str = "Times include waiting for the last rank, so bandwidths are at least these. Traces of all ranks leave the waiting out.";
 
 /// The columns of a table of collectives.
 pub(crate) const COLLECTIVES: [&str; 10] = [
-    "Time", "Count", "Message", "Type", "Ranks", "Median", "Longest", "GB/s", "Bus GB/s", "Collective",
+    "Time",
+    "Count",
+    "Message",
+    "Type",
+    "Ranks",
+    "Median",
+    "Longest",
+    "GB/s",
+    "Bus GB/s",
+    "Collective",
 ];
 
 /// A row of a table of collectives.
@@ -108,7 +116,8 @@ pub(crate) fn collective(row: &CollectiveTimes) -> [String; 10] {
         "" => String::new(),
         group => format!(" (group {})", shown(group)),
     };
-    let known = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
+    let known =
+        |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
     [
         time(row.total_ns),
         grouped(row.count),

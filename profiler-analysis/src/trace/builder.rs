@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::assemble::{add_track, flows};
 use super::{
-    Category, Counter, Details, Flow, FlowKind, Info, MemoryChange, NONE, Name, Names, Process,
-    Slice, Trace, Track, TrackKind, nest,
+    Category, Counter, Details, Flow, FlowKind, Impossible, Info, MemoryChange, NONE, Name, Names,
+    Process, Slice, Trace, TrackKind, impossible, sides,
 };
 
 /// How a process or thread is known: mostly by a number.
@@ -19,12 +20,27 @@ pub enum PlaceId {
 }
 
 impl PlaceId {
-    fn number(&self) -> Option<i64> {
+    pub(super) fn number(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
             Self::Text(_) => None,
         }
     }
+
+    /// The number of a stream or a device, which a text such as `stream 7` or `GPU 0` ends with.
+    pub(super) fn device_number(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(text) => number_in(text),
+        }
+    }
+}
+
+/// The last number of a text: 13 of `Stream #13(Compute)`.
+pub(super) fn number_in(text: &str) -> Option<i64> {
+    let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let start = digits.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+    digits.get(start..)?.parse().ok()
 }
 
 /// A slice as it is read: in no order.
@@ -61,16 +77,34 @@ pub struct FlowEnd {
     pub is_end: bool,
 }
 
-#[derive(Debug)]
-struct RawTrack {
-    process: u32,
-    id: PlaceId,
-    name: Name,
-    sort_index: Option<i64>,
-    has_device_work: bool,
-    kind: Option<TrackKind>,
-    slices: usize,
+impl Default for PlaceId {
+    fn default() -> Self {
+        Self::Number(0)
+    }
 }
+
+#[derive(Debug, Default)]
+pub(super) struct RawTrack {
+    pub(super) process: u32,
+    pub(super) id: PlaceId,
+    pub(super) name: Name,
+    pub(super) sort_index: Option<i64>,
+    pub(super) has_device_work: bool,
+    pub(super) has_host_work: bool,
+    pub(super) kind: Option<TrackKind>,
+    pub(super) slices: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct RawProcess {
+    pub(super) process: Process,
+    /// The last label that names a device: a process may have the same number.
+    device_labels: Name,
+    id: PlaceId,
+}
+
+/// Correlations from here on are numbers that stand for longer ones.
+const FIRST_LONG: u32 = 1 << 31;
 
 /// Collects slices, arrows and counters.
 #[derive(Debug, Default)]
@@ -81,13 +115,15 @@ pub struct TraceBuilder {
     pub names: Names,
     /// Whether to keep what only XProf's format has: allocations, and how kernels were launched.
     pub is_for_xprof: bool,
-    processes: Vec<(Process, PlaceId)>,
+    pub(super) processes: Vec<RawProcess>,
     process_numbers: FxHashMap<PlaceId, u32>,
-    tracks: Vec<RawTrack>,
+    pub(super) tracks: Vec<RawTrack>,
     track_numbers: FxHashMap<(u32, PlaceId), u32>,
     /// The track of the last event, which is mostly that of the next.
     last: Option<(PlaceId, PlaceId, u32)>,
-    slices: Vec<Slice>,
+    /// Numbers for correlations that 31 bits do not hold.
+    long_correlations: FxHashMap<u64, u32>,
+    pub(super) slices: Vec<Slice>,
     details: Vec<Details>,
     flow_ends: Vec<FlowEnd>,
     flows: Vec<Flow>,
@@ -109,9 +145,18 @@ impl TraceBuilder {
             PlaceId::Number(_) => Name::EMPTY,
         };
         let process = Process { number: id.number(), name, labels: Name::EMPTY };
-        self.processes.push((process, id.clone()));
+        self.processes.push(RawProcess { process, device_labels: Name::EMPTY, id: id.clone() });
         self.process_numbers.insert(id.clone(), number);
         number
+    }
+
+    /// Adds a process, and returns its place: another one may have the same number.
+    pub(crate) fn add_process(&mut self, number: Option<i64>) -> u32 {
+        let place = self.processes.len() as u32; // fewer than events
+        let process = Process { number, name: Name::EMPTY, labels: Name::EMPTY };
+        let id = PlaceId::Text("".into());
+        self.processes.push(RawProcess { process, device_labels: Name::EMPTY, id });
+        place
     }
 
     /// The number of a track.
@@ -140,10 +185,7 @@ impl TraceBuilder {
                 process: of,
                 id: thread.clone(),
                 name,
-                sort_index: None,
-                has_device_work: false,
-                kind: None,
-                slices: 0,
+                ..RawTrack::default()
             });
         }
         number
@@ -156,12 +198,26 @@ impl TraceBuilder {
 
     /// Gives a process its name.
     pub fn name_process(&mut self, process: u32, name: &str) {
-        self.processes[process as usize].0.name = self.names.intern(name);
+        self.processes[process as usize].process.name = self.names.intern(name);
     }
 
-    /// Says what stands beside a process.
+    /// Sets the label of a process: one that begins with `GPU` is the device's of that number.
     pub fn label_process(&mut self, process: u32, labels: &str) {
-        self.processes[process as usize].0.labels = self.names.intern(labels);
+        let is_device = labels.starts_with("GPU");
+        let labels = self.names.intern(labels);
+        let raw = &mut self.processes[process as usize];
+        *if is_device { &mut raw.device_labels } else { &mut raw.process.labels } = labels;
+    }
+
+    /// The [`Slice::correlation`] of an id of up to 64 bits; ids below 2³¹ stand for themselves.
+    pub(crate) fn correlation(&mut self, id: u64) -> u32 {
+        match u32::try_from(id) {
+            Ok(id) if id < FIRST_LONG => id,
+            _ => {
+                let next = FIRST_LONG + self.long_correlations.len() as u32; // fewer than slices
+                *self.long_correlations.entry(id).or_insert(next)
+            }
+        }
     }
 
     /// Gives a track its name.
@@ -178,6 +234,7 @@ impl TraceBuilder {
     pub fn slice(&mut self, slice: RawSlice) {
         let track = &mut self.tracks[slice.track as usize];
         track.has_device_work |= slice.category.is_on_device();
+        track.has_host_work |= slice.category.is_on_host();
         track.slices += 1;
         let details = match slice.details == Details::default() {
             true => NONE,
@@ -204,6 +261,11 @@ impl TraceBuilder {
     /// Whether there is no slice yet.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
+    }
+
+    /// Removes slices whose times cannot be, and returns how many.
+    pub(crate) fn remove_impossible(&mut self) -> Impossible {
+        impossible::remove(&mut self.slices, &mut self.counters)
     }
 
     /// Adds an end of an arrow.
@@ -235,13 +297,17 @@ impl TraceBuilder {
     pub fn finish(mut self) -> Trace {
         self.counters.sort_by_key(|counter| counter.time);
         self.memory.sort_by_key(|change| change.time);
+        self.note_sides();
+        let twins = sides::split(&mut self.tracks, &mut self.slices);
         let kinds: Vec<TrackKind> = self.tracks.iter().map(|track| self.kind(track)).collect();
+        self.split_processes(&kinds);
         let mut order: Vec<usize> = (0..self.tracks.len()).collect();
         // Devices below threads, those without an order of their own last.
         order.sort_by_key(|place| {
             let track = &self.tracks[*place];
             let is_on_device = kinds[*place] == TrackKind::Stream;
-            let process = is_on_device.then(|| self.processes[track.process as usize].0.number);
+            let process = &self.processes[track.process as usize].process;
+            let process = is_on_device.then_some(process.number);
             (is_on_device, process, track.sort_index.unwrap_or(i64::MAX))
         });
         // Where each slice goes, by its number, if anybody asks.
@@ -255,7 +321,7 @@ impl TraceBuilder {
         let mut trace = Trace {
             info: self.info,
             names: self.names,
-            processes: self.processes.into_iter().map(|(process, _)| process).collect(),
+            processes: self.processes.into_iter().map(|raw| raw.process).collect(),
             tracks: Vec::new(),
             slices: Vec::with_capacity(by_track.iter().map(Vec::len).sum()),
             details: self.details,
@@ -271,6 +337,10 @@ impl TraceBuilder {
                 new_numbers[place] = trace.tracks.len() as u32;
                 add_track(&mut trace, &self.tracks[place], kinds[place], slices, &mut places);
             }
+        }
+        for end in &mut self.flow_ends {
+            let twin = twins.get(&end.track).filter(|_| end.is_end && end.kind == FlowKind::Launch);
+            end.track = twin.copied().unwrap_or(end.track);
         }
         trace.flows = flows(&trace, self.flow_ends, &new_numbers);
         for change in &mut trace.memory {
@@ -292,9 +362,9 @@ impl TraceBuilder {
         if let Some(kind) = track.kind {
             return kind;
         }
-        let (process, _) = &self.processes[track.process as usize];
-        let is_device = self.names.text(process.labels).starts_with("GPU");
-        match (track.has_device_work || is_device, process.number) {
+        let raw = &self.processes[track.process as usize];
+        let is_device = raw.device_labels != Name::EMPTY && !track.has_host_work;
+        match (track.has_device_work || is_device, &raw.process.number) {
             (true, _) => TrackKind::Stream,
             (false, Some(_)) => TrackKind::Thread,
             // PyTorch draws the recorded span so.
@@ -302,104 +372,44 @@ impl TraceBuilder {
             (false, None) => TrackKind::Thread,
         }
     }
-}
 
-/// What ends the name of a track of what crosses slices of another one.
-const OVERLAPPING: &str = " (overlapping)";
-
-fn add_track(
-    trace: &mut Trace,
-    raw: &RawTrack,
-    kind: TrackKind,
-    slices: Vec<Slice>,
-    places: &mut [u32],
-) {
-    let name = trace.names.text(raw.name).to_owned();
-    let own = match (name.is_empty(), &raw.id, kind) {
-        (false, ..) => name,
-        (true, PlaceId::Number(number), TrackKind::Stream) => format!("stream {number}"),
-        (true, PlaceId::Number(number), _) => format!("thread {number}"),
-        (true, PlaceId::Text(text), _) => text.to_string(),
-    };
-    // A recorder may have put them apart itself.
-    let crossed = own.strip_suffix(OVERLAPPING).and_then(|crossed| {
-        let crossed = trace.names.find(crossed)?;
-        let is_it = |track: &Track| {
-            track.name == crossed && track.process == raw.process && track.kind == kind
-        };
-        trace.tracks.iter().position(is_it)
-    });
-    let base = crossed.map_or(trace.tracks.len() as u32, |crossed| crossed as u32);
-    for (lane, mut slices) in nest::lanes(slices).into_iter().enumerate() {
-        let (number, first) = (trace.tracks.len() as u32, trace.slices.len());
-        if !places.is_empty() {
-            let numbers = slices.iter().map(|slice| slice.parent as usize);
-            numbers.zip(first as u32..).for_each(|(number, place)| places[number] = place);
+    /// Makes two of each process that holds threads and streams, and gives each its label.
+    fn split_processes(&mut self, kinds: &[TrackKind]) {
+        let mut sides = vec![(false, false); self.processes.len()];
+        for (track, kind) in self.tracks.iter().zip(kinds).filter(|(track, _)| track.slices > 0) {
+            let (has_threads, has_streams) = &mut sides[track.process as usize];
+            *has_threads |= *kind == TrackKind::Thread;
+            *has_streams |= *kind == TrackKind::Stream;
         }
-        nest::tie(&mut slices, first);
-        slices.iter_mut().for_each(|slice| slice.track = number);
-        let name = match lane == 0 || crossed.is_some() {
-            true => trace.names.intern(&own),
-            false => trace.names.intern(&format!("{own}{OVERLAPPING}")),
-        };
-        trace.slices.append(&mut slices);
-        trace.tracks.push(Track {
-            process: raw.process,
-            number: raw.id.number(),
-            name,
-            kind,
-            overlaps: (number != base).then_some(base),
-            slices: first..trace.slices.len(),
-            sort_index: raw.sort_index.unwrap_or(i64::MAX),
-        });
-    }
-}
-
-/// Arrows of which both ends are on slices.
-fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) -> Vec<Flow> {
-    ends.sort_by_key(|end| (end.kind as u8, end.id, end.is_end, end.time));
-    let mut flows = Vec::new();
-    let mut from: Option<(FlowEnd, u32)> = None;
-    for end in ends {
-        let at = at(trace, new_numbers[end.track as usize] as usize, &end);
-        if !end.is_end {
-            from = at.map(|at| (end, at));
-        } else if let (Some((start, from)), Some(to)) = (from, at)
-            && (start.kind, start.id) == (end.kind, end.id)
-        {
-            flows.push(Flow { kind: end.kind, from, to });
+        let mut devices = FxHashMap::default();
+        for (place, (has_threads, has_streams)) in sides.into_iter().enumerate() {
+            let raw = &self.processes[place];
+            let number = raw.process.number.or_else(|| raw.id.device_number());
+            let labels = raw.device_labels;
+            match (has_threads, has_streams) {
+                (true, true) => {
+                    let process = Process { number, name: raw.process.name, labels };
+                    devices.insert(place as u32, self.processes.len() as u32); // fewer than events
+                    let id = raw.id.clone();
+                    self.processes.push(RawProcess { process, device_labels: labels, id });
+                }
+                // The label of a device that has the number of this process.
+                (true, false) => {}
+                (false, true) => {
+                    let process = &mut self.processes[place].process;
+                    process.number = number;
+                    process.labels = if labels == Name::EMPTY { process.labels } else { labels };
+                }
+                (false, false) => {
+                    let process = &mut self.processes[place].process;
+                    process.labels = if labels == Name::EMPTY { process.labels } else { labels };
+                }
+            }
+        }
+        for (track, kind) in self.tracks.iter_mut().zip(kinds) {
+            if let (TrackKind::Stream, Some(device)) = (kind, devices.get(&track.process)) {
+                track.process = *device;
+            }
         }
     }
-    flows
-}
-
-/// The slice that an end of an arrow is tied to: one of its kind that begins then, else the innermost.
-fn at(trace: &Trace, track: usize, end: &FlowEnd) -> Option<u32> {
-    let time = end.time;
-    let slices = &trace.slices[trace.tracks.get(track)?.slices.clone()];
-    let is_of_its_kind = |slice: &Slice| match end.kind {
-        FlowKind::ForwardBackward => slice.category == Category::CpuOp,
-        // Around the first kernel of an action is the action, which begins with it.
-        FlowKind::Launch => slice.category.is_runtime() || slice.category.is_device_work(),
-        FlowKind::Other => true,
-    };
-    let after = slices.partition_point(|slice| slice.start < time);
-    let begin_then = slices[after..].iter().take_while(|slice| slice.start == time);
-    let (mut last, mut found) = (after, None);
-    for (place, slice) in (after..).zip(begin_then) {
-        last = place + 1;
-        found = found.or_else(|| is_of_its_kind(slice).then_some(place));
-    }
-    let first = trace.tracks[track].slices.start;
-    if let Some(place) = found {
-        return Some((first + place) as u32);
-    }
-    let mut around = Some(first + last.checked_sub(1)?);
-    while let Some(place) = around {
-        if trace.slices[place].end() > time {
-            return Some(place as u32);
-        }
-        around = trace.slices[place].parent();
-    }
-    None
 }

@@ -75,6 +75,12 @@ impl Category {
         self.is_device_work() || matches!(self, Self::CudaSync | Self::GpuUserAnnotation)
     }
 
+    /// Whether it stands on a thread.
+    pub(crate) fn is_on_host(self) -> bool {
+        self.is_runtime()
+            || matches!(self, Self::CpuOp | Self::UserAnnotation | Self::PythonFunction)
+    }
+
     /// Whether a device works meanwhile.
     pub fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::GpuMemcpy | Self::GpuMemset)

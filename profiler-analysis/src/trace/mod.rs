@@ -3,13 +3,17 @@
 //! *Memory*: 48 bytes for each slice, 72 more for one that has shapes, bytes or numbers of its own, 56 for each
 //! allocation; texts are kept once.
 
+mod assemble;
 mod builder;
 mod category;
+mod devices;
 mod edges;
+mod impossible;
 mod memory;
 mod message;
 mod names;
 mod nest;
+mod sides;
 
 use std::ops::Range;
 
@@ -18,6 +22,7 @@ use rustc_hash::FxHashMap;
 pub use self::builder::{FlowEnd, PlaceId, RawSlice, TraceBuilder};
 pub use self::category::Category;
 pub use self::edges::Edge;
+pub(crate) use self::impossible::Impossible;
 pub use self::memory::MemoryChange;
 pub use self::message::Message;
 pub(crate) use self::names::ByName;
@@ -55,6 +60,8 @@ pub struct Trace {
 pub struct Info {
     /// The number of the process among those that train together.
     pub rank: u32,
+    /// Whether the trace states its rank; otherwise `rank` is 0, or was given.
+    pub has_rank: bool,
     /// How many train together.
     pub world_size: u32,
     /// The machine's name.
@@ -71,10 +78,21 @@ pub struct Info {
     pub clocks: Vec<ClockReading>,
     /// Events that the recorder had no room for, by its own word.
     pub dropped: u64,
-    /// Events that are no slices with a time and a place and are not understood.
+    /// Events of the file, whether they were understood or not; 0 if it is not known.
+    pub events: u64,
+    /// Events that should be in the trace and are not.
     pub not_understood: u64,
+    /// Sentences on what the trace lacks, and on what of its file is not as it should be.
+    pub notes: Vec<String>,
     /// Why the end of the trace is missing, if it is.
     pub cut_short: Option<String>,
+}
+
+impl Info {
+    /// Whether more than half of the file's events could not be read.
+    pub fn is_mostly_unreadable(&self) -> bool {
+        self.not_understood > self.events / 2 && self.events > 0
+    }
 }
 
 /// What the machine's clocks showed at one moment, in nanoseconds.

@@ -107,11 +107,8 @@ fn a_wait_for_work_that_was_launched_late_is_the_hosts() {
 #[test]
 fn work_that_was_not_waited_for_is_no_cause() {
     let on = |stream, name, ts, dur| slice((0, stream), "kernel", name, ts, dur);
-    let events = [
-        on(7, "first", 0.0, 100.0),
-        on(8, "other", 0.0, 990.0),
-        on(7, "second", 1_000.0, 100.0),
-    ];
+    let events =
+        [on(7, "first", 0.0, 100.0), on(8, "other", 0.0, 990.0), on(7, "second", 1_000.0, 100.0)];
     let idle = analysis(&events).devices[0].streams[0];
     assert_eq!((idle.other_ns, idle.waiting_for_compute_ns), (900_000, 0), "{idle:?}");
 }
@@ -149,7 +146,10 @@ fn the_bandwidth_of_collectives_is_that_of_nccls_tests() {
     let [reduced, gathered] = &analysis.devices[0].collectives[..] else {
         panic!("{:?}", analysis.devices[0].collectives)
     };
-    assert_eq!((&*reduced.collective, &*reduced.dtype, &*reduced.group), ("all_reduce", "Float", "0"));
+    assert_eq!(
+        (&*reduced.collective, &*reduced.dtype, &*reduced.group),
+        ("all_reduce", "Float", "0")
+    );
     assert_eq!((reduced.group_size, reduced.message_bytes, reduced.count), (8, 17_600_000, 3));
     let times = (reduced.shortest_ns, reduced.median_ns, reduced.longest_ns);
     assert_eq!(times, (8_660_000, 8_900_000, 9_210_000));

@@ -1,14 +1,15 @@
 //! Traces of which all numbers are worked out by hand, and what is true of all traces.
 
 mod cases;
+mod collectives;
 #[cfg(feature = "parquet")]
 mod columns;
-mod collectives;
 mod critical_path;
 mod devices;
 mod diff;
-
+mod foreign;
 mod made;
+mod mutations;
 mod properties;
 mod reading;
 mod threads;

@@ -7,6 +7,7 @@ use profiler_analysis::Analysis;
 use profiler_analysis::page::Page;
 use profiler_analysis::ranks::{RankFacts, Ranks, RanksError};
 use profiler_events::files::{StandardStream, print};
+use profiler_report::output::say;
 use serde::Serialize;
 
 use crate::report;
@@ -21,12 +22,14 @@ const ROWS: usize = 10;
 /// others, and what differed in them; the critical path; what threads and devices did, and what they
 /// waited for; of several ranks also who holds the others up, as `mlprof merge` says it. Times are exact: parts add up to what they are parts of, to the nanosecond.
 ///
-/// A trace whose end is missing is read as far as it goes. Exit status: 0; 2 if a trace cannot be read.
+/// A trace whose end is missing is read as far as it goes, and an event that cannot be read costs that event; notes
+/// state what is missing. Exit status: 0; 2 if a trace cannot be read, if most of its events cannot be read, or if
+/// traces of several ranks cannot be put together. What can be answered is answered all the same.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
     /// The traces (.json, .json.gz), or folders with traces or with their tables (mlprof convert --to
-    /// parquet)
+    /// parquet); RANK=TRACE gives the rank of one that does not state it (distributedInfo, or rank3 in its name)
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// How many rows each table has
@@ -56,9 +59,6 @@ pub enum Error {
     /// The traces cannot be found.
     #[error(transparent)]
     Find(#[from] traces::Error),
-    /// Traces of several ranks do not belong together.
-    #[error(transparent)]
-    Ranks(#[from] RanksError),
     /// The answers cannot be printed.
     #[error(transparent)]
     Report(#[from] report::Error),
@@ -87,35 +87,34 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 }
 
 fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<ExitCode, Error> {
+    let print = |text: &str| report::heard(write(text));
+    // One document or nothing: it is printed when it is whole.
+    let mut json = String::from("{\"traces\":[");
     let mut is_first = true;
-    let print = |text: String| report::heard(write(&text));
-    if arguments.json {
-        print("{\"traces\":[".to_owned())?;
-    }
     let (ranks, end) = answers(sources, arguments.step, |file, answer| {
         let Ok(analysis) = answer else { return Ok(()) };
-        let between = match (is_first, arguments.json) {
-            (true, _) => "",
-            (false, true) => ",",
-            (false, false) => "\n",
-        };
-        is_first = false;
-        let text = match arguments.json {
-            true => {
-                report::json(serde_json::to_string(&Answered { file: file.to_owned(), analysis }))?
-            }
-            false => format!("{file}\n{}", analysis.text(arguments.limit)),
-        };
-        Ok(print(format!("{between}{text}"))?)
-    })?;
-    print(match (&ranks, arguments.json) {
-        (Some(ranks), true) => {
-            format!("],\"ranks\":{}}}\n", report::json(serde_json::to_string(ranks))?)
+        let is_next = !std::mem::take(&mut is_first);
+        if arguments.json {
+            json += if is_next { "," } else { "" };
+            json += &report::json(serde_json::to_string(&Answered {
+                file: file.to_owned(),
+                analysis,
+            }))?;
+            return Ok(());
         }
-        (None, true) => "]}\n".to_owned(),
-        (Some(ranks), false) => format!("\n{}", ranks.text()),
-        (None, false) => String::new(),
+        let between = if is_next { "\n" } else { "" };
+        Ok(print(&format!("{between}{file}\n{}", analysis.text(arguments.limit)))?)
     })?;
+    match (&ranks, arguments.json) {
+        (Some(ranks), true) => {
+            json += "],\"ranks\":";
+            json += &report::json(serde_json::to_string(ranks))?;
+            print(&(json + "}\n"))?;
+        }
+        (None, true) => print(&(json + "]}\n"))?,
+        (Some(ranks), false) => print(&format!("\n{}", ranks.text()))?,
+        (None, false) => {}
+    }
     Ok(end)
 }
 
@@ -155,19 +154,28 @@ fn answers(
         let file = source.path().display().to_string();
         match traces::read(source) {
             Ok(trace) => {
+                if let Some(reason) = traces::mostly_unreadable(&trace, &source.path()) {
+                    say(format_args!("error: {reason}; the answers are about the others"));
+                    end = ExitCode::from(2);
+                }
                 if sources.len() > 1 {
                     ranks.push(RankFacts::of(file.as_str(), &trace));
                 }
                 each(&file, Ok(&Analysis::with_path_of(&trace, step)))?;
             }
             Err(error) => {
-                profiler_report::output::say(format_args!("error: {error}"));
+                say(format_args!("error: {error}"));
                 end = ExitCode::from(2);
                 each(&file, Err(&error))?;
             }
         }
     }
-    Ok((together(&ranks)?, end))
+    let ranks = together(&ranks).unwrap_or_else(|error| {
+        say(format_args!("error: {error}"));
+        end = ExitCode::from(2);
+        None
+    });
+    Ok((ranks, end))
 }
 
 fn write(text: &str) -> std::io::Result<()> {

@@ -135,7 +135,7 @@ fn of_tables(arguments: &Arguments) -> Result<Vec<Output>, Error> {
 
 fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
     let name = arguments.file.display().to_string();
-    say::cut_short(&trace, &arguments.file);
+    say::losses(&trace, &arguments.file);
     let stem = Stem::default();
     match arguments.to {
         // It is in this format.

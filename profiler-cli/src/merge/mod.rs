@@ -25,11 +25,14 @@ use crate::traces;
 /// Who holds the others up is found without clocks: in each step, stage by stage, by how much the last rank moves
 /// the end of it on.
 ///
-/// Exit status: 0; 2 if a trace cannot be read or nothing can be written.
+/// Several traces of one rank are its cycles if they were recorded one after the other and have no step in common.
+///
+/// Exit status: 0; 2 if a trace or most of its events cannot be read, or nothing can be written.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The traces (.json, .json.gz), or folders with traces
+    /// The traces (.json, .json.gz), or folders with traces; RANK=TRACE gives the rank of one that does not state
+    /// it (distributedInfo, or rank3 in its name)
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// Where to: OUT.json or OUT.json.gz for one trace that any viewer shows, OUT.tar for Perfetto, in which each
@@ -117,7 +120,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
             return Err(Error::Tables { path });
         }
         match traces::read(source) {
-            Ok(trace) => facts.push(RankFacts::of(path, &trace)),
+            Ok(trace) => {
+                if let Some(reason) = traces::mostly_unreadable(&trace, &source.path()) {
+                    say(format_args!("error: {reason}; the others are put together"));
+                    end = ExitCode::from(2);
+                }
+                facts.push(RankFacts::of(path, &trace));
+            }
             Err(error) => {
                 say(format_args!("error: {error}"));
                 end = ExitCode::from(2);

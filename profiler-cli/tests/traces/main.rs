@@ -2,6 +2,7 @@
 
 mod analyze;
 mod diff;
+mod foreign;
 mod merge;
 #[cfg(unix)]
 mod sql;

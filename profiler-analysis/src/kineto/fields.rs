@@ -1,0 +1,52 @@
+//! Structs that take what they find: no field of another type, missing or given twice costs the others.
+
+/// Declares a struct and reads it from an object, field by field. Of a field given twice the last one counts.
+/// The types of its fields take every value, as [`Integer`](super::event::Integer) does.
+macro_rules! tolerant_struct {
+    (
+        $(#[$about:meta])*
+        pub(super) struct $name:ident<'a> {
+            $($(#[$of_field:meta])* $field:ident: $kind:ty = $($key:literal)|+,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Default)]
+        pub(super) struct $name<'a> {
+            $($(#[$of_field])* pub(super) $field: $kind,)*
+        }
+
+        impl<'de: 'a, 'a> serde::Deserialize<'de> for $name<'a> {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                struct Fields<'a>(std::marker::PhantomData<&'a ()>);
+
+                impl<'de: 'a, 'a> serde::de::Visitor<'de> for Fields<'a> {
+                    type Value = $name<'a>;
+
+                    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        out.write_str("an object")
+                    }
+
+                    fn visit_map<A: serde::de::MapAccess<'de>>(
+                        self,
+                        mut map: A,
+                    ) -> Result<Self::Value, A::Error> {
+                        let mut all = $name::default();
+                        while let Some(key) = map.next_key::<$crate::kineto::event::Key<'de>>()? {
+                            match key.as_str() {
+                                $($($key)|+ => all.$field = map.next_value()?,)*
+                                _ => {
+                                    map.next_value::<serde::de::IgnoredAny>()?;
+                                }
+                            }
+                        }
+                        Ok(all)
+                    }
+                }
+
+                from.deserialize_map(Fields(std::marker::PhantomData))
+            }
+        }
+    };
+}
+
+pub(super) use tolerant_struct;

@@ -1,0 +1,76 @@
+//! Formats of other tools that are not read, each with the sentence that refuses it.
+
+/// Top-level fields of other tools' JSON.
+const FIELDS: [(&str, &str); 8] = [
+    (
+        "rocprofiler-sdk-tool",
+        "this is rocprofv3's own JSON; PyTorch's profiler writes traces of ROCm that mlprof reads",
+    ),
+    ("$schema", "this is a JSON document of another tool, such as speedscope, not a trace"),
+    ("schema", "this is an execution trace (Chakra), which has no times of threads and devices"),
+    ("device_traces", "this is a memory snapshot of PyTorch, not a trace"),
+    ("segments", "this is a memory snapshot of PyTorch, not a trace"),
+    ("cpuprofile", "this is a CPU profile of V8, not a trace"),
+    (
+        "planes",
+        "this is an XSpace of XProf; its trace viewer exports trace.json.gz, which mlprof reads",
+    ),
+    ("resourceSpans", "this is OpenTelemetry's OTLP, not a trace of Chrome's format"),
+];
+
+/// First bytes of other tools' files.
+const BEGINNINGS: [(&[u8], &str); 12] = [
+    (
+        b"SQLite format 3",
+        "this is an SQLite database, such as Nsight Systems and rocprof write, not JSON",
+    ),
+    (b"PAR1", "this is a Parquet file; mlprof reads a folder of tables that it wrote"),
+    (b"PK\x03\x04", "this is a ZIP archive: unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "this is compressed with zstd: decompress it first"),
+    (b"BZh", "this is compressed with bzip2: decompress it first"),
+    (b"\xfd7zXZ", "this is compressed with xz: decompress it first"),
+    (b"\x1f\x8b", "this is compressed twice: decompress it first"),
+    (b"\xff\xfe", "this is UTF-16, not UTF-8: convert it first"),
+    (b"\xfe\xff", "this is UTF-16, not UTF-8: convert it first"),
+    (b"<", "this is HTML or XML, not JSON"),
+    (b"\x80\x04", "this is a pickle of Python, such as PyTorch's memory snapshots, not JSON"),
+    (
+        b"version https://git-lfs",
+        "this is a pointer of Git LFS: fetch the file itself with git lfs pull",
+    ),
+];
+
+/// Whether a JSON object with this field is certainly not a trace.
+pub(super) fn is_certain(name: &str) -> bool {
+    name == "rocprofiler-sdk-tool"
+}
+
+/// Reason for which a JSON object with this field, and without events, is not a trace.
+fn by_field(name: &str) -> Option<&'static str> {
+    FIELDS.iter().find(|(field, _)| *field == name).map(|(_, reason)| *reason)
+}
+
+/// Reason for which a file is not a trace, by its first fields or its first bytes.
+pub(super) fn reason(fields: &[String], begins: &[u8]) -> String {
+    if let Some(reason) = fields.iter().find_map(|field| by_field(field)) {
+        return reason.to_owned();
+    }
+    let known = BEGINNINGS.iter().find(|(beginning, _)| begins.starts_with(beginning));
+    if let Some((_, reason)) = known {
+        return (*reason).to_owned();
+    }
+    // A message of Protocol Buffers whose first field is a packet of Perfetto, or a plane of XProf.
+    if begins.first() == Some(&0x0a) && begins.iter().any(|byte| !byte.is_ascii_graphic()) {
+        return "this is Perfetto's or XProf's binary format (protobuf), not JSON".to_owned();
+    }
+    let expected = "no JSON object with \"traceEvents\" and no list of events";
+    match fields {
+        [] => format!("this is not a trace: {expected}"),
+        fields => format!("this is not a trace: {expected}, but an object with {}", quoted(fields)),
+    }
+}
+
+fn quoted(fields: &[String]) -> String {
+    let quoted: Vec<String> = fields.iter().map(|field| format!("{field:?}")).collect();
+    quoted.join(", ")
+}

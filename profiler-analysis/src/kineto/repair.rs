@@ -1,0 +1,445 @@
+//! Strict JSON from text that is almost JSON.
+//!
+//! Recorders write bare `nan` and `N/A`, quotes and backslashes without escapes, bytes of other encodings,
+//! and commas where nothing follows. [`repair`] rewrites one value. It guesses where a string ends only from
+//! what follows a quote, so a wrong guess costs that value and not the text behind it.
+
+/// Result of [`repair`].
+#[derive(Debug, PartialEq)]
+pub(super) enum Repaired {
+    /// The value as strict JSON, and the length of the text that it was made of.
+    Whole(Vec<u8>, usize),
+    /// The text ends before the value does.
+    Unfinished,
+    /// The text cannot be understood as a value.
+    Hopeless,
+}
+
+/// Why a value is not whole.
+enum Stop {
+    Unfinished,
+    Hopeless,
+}
+
+/// What may come next.
+#[derive(Clone, Copy, PartialEq)]
+enum Expected {
+    Value,
+    KeyOrEnd,
+    ElementOrEnd,
+    Separator,
+}
+
+/// Longest key that is looked for behind a quote, in bytes.
+const LONGEST_KEY: usize = 128;
+
+/// Rewrites the value that `text` begins with. `is_all` states that no more text follows.
+pub(super) fn repair(text: &[u8], is_all: bool) -> Repaired {
+    let mut repair = Repair { text, at: 0, is_all, out: Vec::new(), open: Vec::new() };
+    match repair.value() {
+        Ok(()) => Repaired::Whole(repair.out, repair.at),
+        Err(Stop::Unfinished) => Repaired::Unfinished,
+        Err(Stop::Hopeless) => Repaired::Hopeless,
+    }
+}
+
+struct Repair<'a> {
+    text: &'a [u8],
+    at: usize,
+    is_all: bool,
+    out: Vec<u8>,
+    /// The open brackets, and whether something is in them already.
+    open: Vec<(u8, bool)>,
+}
+
+impl Repair<'_> {
+    fn value(&mut self) -> Result<(), Stop> {
+        let mut expected = Expected::Value;
+        loop {
+            self.skip_space();
+            let byte = self.peek()?;
+            expected = match (expected, byte) {
+                (Expected::Separator, b',') => self.separated(),
+                (Expected::KeyOrEnd | Expected::ElementOrEnd, b',') => {
+                    self.at += 1;
+                    expected
+                }
+                (Expected::Value, b',' | b'}' | b']') => {
+                    self.out.extend_from_slice(b"null");
+                    Expected::Separator
+                }
+                (_, b'}' | b']') => self.close(byte)?,
+                // A comma is missing.
+                (Expected::Separator, _) => self.expects_item(),
+                (Expected::KeyOrEnd, _) => self.key(byte)?,
+                (Expected::ElementOrEnd, _) => {
+                    self.begin_item();
+                    Expected::Value
+                }
+                (Expected::Value, b'{' | b'[') => {
+                    self.at += 1;
+                    self.out.push(byte);
+                    self.open.push((byte, false));
+                    self.expects_item()
+                }
+                (Expected::Value, b'"') => {
+                    self.string(false)?;
+                    Expected::Separator
+                }
+                (Expected::Value, _) => {
+                    self.word()?;
+                    Expected::Separator
+                }
+            };
+            if expected == Expected::Separator && self.open.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn peek(&self) -> Result<u8, Stop> {
+        self.text.get(self.at).copied().ok_or(Stop::Unfinished)
+    }
+
+    fn skip_space(&mut self) {
+        self.at = after_space(self.text, self.at);
+    }
+
+    fn separated(&mut self) -> Expected {
+        self.at += 1;
+        self.expects_item()
+    }
+
+    fn expects_item(&self) -> Expected {
+        match self.open.last() {
+            Some((b'{', _)) => Expected::KeyOrEnd,
+            _ => Expected::ElementOrEnd,
+        }
+    }
+
+    /// Writes a comma unless the item is the first one.
+    fn begin_item(&mut self) {
+        if let Some((_, has_items)) = self.open.last_mut() {
+            if *has_items {
+                self.out.push(b',');
+            }
+            *has_items = true;
+        }
+    }
+
+    fn close(&mut self, byte: u8) -> Result<Expected, Stop> {
+        let opening = if byte == b'}' { b'{' } else { b'[' };
+        // A list without its end, in an object that has one.
+        while byte == b'}' && self.open.last().is_some_and(|(open, _)| *open == b'[') {
+            self.open.pop();
+            self.out.push(b']');
+        }
+        match self.open.pop() {
+            Some((open, _)) if open == opening => {
+                self.at += 1;
+                self.out.push(byte);
+                Ok(Expected::Separator)
+            }
+            _ => Err(Stop::Hopeless),
+        }
+    }
+
+    fn key(&mut self, byte: u8) -> Result<Expected, Stop> {
+        if byte != b'"' {
+            return Err(Stop::Hopeless);
+        }
+        self.begin_item();
+        self.string(true)?;
+        self.skip_space();
+        if self.peek()? != b':' {
+            return Err(Stop::Hopeless);
+        }
+        self.at += 1;
+        self.out.push(b':');
+        Ok(Expected::Value)
+    }
+
+    /// Something that is neither a string, a list nor an object: it ends with the line at the latest.
+    fn word(&mut self) -> Result<(), Stop> {
+        let rest = &self.text[self.at..];
+        let end = rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b'\n' | b'"'));
+        let Some(length) = end.or(self.is_all.then_some(rest.len())) else {
+            return Err(Stop::Unfinished);
+        };
+        let word = rest[..length].trim_ascii();
+        if word.is_empty() || word.contains(&b'{') || word.starts_with(b":") {
+            return Err(Stop::Hopeless);
+        }
+        self.at += length;
+        let text = String::from_utf8_lossy(word);
+        self.out.extend_from_slice(strict_word(&text).as_bytes());
+        Ok(())
+    }
+
+    fn string(&mut self, is_key: bool) -> Result<(), Stop> {
+        self.at += 1;
+        self.out.push(b'"');
+        loop {
+            let byte = self.peek()?;
+            match byte {
+                b'"' if self.ends_string(self.at + 1, is_key, false)? => {
+                    self.at += 1;
+                    self.out.push(b'"');
+                    return Ok(());
+                }
+                b'"' => self.replace(1, b"\\\""),
+                b'\\' => {
+                    if self.backslash(is_key)? {
+                        return Ok(());
+                    }
+                }
+                b'\n' if self.begins_something(self.at + 1)? => return Err(Stop::Hopeless),
+                0..0x20 => {
+                    let escape = format!("\\u{byte:04x}");
+                    self.replace(1, escape.as_bytes());
+                }
+                0x20..0x80 => self.replace(1, &[byte]),
+                _ => self.encoded(),
+            }
+        }
+    }
+
+    fn replace(&mut self, length: usize, by: &[u8]) {
+        self.at += length;
+        self.out.extend_from_slice(by);
+    }
+
+    /// Copies a character of UTF-8, or replaces a byte that is none.
+    fn encoded(&mut self) {
+        let rest = &self.text[self.at..];
+        let rest = &rest[..rest.len().min(4)];
+        let valid = match std::str::from_utf8(rest) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(),
+        };
+        let character = valid.chars().next();
+        let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
+        let length = if valid.is_empty() { 1 } else { character.len_utf8() };
+        let mut bytes = [0; 4];
+        let encoded = character.encode_utf8(&mut bytes).len();
+        self.replace(length, &bytes[..encoded]);
+    }
+
+    /// Copies an escape; a backslash that begins none stands for itself. Returns whether the string ended.
+    fn backslash(&mut self, is_key: bool) -> Result<bool, Stop> {
+        let rest = &self.text[self.at + 1..];
+        let Some(next) = rest.first() else { return Err(Stop::Unfinished) };
+        match next {
+            // The backslash that ends a path of Windows hides the quote.
+            b'"' if self.ends_string(self.at + 2, is_key, true)? => {
+                self.replace(2, b"\\\\\"");
+                return Ok(true);
+            }
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
+                self.replace(2, &[b'\\', *next]);
+            }
+            b'u' => {
+                if rest.len() < 11 && !self.is_all {
+                    return Err(Stop::Unfinished);
+                }
+                match unicode_escape(rest) {
+                    Some((length, true)) => {
+                        let escape = self.text[self.at..=self.at + length].to_vec();
+                        self.replace(length + 1, &escape);
+                    }
+                    Some((length, false)) => self.replace(length + 1, b"\\ufffd"),
+                    None => self.replace(1, b"\\\\"),
+                }
+            }
+            _ => self.replace(1, b"\\\\"),
+        }
+        Ok(false)
+    }
+
+    /// Whether a string ends before `at`, by what follows. `is_doubtful`: the quote has a backslash.
+    fn ends_string(&self, at: usize, is_key: bool, is_doubtful: bool) -> Result<bool, Stop> {
+        let at = after_space(self.text, at);
+        let Some(byte) = self.text.get(at) else { return self.at_the_end() };
+        let in_list = self.open.last().is_some_and(|(open, _)| *open == b'[');
+        match (byte, is_key) {
+            (b':', _) => Ok(is_key),
+            (_, true) => Ok(false),
+            (b',', _) if in_list && !is_doubtful => Ok(true),
+            (b',', _) => {
+                let next = after_space(self.text, at + 1);
+                match self.text.get(next) {
+                    None => self.at_the_end(),
+                    Some(b'"') => self.is_key(next),
+                    Some(b'}' | b',') => Ok(!is_doubtful),
+                    // The string is an element of the list of events itself, or what ends it is.
+                    Some(b'{' | b']') => Ok(self.open.is_empty()),
+                    Some(_) => Ok(false),
+                }
+            }
+            (b'"', _) => self.is_key(at),
+            (b'}' | b']', _) => {
+                let is_closing =
+                    |byte: &u8| matches!(byte, b'}' | b']') || byte.is_ascii_whitespace();
+                let rest = &self.text[at..];
+                match rest.iter().find(|byte| !is_closing(byte)) {
+                    None => self.at_the_end(),
+                    Some(after) => {
+                        Ok(*after == b',' || !is_doubtful && matches!(after, b'"' | b'{'))
+                    }
+                }
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn at_the_end(&self) -> Result<bool, Stop> {
+        if self.is_all { Ok(true) } else { Err(Stop::Unfinished) }
+    }
+
+    /// Whether a key and its colon stand there.
+    fn is_key(&self, at: usize) -> Result<bool, Stop> {
+        let rest = &self.text[at + 1..];
+        let near = &rest[..rest.len().min(LONGEST_KEY)];
+        match near.iter().position(|byte| matches!(byte, b'"' | b'\n')) {
+            Some(end) if near[end] == b'"' => {
+                match self.text.get(after_space(self.text, at + 1 + end + 1)) {
+                    Some(byte) => Ok(*byte == b':'),
+                    None => self.at_the_end(),
+                }
+            }
+            Some(_) => Ok(false),
+            None if rest.len() < LONGEST_KEY => self.at_the_end().map(|_| false),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the next line begins an event, a field, or an end: a string goes on there hardly ever.
+    fn begins_something(&self, at: usize) -> Result<bool, Stop> {
+        let at = after_space(self.text, at);
+        match self.text.get(at) {
+            None => self.at_the_end(),
+            Some(b'{' | b'}' | b']') => Ok(true),
+            Some(b'"') => self.is_key(at),
+            Some(_) => Ok(false),
+        }
+    }
+}
+
+/// Place of the next byte that is not white space.
+fn after_space(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())
+}
+
+/// Length of `u0041` or of a pair of surrogates, and whether it stands for a character.
+fn unicode_escape(text: &[u8]) -> Option<(usize, bool)> {
+    let unit = |at: usize| -> Option<u16> {
+        let digits = text.get(at..at + 4)?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+    };
+    let first = unit(1)?;
+    match first {
+        0xd800..0xdc00 => {
+            let second = (text.get(5..7) == Some(b"\\u")).then(|| unit(7)).flatten();
+            let is_pair = second.is_some_and(|second| (0xdc00..0xe000).contains(&second));
+            Some(if is_pair { (11, true) } else { (5, false) })
+        }
+        0xdc00..0xe000 => Some((5, false)),
+        _ => Some((5, true)),
+    }
+}
+
+/// A bare word as JSON: numbers and constants as such, everything else as a string.
+fn strict_word(word: &str) -> String {
+    let is_number = |text: &str| {
+        serde_json::from_str::<serde_json::Number>(text).is_ok()
+            && text.parse::<f64>().is_ok_and(f64::is_finite)
+    };
+    match word {
+        "true" | "false" | "null" => word.to_owned(),
+        "True" => "true".to_owned(),
+        "False" => "false".to_owned(),
+        "None" => "null".to_owned(),
+        _ => {
+            let plain = word.strip_prefix('+').unwrap_or(word);
+            let plain = plain.strip_suffix('.').unwrap_or(plain);
+            let zero = if plain.starts_with('.') { "0" } else { "" };
+            let number = format!("{zero}{plain}");
+            match is_number(&number) {
+                true => number,
+                false => serde_json::Value::from(word).to_string(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn repaired(text: &[u8]) -> Option<(Value, usize)> {
+        match repair(text, true) {
+            Repaired::Whole(json, length) => {
+                let value = serde_json::from_slice(&json);
+                let json = String::from_utf8_lossy(&json).into_owned();
+                Some((value.unwrap_or_else(|error| panic!("{error}: {json}")), length))
+            }
+            Repaired::Unfinished | Repaired::Hopeless => None,
+        }
+    }
+
+    #[test]
+    fn what_recorders_write_becomes_json() {
+        let cases: [(&[u8], Value); 19] = [
+            (br#"{"a": nan, "b": -inf, "c": N/A}"#, json!({"a": "nan", "b": "-inf", "c": "N/A"})),
+            (
+                br#"{"a": +5, "b": .5, "c": 5., "d": 1e999}"#,
+                json!({"a": 5, "b": 0.5, "c": 5, "d": "1e999"}),
+            ),
+            (br#"{"a": True, "b": None, "c": run 7}"#, json!({"a": true, "b": null, "c": "run 7"})),
+            (br#"{"a": "C:\dir\x", "b": 1}"#, json!({"a": "C:\\dir\\x", "b": 1})),
+            (br#"{"a": "C:\dir\", "b": 1}"#, json!({"a": "C:\\dir\\", "b": 1})),
+            (br#"{"a": "C:\dir\"}"#, json!({"a": "C:\\dir\\"})),
+            (br#"{"a": "\u12 \ud800 \ud83d\ude00"}"#, json!({"a": "\\u12 \u{fffd} \u{1f600}"})),
+            (br#"{"a": "f("x", y)", "b": "z"}"#, json!({"a": "f(\"x\", y)", "b": "z"})),
+            (br#"{"a": "say "hi"", "b": "z"}"#, json!({"a": "say \"hi\"", "b": "z"})),
+            (
+                br#"{"a": "{\"b\": \"c\", \"d\": 1}", "e": 2}"#,
+                json!({"a": "{\"b\": \"c\", \"d\": 1}", "e": 2}),
+            ),
+            (
+                b"{\"a\": \"\xc4\xe3\", \"b\": \"\xc3\xa9\"}",
+                json!({"a": "\u{fffd}\u{fffd}", "b": "\u{e9}"}),
+            ),
+            (b"{\"a\": \"x\ty\", \"b\": 1}", json!({"a": "x\ty", "b": 1})),
+            (br#"{,"a": [,1,,2,], "b": {"c": 1,},}"#, json!({"a": [1, 2], "b": {"c": 1}})),
+            (br#"{"a": 1 "b": 2}"#, json!({"a": 1, "b": 2})),
+            (br#"{"a": "x" "b": 2}"#, json!({"a": "x", "b": 2})),
+            (br#"{"a": , "b": }"#, json!({"a": null, "b": null})),
+            (br#"{"a": ["x\y", "z"]}"#, json!({"a": ["x\\y", "z"]})),
+            (br#"{"a": {"b": {}}}"#, json!({"a": {"b": {}}})),
+            (br#"nan"#, json!("nan")),
+        ];
+        for (text, expected) in cases {
+            let shown = String::from_utf8_lossy(text);
+            let (value, length) = repaired(text).unwrap_or_else(|| panic!("nothing of {shown}"));
+            assert_eq!((value, length), (expected, text.len()), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_whole_is_not() {
+        for text in [&b"{\"a\": 1"[..], b"{\"a\": \"b", b"{\"a\": [1, 2"] {
+            assert_eq!(repair(text, false), Repaired::Unfinished);
+        }
+        // The next event is not part of a string without its end.
+        let open = b"{\"a\": \"b\n{\"ph\": \"X\"}";
+        assert_eq!(repair(open, true), Repaired::Hopeless);
+        assert_eq!(repair(b"{\"a\": [[1, 2], \"b\": 2}", true), Repaired::Hopeless);
+        assert_eq!(repair(b"{\"a\": 1, {\"ph\": \"X\"}", true), Repaired::Hopeless);
+    }
+}

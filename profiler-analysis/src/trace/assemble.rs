@@ -1,0 +1,110 @@
+//! Tracks with their slices in order, and arrows between slices.
+
+use super::builder::{FlowEnd, PlaceId, RawTrack, number_in};
+use super::{Category, Flow, FlowKind, NONE, Slice, Trace, Track, TrackKind, nest};
+
+/// What ends the name of a track of what crosses slices of another one.
+const OVERLAPPING: &str = " (overlapping)";
+
+pub(super) fn add_track(
+    trace: &mut Trace,
+    raw: &RawTrack,
+    kind: TrackKind,
+    slices: Vec<Slice>,
+    places: &mut [u32],
+) {
+    let name = trace.names.text(raw.name).to_owned();
+    let own = match (name.is_empty(), &raw.id, kind) {
+        (false, ..) => name,
+        (true, PlaceId::Number(number), TrackKind::Stream) => format!("stream {number}"),
+        (true, PlaceId::Number(number), _) => format!("thread {number}"),
+        (true, PlaceId::Text(text), _) => text.to_string(),
+    };
+    // A recorder may have put them apart itself.
+    let crossed = own.strip_suffix(OVERLAPPING).and_then(|crossed| {
+        let crossed = trace.names.find(crossed)?;
+        let is_it = |track: &Track| {
+            track.name == crossed && track.process == raw.process && track.kind == kind
+        };
+        trace.tracks.iter().position(is_it)
+    });
+    let number = match (kind, raw.id.number()) {
+        // XProf numbers tracks, and states the stream in the name.
+        (TrackKind::Stream, Some(_)) if own.starts_with("Stream #") => number_in(&own),
+        (TrackKind::Stream, None) => number_in(&own),
+        (_, number) => number,
+    };
+    let base = crossed.map_or(trace.tracks.len() as u32, |crossed| crossed as u32);
+    for (lane, mut slices) in nest::lanes(slices).into_iter().enumerate() {
+        let (place, first) = (trace.tracks.len() as u32, trace.slices.len());
+        if !places.is_empty() {
+            let numbers = slices.iter().map(|slice| slice.parent as usize);
+            numbers.zip(first as u32..).for_each(|(number, place)| places[number] = place);
+        }
+        nest::tie(&mut slices, first);
+        slices.iter_mut().for_each(|slice| slice.track = place);
+        let name = match lane == 0 || crossed.is_some() {
+            true => trace.names.intern(&own),
+            false => trace.names.intern(&format!("{own}{OVERLAPPING}")),
+        };
+        trace.slices.append(&mut slices);
+        trace.tracks.push(Track {
+            process: raw.process,
+            number,
+            name,
+            kind,
+            overlaps: (place != base).then_some(base),
+            slices: first..trace.slices.len(),
+            sort_index: raw.sort_index.unwrap_or(i64::MAX),
+        });
+    }
+}
+
+/// Arrows of which both ends are on slices.
+pub(super) fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) -> Vec<Flow> {
+    ends.sort_by_key(|end| (end.kind as u8, end.id, end.is_end, end.time));
+    let mut flows = Vec::new();
+    let mut from: Option<(FlowEnd, u32)> = None;
+    for end in ends {
+        let at = at(trace, new_numbers[end.track as usize] as usize, &end);
+        if !end.is_end {
+            from = at.map(|at| (end, at));
+        } else if let (Some((start, from)), Some(to)) = (from, at)
+            && (start.kind, start.id) == (end.kind, end.id)
+        {
+            flows.push(Flow { kind: end.kind, from, to });
+        }
+    }
+    flows
+}
+
+/// The slice that an end of an arrow is tied to: one of its kind that begins then, else the innermost.
+fn at(trace: &Trace, track: usize, end: &FlowEnd) -> Option<u32> {
+    let time = end.time;
+    let slices = &trace.slices[trace.tracks.get(track)?.slices.clone()];
+    let is_of_its_kind = |slice: &Slice| match end.kind {
+        FlowKind::ForwardBackward => slice.category == Category::CpuOp,
+        // Around the first kernel of an action is the action, which begins with it.
+        FlowKind::Launch => slice.category.is_runtime() || slice.category.is_device_work(),
+        FlowKind::Other => true,
+    };
+    let after = slices.partition_point(|slice| slice.start < time);
+    let begin_then = slices[after..].iter().take_while(|slice| slice.start == time);
+    let (mut last, mut found) = (after, None);
+    for (place, slice) in (after..).zip(begin_then) {
+        last = place + 1;
+        found = found.or_else(|| is_of_its_kind(slice).then_some(place));
+    }
+    let first = trace.tracks[track].slices.start;
+    if let Some(place) = found {
+        return Some((first + place) as u32);
+    }
+    let mut around = Some(first + last.checked_sub(1)?);
+    while let Some(place) = around {
+        if trace.slices[place].end() > time {
+            return Some(place as u32);
+        }
+        around = trace.slices[place].parent();
+    }
+    None
+}
