@@ -26,7 +26,7 @@ pub(super) fn refuse_another(trace: &Trace, folder: &Path) -> io::Result<()> {
     let (theirs, ours) = match () {
         () if there.stage != own.stage => (of_stage(&there), of_stage(own)),
         () if there.host != own.host => (of_host(&there), of_host(own)),
-        () if there != *own || begins_elsewhere(trace, &files) => {
+        () if there != own.kept_in_tables() || begins_elsewhere(trace, &files) => {
             ("of another run".to_owned(), "of this one".to_owned())
         }
         () => return Ok(()),

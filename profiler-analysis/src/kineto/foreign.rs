@@ -60,7 +60,8 @@ pub(super) fn reason(fields: &[String], begins: &[u8]) -> String {
         return (*reason).to_owned();
     }
     // A message of Protocol Buffers whose first field is a packet of Perfetto, or a plane of XProf.
-    if begins.first() == Some(&0x0a) && begins.iter().any(|byte| !byte.is_ascii_graphic()) {
+    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..0x7f);
+    if begins.first() == Some(&0x0a) && !begins.iter().all(is_text) {
         return "this is Perfetto's or XProf's binary format (protobuf), not JSON".to_owned();
     }
     let expected = "no JSON object with \"traceEvents\" and no list of events";

@@ -14,6 +14,7 @@
 //! | `i`, `I`, `R`, `n`, `T`, `p` | moments: counted; Kineto's moments of memory are read for XProf |
 //! | others | counted by kind |
 
+mod boundaries;
 mod event;
 mod fields;
 mod foreign;

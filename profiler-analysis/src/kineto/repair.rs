@@ -439,7 +439,7 @@ mod tests {
         // The next event is not part of a string without its end.
         let open = b"{\"a\": \"b\n{\"ph\": \"X\"}";
         assert_eq!(repair(open, true), Repaired::Hopeless);
-        assert_eq!(repair(b"{\"a\": [[1, 2], \"b\": 2}", true), Repaired::Hopeless);
+        assert_eq!(repair(b"{\"a\": [[1, 2], \"b\": 2}", true), Repaired::Unfinished);
         assert_eq!(repair(b"{\"a\": 1, {\"ph\": \"X\"}", true), Repaired::Hopeless);
     }
 }

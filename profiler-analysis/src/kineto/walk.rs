@@ -4,9 +4,9 @@ use std::io::{self, Read};
 
 use serde_json::Value;
 
-use super::fields::tolerant_struct;
+use super::boundaries::{is_end, is_event, is_later_field, is_no_stray};
 use super::repair::{Repaired, repair};
-use super::stream::{JsonStream, Next, parse};
+use super::stream::{JsonStream, Next};
 
 /// Receiver of a trace's text, piece by piece.
 pub(super) trait Visit {
@@ -20,29 +20,6 @@ pub(super) trait Visit {
 /// Fields of the trace that are handed on; the others may be as long as they like.
 const FIELDS: [&str; 5] =
     ["distributedInfo", "baseTimeNanoseconds", "hostname", "mlprof", "deviceProperties"];
-/// Fields that stand behind the events, in one format or another.
-const LATER_FIELDS: [&str; 20] = [
-    "traceEvents",
-    "traceName",
-    "displayTimeUnit",
-    "schemaVersion",
-    "baseTimeNanoseconds",
-    "deviceProperties",
-    "distributedInfo",
-    "hostname",
-    "mlprof",
-    "metadata",
-    "otherData",
-    "stackFrames",
-    "samples",
-    "systemTraceEvents",
-    "controllerTraceDataKey",
-    "powerTraceAsString",
-    "record_shapes",
-    "profile_memory",
-    "with_stack",
-    "trace_id",
-];
 /// Longest event that is looked for behind something unreadable, in bytes; of hostile texts a shorter one.
 const LONG_PROBE: usize = 1 << 20;
 const SHORT_PROBE: usize = 1 << 10;
@@ -70,7 +47,7 @@ pub(super) struct Walked {
     pub(super) bad_fields: Vec<String>,
     /// Names of the first fields.
     pub(super) fields: Vec<String>,
-    /// The first bytes of a text that does not begin as JSON does.
+    /// The first bytes.
     pub(super) begins: Vec<u8>,
     /// Why the end is missing, if it is.
     pub(super) cut_short: Option<String>,
@@ -93,13 +70,6 @@ struct Walk<R> {
     probed: u64,
 }
 
-tolerant_struct! {
-    /// The field that makes an object an event.
-    pub(super) struct Probe<'a> {
-        phase: Option<&'a serde_json::value::RawValue> = "ph",
-    }
-}
-
 /// What comes after something unreadable.
 enum After {
     /// An event, which is next.
@@ -112,7 +82,9 @@ enum After {
 
 impl<R: Read> Walk<R> {
     fn document(&mut self, visit: &mut impl Visit) -> io::Result<()> {
-        self.json.peek();
+        self.json.fill();
+        let rest = self.json.rest();
+        self.walked.begins = rest[..rest.len().min(64)].to_vec();
         // A byte order mark.
         if self.json.rest().starts_with(b"\xef\xbb\xbf") {
             self.json.advance(3);
@@ -123,8 +95,6 @@ impl<R: Read> Walk<R> {
             return Ok(());
         }
         if !self.json.take(b'{') {
-            let rest = self.json.rest();
-            self.walked.begins = rest[..rest.len().min(64)].to_vec();
             return self.json.failure().map_or(Ok(()), Err);
         }
         loop {
@@ -198,7 +168,12 @@ impl<R: Read> Walk<R> {
         let is_wanted = FIELDS.contains(&name);
         let next = self.json.peek();
         if !is_wanted && matches!(next, Some(b'{' | b'[')) {
-            return self.json.skip();
+            let has_end = self.json.skip();
+            // The events began before its end.
+            if has_end && self.json.peek() == Some(b'"') {
+                self.bad_field(name);
+            }
+            return has_end;
         }
         let value = match self.json.owned::<Value>() {
             Next::Value(value) => Some(value),
@@ -261,18 +236,18 @@ impl<R: Read> Walk<R> {
                 Some(_) => {}
             }
             self.walked.events += 1;
+            let position = self.json.position();
             match self.json.value(|text| visit.event(text)) {
                 Next::Value(is_understood) => {
                     self.walked.not_understood += u64::from(!is_understood);
                 }
-                Next::Another => self.unreadable(),
+                Next::Another => self.unreadable(position),
                 Next::Ended | Next::Broken => {
                     if !self.event_repaired(visit) {
-                        self.unreadable();
                         self.is_damaged = true;
                         self.json.distrust();
                         match self.after() {
-                            After::Event | After::End => {}
+                            After::Event | After::End => self.unreadable(position),
                             After::Nothing => {
                                 return self.cut("the file ends in the middle of an event");
                             }
@@ -283,10 +258,9 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    fn unreadable(&mut self) {
+    fn unreadable(&mut self, position: u64) {
         self.walked.not_understood += 1;
         self.walked.unreadable += 1;
-        let position = self.json.position();
         self.walked.first_unreadable.get_or_insert(position);
     }
 
@@ -301,7 +275,10 @@ impl<R: Read> Walk<R> {
                             self.walked.repaired += 1;
                             self.walked.not_understood += u64::from(!is_understood);
                         }
-                        Err(_) => self.unreadable(),
+                        Err(_) => {
+                            let position = self.json.position();
+                            self.unreadable(position);
+                        }
                     }
                     self.json.advance(length);
                     return true;
@@ -376,57 +353,4 @@ impl<R: Read> Walk<R> {
         };
         self.walked.cut_short.get_or_insert(reason);
     }
-}
-
-/// Whether a text begins with an event; `None` if it ends too early to tell.
-fn is_event(text: &[u8]) -> Option<bool> {
-    let inside = text[1..].iter().position(|byte| !byte.is_ascii_whitespace());
-    let Some(inside) = inside else { return None };
-    if text[1 + inside] != b'"' {
-        return Some(false);
-    }
-    match parse::<Probe<'_>>(text).0 {
-        Ok(probe) => Some(probe.phase.is_some()),
-        Err(error) if error.is_eof() => None,
-        Err(_) => Some(false),
-    }
-}
-
-/// Whether a text begins with the end of the list of events; `None` if it ends too early to tell.
-fn is_end(text: &[u8], is_all: bool) -> Option<bool> {
-    let rest = text[1..].trim_ascii_start();
-    match rest.first() {
-        None => is_all.then_some(true),
-        Some(b'}') => match rest[1..].trim_ascii_start() {
-            [] => is_all.then_some(true),
-            _ => Some(false),
-        },
-        Some(b',') => match rest[1..].trim_ascii_start() {
-            [] => is_all.then_some(true),
-            name if name.len() < 40 && !is_all => None,
-            name => Some(is_later_field(name)),
-        },
-        Some(_) => Some(false),
-    }
-}
-
-/// Whether no event follows the brackets that a text begins with; `None` if it ends too early to tell.
-fn is_no_stray(text: &[u8], is_all: bool) -> Option<bool> {
-    let is_closing = |byte: &u8| matches!(byte, b']' | b'}') || byte.is_ascii_whitespace();
-    let at = text.iter().position(|byte| !is_closing(byte));
-    let next = at.and_then(|at| {
-        let is_comma = text[at] == b',';
-        let after = text[at + 1..].iter().find(|byte| !byte.is_ascii_whitespace());
-        if is_comma { after.map(|after| *after != b'{') } else { Some(true) }
-    });
-    next.or(is_all.then_some(true))
-}
-
-/// Whether a text begins with the name of a field that may stand behind events.
-fn is_later_field(text: &[u8]) -> bool {
-    let Some(name) = text.strip_prefix(b"\"") else { return false };
-    LATER_FIELDS.iter().any(|field| {
-        let after = name.strip_prefix(field.as_bytes()).and_then(|it| it.strip_prefix(b"\""));
-        after.is_some_and(|after| after.trim_ascii_start().first() == Some(&b':'))
-    })
 }

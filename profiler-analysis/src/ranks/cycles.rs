@@ -27,7 +27,8 @@ pub(super) fn numbered(traces: &[RankFacts]) -> Result<Vec<RankFacts>, RanksErro
         for (place, one) in files.iter().enumerate() {
             let before = place.checked_sub(1).map(|before| files[before]);
             let own: BTreeSet<u64> = one.steps.iter().map(|(number, ..)| *number).collect();
-            let overlaps = before.is_some_and(|before| one.window.0 < before.window.1);
+            let overlaps =
+                before.is_some_and(|it| one.window.0 < it.window.1 || one.window == it.window);
             if overlaps || !steps.is_disjoint(&own) {
                 return Err(two_of_one_rank(before.unwrap_or(one), one));
             }

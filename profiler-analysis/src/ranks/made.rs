@@ -33,6 +33,7 @@ pub(super) fn made(of: Made<'_>) -> Trace {
     };
     builder.info = Info {
         rank: of.rank,
+        has_rank: true,
         world_size: 4,
         boot_id: Some(of.boot.to_owned()),
         base_ns: of.base,

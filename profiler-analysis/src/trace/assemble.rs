@@ -1,7 +1,7 @@
 //! Tracks with their slices in order, and arrows between slices.
 
 use super::builder::{FlowEnd, PlaceId, RawTrack, number_in};
-use super::{Category, Flow, FlowKind, NONE, Slice, Trace, Track, TrackKind, nest};
+use super::{Category, Flow, FlowKind, Slice, Trace, Track, TrackKind, nest};
 
 /// What ends the name of a track of what crosses slices of another one.
 const OVERLAPPING: &str = " (overlapping)";
@@ -30,7 +30,9 @@ pub(super) fn add_track(
     });
     let number = match (kind, raw.id.number()) {
         // XProf numbers tracks, and states the stream in the name.
-        (TrackKind::Stream, Some(_)) if own.starts_with("Stream #") => number_in(&own),
+        (TrackKind::Stream, Some(_)) if own.starts_with("Stream #") => {
+            number_in(own.split('(').next().unwrap_or_default())
+        }
         (TrackKind::Stream, None) => number_in(&own),
         (_, number) => number,
     };

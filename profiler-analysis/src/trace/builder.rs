@@ -36,7 +36,7 @@ impl PlaceId {
     }
 }
 
-/// The last number of a text: 13 of `Stream #13(Compute)`.
+/// The last number of a text: 13 of `Stream #13`.
 pub(super) fn number_in(text: &str) -> Option<i64> {
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let start = digits.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);

@@ -32,7 +32,9 @@ pub(super) fn remove(slices: &mut Vec<Slice>, counters: &mut Vec<Counter>) -> Im
     slices.retain(|slice| (first..=last).contains(&slice.start));
     impossible.apart = (before - slices.len()) as u64;
     if impossible.apart > 0 {
-        counters.retain(|counter| (first..=last).contains(&counter.time));
+        // Counters may go on after the last slice began.
+        let window = first.saturating_sub(FARTHEST)..=last.saturating_add(FARTHEST);
+        counters.retain(|counter| window.contains(&counter.time));
     }
     let longest = longest(slices);
     if slices.iter().any(|slice| slice.duration > longest) {
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     fn slice(start: i64, duration: i64, category: Category) -> Slice {
-        let slice = Slice {
+        Slice {
             start,
             duration,
             self_duration: 0,
@@ -122,8 +124,7 @@ mod tests {
             details: 0,
             category,
             depth: 0,
-        };
-        slice
+        }
     }
 
     fn removed(slices: &[(i64, i64, Category)]) -> (Impossible, usize) {

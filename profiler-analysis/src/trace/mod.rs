@@ -93,6 +93,11 @@ impl Info {
     pub fn is_mostly_unreadable(&self) -> bool {
         self.not_understood > self.events / 2 && self.events > 0
     }
+
+    /// What tables keep: they know each rank, and nothing of the file that a trace was read from.
+    pub fn kept_in_tables(&self) -> Self {
+        Self { has_rank: true, events: 0, notes: Vec::new(), ..self.clone() }
+    }
 }
 
 /// What the machine's clocks showed at one moment, in nanoseconds.

@@ -137,7 +137,7 @@ fn a_bad_field_of_the_trace_costs_that_field() {
         ("\"baseTimeNanoseconds\": {}", false),
         ("\"displayTimeUnit\": \"ns\"", false),
         ("\"metadata\": {\"a\": [1, 2, {\"b\": nan}]}", false),
-        ("\"metadata\": {\"a\": [1", false),
+        ("\"metadata\": {\"a\": [1", true),
     ] {
         for text in [
             whole.replacen("\"schemaVersion\":1", &format!("\"schemaVersion\":1,\n{field}"), 1),

@@ -77,7 +77,8 @@ fn mutate(text: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..1 + random.below(6) {
         let at = random.below(text.len());
         let other = random.below(text.len());
-        let length = random.below(1 << random.below(9));
+        let scale = random.below(9);
+        let length = random.below(1 << scale);
         let end = (at + length).min(text.len());
         match random.below(8) {
             0 => text.truncate(at.max(1)),

@@ -95,7 +95,7 @@ fn lists_of_events_and_odd_values_are_read() {
         {"ph":"X","cat":"cpu_op","name":"a\u0001\"","pid":"7","tid":"main","ts":"1700000000123456.5","dur":2},
         {"ph":"X","name":"no time","pid":7,"tid":1},
         {"ph":"X","ts":1,"name":5},
-        {"ph":"C","name":"memory","pid":7,"ts":3,"args":{"used":5,"what":"x"}},
+        {"ph":"C","name":"memory","pid":7,"ts":1700000000123457,"args":{"used":5,"what":"x"}},
         {"ph":"X","name":"b","pid":7,"tid":1,"ts":1700000000123456.789,"dur":0.001,"args":null},"#;
     let trace = read(text.as_bytes()).expect("a trace");
     let names: Vec<_> = trace.slices.iter().map(|slice| trace.name(slice)).collect();

@@ -34,7 +34,7 @@ fn every_error_says_which_file_and_what_is_wrong_with_it() {
         (
             "bad trace",
             "{\"traceEvents\": [{\"ph\": 1}]}",
-            "is a trace in which nothing was recorded",
+            "none of its events is a slice that can be read: 1 event was left out: kind \"1\" is not read",
         ),
     ] {
         let file = folder.file(name, content);

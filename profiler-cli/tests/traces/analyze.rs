@@ -155,7 +155,11 @@ fn what_cannot_be_read_is_one_sentence_and_the_others_are_answered_for() {
     let empty = file(folder.path(), "empty.json", b"{\"traceEvents\":[]}");
     let missing = folder.path().join("missing.json");
     for (bad, reason) in [
-        (&report, "it is no trace: no JSON object with \"traceEvents\" and no list of events"),
+        (
+            &report,
+            "this is not a trace: no JSON object with \"traceEvents\" and no list of events, but an object \
+             with \"profiler\"",
+        ),
         (&empty, "it is a trace in which nothing was recorded"),
         (&missing, "No such file or directory (os error 2)"),
     ] {

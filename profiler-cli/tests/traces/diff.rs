@@ -96,7 +96,7 @@ fn what_cannot_be_compared_is_one_sentence() {
     for (bad, reason) in [
         (
             report.as_path(),
-            "it is no trace: no JSON object with \"traceEvents\" and no list of events",
+            "this is not a trace: no JSON object with \"traceEvents\" and no list of events",
         ),
         (&empty, "it is a trace in which nothing was recorded"),
         (&folder.path().join("missing.json"), "No such file or directory (os error 2)"),
