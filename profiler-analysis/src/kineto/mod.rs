@@ -168,6 +168,10 @@ impl Reader {
             "n" | "T" | "p" => self.losses.moment("n, asynchronous"),
             // XProf ends its list with an empty object.
             "" if event.name.is_empty() && event.ts.is_none() && event.args.is_none() => {}
+            // Objects, dumps of memory, samples, contexts: none has a duration.
+            kind @ ("N" | "O" | "D" | "v" | "V" | "P" | "c" | "(" | ")" | "=") => {
+                self.losses.kind(kind);
+            }
             kind => {
                 self.losses.kind(kind);
                 return Err(Lost);

@@ -250,6 +250,8 @@ fn beginnings_and_ends_become_slices() {
     assert_eq!(of("other"), [(20_000, 5_000)]);
     assert_eq!(of("get"), [(5_000, 35_000), (6_000, 54_000)]);
     assert_eq!(trace.slices.len(), 5);
+    // Kinds that have no duration by nature are not lost.
+    assert_eq!((trace.info.events, trace.info.not_understood), (16, 3));
     // Asynchronous slices are on no thread.
     for slice in trace.slices.iter().filter(|slice| trace.name(slice) == "get") {
         assert_eq!(trace.tracks[slice.track as usize].kind, TrackKind::Other);
