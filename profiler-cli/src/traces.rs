@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use profiler_analysis::Trace;
 use profiler_analysis::rollups::Rollups;
+use profiler_analysis::trace::Info;
 
 use crate::report::{self, unpack};
 use crate::tables::{self, TraceFiles};
@@ -73,8 +74,8 @@ pub(crate) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
 /// Splits `3=FILE`, unless a file has that name.
 fn given_rank(named: &Path) -> (Option<u32>, &Path) {
     let split = named.to_str().and_then(|text| text.split_once('='));
-    match split.map(|(rank, path)| (rank.parse(), Path::new(path))) {
-        Some((Ok(rank), path)) if !named.exists() => (Some(rank), path),
+    match split.map(|(rank, path)| (rank.parse::<u32>(), Path::new(path))) {
+        Some((Ok(rank), path)) if rank < Info::MOST_RANKS && !named.exists() => (Some(rank), path),
         _ => (None, named),
     }
 }
@@ -142,7 +143,8 @@ fn rank_in_name(path: &Path) -> Option<u32> {
         places.map(|(place, _)| &name[place + 4..]).find_map(|after| {
             let digits = after.trim_start_matches(['_', '-', '.', '=', '[', ' ']);
             let end = digits.find(|letter: char| !letter.is_ascii_digit());
-            digits[..end.unwrap_or(digits.len())].parse().ok()
+            let rank = digits[..end.unwrap_or(digits.len())].parse::<u32>().ok();
+            rank.filter(|rank| *rank < Info::MOST_RANKS)
         })
     })
 }
@@ -185,6 +187,7 @@ mod tests {
             ("dp0_pp0_tp3_rank5.123.pt.trace.json.gz", Some(5)),
             ("rank_7/trace.json", Some(7)),
             ("franking.json", None),
+            ("rank20261127.json", None),
             ("node1_400.1700000000.pt.trace.json", None),
         ] {
             assert_eq!(rank_in_name(Path::new(name)), expected, "{name}");
@@ -194,7 +197,7 @@ mod tests {
     #[test]
     fn ranks_are_given_before_files() {
         assert_eq!(given_rank(Path::new("3=a.json")), (Some(3), Path::new("a.json")));
-        for name in ["a.json", "a=b.json", "=b", "-1=b"] {
+        for name in ["a.json", "a=b.json", "=b", "-1=b", "4000000000=b"] {
             assert_eq!(given_rank(Path::new(name)), (None, Path::new(name)));
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
         let text = |name: &str| rows.text(name)(0).map(str::to_owned);
         (info.rank, info.has_rank) = (small(rows.integer("rank")(0)), true);
         info.cycle = natural(rows.integer("cycle")(0));
-        info.world_size = small(rows.integer("world_size")(0));
+        info.world_size = small(rows.integer("world_size")(0)).min(Info::MOST_RANKS);
         info.base_ns = rows.integer("base_ns")(0);
         info.dropped = natural(rows.integer("dropped")(0));
         info.not_understood = natural(rows.integer("not_understood")(0));

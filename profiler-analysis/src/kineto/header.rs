@@ -11,7 +11,10 @@ pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let number =
         |name: &str| value.get(name).and_then(integer).and_then(|it| u64::try_from(it).ok());
-    let small = |name: &str| number(name).and_then(|number| u32::try_from(number).ok());
+    let small = |name: &str| {
+        let number = number(name).and_then(|number| u32::try_from(number).ok());
+        number.filter(|number| *number <= Info::MOST_RANKS)
+    };
     match field {
         "distributedInfo" => {
             if let Some(rank) = small("rank") {

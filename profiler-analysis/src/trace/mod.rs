@@ -89,6 +89,9 @@ pub struct Info {
 }
 
 impl Info {
+    /// Ranks and world sizes beyond are damage: a list of missing ranks would fill the memory.
+    pub const MOST_RANKS: u32 = 1 << 20;
+
     /// Whether more than half of the file's events could not be read.
     pub fn is_mostly_unreadable(&self) -> bool {
         self.not_understood > self.events / 2 && self.events > 0

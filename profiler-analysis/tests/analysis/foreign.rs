@@ -153,6 +153,13 @@ fn a_bad_field_of_the_trace_costs_that_field() {
         .replace("{\"rank\": 1, \"world_size\": 2}", "{\"rank\": \"1\", \"world_size\": \"2\"}");
     let info = read(text.as_bytes()).expect("a trace").info;
     assert_eq!((info.rank, info.has_rank, info.world_size), (1, true, 2));
+    // A damaged number would make a list of billions of missing ranks.
+    let text = whole.replace(
+        "\"rank\": 1, \"world_size\": 2",
+        "\"rank\": 4000000000, \"world_size\": 4000000001",
+    );
+    let info = read(text.as_bytes()).expect("a trace").info;
+    assert_eq!((info.rank, info.has_rank, info.world_size), (0, false, 0));
 }
 
 #[test]
