@@ -36,8 +36,7 @@ tolerant_struct! {
 
 /// Whether a text begins with an event; `None` if it ends too early to tell.
 pub(super) fn is_event(text: &[u8]) -> Option<bool> {
-    let inside = text[1..].iter().position(|byte| !byte.is_ascii_whitespace());
-    let Some(inside) = inside else { return None };
+    let inside = text[1..].iter().position(|byte| !byte.is_ascii_whitespace())?;
     if text[1 + inside] != b'"' {
         return Some(false);
     }
