@@ -56,6 +56,7 @@ macro_rules! before_main {
         // function does is what the caller promises.
         const _: () = {
             extern "C" fn contained() {
+                $crate::files::occupy_standard_descriptors();
                 // The program goes on without what the function would have done.
                 let _ = $crate::panics::contain(|| $function());
             }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use profiler_events::files::refuse_link_of_others;
+
 use super::ColumnsError;
 use super::schema::{OPS, SLICES, TABLES, Table};
 
@@ -64,7 +66,9 @@ pub fn remove(folder: &Path, is_of: impl Fn(u32) -> bool) -> io::Result<()> {
         result => result,
     };
     for table in TABLES {
-        let entries = match folder.join(table.name).read_dir() {
+        let folder = folder.join(table.name);
+        refuse_link_of_others(&folder)?;
+        let entries = match folder.read_dir() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             entries => entries?,
         };

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use parquet::data_type::ByteArray;
-use profiler_events::files::{TemporaryFolder, move_into_place, write_file};
+use profiler_events::files::{Directory, TemporaryFolder, refuse_link_of_others, write_file};
 
 use super::file::{self, Source};
 use super::occupied;
@@ -92,16 +92,16 @@ impl<'a> Writer<'a> {
         let slices_last = TABLES.iter().rev();
         for table in slices_last {
             let path = self.files.of(table);
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
-            move_into_place(&self.made.path().join(table.name), &path)?;
+            let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            refuse_link_of_others(folder)?;
+            std::fs::create_dir_all(folder)?;
+            self.made.move_out(table.name.as_ref(), &Directory::open(folder)?, name)?;
         }
         Ok(self.files)
     }
 
     fn write(&self, table: &Table, rows: usize, sources: &[Source<'_>]) -> io::Result<()> {
-        write_file(&self.made.path().join(table.name), |out| file::write(out, table, rows, sources))
+        write_file(&self.made.own_path().join(table.name), |out| file::write(out, table, rows, sources))
     }
 
     fn rank(&self) -> Source<'_> {

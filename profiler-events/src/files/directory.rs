@@ -54,7 +54,7 @@ mod unix {
     use std::ffi::CString;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
     use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::OpenOptionsExt;
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
     use super::*;
 
@@ -134,12 +134,55 @@ mod unix {
             self.open_at(name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL, mode)
         }
 
-        /// Renames a file within the folder, in place of an older one.
-        pub(in crate::files) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-            let (folder, from, to) = (self.descriptor()?, c_string(from)?, c_string(to)?);
-            // SAFETY: `folder` is open while `self` is borrowed, and both names are C strings that
-            // live until the call returns.
-            checked(unsafe { libc::renameat(folder, from.as_ptr(), folder, to.as_ptr()) }).map(drop)
+        /// Moves a file to a name in another folder, or in this one, in place of an older file.
+        pub(in crate::files) fn rename(
+            &self,
+            from: &OsStr,
+            into: &Self,
+            to: &OsStr,
+        ) -> io::Result<()> {
+            let (from, to) = (c_string(from)?, c_string(to)?);
+            let (folder, into) = (self.descriptor()?, into.descriptor()?);
+            // SAFETY: both folders are open while they are borrowed, and both names are C strings
+            // that live until the call returns.
+            checked(unsafe { libc::renameat(folder, from.as_ptr(), into, to.as_ptr()) }).map(drop)
+        }
+
+        /// Creates a folder that was not there, for this user alone.
+        pub(in crate::files) fn create_folder(&self, name: &OsStr) -> io::Result<()> {
+            let (folder, name) = (self.descriptor()?, c_string(name)?);
+            // SAFETY: `folder` is open while `self` is borrowed, and `name` is a C string that
+            // lives until the call returns.
+            checked(unsafe { libc::mkdirat(folder, name.as_ptr(), 0o700) }).map(drop)
+        }
+
+        /// Opens a folder in this one, not through a link.
+        pub(in crate::files) fn open_folder(&self, name: &OsStr) -> io::Result<Self> {
+            let file = self.open_at(name, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+            let folder = GuardedFile::new(file)?;
+            Ok(Self { path: self.path.join(name), folder: Some(folder) })
+        }
+
+        /// Locks the folder for as long as it is open. Returns whether that worked.
+        pub(in crate::files) fn try_lock(&self) -> bool {
+            let folder = self.folder.as_ref().and_then(|folder| folder.get().ok());
+            folder.is_some_and(|folder| folder.try_lock().is_ok())
+        }
+
+        /// Whether its path still leads to it.
+        pub(in crate::files) fn is_at_its_path(&self) -> bool {
+            let identity = |found: fs::Metadata| (found.dev(), found.ino());
+            let there = fs::symlink_metadata(&self.path).map(identity);
+            there.is_ok_and(|there| self.metadata().map(identity).is_ok_and(|own| own == there))
+        }
+
+        /// A path to the folder by its descriptor, for this process alone; `None` where the system
+        /// has none.
+        pub(in crate::files) fn path_by_descriptor(&self) -> Option<PathBuf> {
+            let path = PathBuf::from(format!("/proc/self/fd/{}", self.descriptor().ok()?));
+            let is_linux = cfg!(any(target_os = "linux", target_os = "android"));
+            // Not without `/proc`.
+            (is_linux && path.join(".").is_dir()).then_some(path)
         }
 
         /// Removes a file.
@@ -171,9 +214,34 @@ impl Directory {
         fs::OpenOptions::new().write(true).create_new(true).open(self.path.join(name))
     }
 
-    /// Renames a file within the folder, in place of an older one.
-    pub(in crate::files) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        fs::rename(self.path.join(from), self.path.join(to))
+    /// Moves a file to a name in another folder, or in this one, in place of an older file.
+    pub(in crate::files) fn rename(&self, from: &OsStr, into: &Self, to: &OsStr) -> io::Result<()> {
+        fs::rename(self.path.join(from), into.path.join(to))
+    }
+
+    /// Creates a folder that was not there.
+    pub(in crate::files) fn create_folder(&self, name: &OsStr) -> io::Result<()> {
+        fs::create_dir(self.path.join(name))
+    }
+
+    /// Opens a folder in this one.
+    pub(in crate::files) fn open_folder(&self, name: &OsStr) -> io::Result<Self> {
+        Self::open(&self.path.join(name))
+    }
+
+    /// Locks the folder for as long as it is open. Returns whether that worked.
+    pub(in crate::files) fn try_lock(&self) -> bool {
+        false
+    }
+
+    /// Whether its path still leads to it.
+    pub(in crate::files) fn is_at_its_path(&self) -> bool {
+        true
+    }
+
+    /// A path to the folder by its descriptor; there is none.
+    pub(in crate::files) fn path_by_descriptor(&self) -> Option<PathBuf> {
+        None
     }
 
     /// Removes a file.

@@ -48,12 +48,14 @@ impl GrowingFile {
     ///
     /// # Errors
     ///
-    /// Those of the file system, and if the program has closed the file's descriptor.
+    /// Those of the file system, and if the file was removed meanwhile or the program has closed its
+    /// descriptor.
     pub fn append(&mut self, piece: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             Place::InPlace(file) => io::Write::write_all(file, piece),
             Place::File { file, length } => {
                 let file = file.get()?;
+                check_name(file)?;
                 if let Err(error) = write_all(file, piece) {
                     cut(file, *length);
                     return Err(error);
@@ -78,7 +80,35 @@ impl GrowingFile {
     }
 }
 
+/// Refuses a file that has no name any more: what is written to it is gone with this process.
+fn check_name(file: &File) -> io::Result<()> {
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) == 0 {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it was removed meanwhile"));
+    }
+    #[cfg(not(unix))]
+    let _ = file;
+    Ok(())
+}
+
 fn cut(mut file: &File, length: u64) {
     // Readers understand a last piece that is cut off, if this fails.
     let _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
+}
+
+#[cfg(all(test, unix, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_removed_is_not_written_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("results/record");
+        let mut file = GrowingFile::create(&path, b"one\n").expect("made");
+        file.append(b"two\n").expect("written");
+        assert_eq!(std::fs::read(&path).expect("there"), b"one\ntwo\n");
+        std::fs::remove_dir_all(path.parent().expect("a folder")).expect("removed");
+        let error = file.append(b"three\n").expect_err("it is gone").to_string();
+        assert_eq!(error, "it was removed meanwhile");
+    }
 }

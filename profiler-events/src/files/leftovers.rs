@@ -43,9 +43,22 @@ fn clear(folder: &Path, own: &Path) {
         let kind = there.file_type();
         let is_ours = (kind.is_file() || kind.is_dir()) && is_of_own_user(&there);
         if is_ours && path != own && is_left(&path, kind, machine, now) {
-            let _ = if kind.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            let _ = match kind.is_dir() {
+                false => fs::remove_file(&path),
+                true if has_mark(&path) => fs::remove_dir_all(&path),
+                // Killed before it could make the mark.
+                true => fs::remove_dir(&path),
+            };
         }
     }
+}
+
+/// Whether a folder was made as a temporary one: then a file of its own name is in it. Whoever may
+/// rename a folder of another user, which may hold anything, cannot put a file of that user there.
+fn has_mark(folder: &Path) -> bool {
+    let mark = folder.file_name().map(|name| folder.join(name));
+    let mark = mark.and_then(|mark| fs::symlink_metadata(mark).ok());
+    mark.is_some_and(|mark| mark.is_file() && is_of_own_user(&mark))
 }
 
 /// Whether it is for this process to remove: what another user has put there may be anything.
@@ -131,9 +144,21 @@ mod tests {
         fs::create_dir(&busy).expect("made");
         fs::write(busy.join("weights"), "w").expect("written");
         File::open(&busy).expect("open").set_modified(now - 2 * LEFT_AFTER).expect("set back");
-        let idle = place(8, own);
-        fs::create_dir(&idle).expect("made");
-        File::open(&idle).expect("open").set_modified(now - minutes(2)).expect("set back");
+        // Another user has given the third one its name: it is not one that was made to be removed.
+        for (number, content) in [(8, "own name"), (10, "nothing"), (11, "results")] {
+            let idle = place(number, own);
+            fs::create_dir(&idle).expect("made");
+            let name = match content {
+                "own name" => Some(with_number(own, number)),
+                "results" => Some("results".to_owned()),
+                _ => None,
+            };
+            if let Some(name) = name {
+                let file = File::create(idle.join(name)).expect("made");
+                file.set_modified(now - minutes(2)).expect("set back");
+            }
+            File::open(&idle).expect("open").set_modified(now - minutes(2)).expect("set back");
+        }
         // Links are nobody's.
         std::os::unix::fs::symlink("/nowhere", place(9, own)).expect("linked");
 
@@ -151,8 +176,11 @@ mod tests {
             is_there(7, other),
             is_there(8, own),
             is_there(9, own),
+            is_there(10, own),
+            is_there(11, own),
         ];
-        assert_eq!(there, [false, true, true, false, true, true, true, false, true]);
+        let expected = [false, true, true, false, true, true, true, false, true, false, true];
+        assert_eq!(there, expected);
         drop(alive);
     }
 }

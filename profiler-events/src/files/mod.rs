@@ -12,6 +12,9 @@
 //! * **Links.** What is written in place (text reports, pipes, devices) follows a symbolic link only if
 //!   the link belongs to the effective user or root and leads to a file of the effective user. The
 //!   links in `/dev` and `/proc` to the process's own open files (`/dev/stdout`) are followed, too.
+//! * **Folders.** What is written by its path ([`write_whole_at`]) goes through an open folder where
+//!   another user could exchange folders of the path (Linux; elsewhere the path is trusted). Temporary
+//!   folders are removed only with the mark that their maker has left in them.
 //! * **Pipes and devices.** Nothing waits for them: opening never blocks, a write fails after five
 //!   seconds without a reader, and a pipe of another user is refused. Reads accept regular files only.
 //! * **Signals.** `SIGXFSZ` and `SIGPIPE` never reach the program: such writes fail with an error.
@@ -49,12 +52,11 @@ pub use self::listing::{Listing, list};
 pub use self::new_file::{create_new, create_private, link_or_copy};
 pub use self::read::{is_regular, open_input, open_regular, read, read_text};
 pub use self::signals::without_signals;
-pub use self::standard_streams::{StandardStream, print};
+pub use self::standard_streams::{StandardStream, occupy_standard_descriptors, print};
+pub use self::target::refuse_link_of_others;
 pub use self::temporary::TemporaryFolder;
 pub use self::temporary_name::is_temporary;
-pub use self::whole::{
-    WholeFile, move_into_place, replace, write_file, write_file_in, write_whole_at,
-};
+pub use self::whole::{WholeFile, replace, write_file, write_file_in, write_whole_at};
 
 use std::io;
 use std::path::Path;

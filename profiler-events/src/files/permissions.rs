@@ -21,6 +21,26 @@ pub(super) fn kept_mode(target: &Path) -> Option<u32> {
     there.is_file().then(|| there.mode() & 0o777)
 }
 
+/// Whether no other user can put something else in the place of a folder: it and those above it
+/// belong to the effective user or root, and others may not write to them, or only create files
+/// of their own (`/tmp`).
+#[cfg(unix)]
+pub(super) fn is_private(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    let is_trusted = |found: fs::Metadata| {
+        let is_shared = found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0;
+        !is_shared && super::target::is_trusted(found.uid())
+    };
+    let real = fs::canonicalize(folder);
+    real.is_ok_and(|real| real.ancestors().all(|it| fs::metadata(it).is_ok_and(is_trusted)))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_private(_folder: &Path) -> bool {
+    true
+}
+
 /// These systems have no such bits.
 #[cfg(not(unix))]
 pub(super) fn kept_mode(_target: &Path) -> Option<u32> {

@@ -97,6 +97,26 @@ fn check_room(mut file: &std::fs::File, length: u64, limit: u64) -> io::Result<(
     Err(io::Error::new(io::ErrorKind::FileTooLarge, reason))
 }
 
+/// Opens `/dev/null` in the place of those of the descriptors 0, 1 and 2 that are closed, as Rust's
+/// runtime does before `main`. For functions that run earlier: a socket or a file that they opened
+/// would have one of these numbers, and the program would print into it.
+#[cfg(unix)]
+pub fn occupy_standard_descriptors() {
+    for number in 0..=2 {
+        // SAFETY: `fcntl` reads the flags of a descriptor that may be closed.
+        let is_closed = unsafe { libc::fcntl(number, libc::F_GETFD) } < 0;
+        if is_closed {
+            // SAFETY: a C string. The lowest number that is free, which is this one: the loop began
+            // at 0. Inherited on purpose, as the standard descriptors are.
+            unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
+        }
+    }
+}
+
+/// These systems give no numbers to streams.
+#[cfg(not(unix))]
+pub fn occupy_standard_descriptors() {}
+
 #[cfg(not(unix))]
 fn write(stream: &mut impl Write, text: &[u8]) -> io::Result<()> {
     stream.write_all(text)?;

@@ -110,6 +110,34 @@ fn target_of(path: &Path) -> io::Result<Target> {
     Err(io::Error::other("too many symbolic links lead from one to the next"))
 }
 
+/// Refuses a path at which another user has put a symbolic link: to a folder of this user, say, in
+/// which mlprof would then replace and remove files.
+///
+/// # Errors
+///
+/// If there is such a link.
+#[cfg(unix)]
+pub fn refuse_link_of_others(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() && !is_trusted(found.uid()) => {
+            Err(untrusted("it is a symbolic link", found.uid()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Accepts every path: links have no owners on these systems.
+///
+/// # Errors
+///
+/// None.
+#[cfg(not(unix))]
+pub fn refuse_link_of_others(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// Whether links at this path are the kernel's own names of open files.
 #[cfg(unix)]
 fn is_of_open_files(path: &Path) -> bool {
@@ -119,7 +147,7 @@ fn is_of_open_files(path: &Path) -> bool {
 
 /// Whether a user can do this process no harm: its own, and root, who can do anything anyway.
 #[cfg(unix)]
-fn is_trusted(user: u32) -> bool {
+pub(super) fn is_trusted(user: u32) -> bool {
     user == super::effective_user() || user == 0
 }
 

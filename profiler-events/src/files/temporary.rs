@@ -78,7 +78,7 @@ impl TemporaryFile {
         // Locked until then, except on systems that do not rename a file that is open.
         #[cfg(not(unix))]
         drop(file);
-        entry.folder.rename(entry.name.as_ref(), name)?;
+        entry.folder.rename(entry.name.as_ref(), &entry.folder, name)?;
         entry.name.clear();
         #[cfg(not(unix))]
         let file = fs::OpenOptions::new().append(true).open(entry.folder.path().join(name))?;
@@ -102,9 +102,9 @@ impl Drop for RemovedPath {
 /// One that a killed process has left is cleared away when the next one is made in the same folder.
 #[derive(Debug)]
 pub struct TemporaryFolder {
-    path: PathBuf,
-    /// Open, and so locked, for as long.
-    _lock: Option<File>,
+    /// Open, and locked, for as long as it is there.
+    folder: Directory,
+    own_path: PathBuf,
 }
 
 impl TemporaryFolder {
@@ -116,27 +116,67 @@ impl TemporaryFolder {
     pub fn within(parent: &Path) -> io::Result<Self> {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         fs::create_dir_all(parent)?;
-        #[cfg_attr(not(unix), expect(unused_mut, reason = "folders have modes on Unix"))]
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let ((), name) = with_new_name(|name| builder.create(parent.join(name)))?;
-        let path = parent.join(&name);
-        let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
-        clear_leftovers(parent, &name);
-        Ok(Self { path, _lock: lock })
+        Self::within_open(&Directory::open(parent)?)
     }
 
-    /// Where it is.
+    /// A new folder in an open one.
+    pub(super) fn within_open(parent: &Directory) -> io::Result<Self> {
+        let ((), name) = with_new_name(|name| parent.create_folder(name.as_ref()))?;
+        let folder = parent.open_folder(name.as_ref())?;
+        folder.try_lock();
+        let by_descriptor = match permissions::is_private(parent.path()) {
+            true => None,
+            false => folder.path_by_descriptor(),
+        };
+        let own_path = by_descriptor.unwrap_or_else(|| folder.path().to_owned());
+        let made = Self { folder, own_path };
+        // By which it is known for one of ours when it is left over.
+        made.folder.create_new(name.as_ref(), 0o600)?;
+        clear_leftovers(parent.path(), &name);
+        Ok(made)
+    }
+
+    /// The path of the folder, for other processes, too.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
+    }
+
+    /// The path by which this process writes into the folder. Where another user could put another
+    /// folder or a link in its place, it leads through the open folder (`/proc/self/fd/…`, Linux);
+    /// otherwise, and on other systems, it is [`path`](Self::path).
+    pub fn own_path(&self) -> &Path {
+        &self.own_path
+    }
+
+    /// Flushes the file of this name to the disk and moves it to the name `to` in `folder`, on the
+    /// same file system, in place of an older file, whose permissions it gets.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system, and if `name` is not a regular file.
+    pub fn move_out(&self, name: &OsStr, folder: &Directory, to: &OsStr) -> io::Result<()> {
+        let file = self.folder.open_regular(name)?;
+        let file = file.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        // Windows flushes only what is open for writing.
+        #[cfg(windows)]
+        let file = fs::OpenOptions::new().write(true).open(self.path().join(name))?;
+        // What its writer did not report: files are often closed without a look at the outcome.
+        durability::sync(&file)?;
+        if let Some(mode) = permissions::kept_mode(&folder.path().join(to)) {
+            permissions::set_mode(&file, mode)?;
+        }
+        drop(file);
+        self.folder.rename(name, folder, to)
     }
 }
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // What cannot be removed now is tried again by others, when it is old.
-        let _ = fs::remove_dir_all(&self.path);
+        // Another user may have moved it, and put a folder of this user in its place.
+        if self.folder.is_at_its_path() {
+            // What cannot be removed now is tried again by others, when it is old.
+            let _ = fs::remove_dir_all(self.path());
+        }
     }
 }
 

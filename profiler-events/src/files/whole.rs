@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::bounded_write::{self, BoundedFile};
 use super::directory::Directory;
 use super::temporary::{TemporaryFile, TemporaryFolder};
-use super::{create_parent, durability, permissions, target, without_signals};
+use super::{create_parent, durability, folder_of, target, without_signals};
 
 /// Has `write` write a file that has its name only when it is whole: until then a reader finds what
 /// was there before, also if this process is killed. Directories are made if need be. A file that
@@ -151,7 +151,8 @@ impl Write for WholeFile {
 
 /// Has `write` write a file of its own to the path that it is given, which ends in the name that
 /// the file gets when it is whole. For those who cannot write to what is open; nothing else that
-/// they leave beside it is kept.
+/// they leave beside it is kept. Where other users could exchange folders of the path, it leads
+/// through an open folder (`/proc/self/fd/…`, Linux).
 ///
 /// # Errors
 ///
@@ -162,29 +163,65 @@ pub fn write_whole_at<E: From<io::Error>>(
     write: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput).map_err(io::Error::from)?;
-    let folder = TemporaryFolder::within(path.parent().unwrap_or(Path::new("")))?;
-    let temporary = folder.path().join(name);
-    without_signals(|| write(&temporary))?;
-    Ok(move_into_place(&temporary, path)?)
+    create_parent(path)?;
+    let parent = Directory::open(folder_of(path))?;
+    let folder = TemporaryFolder::within_open(&parent)?;
+    without_signals(|| write(&folder.own_path().join(name)))?;
+    Ok(folder.move_out(name, &parent, name)?)
 }
 
-/// Flushes a whole file in a [`TemporaryFolder`] to the disk and moves it to `path`, on the same
-/// file system, in place of an older file.
-///
-/// # Errors
-///
-/// Those of the file system, and if `from` is not a regular file.
-pub fn move_into_place(from: &Path, path: &Path) -> io::Result<()> {
-    if !fs::symlink_metadata(from)?.is_file() {
-        return Err(super::read::not_regular());
+#[cfg(all(test, target_os = "linux", not(loom)))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// Names in a folder.
+    fn names(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).expect("a folder");
+        let name = |entry: io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+        names.map(|entry| name(entry).into_string().expect("text")).collect()
     }
-    // Windows flushes only what is open for writing.
-    let file = fs::OpenOptions::new().read(true).write(cfg!(windows)).open(from)?;
-    // What its writer did not report: files are often closed without a look at the outcome.
-    durability::sync(&file)?;
-    if let Some(mode) = permissions::kept_mode(path) {
-        permissions::set_mode(&file, mode)?;
+
+    #[test]
+    fn a_file_that_is_written_by_its_path_stays_in_the_folder_that_was_made_for_it() {
+        let around = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| around.path().join(name);
+        // Of a group, say: each of its users may rename what is in there.
+        fs::create_dir(path("shared")).expect("made");
+        fs::set_permissions(path("shared"), PermissionsExt::from_mode(0o777)).expect("opened");
+        for victim in ["home", "own"] {
+            fs::create_dir(path(victim)).expect("made");
+            fs::write(path(victim).join("weights"), "precious").expect("written");
+        }
+        write_whole_at(&path("shared/weights"), |temporary| {
+            let [name] = &names(&path("shared"))[..] else { panic!("one folder") };
+            let made = path("shared").join(name);
+            fs::rename(&made, path("moved"))?;
+            symlink(path("home"), &made)?;
+            fs::write(temporary, "new")?;
+            // By the end a folder of this user's own has its name.
+            fs::remove_file(&made)?;
+            fs::rename(path("own"), &made)
+        })
+        .expect("written");
+        let read = |name: &str| fs::read_to_string(path(name)).expect("there");
+        assert_eq!((read("home/weights"), read("shared/weights")), ("precious".into(), "new".into()));
+        let left: Vec<_> = names(&path("shared")).into_iter().filter(|it| it != "weights").collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(read(&format!("shared/{}/weights", left[0])), "precious", "it is not removed");
+        assert!(!path("moved/weights").exists(), "it was moved out of the folder");
     }
-    drop(file);
-    fs::rename(from, path)
+
+    #[test]
+    fn in_a_folder_of_ones_own_the_path_is_a_plain_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_whole_at(&folder.path().join("a.txt"), |temporary| {
+            let is_below = temporary.starts_with(folder.path());
+            assert!(is_below && temporary.ends_with("a.txt"), "{}", temporary.display());
+            fs::write(temporary, "text")
+        })
+        .expect("written");
+        assert_eq!(names(folder.path()), ["a.txt"]);
+    }
 }
