@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
+use profiler_events::environment::variable;
 use profiler_events::forking::made_once;
 
 /// Where the library is, if not where the system looks.
@@ -17,7 +18,7 @@ const NAME: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 pub fn library() -> Result<&'static Library, &'static str> {
     static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     let load = || {
-        let path = std::env::var_os(OVERRIDE).filter(|path| !path.is_empty());
+        let path = variable(OVERRIDE).filter(|path| !path.is_empty());
         let path = path.unwrap_or_else(|| OsString::from(NAME));
         // SAFETY: the driver's library has no requirements for being loaded.
         unsafe { Library::new(path) }

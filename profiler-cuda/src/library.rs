@@ -9,6 +9,7 @@
 //!
 //! Of several versions in one place the newest that the driver knows comes first.
 
+use profiler_events::environment::variables;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ const VERSIONS: [u32; 2] = [13, 12];
 impl Surroundings {
     /// This process's.
     pub(crate) fn of_process(driver: Option<u32>) -> Self {
-        Self { variables: std::env::vars_os().collect(), driver, root: PathBuf::from("/") }
+        Self { variables: variables(), driver, root: PathBuf::from("/") }
     }
 
     fn variable(&self, name: &str) -> Option<&Path> {

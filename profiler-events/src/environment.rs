@@ -36,7 +36,7 @@ impl Environment {
     /// That of this process, read once.
     pub fn get() -> &'static Self {
         static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-        made_once(&ENVIRONMENT, || Self::of(|variable| std::env::var_os(variable)))
+        made_once(&ENVIRONMENT, || Self::of(variable))
     }
 
     fn of(value: impl Fn(&str) -> Option<OsString>) -> Self {
@@ -59,6 +59,37 @@ impl Environment {
     pub fn is_silent(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// Returns a variable of the environment.
+///
+/// In a program that has more rights than the user who started it (setuid, setgid, capabilities of
+/// the file) it returns `None`: that user chooses the environment, and variables name libraries to
+/// load and folders to write into. C libraries ignore `LD_PRELOAD` there for the same reason.
+pub fn variable(name: &str) -> Option<OsString> {
+    if has_more_rights_than_its_user() { None } else { std::env::var_os(name) }
+}
+
+/// Returns all variables for which [`variable`] returns a value.
+pub fn variables() -> Vec<(OsString, OsString)> {
+    if has_more_rights_than_its_user() { Vec::new() } else { std::env::vars_os().collect() }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn has_more_rights_than_its_user() -> bool {
+    // SAFETY: `getauxval` takes a number and only reads what the kernel gave the process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+fn has_more_rights_than_its_user() -> bool {
+    // SAFETY: these functions take no arguments, change nothing and cannot fail.
+    unsafe { libc::getuid() != libc::geteuid() || libc::getgid() != libc::getegid() }
+}
+
+#[cfg(not(unix))]
+fn has_more_rights_than_its_user() -> bool {
+    false
 }
 
 /// Something that is on or off: `1` and `0`, or a word for them.

@@ -1,5 +1,6 @@
 //! By what the processes of one training are told from those of another.
 
+use profiler_events::environment::variable;
 use std::sync::OnceLock;
 
 /// What launchers tell all processes of one training alike, and those of another differently: torchrun, whoever follows
@@ -16,7 +17,7 @@ static LAUNCH: OnceLock<Option<String>> = OnceLock::new();
 /// To be called where the environment may be looked at.
 pub(crate) fn remember() {
     LAUNCH.get_or_init(|| {
-        read(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+        read(|name| variable(name).map(|value| value.to_string_lossy().into_owned()))
     });
 }
 

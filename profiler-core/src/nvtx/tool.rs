@@ -10,6 +10,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use profiler_events::environment::variable;
 use profiler_events::forking::made_once;
 
 /// Where a tool names its library.
@@ -227,7 +228,7 @@ impl Tool {
     }
 
     fn attach() -> Result<Self, NotAttached> {
-        let path = std::env::var_os(INJECTION_VARIABLE).filter(|path| !path.is_empty());
+        let path = variable(INJECTION_VARIABLE).filter(|path| !path.is_empty());
         let path = path.ok_or(NotAttached::NoTool)?;
         let cannot = |error: libloading::Error| NotAttached::Library(error.to_string());
         // SAFETY: the user has named the library for this purpose.

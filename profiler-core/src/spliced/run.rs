@@ -21,6 +21,7 @@ use crate::several::Several;
 use crate::{
     Activated, Output, Profiler, Report, allocation, forked_child, hook, lines, output, watcher,
 };
+use profiler_events::environment::variable;
 use profiler_events::forking::{Mutex, MutexGuard, this_process};
 use profiler_events::panics::contain;
 use profiler_events::run::process_record;
@@ -62,7 +63,7 @@ fn lock() -> MutexGuard<'static, Option<Run>> {
 
 /// Does what the settings say, if there are any.
 pub(super) fn start() {
-    let Some(path) = std::env::var_os(RUN_VARIABLE).filter(|_| !environment::is_part_of_a_build())
+    let Some(path) = variable(RUN_VARIABLE).filter(|_| !environment::is_part_of_a_build())
     else {
         return;
     };

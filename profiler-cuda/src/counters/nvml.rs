@@ -1,6 +1,7 @@
 //! NVML, NVIDIA's library for what devices say of themselves. Loaded at run time; it comes with the
 //! driver.
 
+use profiler_events::environment::variable;
 use std::ffi::OsString;
 
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
@@ -70,7 +71,7 @@ pub(super) struct Board {
 
 /// Loads NVML, for the rest of the process. *Cost*: some 10 ms to seconds.
 pub(super) fn open() -> Result<Board, NoCounters> {
-    let named = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
+    let named = variable(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
     let library = named.unwrap_or_else(|| OsString::from(LIBRARY));
     let name = library.to_string_lossy().into_owned();
     let nvml = Nvml::builder().lib_path(&library).init();

@@ -15,6 +15,7 @@ use super::unavailable::Unavailable;
 use crate::events::set_numbering;
 use crate::process_exit;
 use profiler_core::Interest;
+use profiler_events::environment::variable;
 use profiler_events::own_thread;
 use profiler_events::uncounted;
 
@@ -61,7 +62,7 @@ const WELCOME: [u32; 6] = [
 
 /// Whether CUPTI is the tool that NVTX tells of ranges.
 fn hears_nvtx() -> bool {
-    let tool = std::env::var_os("NVTX_INJECTION64_PATH").unwrap_or_default();
+    let tool = variable("NVTX_INJECTION64_PATH").unwrap_or_default();
     tool.to_string_lossy().contains("cupti")
 }
 

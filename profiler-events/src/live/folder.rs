@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::user::{is_own_user, own_user};
+use crate::environment::variable;
 
 /// Why sockets cannot be in a folder.
 #[derive(thiserror::Error)]
@@ -48,7 +49,7 @@ crate::debug_as_display!(FolderError);
 /// login shell another one than that of a service. So a process takes the first one that it can
 /// use, and its clients look in all of them.
 pub fn folders() -> Vec<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     folders_of(runtime, std::env::temp_dir(), own_user())
 }
 

@@ -57,7 +57,7 @@ impl RunContext {
     pub fn from_environment() -> Self {
         let (run, problem) = launchers::read(|name| {
             // Something that is not even text is as wrong as a text that is no number.
-            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+            crate::environment::variable(name).map(|value| value.to_string_lossy().into_owned())
         });
         if let Some(problem) = problem {
             static SAID: Once = Once::new();

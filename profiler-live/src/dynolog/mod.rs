@@ -20,6 +20,7 @@ use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use profiler_core::output::say;
+use profiler_events::environment::variable;
 use profiler_events::files::read_text;
 use profiler_events::uncounted;
 
@@ -52,7 +53,7 @@ struct Settings {
 
 impl Settings {
     fn of_environment() -> Self {
-        let value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let value = |name: &str| variable(name).filter(|value| !value.is_empty());
         let traces = match value("KINETO_ONDEMAND_TRACE_DIR") {
             Some(folder) => vec![folder.into()],
             None => folders_for_temporary_files(),
@@ -91,7 +92,7 @@ fn interval_of(file: &str) -> Duration {
 
 /// Has the process ask the daemon if the environment says so.
 pub(crate) fn start_if_asked() {
-    if std::env::var_os(USE_DAEMON).is_some() {
+    if variable(USE_DAEMON).is_some() {
         start();
     }
 }

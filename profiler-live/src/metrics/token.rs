@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use profiler_events::environment::variable;
 use profiler_events::files;
 
 use crate::Error;
@@ -25,7 +26,7 @@ pub(super) enum Wish {
 
 impl Wish {
     pub(super) fn of_environment() -> Self {
-        let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+        let value = variable(VARIABLE).filter(|value| !value.is_empty());
         match value {
             None => Self::Random,
             Some(value) if value.eq_ignore_ascii_case("off") => Self::Off,

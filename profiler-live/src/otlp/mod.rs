@@ -29,13 +29,14 @@ mod resource;
 #[cfg(all(unix, feature = "otlp"))]
 mod settings;
 
+use profiler_events::environment::variable;
 use profiler_core::output::say;
 
 use asked::Asked;
 
 /// Has metrics pushed if the environment says so.
 pub(crate) fn start_if_asked() {
-    let value = |name: &str| std::env::var_os(name).map(|it| it.to_string_lossy().into_owned());
+    let value = |name: &str| variable(name).map(|it| it.to_string_lossy().into_owned());
     if let Some(asked) = asked::asked(&value)
         && let Err(why) = start(&asked, &value)
     {
