@@ -40,8 +40,13 @@ pub fn listening(folder: &Path) -> io::Result<Vec<ProcessIdentity>> {
         let name = entry.file_name();
         if let Some(identity) = ProcessIdentity::of_file_name(&name, SOCKET) {
             match is_leftover(folder, &identity) {
-                // If it cannot be removed, somebody else has removed it.
-                true => drop(std::fs::remove_file(entry.path())),
+                true => {
+                    // If one cannot be removed, another process has removed it. The token of a
+                    // process of another namespace goes with its socket: by itself it does not
+                    // show whether the process has ended.
+                    let _ = std::fs::remove_file(entry.path());
+                    let _ = std::fs::remove_file(folder.join(identity.file_name(TOKEN)));
+                }
                 false => found.push(identity),
             }
         } else if let Some(identity) = ProcessIdentity::of_file_name(&name, TOKEN)
@@ -317,6 +322,9 @@ mod tests {
             .status();
         assert!(times.is_ok_and(|status| status.success()));
         assert_eq!(listening(folder).expect("a list"), [own]);
+        let is_there = |it: &ProcessIdentity| folder.join(it.file_name(TOKEN)).exists();
+        assert!(!is_there(&elsewhere), "its token goes with its socket");
+        assert!(is_there(&own));
     }
 
     #[cfg(target_os = "linux")]
