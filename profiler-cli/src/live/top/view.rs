@@ -154,7 +154,8 @@ impl View {
     }
 }
 
-/// The actions of a process in the order in which they are shown, each with how deep inside of others it is.
+/// The actions of a process in the order in which they are shown, each with its depth inside of
+/// others. Those that [also stand inside of another one](is_also_inside) come last.
 pub(super) fn rows(activity: &Activity, order: Order) -> Vec<(usize, &ActionState)> {
     let mut rows = Vec::with_capacity(activity.actions.len());
     add(activity, order, None, 0, &mut rows);
@@ -211,6 +212,7 @@ fn add<'a>(
         Order::Calls => b.calls.cmp(&a.calls).then_with(|| a.name.cmp(&b.name)),
         Order::Name => a.name.cmp(&b.name),
     });
+    inside.sort_by_cached_key(|(_, action)| is_also_inside(activity, action));
     for (number, action) in inside {
         rows.push((depth, action));
         add(activity, order, Some(number), depth + 1, rows);

@@ -25,9 +25,12 @@ r                 record 5 steps into the current folder
 q, Ctrl-C         end; the training goes on
 
 STEP is a share of the time of the last steps. What goes on
-from step to step stands beside what is inside of it. A row
-with * stands also inside of another one: it was open when
-top began to follow, or it is called in two places.";
+from step to step stands beside what is inside of it. Rows
+below \"also inside of others\" have a row further up, too:
+they were open when top began, or are called in two places.";
+
+/// Heading of the rows that also stand inside of other ones.
+const ALSO_INSIDE: &str = "also inside of others:";
 
 /// Draws all of it. Where there is no room for something it is not there.
 pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
@@ -181,9 +184,17 @@ fn draw_actions(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: 
         None => (all, 0),
     };
     let scrolled = view.scrolled.min(shown.len().saturating_sub(1));
-    for (depth, action) in shown.into_iter().skip(scrolled) {
-        let mark = if is_also_inside(activity, action) { " *" } else { "" };
-        let name = "  ".repeat(depth.min(width / 4)) + &action.name + mark;
+    let mut has_heading = false;
+    for (index, (depth, action)) in shown.into_iter().enumerate() {
+        // Also where the section's first row is above the screen.
+        if !has_heading && depth == 0 && is_also_inside(activity, action) {
+            has_heading = true;
+            lines.push(Line::from(ALSO_INSIDE));
+        }
+        if index < scrolled {
+            continue;
+        }
+        let name = "  ".repeat(depth.min(width / 4)) + &action.name;
         let name = others::cut(&name, width);
         let share =
             of.map_or_else(|| "-".to_owned(), |of| format!("{:.0}%", action.seconds / of * 1e2));

@@ -151,17 +151,38 @@ fn what_is_around_a_row_that_is_shown_is_shown() {
 
 /// When following begins, it is not known what is around the actions that are open.
 #[test]
-fn a_row_that_stands_also_inside_of_another_one_is_marked() {
+fn rows_that_also_stand_inside_of_others_come_last_in_a_section() {
     let mut view = view();
     let mut busy = state(4711);
     let activity = busy.activity.as_mut().expect("it is followed");
-    activity.actions.push(action("backward", None, 1, 0.005));
+    // It would be the first by time, by calls and by name.
+    activity.actions.push(action("backward", None, 9, 0.2));
     view.hear(busy.process.into(), busy);
+    let expected = [
+        "run_training_batch",
+        "  [module]Linear: head",
+        "  backward",
+        "train_dataloader_next",
+        "also inside of others:",
+        "backward",
+    ];
+    let names = |lines: &[String]| -> Vec<String> {
+        let name = |line: &String| {
+            let name = line.trim_start().split("  ").next().unwrap_or_default();
+            " ".repeat(line.len() - line.trim_start().len()) + name
+        };
+        lines[7..7 + expected.len()].iter().map(name).collect()
+    };
+    assert_eq!(names(&drawn(&view, 80, 24)), expected);
+    for order in [Order::Calls, Order::Name] {
+        view.order = order;
+        assert_eq!(names(&drawn(&view, 80, 24))[4..], expected[4..], "{order:?}");
+    }
+    (0..9).for_each(|_| view.scroll(true));
     let lines = drawn(&view, 80, 24);
-    assert!(lines.iter().any(|it| it.starts_with("backward *")), "{lines:?}");
-    assert!(lines.iter().any(|it| it.starts_with("  backward  ")), "{lines:?}");
+    assert!(lines[7] == expected[4] && lines[8].starts_with("backward "), "{lines:?}");
     view.shows_help = true;
-    assert!(drawn(&view, 80, 24).iter().any(|it| it.contains("top began to follow")));
+    assert!(drawn(&view, 80, 24).iter().any(|it| it.contains("open when top began")));
 }
 
 #[test]
