@@ -4,6 +4,7 @@
 //! once and the report goes to the console.
 
 mod console;
+mod delivery;
 mod destination;
 mod missing;
 mod name;
@@ -16,11 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use crate::finding::Finding;
-use crate::findings::text as findings_text;
-use crate::{Report, label, page};
 use console::Console;
 pub use console::say;
+pub use delivery::{deliver, deliver_value};
 pub use destination::tell_apart;
 pub use missing::tell_missing;
 pub use name::shortened;
@@ -30,7 +29,6 @@ pub use profiler_events::files::{ClaimedName, TemporaryFolder, is_temporary, wri
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::{RunContext, Stage, Stages};
 pub use rendered::RenderedReport;
-use rendered::Texts;
 pub use together::deliver_together;
 
 /// Where the reports of one profiler go.
@@ -347,103 +345,6 @@ pub fn write_file(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<()> {
     files::write_file(path, write)
-}
-
-/// Writes `report` to the file of `output`, or to the console on rank 0. An empty report is not
-/// written at all.
-///
-/// Where the file cannot be written, standard error hears of it once and the report goes to the
-/// console, whatever the rank.
-pub fn deliver(output: Option<&Output>, report: &str) {
-    deliver_with(output, report.into(), &[]);
-}
-
-/// The same, with findings below: a few lines on the console, all that is known of them in a file.
-fn deliver_with(output: Option<&Output>, report: Texts<'_>, findings: &[Finding]) {
-    let console = &mut output.map_or_else(Console::standard, Output::console);
-    deliver_to(output, report, findings, console);
-}
-
-fn deliver_to<'text>(
-    output: Option<&Output>,
-    report: impl Into<Texts<'text>>,
-    findings: &[Finding],
-    console: &mut Console<'_>,
-) {
-    let report = report.into();
-    if report.whole.is_empty() {
-        return;
-    }
-    let noted = output.map_or_else(String::new, |output| label::notes(&output.state().notes));
-    let goes_to_stderr = output.is_some_and(|output| output.prints_to_stderr);
-    let heading = together::heading(output.and_then(Output::kind));
-    let printed = |is_in_a_file| {
-        // All rows of a report that its file could not take.
-        let text = if is_in_a_file == Some(false) { report.whole } else { report.console };
-        format!("{heading}{text}{noted}{}", together::lines(findings, goes_to_stderr))
-    };
-    let whole = || format!("{}{noted}{}", report.whole, findings_text::whole(findings));
-    put(output, whole, printed, console);
-}
-
-/// Appends `whole` to the file of `output`, or prints `printed` on rank 0. That one's argument is
-/// whether the file was written; `None` where there is none to write.
-fn put(
-    output: Option<&Output>,
-    whole: impl FnOnce() -> String,
-    printed: impl FnOnce(Option<bool>) -> String,
-    console: &mut Console<'_>,
-) {
-    let Some((output, path)) = output.and_then(|output| Some((output, output.report_path()?)))
-    else {
-        let run = output.map_or_else(RunContext::from_environment, Output::run);
-        if run.rank == 0 {
-            console.print(&printed(None));
-        }
-        return;
-    };
-    let written = files::append(&path, whole().as_bytes());
-    if let Err(error) = &written {
-        output.warn_once(&path, error, "Its report goes to the console", console);
-    }
-    let prints = output.always_prints && !output.state().is_silent;
-    if written.is_err() || (prints && output.run().rank == 0) {
-        console.print(&printed(Some(written.is_ok())));
-    }
-}
-
-/// Writes `report` as JSON and as a page beside the text, if `output` is to have these.
-pub fn deliver_value(output: Option<&Output>, report: impl FnOnce() -> Option<Report>) {
-    let Some(output) = output.filter(|output| output.writes_json || output.writes_html) else {
-        return;
-    };
-    if let Some(mut report) = report() {
-        write_value(output, &mut report);
-    }
-}
-
-fn write_value(output: &Output, report: &mut Report) {
-    report.header_mut().notes.extend(output.state().notes.iter().cloned());
-    if output.writes_json
-        && let Ok(json) = report.to_json()
-    {
-        output.write_file(None, "json", json.as_bytes());
-    }
-    if output.writes_html {
-        let page = page::html(std::slice::from_ref(report));
-        output.write_file(None, "html", page.as_bytes());
-    }
-}
-
-/// What all ranks say together, below the report of rank 0, which is there already.
-fn deliver_ranks(output: &Output, report: &Report) {
-    together::tell_ranks(|| {
-        let text = output.ranks_text(report);
-        if let Some(text) = &text {
-            put(Some(output), || text.clone(), |_| text.clone(), &mut output.console());
-        }
-        text.is_some()
-    });
 }
 
 #[cfg(test)]

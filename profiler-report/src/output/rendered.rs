@@ -1,6 +1,7 @@
 //! One measurement in all the forms in which it is delivered.
 
-use super::{Output, deliver_ranks, deliver_with, tell_missing, write_value};
+use super::delivery::{Texts, deliver_ranks, deliver_with, write_value};
+use super::{Output, tell_missing};
 use crate::Report;
 use crate::findings::Rules;
 use crate::missing::Missing;
@@ -36,21 +37,6 @@ struct File {
     action: String,
     extension: &'static str,
     content: Vec<u8>,
-}
-
-/// A report as text.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Texts<'text> {
-    /// For files.
-    pub(super) whole: &'text str,
-    /// For the console.
-    pub(super) console: &'text str,
-}
-
-impl<'text> From<&'text str> for Texts<'text> {
-    fn from(whole: &'text str) -> Self {
-        Self { whole, console: whole }
-    }
 }
 
 impl RenderedReport {

@@ -1,8 +1,10 @@
 use std::fs;
 use std::io::Write;
 
+use super::delivery::{Texts, deliver_to};
 use super::*;
 use crate::findings::{Rules, samples};
+use crate::Report;
 
 const REPORT: &str = "FIT Profiler Report\n\n";
 

@@ -1,0 +1,163 @@
+//! Steps that took much longer than the median, and what made each of them long.
+
+use std::fmt::Write;
+
+use super::super::Part;
+use super::super::table::{Column, Table, Unit};
+use super::super::text;
+use super::PARTS;
+use crate::number::{duration, grouped};
+use crate::steps::{PartSeconds, StepEntry, StepSeries};
+
+/// So many long steps are listed.
+const OUTLIERS: usize = 16;
+/// A step is long if it took so many times the median.
+const TIMES: f64 = 1.5;
+
+/// A step that took much longer than the median.
+pub(super) struct Outlier<'steps> {
+    pub(super) number: u64,
+    pub(super) seconds: f64,
+    entry: &'steps StepEntry,
+}
+
+/// The steps that stand out.
+pub(super) struct Outliers<'steps> {
+    pub(super) median: f64,
+    pub(super) p95: f64,
+    /// Those that took the longest, in the order of time.
+    pub(super) steps: Vec<Outlier<'steps>>,
+    /// How many there are; of steps that share an entry the longest counts.
+    all: usize,
+}
+
+impl<'steps> Outliers<'steps> {
+    pub(super) fn of(series: &'steps StepSeries) -> Self {
+        let median = series.quantile(0.5).unwrap_or(0.0);
+        let p95 = series.quantile(0.95).unwrap_or(0.0);
+        let mut outliers = Self { median, p95, steps: Vec::new(), all: 0 };
+        let mut steps: Vec<_> = series
+            .entries
+            .iter()
+            .map(|entry| (entry, entry.longest()))
+            .filter(|(_, longest)| outliers.is_long(longest.seconds))
+            .map(|(entry, longest)| Outlier {
+                number: longest.number,
+                seconds: longest.seconds,
+                entry,
+            })
+            .collect();
+        outliers.all = steps.len();
+        steps.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        steps.truncate(OUTLIERS);
+        steps.sort_by_key(|step| step.number);
+        outliers.steps = steps;
+        outliers
+    }
+
+    /// Whether a step that took so long stands out.
+    pub(super) fn is_long(&self, seconds: f64) -> bool {
+        self.median > 0.0 && seconds >= TIMES * self.median
+    }
+
+    /// The first step, which is compared with no other, where it was long.
+    pub(super) fn write_first(&self, html: &mut String, series: &StepSeries) {
+        let first = series.entries.first().filter(|entry| (entry.number, entry.count) == (0, 1));
+        if let Some(first) = first.filter(|first| self.is_long(first.seconds)) {
+            let (first, median) = (duration(first.seconds), duration(self.median));
+            let text = format!(
+                "The first step took {first}. It is compared with no other: the median, {median}, is that of later steps."
+            );
+            let _ = writeln!(html, "<p class=quiet>{}</p>", text::escape(&text));
+        }
+    }
+
+    pub(super) fn write(&self, html: &mut String, series: &StepSeries, part: &Part) {
+        let mut table = Table::new([
+            Column::new("Step", Unit::Count, "Its number, from 0"),
+            Column::new(
+                "Made long by",
+                Unit::Text,
+                "The part that took the most beyond its usual time",
+            ),
+            Column::new("Took", Unit::Seconds, "How long the step took").bar(),
+            Column::new("× median", Unit::Number, "By what half of the steps took at the most"),
+            Column::new("At", Unit::Seconds, "Since the beginning of the stage"),
+            Column::new("Data", Unit::Seconds, "Waiting for data"),
+            Column::new("Forward", Unit::Seconds, "From the batch to the loss"),
+            Column::new("Backward", Unit::Seconds, "From the loss back to the gradients"),
+            Column::new("Collectives", Unit::Seconds, "Waiting for other processes"),
+            Column::new("Optimizer", Unit::Seconds, "From the gradients to new parameters"),
+            Column::new("Other", Unit::Seconds, "Callbacks, logging, what is between epochs"),
+            Column::new("Slowest", Unit::Text, "What took the most time itself in this step"),
+        ]);
+        let usual = PARTS.map(|(_, _, pick)| median_of(series, pick));
+        for step in &self.steps {
+            let is_alone = step.entry.count == 1;
+            let of = |pick: PartSeconds| is_alone.then(|| pick(step.entry));
+            let [data, forward, backward, collectives, optimizer, other] =
+                PARTS.map(|(_, _, pick)| of(pick));
+            let slowest = step.entry.slowest.as_ref().map_or_else(String::new, |slowest| {
+                let name = text::name(&slowest.name, part.limits.name);
+                format!("{name}, {}", text::escape(&duration(slowest.seconds)))
+            });
+            let cause = if is_alone { made_long_by(step.entry, &usual) } else { String::new() };
+            table.row_named(
+                format!("r{}-step-{}", part.index, step.number),
+                [
+                    step.number.into(),
+                    cause.into(),
+                    step.seconds.into(),
+                    (step.seconds / self.median).into(),
+                    step.entry.start_seconds.into(),
+                    data.into(),
+                    forward.into(),
+                    backward.into(),
+                    collectives.filter(|seconds| *seconds > 0.0).into(),
+                    optimizer.into(),
+                    other.into(),
+                    slowest.into(),
+                ],
+            );
+        }
+        if table.is_empty() {
+            let _ = writeln!(
+                html,
+                "<p class=quiet>No step took {TIMES} times the median, {}.</p>",
+                text::escape(&duration(self.median))
+            );
+            return;
+        }
+        let median = duration(self.median);
+        let caption = match self.all > self.steps.len() {
+            true => format!(
+                "The {} longest of {} steps that took {TIMES} times the median, {median}, or more",
+                self.steps.len(),
+                grouped(self.all as u64)
+            ),
+            false => format!("Steps that took {TIMES} times the median, {median}, or more"),
+        };
+        table.write(html, &caption);
+    }
+}
+
+/// What an entry's steps usually take of a part.
+fn median_of(series: &StepSeries, pick: PartSeconds) -> f64 {
+    let mean = |entry: &StepEntry| pick(entry) / entry.count.max(1) as f64;
+    let mut all: Vec<f64> = series.entries.iter().map(mean).collect();
+    let middle = all.len() / 2;
+    match all.is_empty() {
+        true => 0.0,
+        false => *all.select_nth_unstable_by(middle, f64::total_cmp).1,
+    }
+}
+
+/// `data, +31.0 ms`: the part that took the most beyond what it usually takes.
+fn made_long_by(entry: &StepEntry, usual: &[f64; 6]) -> String {
+    let beyond =
+        PARTS.iter().zip(usual).map(|((name, _, pick), usual)| (name, pick(entry) - usual));
+    let most = beyond.max_by(|(_, one), (_, other)| one.total_cmp(other));
+    most.map_or_else(String::new, |(name, seconds)| {
+        format!("{name}, +{}", text::escape(&duration(seconds)))
+    })
+}
