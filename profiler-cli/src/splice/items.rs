@@ -34,18 +34,18 @@ pub(super) struct DeclaredFile {
     pub context: Context,
 }
 
-/// What walks through all files of a crate have in common.
-pub(super) struct CrateWalk<'w> {
-    pub selection: &'w Selection,
-    pub handlers: &'w SignalHandlers,
-    pub result: &'w mut SplicedCrate,
-    pub macros: &'w mut macros::Found,
-    pub unseen: &'w mut GeneratedItems,
+/// State that the walks through all files of a crate share.
+pub(super) struct CrateWalk<'all> {
+    pub selection: &'all Selection,
+    pub handlers: &'all SignalHandlers,
+    pub result: SplicedCrate,
+    pub macros: macros::Found,
+    pub unseen: GeneratedItems,
 }
 
 /// The way through one file, or through the expansion of a macro call in it.
-pub(super) struct ItemWalk<'w> {
-    all: CrateWalk<'w>,
+pub(super) struct ItemWalk<'w, 'all> {
+    all: &'w mut CrateWalk<'all>,
     source: &'w mut Source,
     number: usize,
     folder: Folder,
@@ -63,9 +63,9 @@ struct ExpandedCall {
     braces: HashMap<usize, usize>,
 }
 
-impl<'w> ItemWalk<'w> {
+impl<'w, 'all> ItemWalk<'w, 'all> {
     pub fn new(
-        all: CrateWalk<'w>,
+        all: &'w mut CrateWalk<'all>,
         source: &'w mut Source,
         number: usize,
         folder: Folder,
@@ -271,7 +271,7 @@ impl<'w> ItemWalk<'w> {
     }
 }
 
-impl<'ast> Visit<'ast> for ItemWalk<'_> {
+impl<'ast> Visit<'ast> for ItemWalk<'_, '_> {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         let is_inner = self.context.is_inner;
         self.function(&Function {

@@ -41,9 +41,8 @@ pub(super) fn splice(
     selection: &Selection,
     hooks: AllocatorHooks,
 ) -> io::Result<SplicedCrate> {
-    let mut result = SplicedCrate::default();
     if !selection.concerns(crate_name) && hooks == AllocatorHooks::None {
-        return Ok(result);
+        return Ok(SplicedCrate::default());
     }
     let mut allocators = Allocators::default();
     let crate_path = FunctionPath { segments: vec![crate_name.to_owned()], implemented: None };
@@ -53,29 +52,29 @@ pub(super) fn splice(
         context: Context::of(crate_path),
     }];
     let mut known = HashSet::new();
-    let (mut sources, mut found) = (Vec::new(), macros::Found::default());
-    let mut unseen = GeneratedItems::default();
+    let mut sources = Vec::new();
     let mut root_place = None;
     let handlers = SignalHandlers::of_crate(root);
+    let mut all = CrateWalk {
+        selection,
+        handlers: &handlers,
+        result: SplicedCrate::default(),
+        macros: macros::Found::default(),
+        unseen: GeneratedItems::default(),
+    };
     loop {
         let Some(module) = modules.pop() else {
             // Where all files are read, macros may declare further ones.
-            for expansion in found.expand() {
+            for expansion in all.macros.expand() {
                 let site = &expansion.site;
                 let (number, folder) = (site.source, site.folder.clone());
-                let all = CrateWalk {
-                    selection,
-                    handlers: &handlers,
-                    result: &mut result,
-                    macros: &mut found,
-                    unseen: &mut unseen,
-                };
                 let context = expansion.context.clone();
-                let mut walk = ItemWalk::new(all, &mut sources[number], number, folder, context);
+                let source = &mut sources[number];
+                let mut walk = ItemWalk::new(&mut all, source, number, folder, context);
                 walk.expansion(&expansion);
                 modules.extend(walk.into_modules());
             }
-            if modules.is_empty() && !found.has_expansions() {
+            if modules.is_empty() && !all.macros.has_expansions() {
                 break;
             }
             continue;
@@ -89,7 +88,7 @@ pub(super) fn splice(
             Ok(text) => text,
             Err(error) if is_root => return Err(error),
             Err(error) => {
-                result.unread.push(Unread { path: module.file, reason: error.to_string() });
+                all.result.unread.push(Unread { path: module.file, reason: error.to_string() });
                 continue;
             }
         };
@@ -99,15 +98,15 @@ pub(super) fn splice(
             Err(error) => {
                 let place = error.span().start();
                 let reason = format!("line {}: {error}", place.line);
-                result.unread.push(Unread { path: module.file, reason });
+                all.result.unread.push(Unread { path: module.file, reason });
                 if is_root {
-                    return Ok(result);
+                    return Ok(all.result);
                 }
                 continue;
             }
         };
-        result.read.push(module.file.clone());
-        result.folders.extend(files::folders_on_the_way(&module.file));
+        all.result.read.push(module.file.clone());
+        all.result.folders.extend(files::folders_on_the_way(&module.file));
         let path = files::without_detours(&module.file);
         let beginning = root::beginning(&text);
         let places = Places::new(&cleaned, tokens, &parsed, beginning);
@@ -121,18 +120,12 @@ pub(super) fn splice(
             allocators.add(allocator::wrap(&parsed, &[], &mut source.edits));
         }
         let number = sources.len();
-        let all = CrateWalk {
-            selection,
-            handlers: &handlers,
-            result: &mut result,
-            macros: &mut found,
-            unseen: &mut unseen,
-        };
-        let mut walk = ItemWalk::new(all, &mut source, number, module.folder, module.context);
+        let mut walk = ItemWalk::new(&mut all, &mut source, number, module.folder, module.context);
         walk.file(&parsed);
         modules.extend(walk.into_modules());
         sources.push(source);
     }
+    let CrateWalk { mut result, macros: found, unseen, .. } = all;
     macros::splice(selection, &found, &mut sources, &mut result);
     result.unseen = unseen.into_left_out(&found);
     let mut needed = hooks_text(crate_name, selection, &result);
