@@ -22,10 +22,41 @@ const PACKAGES: [&str; 10] = [
 ];
 
 /// The file and line that the program is at on the calling thread, below all libraries; `None` where it has no debug
-/// information. *Cost*: the first time up to a second, since all debug information is read.
+/// information, or there is not enough memory to read it. *Cost*: the first time up to a second, since all debug
+/// information is read.
 pub(super) fn of_program() -> Option<String> {
+    if !has_room() {
+        return None;
+    }
     let directory = std::env::current_dir().unwrap_or_default();
     find(&format!("{:#}", Backtrace::force_capture()), &directory)
+}
+
+/// Whether the address space has room for the debug information of the program and its libraries.
+/// Without it (`ulimit -v`) the standard library, which reads all of it, would end the program or
+/// wait for a lock that its own thread holds.
+#[cfg(unix)]
+fn has_room() -> bool {
+    const LIBRARIES: usize = 1 << 30;
+    let program = std::env::current_exe().and_then(|path| path.metadata());
+    let program = program.map_or(0, |it| usize::try_from(it.len()).unwrap_or(usize::MAX));
+    // Mapped once, and unpacked where it is compressed.
+    let bytes = program.saturating_mul(4).saturating_add(LIBRARIES);
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: asks for pages that are nobody's. They are never touched, so they take no memory.
+    let pages = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    if pages == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: mapped above with this length, and nobody else knows of it.
+    unsafe { libc::munmap(pages, bytes) };
+    true
+}
+
+#[cfg(not(unix))]
+fn has_room() -> bool {
+    true
 }
 
 /// The innermost place of the program in a backtrace, which has them below the names of functions.

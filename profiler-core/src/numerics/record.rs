@@ -68,22 +68,24 @@ impl RecordFile {
 
     fn try_write(&mut self, tensors: &[RecordedTensor], most_bytes: usize) -> io::Result<u64> {
         // A forked child has its parent's file open, whose record is the parent's alone.
-        let is_own = self.process == this_process();
-        let (lines, dropped) = match &self.state {
-            _ if !is_own => return Ok(0),
-            State::Failed => return Ok(0),
-            _ => lines(tensors, most_bytes)?,
-        };
+        if self.process != this_process() {
+            return Ok(0);
+        }
         // In one piece: what is killed meanwhile has all of a step, or a last line that is cut off.
         match &mut self.state {
             State::New(header) => {
+                let (lines, dropped) = lines(tensors, most_bytes)?;
                 let first = header.to_line()? + &lines;
                 self.state = State::Growing(GrowingFile::create(&self.path, first.as_bytes())?);
+                Ok(dropped)
             }
-            State::Growing(file) => file.append(lines.as_bytes())?,
-            State::Failed => {}
+            State::Growing(file) => {
+                let (lines, dropped) = lines(tensors, most_bytes)?;
+                file.append(lines.as_bytes())?;
+                Ok(dropped)
+            }
+            State::Failed => Ok(0),
         }
-        Ok(dropped)
     }
 
     /// Flushes it to the disk.

@@ -179,3 +179,31 @@ fn the_first_tensor_that_is_not_finite_is_saved_with_its_input() {
     let notes = &nowhere.header.notes;
     assert!(notes.iter().any(|note| note.starts_with("no tensor was saved")), "{notes:?}");
 }
+
+/// The child has its parent's record open, and goes through the same code.
+#[cfg(unix)]
+#[test]
+fn a_forked_child_adds_nothing_to_its_parents_record() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = with(NumericsProfiler::new().every(1).dirpath(folder.path()), |profiler| {
+        let step = |value: f32| {
+            tell(TensorRole::Loss, "loss", &[value]);
+            profiler.step();
+        };
+        step(0.5);
+        // SAFETY: the child uses what this crate keeps free for it, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            step(100.0);
+            // SAFETY: without the parent's exit handlers.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 1;
+        // SAFETY: room for the status of a child of this process.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the child has ended well");
+        step(0.25);
+    });
+    let losses = std::fs::read_to_string(&report.files[0]).expect("a record");
+    assert_eq!(losses.lines().count(), 1 + 2, "{losses}");
+}
