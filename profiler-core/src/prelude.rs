@@ -25,6 +25,13 @@
 //! the macro as `profile!` and the attribute as `#[profiled]`. All the rest is in
 //! `candle_plugin::profiler_core`.
 //!
+//! No prelude can bring both as `profile`: macros and attributes share one namespace, in which a
+//! `use` binds one item per name (rustc: `E0252`, "`profile` must be defined only once in the macro
+//! namespace of this module"). Where only the other one is imported, rustc reports "cannot find
+//! attribute `profile` in this scope … it is a function-like macro": write `#[profiled]`. For
+//! "cannot find macro `profile` in this scope … it is an attribute" add
+//! `use profiler_core::profile;`.
+//!
 //! In a module that has `use super::*;`, import the attribute by name,
 //! `use profiler_core::prelude::profile;`. Either can also be written with its path:
 //! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`. With both this `*` and
