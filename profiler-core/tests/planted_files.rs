@@ -4,6 +4,9 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "scene_runner/mod.rs"]
+mod scene_runner;
+
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -24,6 +27,11 @@ const FOLDER: &str = "MLPROF_TEST_FOLDER";
 const LIMIT_OF_FILES: &str = "MLPROF_TEST_LIMIT";
 /// Whether nobody reads standard output.
 const CLOSED: &str = "MLPROF_TEST_CLOSED";
+/// Whether the program itself prints after its reports.
+const PRINTS: &str = "MLPROF_TEST_PRINTS";
+/// Whether there is no room to read debug information.
+const SHORT_OF_MEMORY: &str = "MLPROF_TEST_SHORT_OF_MEMORY";
+const LAST_LINE: &str = "the program's own last line";
 /// Somebody else.
 const NOBODY: u32 = 65534;
 /// No training takes longer, unless it hangs.
@@ -75,9 +83,23 @@ fn training_of_another_process() {
         // SAFETY: the pointer refers to a local limit.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
     }
-    let output = |name: &str| Output::new().dirpath(&folder).filename(name);
     let run = RunContext::default();
     let begin = |session: Session| steps(session);
+    if std::env::var_os(PRINTS).is_some() {
+        begin(Session::begin(SimpleProfiler::new(), Stage::Fit, &run));
+        // As a program does: a write beyond the limit would end it.
+        println!("{LAST_LINE}");
+        // SAFETY: ends the process; nothing is left to be done.
+        unsafe { libc::_exit(0) };
+    }
+    if std::env::var_os(SHORT_OF_MEMORY).is_some() {
+        limit_address_space();
+        let numerics = NumericsProfiler::new().dirpath(&folder).filename("numerics");
+        begin(Session::begin(numerics.every(1), Stage::Fit, &run));
+        // SAFETY: ends the process; nothing is left to be done.
+        unsafe { libc::_exit(0) };
+    }
+    let output = |name: &str| Output::new().dirpath(&folder).filename(name);
     let simple = SimpleProfiler::new().output_to(output("simple").json(true).html(true));
     begin(Session::begin(simple, Stage::Fit, &run));
     let advanced = AdvancedProfiler::new().dirpath(&folder).filename("advanced");
@@ -92,6 +114,18 @@ fn training_of_another_process() {
     // Without the test harness's words, which the limit or the closed pipe would end.
     // SAFETY: ends the process; nothing is left to be done.
     unsafe { libc::_exit(0) };
+}
+
+/// Leaves 24 MiB beyond what is mapped now: less than this program's debug information.
+fn limit_address_space() {
+    let mapped = fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    let pages: u64 = mapped.split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+    // SAFETY: asks for a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let limit = pages * page + (24 << 20);
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: the pointer refers to a local limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
 /// Makes standard output a pipe that nobody reads, in a program that has asked for the system's own
@@ -386,6 +420,60 @@ fn a_record_replaces_an_earlier_one_only_when_it_has_something() {
     assert!(trained.status.success(), "{}", trained.stderr);
     let text = fs::read_to_string(&record).expect("there");
     assert!(text.contains("numerics_version") && text.lines().count() > 6, "{text}");
+}
+
+/// Standard output is a file with a limit, as after `ulimit -f 2; program > out`. The report just
+/// fits, or nearly, in some of these.
+#[test]
+fn what_is_printed_leaves_room_for_the_programs_own_lines() {
+    let folder = folder_for_test();
+    let trained = train(folder.path(), &[(PRINTS, "1")]);
+    assert!(trained.status.success() && trained.stdout.contains("load_data"), "{}", trained.stdout);
+    let report = trained.stdout.len() - LAST_LINE.len() - 1;
+    for limit in (report - 12..report + LAST_LINE.len()).step_by(4).chain([512, 2 * report + 100]) {
+        let variables = [(LIMIT_OF_FILES, &*limit.to_string()), (PRINTS, "1")];
+        let trained = train(folder.path(), &variables);
+        let (status, text) = (trained.status, trained.stdout);
+        assert!(status.success(), "{limit}: {status:?} {text} {}", trained.stderr);
+        assert!(text.ends_with(&format!("{LAST_LINE}\n")), "{limit}: {text}");
+        assert_eq!(text.contains("load_data"), limit > 2 * report, "{limit}: {text}");
+    }
+}
+
+/// As with a quota on a network file system, which reports only at the end that there was no room.
+#[test]
+fn a_file_that_cannot_be_flushed_does_not_replace_an_earlier_one() {
+    let folder = folder_for_test();
+    let trained = train(folder.path(), &[]);
+    assert!(trained.status.success(), "{}", trained.stderr);
+    let names = names();
+    let read = |name: &PathBuf| fs::read(folder.path().join(name)).expect("there");
+    let earlier: Vec<Vec<u8>> = names.iter().map(read).collect();
+    let libraries = folder_for_test();
+    let no_room =
+        scene_runner::compile("planted_files/no_room.c", libraries.path(), "libnoroom.so");
+    let no_room = no_room.to_str().expect("text");
+    let trained = train(folder.path(), &[("LD_PRELOAD", no_room)]);
+    assert!(trained.status.success(), "{}", trained.stderr);
+    for (name, earlier) in names.iter().zip(&earlier) {
+        // Texts are appended to, and tables of an earlier run are removed before others are written.
+        let is_kept = name.extension().is_some_and(|it| it != "txt") && !is_table(name);
+        assert!(!is_kept || read(name) == *earlier, "{}", name.display());
+    }
+    let left = files(folder.path());
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains(".mlprof-")), "{left:?}");
+    assert!(trained.stderr.contains("quota exceeded"), "{}", trained.stderr);
+    assert!(trained.stdout.contains("load_data"), "the reports are printed: {}", trained.stdout);
+}
+
+/// To cite a line of the program all of its debug information is read.
+#[test]
+fn a_place_that_there_is_no_memory_to_find_is_not_cited() {
+    let folder = folder_for_test();
+    let trained = train(folder.path(), &[(SHORT_OF_MEMORY, "1")]);
+    assert!(trained.status.success(), "{:?} {}", trained.status, trained.stderr);
+    assert!(trained.stderr.contains("is not finite"), "{}", trained.stderr);
+    assert!(!trained.stderr.contains("It was called at"), "{}", trained.stderr);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use super::own_numbers;
 use super::shop::{MLPROF, Shop, arguments};
 
 /// What a process does, as the system tells: if there is one, in this session, that has not ended.
@@ -49,6 +50,39 @@ fn the_program_is_told_and_its_report_is_there() {
     assert_eq!(ended.status.signal(), Some(2), "{said}");
     assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{said}");
     assert!(said.contains("ended by SIGINT") && said.contains("tables again"), "{said}");
+}
+
+/// As the command of a container's image: the system drops signals to process 1 that it has no
+/// handler for, and nothing but `mlprof` is there to wait for its children.
+#[test]
+fn the_first_process_of_a_container_passes_signals_on_and_ends() {
+    let Some(way) = own_numbers::way() else { return };
+    let shop = Shop::copy_of("endings");
+    let contained = |words: &str| {
+        let words = arguments("--functions endings::leaf", words);
+        shop.command(way[0], &[&way[1..], &[MLPROF], &words].concat())
+    };
+    let run = contained("cargo run").output().expect("it runs");
+    assert!(run.status.success(), "{run:?}");
+    assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{run:?}");
+    assert!(String::from_utf8_lossy(&run.stdout).contains("end\n"), "{run:?}");
+    shop.forget_results();
+
+    let mut unshare = contained("cargo run -- wait");
+    let mut unshare =
+        unshare.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut lines = BufReader::new(unshare.stdout.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line == "waiting")));
+    let parent = unshare.id();
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let first = children.expect("it has some").trim().to_owned();
+    let sent = shop.run("kill", &["-TERM", &first]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    let ended = unshare.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(128 + 15), "{said}");
+    assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{said}");
+    assert!(said.contains("ended by SIGTERM"), "{said}");
 }
 
 #[test]

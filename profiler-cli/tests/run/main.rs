@@ -1,5 +1,7 @@
 //! `mlprof run` on a program that knows nothing of it.
 
+#[path = "../../../profiler-core/tests/own_numbers/mod.rs"]
+mod own_numbers;
 // As the examples are tested.
 #[path = "../../../tests/src/promise.rs"]
 mod promise;

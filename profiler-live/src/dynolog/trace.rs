@@ -123,7 +123,7 @@ impl Target {
     /// when it is whole.
     fn write(&self, cycle: &Cycle) -> io::Result<()> {
         let name = self.path.display().to_string();
-        write_file_in(&self.folder, &self.name, check_is_trace, |file| {
+        self.write_with(|file| {
             let mut out = BufWriter::new(file);
             if self.path.extension().is_some_and(|ending| ending == "gz") {
                 let mut encoder = GzEncoder::new(&mut out, Compression::fast());
@@ -134,6 +134,16 @@ impl Target {
             }
             out.flush()
         })
+    }
+}
+
+impl Target {
+    /// Writes into the folder that is open, in place of an earlier trace.
+    fn write_with(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        write_file_in(&self.folder, &self.name, check_is_trace, write)
     }
 }
 
@@ -263,9 +273,7 @@ mod tests {
         let target = Target::open(inside.join("x/authorized_keys"), &place).expect("it is free");
         std::fs::rename(inside.join("x"), inside.join("was")).expect("moved");
         std::os::unix::fs::symlink(&victim, inside.join("x")).expect("linked");
-        let written = write_file_in(&target.folder, &target.name, check_is_trace, |file| {
-            file.write_all(b"{\"schemaVersion\":1}")
-        });
+        let written = target.write_with(|file| file.write_all(b"{\"schemaVersion\":1}"));
         written.expect("written where the folder is now");
         let read = |path: PathBuf| std::fs::read_to_string(path).expect("there");
         assert_eq!(read(victim.join("authorized_keys")), "precious");

@@ -111,6 +111,10 @@ fn main() {
             "a_socket_that_was_removed_is_made_again",
             places::a_socket_that_was_removed_is_made_again,
         ),
+        (
+            "the_socket_does_not_take_the_place_of_a_closed_stream",
+            places::the_socket_does_not_take_the_place_of_a_closed_stream,
+        ),
         ("the_next_folder_is_taken", places::the_next_folder_is_taken),
         ("a_folder_may_have_a_long_path", places::a_folder_may_have_a_long_path),
         ("it_is_said_why_no_folder_can_be_used", places::it_is_said_why_no_folder_can_be_used),

@@ -1,15 +1,16 @@
 //! Where the socket is: in the first folder that can be used, and there again if it was removed.
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use profiler_events::live::{ProcessIdentity, connect, own_user, socket_of};
 
 use crate::asking::{Connection, PATIENCE, Program, wait_until};
+use crate::program::SCENE;
 
 /// Whether the process answers in this folder.
 fn answers_in(folder: &Path, identity: &ProcessIdentity) -> bool {
@@ -107,6 +108,31 @@ pub fn it_is_said_why_no_folder_can_be_used() {
         assert!(said.contains(part), "{part} in {said}");
     }
     assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+/// A socket with the number of a closed stream would take what the program prints.
+pub fn the_socket_does_not_take_the_place_of_a_closed_stream() {
+    let around = tempfile::tempdir().expect("a folder");
+    let mut child = Command::new("sh")
+        .args(["-c", "exec \"$0\" 2>&-"])
+        .arg(std::env::current_exe().expect("this program"))
+        .env(SCENE, "none")
+        .env("MLPROF_LIVE", "1")
+        .env("XDG_RUNTIME_DIR", around.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    output.read_line(&mut line).expect("text");
+    assert_eq!(line, "ready\n");
+    let identity = ProcessIdentity::of(child.id());
+    let leads = std::fs::read_link(format!("/proc/{}/fd/2", child.id())).expect("it is open");
+    let answers = answers_in(&around.path().join("mlprof"), &identity);
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!((leads, answers), ("/dev/null".into(), true));
 }
 
 /// Its own connections are not taken away from it, and it can still be looked into.

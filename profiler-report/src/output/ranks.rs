@@ -217,6 +217,29 @@ mod tests {
         );
     }
 
+    /// Another user, or a run that broke, may have left anything under the name of a rank's report.
+    #[test]
+    fn files_that_are_not_reports_neither_stop_nor_end_the_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut overflows = report(1, 0.001);
+        overflows.header_mut().wall_seconds = 1e17;
+        deliver(&output(folder.path(), 1), overflows);
+        let pipe = folder.path().join("fit-run-2.json");
+        #[cfg(unix)]
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("runs").success());
+        #[cfg(not(unix))]
+        fs::create_dir(&pipe).expect("made");
+        let patience = Duration::from_millis(1);
+        deliver(&output(folder.path(), 0).wait_for_ranks(patience), report(0, 0.001));
+        let said = text(folder.path(), 0);
+        assert!(said.contains("A table") && said.contains("no report of ranks 1, 2"), "{said}");
+        // Longer than any report is.
+        fs::remove_file(&pipe).or_else(|_| fs::remove_dir(&pipe)).expect("removed");
+        fs::File::create(&pipe).and_then(|it| it.set_len(LONGEST_REPORT + 1)).expect("made");
+        deliver(&output(folder.path(), 0).wait_for_ranks(patience), report(0, 0.001));
+        assert_eq!(text(folder.path(), 0).matches("no report of ranks 1, 2").count(), 2);
+    }
+
     #[test]
     fn nothing_is_said_where_nobody_else_measures_nor_twice_nor_to_who_does_not_want_it() {
         let folder = tempfile::tempdir().expect("a folder");
