@@ -101,7 +101,9 @@ impl<'a> Writer<'a> {
     }
 
     fn write(&self, table: &Table, rows: usize, sources: &[Source<'_>]) -> io::Result<()> {
-        write_file(&self.made.own_path().join(table.name), |out| file::write(out, table, rows, sources))
+        write_file(&self.made.own_path().join(table.name), |out| {
+            file::write(out, table, rows, sources)
+        })
     }
 
     fn rank(&self) -> Source<'_> {

@@ -63,8 +63,7 @@ fn lock() -> MutexGuard<'static, Option<Run>> {
 
 /// Does what the settings say, if there are any.
 pub(super) fn start() {
-    let Some(path) = variable(RUN_VARIABLE).filter(|_| !environment::is_part_of_a_build())
-    else {
+    let Some(path) = variable(RUN_VARIABLE).filter(|_| !environment::is_part_of_a_build()) else {
         return;
     };
     let settings = match RunSettings::read(Path::new(&path)) {

@@ -206,8 +206,12 @@ mod tests {
         })
         .expect("written");
         let read = |name: &str| fs::read_to_string(path(name)).expect("there");
-        assert_eq!((read("home/weights"), read("shared/weights")), ("precious".into(), "new".into()));
-        let left: Vec<_> = names(&path("shared")).into_iter().filter(|it| it != "weights").collect();
+        assert_eq!(
+            (read("home/weights"), read("shared/weights")),
+            ("precious".into(), "new".into())
+        );
+        let left: Vec<_> =
+            names(&path("shared")).into_iter().filter(|it| it != "weights").collect();
         assert_eq!(left.len(), 1);
         assert_eq!(read(&format!("shared/{}/weights", left[0])), "precious", "it is not removed");
         assert!(!path("moved/weights").exists(), "it was moved out of the folder");

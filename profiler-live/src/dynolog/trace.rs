@@ -135,14 +135,9 @@ impl Target {
             out.flush()
         })
     }
-}
 
-impl Target {
     /// Writes into the folder that is open, in place of an earlier trace.
-    fn write_with(
-        &self,
-        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn write_with(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         write_file_in(&self.folder, &self.name, check_is_trace, write)
     }
 }

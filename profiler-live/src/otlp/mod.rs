@@ -29,8 +29,8 @@ mod resource;
 #[cfg(all(unix, feature = "otlp"))]
 mod settings;
 
-use profiler_events::environment::variable;
 use profiler_core::output::say;
+use profiler_events::environment::variable;
 
 use asked::Asked;
 

@@ -3,8 +3,8 @@ use std::io::Write;
 
 use super::delivery::{Texts, deliver_to};
 use super::*;
-use crate::findings::{Rules, samples};
 use crate::Report;
+use crate::findings::{Rules, samples};
 
 const REPORT: &str = "FIT Profiler Report\n\n";
 
