@@ -9,12 +9,16 @@ use crate::answers::{
     CriticalPath, DeviceAnswers, ModuleTimes, NameTimes, OutlierStep, PathKind, PathPart,
     StepBreakdown, StepPart, ThreadTimes,
 };
-use crate::device::{self, work::DeviceWork};
+use crate::device::{self, window::Window, work::DeviceWork};
 use crate::host::path::Paths;
 use crate::host::steps::{self, Parts, Step};
 use crate::host::{outliers, self_times, threads};
 use crate::meaning::Meanings;
-use crate::trace::{Info, Trace};
+use crate::trace::Trace;
+use profiler_report::number::duration;
+
+/// Pauses of the recording, and time of slices that cross, are noted from this part of the window on.
+const NOTED: f64 = 0.001;
 
 /// Raised when a field of an [`Analysis`] changes or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -50,6 +54,9 @@ pub struct Analysis {
     pub modules: Vec<ModuleTimes>,
     /// What devices did.
     pub devices: Vec<DeviceAnswers>,
+    /// Time of slices that cross others of their thread, in nanoseconds. All tables count it once, in the
+    /// innermost slice open at each moment.
+    pub crossing_ns: i64,
     /// What is missing of the trace, in words.
     pub notes: Vec<String>,
 }
@@ -94,7 +101,7 @@ impl Analysis {
             all_steps: steps::with_texts(trace, &all),
             outliers: outliers::of(trace, &steps, &parts),
             critical_paths: critical_paths
-                .map(|(place, step)| paths.of(*step, shown == Some(place)))
+                .map(|(place, step)| paths.of(step, shown == Some(place)))
                 .collect(),
             threads: threads::of(trace, &meanings, &window),
             names: self_times::by_name(trace, &correlations),
@@ -107,7 +114,8 @@ impl Analysis {
                 &paths.waits.events,
                 &window,
             ),
-            notes: notes(&trace.info),
+            crossing_ns: trace.crossing_ns(),
+            notes: notes(trace, &window),
         }
     }
 
@@ -137,12 +145,29 @@ impl Analysis {
 /// The place of the step in the middle of all, by how long they took.
 fn middle(steps: &[Step]) -> Option<usize> {
     let mut order: Vec<usize> = (0..steps.len()).collect();
-    order.sort_by_key(|place| steps[*place].end - steps[*place].start);
+    order.sort_by_key(|place| steps[*place].duration());
     order.get(order.len().saturating_sub(1) / 2).copied()
 }
 
-fn notes(info: &Info) -> Vec<String> {
+fn notes(trace: &Trace, window: &Window) -> Vec<String> {
+    let info = &trace.info;
     let mut notes = Vec::new();
+    let (start, end) = window.span();
+    let paused = end - start - window.length();
+    // Steps that follow each other do not touch to the nanosecond.
+    if paused as f64 > NOTED * window.length() as f64 {
+        notes.push(format!(
+            "recording paused for {} between the first and the last step, as for a validation: no table has this time",
+            duration(paused as f64 / 1e9)
+        ));
+    }
+    // Epochs of mlprof cross their first and last steps by microseconds.
+    if trace.crossing_ns() as f64 > NOTED * window.length() as f64 {
+        notes.push(format!(
+            "slices cross each other on a thread: {} of theirs belongs to the innermost slice open at each moment",
+            duration(trace.crossing_ns() as f64 / 1e9)
+        ));
+    }
     if let Some(reason) = &info.cut_short {
         notes.push(format!("the end of the trace is missing: {reason}; this is what came before"));
     }

@@ -7,7 +7,7 @@ use profiler_report::comparison::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::meaning::is_module;
-use crate::rollups::{OpSum, Rollups, StepSum};
+use crate::rollups::{OpSum, Rollups};
 use crate::trace::Category;
 
 /// Compares the steps before a change with those after it: how long they took, and in them actions, ops,
@@ -83,11 +83,15 @@ fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
     let (mut steps, mut wall) = (0, 0);
     for cycle in cycles {
         // All of a trace that has no steps is one.
-        let numbers = cycle.steps.iter().map(|step| Some(step.number));
-        let places: FxHashMap<Option<u64>, usize> = match cycle.steps.is_empty() {
-            true => FxHashMap::from_iter([(None, steps)]),
-            false => numbers.zip(steps..).collect(),
-        };
+        let mut places: FxHashMap<Option<u64>, usize> = FxHashMap::default();
+        if cycle.steps.is_empty() {
+            places.insert(None, steps);
+        }
+        // A number that occurs several times is one step.
+        for step in &cycle.steps {
+            let next = steps + places.len();
+            places.entry(Some(step.number)).or_insert(next);
+        }
         let place = |step: &Option<u64>| places.get(step).copied();
         let mut add = |key: (Subject, &'a str), place: usize, time: i64| {
             if time > 0 {
@@ -112,8 +116,7 @@ fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
             add((Subject::ModulesOnDevice, name), at, module.device);
         }
         steps += places.len();
-        let end = cycle.steps.iter().map(|step: &StepSum| step.start + step.duration).max();
-        wall += end.zip(cycle.steps.first()).map_or(0, |(end, first)| end - first.start);
+        wall += cycle.steps.iter().map(|step| step.duration).sum::<i64>();
     }
     let rows = series.into_iter().map(|((subject, name), times)| {
         let mut times: Vec<(usize, i64)> = times.into_iter().collect();

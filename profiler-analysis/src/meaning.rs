@@ -1,12 +1,12 @@
 //! What names of slices mean, and what each slice is inside of.
 
 use profiler_events::names::{is_communication_kernel, is_waiting_for_data, waits_for_other_ranks};
+use rustc_hash::FxHashMap;
 
 use crate::answers::{Activity, WorkKind};
+pub(crate) use crate::trace::STEP;
 use crate::trace::{ByName, Category, FlowKind, NONE, Name, Slice, Trace};
 
-/// What begins the name of a step.
-pub(crate) const STEP: &str = "ProfilerStep#";
 /// What begins the name of a module: mlprof's, Lightning's, Python's.
 const MODULES: [&str; 3] = ["[module]", "[pl][module]", "nn.Module: "];
 
@@ -56,7 +56,8 @@ impl Meanings {
             module: vec![Name::EMPTY; count],
             is_in_data: vec![false; count],
         };
-        for (place, slice) in trace.slices.iter().enumerate() {
+        for place in trace.parents_first() {
+            let slice = &trace.slices[place];
             if let Some(around) = slice.parent() {
                 meanings.action[place] = meanings.action[around];
                 meanings.is_in_data[place] = meanings.is_in_data[around];
@@ -68,13 +69,12 @@ impl Meanings {
         }
         meanings.find_modules(trace, &[]);
         // Backward ops, whose modules are those of their forward ops.
-        let mut links: Vec<(u32, Name)> = trace
+        let links: Vec<(u32, Name)> = trace
             .flows
             .iter()
             .filter(|flow| flow.kind == FlowKind::ForwardBackward)
             .map(|flow| (flow.to, meanings.module[flow.from as usize]))
             .collect();
-        links.sort_unstable_by_key(|(to, _)| *to);
         if !links.is_empty() {
             meanings.find_modules(trace, &links);
         }
@@ -83,12 +83,10 @@ impl Meanings {
 
     /// `links`: modules of backward ops, by their places.
     fn find_modules(&mut self, trace: &Trace, links: &[(u32, Name)]) {
-        let mut links = links.iter().peekable();
-        for (place, slice) in trace.slices.iter().enumerate() {
-            let mut own = None;
-            while let Some((_, module)) = links.next_if(|(to, _)| *to as usize == place) {
-                own = Some(*module);
-            }
+        let links: FxHashMap<u32, Name> = links.iter().copied().collect();
+        for place in trace.parents_first() {
+            let slice = &trace.slices[place];
+            let own = links.get(&(place as u32)).copied();
             let called_from = || {
                 let from = trace.details(slice)?.called_from;
                 (from != Name::EMPTY).then(|| self.names[from].module).flatten()

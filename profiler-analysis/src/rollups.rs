@@ -6,7 +6,7 @@ use crate::host::self_times;
 use crate::host::steps::{self, Step, StepOf};
 use crate::meaning::Meanings;
 use crate::sweep;
-use crate::trace::{Category, Info, Name, Names, Trace};
+use crate::trace::{Category, Info, Name, Names, Trace, TrackKind};
 
 /// What steps took, and what was in them. Times are nanoseconds.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct StepSum {
     pub number: u64,
     /// When it began, in the trace's own time.
     pub start: i64,
-    /// How long it took.
+    /// How long it took, without pauses of the recording.
     pub duration: i64,
     /// How long of it the loop waited for data.
     pub waiting_for_data: i64,
@@ -62,9 +62,9 @@ pub struct OpSum {
     pub name: Name,
     /// How often it ran.
     pub count: i64,
-    /// How long that took.
+    /// How long that took. What is inside of its like is counted once.
     pub total: i64,
-    /// The same without what was directly inside. What crosses the slice around it has none.
+    /// The time in which it was the innermost.
     pub own: i64,
     /// The shortest.
     pub min: i64,
@@ -104,8 +104,8 @@ impl Rollups {
         let sums = steps.iter().filter_map(|step| {
             Some(StepSum {
                 number: step.number?,
-                start: step.start,
-                duration: step.end - step.start,
+                start: step.start(),
+                duration: step.duration(),
                 waiting_for_data: steps::parts(trace, meanings, step).1,
             })
         });
@@ -137,7 +137,8 @@ fn ops(trace: &Trace, step_of: &StepOf, names: &mut Renamed<'_>) -> Vec<OpSum> {
     let mut sums: FxHashMap<(Option<u64>, Category, Name), OpSum> = FxHashMap::default();
     for slice in &trace.slices {
         let (step, category, name) = (step_of.number(slice.start), slice.category, slice.name);
-        let is_crossing = trace.tracks[slice.track as usize].overlaps.is_some();
+        let track = &trace.tracks[slice.track as usize];
+        let is_again = track.overlaps.is_some() && track.kind != TrackKind::Thread;
         let of = sums.entry((step, category, name)).or_insert_with(|| OpSum {
             step,
             category,
@@ -149,8 +150,10 @@ fn ops(trace: &Trace, step_of: &StepOf, names: &mut Renamed<'_>) -> Vec<OpSum> {
             max: 0,
         });
         of.count += 1;
-        of.total += slice.duration;
-        of.own += if is_crossing { 0 } else { slice.self_duration };
+        if !self_times::is_inside_its_like(trace, slice) {
+            of.total += slice.duration;
+        }
+        of.own += if is_again { 0 } else { slice.self_duration };
         (of.min, of.max) = (of.min.min(slice.duration), of.max.max(slice.duration));
     }
     let mut rows: Vec<OpSum> = sums.into_values().collect();
@@ -173,11 +176,11 @@ fn modules(
         };
         add(sums.entry((step, module)).or_insert_with(new));
     };
-    for (place, slice, is_crossing) in self_times::on_threads(trace) {
+    for (place, slice) in self_times::on_threads(trace) {
         let Some(module) = meanings.module(place) else { continue };
         add(place, module, &|of| {
             of.calls += i64::from(meanings.is_module(slice));
-            of.own += if is_crossing { 0 } else { slice.self_duration };
+            of.own += slice.self_duration;
         });
     }
     for (call, time) in self_times::device_times(trace, &trace.correlations()) {
@@ -203,14 +206,16 @@ fn stages(
         let Some(number) = step.number else { continue };
         let mut sums: Vec<(Name, i64)> = Vec::new();
         let mut rest = 0;
-        sweep::innermost(trace, step.track, (step.start, step.end), |start, end, innermost| {
+        let mut add = |start: i64, end: i64, innermost: Option<usize>| {
             // The outermost action that is inside of the step.
             let mut outermost = None;
             let mut around = innermost;
             while let Some(place) = around {
                 let is_action = meanings.action(place) == Some(place);
-                if is_action && trace.slices[place].start >= step.start {
-                    outermost = Some(trace.slices[place].name);
+                let slice = &trace.slices[place];
+                // An action that crosses the step is not a stage of it.
+                if is_action && slice.start >= step.start() && slice.end() <= step.end() {
+                    outermost = Some(slice.name);
                 }
                 around = trace.slices[place].parent();
             }
@@ -222,7 +227,10 @@ fn stages(
                 Some((_, sum)) => *sum += end - start,
                 None => sums.push((action, end - start)),
             }
-        });
+        };
+        for part in &step.parts {
+            sweep::innermost(trace, step.track, *part, &mut add);
+        }
         let all = sums.into_iter().chain([(Name::EMPTY, rest)]);
         rows.extend((0..).zip(all).map(|(order, (action, duration))| StageSum {
             step: number,

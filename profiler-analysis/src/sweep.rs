@@ -2,7 +2,7 @@
 
 use crate::trace::Trace;
 
-/// Divides the time from `from` to `to` up by what is innermost on a track: each part has its beginning
+/// Divides the time from `from` to `to` up by what is innermost on a thread, whose first track it is, or on a stream: each part has its beginning
 /// and its end, and the place of the slice; `None` where there is none. The parts are in order, none is
 /// empty, and they add up.
 pub(crate) fn innermost(
@@ -11,6 +11,9 @@ pub(crate) fn innermost(
     (from, to): (i64, i64),
     mut part: impl FnMut(i64, i64, Option<usize>),
 ) {
+    if let Some(stretches) = trace.crossing(track) {
+        return of_stretches(stretches, (from, to), part);
+    }
     let places = trace.tracks[track].slices.clone();
     let slices = &trace.slices[places.clone()];
     let first = places.start + slices.partition_point(|slice| slice.start < from);
@@ -50,9 +53,38 @@ pub(crate) fn innermost(
     until(&mut now, to, None);
 }
 
+fn of_stretches(
+    stretches: &[(i64, i64, u32)],
+    (from, to): (i64, i64),
+    mut part: impl FnMut(i64, i64, Option<usize>),
+) {
+    let first = stretches.partition_point(|(_, end, _)| *end <= from);
+    let mut now = from;
+    for (start, end, place) in stretches[first..].iter().take_while(|(start, ..)| *start < to) {
+        let (start, end) = ((*start).max(from), (*end).min(to));
+        if now < start {
+            part(now, start, None);
+        }
+        part(start, end, Some(*place as usize));
+        now = end;
+    }
+    if now < to {
+        part(now, to, None);
+    }
+}
+
 /// The innermost slice that is open just before a moment, and since when nothing else has been: the
 /// beginning of the part that [`innermost`] would end there.
 pub(crate) fn before(trace: &Trace, track: usize, time: i64) -> (Option<usize>, i64) {
+    if let Some(stretches) = trace.crossing(track) {
+        let begun = stretches.partition_point(|(start, ..)| *start < time);
+        let Some(last) = begun.checked_sub(1) else { return (None, i64::MIN) };
+        let (start, end, place) = stretches[last];
+        return match end >= time {
+            true => (Some(place as usize), start),
+            false => (None, end),
+        };
+    }
     let places = trace.tracks[track].slices.clone();
     let slices = &trace.slices[places.clone()];
     let begun = places.start + slices.partition_point(|slice| slice.start < time);

@@ -66,7 +66,7 @@ pub struct StepBreakdown {
     pub thread: String,
     /// When it began, after the beginning of the trace.
     pub start_ns: i64,
-    /// How long it took.
+    /// How long it took, without pauses of the recording such as a validation within the step.
     pub duration_ns: i64,
     /// How long the loop waited for data, all that happened in this thread meanwhile included.
     pub waiting_for_data_ns: i64,
@@ -198,7 +198,7 @@ impl PathKind {
 /// A stretch of a critical path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathSegment {
-    /// When it begins, after the beginning of the step.
+    /// When it begins, in the time of the step that was recorded; pauses do not count.
     pub start_ns: i64,
     /// How long it is.
     pub duration_ns: i64,

@@ -262,7 +262,7 @@ pub const STEPS: Table = Table {
         STEP,
         text("stage", "fit, validate, test or predict").optional(),
         integer("ts", "when it began, in nanoseconds of the trace's time").delta(),
-        integer("dur", "how long it took, in nanoseconds"),
+        integer("dur", "how long it took without pauses of the recording, in nanoseconds"),
         integer("waiting_for_data", "how long of it the loop waited for data, in nanoseconds"),
     ],
 };
@@ -308,8 +308,11 @@ pub const OPS: Table = Table {
         text("category", "what kind of thing it is"),
         text("name", "what happened"),
         integer("n", "how often"),
-        integer("sum", "how long together, in nanoseconds"),
-        integer("self", "the same without what is directly inside"),
+        integer(
+            "sum",
+            "how long together, what is inside of its like counted once, in nanoseconds",
+        ),
+        integer("self", "how long it was the innermost, in nanoseconds"),
         integer("min", "the shortest"),
         integer("max", "the longest"),
     ],

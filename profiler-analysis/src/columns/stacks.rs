@@ -23,8 +23,9 @@ pub(super) struct Stacks {
 impl Stacks {
     pub(super) fn of(trace: &Trace) -> Self {
         let mut numbers: FxHashMap<(Option<u32>, Name), u32> = FxHashMap::default();
-        let mut stacks = Self { all: Vec::new(), of: Vec::with_capacity(trace.slices.len()) };
-        for slice in &trace.slices {
+        let mut stacks = Self { all: Vec::new(), of: vec![0; trace.slices.len()] };
+        for place in trace.parents_first() {
+            let slice = &trace.slices[place];
             let parent = slice.parent().map(|parent| stacks.of[parent]);
             let next = stacks.all.len() as u32; // fewer than slices
             let number = *numbers.entry((parent, slice.name)).or_insert(next);
@@ -32,7 +33,7 @@ impl Stacks {
                 let depth = parent.map_or(0, |parent| stacks.all[parent as usize].depth + 1);
                 stacks.all.push(Stack { parent, name: slice.name, depth });
             }
-            stacks.of.push(number);
+            stacks.of[place] = number;
         }
         stacks
     }

@@ -21,7 +21,7 @@ pub(crate) fn of(trace: &Trace, steps: &[Step], parts: &[(Parts, i64)]) -> Vec<O
     if steps.len() < FEWEST {
         return Vec::new();
     }
-    let durations: Vec<i64> = steps.iter().map(|step| step.end - step.start).collect();
+    let durations: Vec<i64> = steps.iter().map(Step::duration).collect();
     let middle = median(durations.clone());
     let distances = durations.iter().map(|duration| (duration - middle).abs()).collect();
     let usual = (median(distances) as f64).max(SAME * middle as f64).max(1.0);

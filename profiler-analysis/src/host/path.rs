@@ -47,7 +47,9 @@ enum Place {
 /// A walk through one step.
 struct Walk<'a> {
     paths: &'a Paths<'a>,
-    step: Step,
+    step: &'a Step,
+    /// The beginning of the part of the step that it goes through.
+    from: i64,
     /// Everything from here on is in `segments`.
     now: i64,
     /// Where the walk went over to another thread last: nothing is between two threads there and back.
@@ -79,10 +81,13 @@ impl<'a> Paths<'a> {
     }
 
     /// The path of a step. `with_segments`: every stretch of it, too.
-    pub(crate) fn of(&self, step: Step, with_segments: bool) -> CriticalPath {
+    pub(crate) fn of(&self, step: &Step, with_segments: bool) -> CriticalPath {
+        let (from, now) = (step.start(), step.end());
         let mut walk =
-            Walk { paths: self, step, now: step.end, went_over: i64::MAX, segments: Vec::new() };
-        walk.run();
+            Walk { paths: self, step, from, now, went_over: i64::MAX, segments: Vec::new() };
+        for part in step.parts.iter().rev() {
+            walk.run(*part);
+        }
         let mut sums: FxHashMap<(PathKind, Option<Name>), (u64, i64)> = FxHashMap::default();
         for segment in &walk.segments {
             let sum = sums.entry((segment.kind, segment.name)).or_default();
@@ -104,12 +109,17 @@ impl<'a> Paths<'a> {
         });
         let length_ns = parts.iter().map(|part| part.duration_ns).sum();
         let shown = walk.segments.iter().rev().filter(|_| with_segments);
-        let segments = shown.map(|segment| PathSegment {
-            start_ns: segment.start - step.start,
-            duration_ns: segment.end - segment.start,
-            kind: segment.kind,
-            name: text(segment.name),
-            track: self.trace.track_name(segment.track),
+        let mut now = 0;
+        let segments = shown.map(|segment| {
+            let (start_ns, duration_ns) = (now, segment.end - segment.start);
+            now += duration_ns;
+            PathSegment {
+                start_ns,
+                duration_ns,
+                kind: segment.kind,
+                name: text(segment.name),
+                track: self.trace.track_name(segment.track),
+            }
         });
         CriticalPath { step: step.number, length_ns, parts, segments: segments.collect() }
     }
@@ -134,9 +144,10 @@ impl<'a> Paths<'a> {
 }
 
 impl Walk<'_> {
-    fn run(&mut self) {
+    fn run(&mut self, (from, to): (i64, i64)) {
+        (self.from, self.now) = (from, to);
         let mut place = self.last();
-        while self.now > self.step.start {
+        while self.now > self.from {
             place = match place {
                 Place::Thread(track) => self.thread(track),
                 Place::Device(work) => self.device(work),
@@ -153,7 +164,7 @@ impl Walk<'_> {
                 *lane == track || trace.tracks[*lane].overlaps == Some(track as u32)
             });
             let slices = lanes.flat_map(|lane| trace.of_track(&trace.tracks[lane]));
-            let thread_ended = slices.map(Slice::end).max().unwrap_or(self.step.start);
+            let thread_ended = slices.map(Slice::end).max().unwrap_or(self.from);
             let later = (thread_ended, self.now);
             if let Some(work) = self.paths.work.last_ended(trace, (None, None), later) {
                 let ended = self.paths.slice(work).end();
@@ -166,13 +177,15 @@ impl Walk<'_> {
 
     /// Everything since `since` is of this kind.
     fn push(&mut self, since: i64, kind: PathKind, name: Option<Name>, track: usize) {
-        let start = since.max(self.step.start);
+        let start = since.max(self.from);
         if start >= self.now {
             return;
         }
         let end = std::mem::replace(&mut self.now, start);
         match self.segments.last_mut() {
-            Some(last) if (last.kind, last.name, last.track) == (kind, name, track) => {
+            Some(last)
+                if (last.kind, last.name, last.track, last.start) == (kind, name, track, end) =>
+            {
                 last.start = start;
             }
             _ => self.segments.push(Segment { start, end, kind, name, track }),

@@ -17,18 +17,14 @@ struct Sums {
     device: i64,
 }
 
-/// The places of host slices that count: what crosses others on its thread has no time of its own, since
-/// it would be counted again.
-pub(crate) fn on_threads(trace: &Trace) -> impl Iterator<Item = (usize, &Slice, bool)> {
+/// All slices of threads with their places.
+pub(crate) fn on_threads(trace: &Trace) -> impl Iterator<Item = (usize, &Slice)> {
     let threads = trace.tracks.iter().filter(|track| track.kind == TrackKind::Thread);
-    threads.flat_map(move |track| {
-        let is_crossing = track.overlaps.is_some();
-        track.slices.clone().map(move |place| (place, &trace.slices[place], is_crossing))
-    })
+    threads.flat_map(|track| track.slices.clone().map(|place| (place, &trace.slices[place])))
 }
 
 /// Whether something of the same name is around it.
-fn is_inside_its_like(trace: &Trace, slice: &Slice) -> bool {
+pub(crate) fn is_inside_its_like(trace: &Trace, slice: &Slice) -> bool {
     trace.around(slice).any(|around| (around.name, around.category) == (slice.name, slice.category))
 }
 
@@ -47,15 +43,13 @@ pub(crate) fn device_times<'a>(
 /// Everything on threads by category and name, the longest time of its own first.
 pub(crate) fn by_name(trace: &Trace, correlations: &FxHashMap<u32, Correlated>) -> Vec<NameTimes> {
     let mut sums: FxHashMap<(Category, Name), Sums> = FxHashMap::default();
-    for (_, slice, is_crossing) in on_threads(trace) {
+    for (_, slice) in on_threads(trace) {
         let of = sums.entry((slice.category, slice.name)).or_default();
         of.calls += 1;
         if !is_inside_its_like(trace, slice) {
             of.total += slice.duration;
         }
-        if !is_crossing {
-            of.own += slice.self_duration;
-        }
+        of.own += slice.self_duration;
     }
     for (call, time) in device_times(trace, correlations) {
         let call = &trace.slices[call];
@@ -91,7 +85,7 @@ pub(crate) fn by_module(
 ) -> Vec<ModuleTimes> {
     let mut sums: FxHashMap<Name, Sums> = FxHashMap::default();
     let is_backward = backward(trace);
-    for (place, slice, is_crossing) in on_threads(trace) {
+    for (place, slice) in on_threads(trace) {
         let Some(module) = meanings.module(place) else { continue };
         let of = sums.entry(module).or_default();
         if meanings.is_module(slice) {
@@ -100,10 +94,8 @@ pub(crate) fn by_module(
                 of.total += slice.duration;
             }
         }
-        if !is_crossing {
-            of.own += slice.self_duration;
-            of.backward += if is_backward[place] { slice.self_duration } else { 0 };
-        }
+        of.own += slice.self_duration;
+        of.backward += if is_backward[place] { slice.self_duration } else { 0 };
     }
     for (call, time) in device_times(trace, correlations) {
         if let Some(module) = meanings.module(call) {
@@ -134,7 +126,7 @@ fn backward(trace: &Trace) -> Vec<bool> {
     for flow in trace.flows.iter().filter(|flow| flow.kind == FlowKind::ForwardBackward) {
         is_backward[flow.to as usize] = true;
     }
-    for place in 0..trace.slices.len() {
+    for place in trace.parents_first() {
         if let Some(around) = trace.slices[place].parent() {
             is_backward[place] |= is_backward[around];
         }

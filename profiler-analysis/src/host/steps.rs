@@ -9,23 +9,43 @@ use crate::sweep;
 use crate::trace::{Category, FlowKind, Name, Slice, Trace, TrackKind};
 
 /// A step, or all of a trace that has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) number: Option<u64>,
     /// The thread that ran it.
     pub(crate) track: usize,
-    pub(crate) start: i64,
-    pub(crate) end: i64,
+    /// Beginnings and ends in the order of time. There are several where recording paused within the step,
+    /// as it does for a validation.
+    pub(crate) parts: Vec<(i64, i64)>,
+}
+
+impl Step {
+    pub(crate) fn start(&self) -> i64 {
+        self.parts.first().map_or(0, |(start, _)| *start)
+    }
+
+    pub(crate) fn end(&self) -> i64 {
+        self.parts.last().map_or(0, |(_, end)| *end)
+    }
+
+    /// How long it took without pauses, in nanoseconds.
+    pub(crate) fn duration(&self) -> i64 {
+        self.parts.iter().map(|(start, end)| end - start).sum()
+    }
 }
 
 /// Which step something began in.
 pub(crate) struct StepOf(Vec<(i64, i64, u64)>);
 
 impl StepOf {
-    /// `steps`: by their beginnings.
     pub(crate) fn new(steps: &[Step]) -> Self {
-        let steps = steps.iter().filter_map(|step| Some((step.start, step.end, step.number?)));
-        Self(steps.collect())
+        let parts = steps.iter().filter_map(|step| Some((step.number?, &step.parts)));
+        let parts = parts.flat_map(|(number, parts)| {
+            parts.iter().map(move |(start, end)| (*start, *end, number))
+        });
+        let mut parts: Vec<_> = parts.collect();
+        parts.sort_unstable();
+        Self(parts)
     }
 
     /// The number of the step at a moment.
@@ -36,18 +56,31 @@ impl StepOf {
     }
 }
 
-/// All steps in the order of time. Without any it is the whole trace, on the thread with most in it.
+/// All steps in the order of time. A number that occurs several times on a thread is one step. Without any
+/// step it is the whole trace, on its main thread.
 pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
-    let mut steps = Vec::new();
+    let mut found = Vec::new();
     for slice in &trace.slices {
         let Some(number) = meanings.step(slice) else { continue };
         let track = &trace.tracks[slice.track as usize];
         if track.kind == TrackKind::Thread {
             let track = track.overlaps.unwrap_or(slice.track) as usize;
-            steps.push(Step { number: Some(number), track, start: slice.start, end: slice.end() });
+            found.push((slice.start, slice.end(), track, number));
         }
     }
-    steps.sort_by_key(|step| (step.start, step.end));
+    found.sort_unstable();
+    let mut steps: Vec<Step> = Vec::new();
+    let mut known: FxHashMap<(usize, u64), usize> = FxHashMap::default();
+    for (start, end, track, number) in found {
+        let place = *known.entry((track, number)).or_insert(steps.len());
+        match steps.get_mut(place) {
+            Some(step) => match step.parts.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => step.parts.push((start, end)),
+            },
+            None => steps.push(Step { number: Some(number), track, parts: vec![(start, end)] }),
+        }
+    }
     if steps.is_empty() {
         steps.extend(whole(trace, meanings));
     }
@@ -55,9 +88,9 @@ pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
 }
 
 fn whole(trace: &Trace, meanings: &Meanings) -> Option<Step> {
-    let (start, end) = trace.window()?;
+    let parts = without_pauses(trace, vec![trace.window()?]);
     let track = main_thread(trace, meanings)?;
-    Some(Step { number: None, track, start, end })
+    Some(Step { number: None, track, parts })
 }
 
 /// The thread that did most: that launched most work of devices, else that spent most time in ops and calls,
@@ -87,18 +120,15 @@ fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
         slice.category == Category::CpuOp || is_call
     };
     let key = |place: usize| {
-        let slices = trace.of_track(&trace.tracks[place]).iter();
-        let outermost =
-            slices.clone().filter(|slice| works(slice) && !trace.around(slice).any(works));
-        let recorded = slices.filter(|slice| slice.depth == 0);
-        let sum = |slices: &mut dyn Iterator<Item = &Slice>| {
-            slices.map(|slice| slice.duration).sum::<i64>()
+        let slices = trace.of_track(&trace.tracks[place]);
+        let sum = |is_counted: &dyn Fn(&&Slice) -> bool| {
+            slices.iter().filter(is_counted).map(|slice| slice.duration).sum::<i64>()
         };
         (
             !is_backward.contains(&place),
             launched.get(&place).copied().unwrap_or(0),
-            sum(&mut outermost.into_iter()),
-            sum(&mut recorded.into_iter()),
+            sum(&|slice| works(slice) && !trace.around(slice).any(works)),
+            sum(&|slice| slice.depth == 0),
         )
     };
     let threads = trace.tracks_of(TrackKind::Thread).map(|(place, _)| (place, key(place)));
@@ -106,44 +136,36 @@ fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
     best.map(|(place, _)| place)
 }
 
-/// The time of all steps, or all of a trace that has none. A gap between two steps is part of it unless
-/// recording paused there.
+/// The time of all steps, or all of a trace that has none, without pauses of the recording. A gap between two
+/// parts of one step is a pause; any other gap between steps is part of the window.
 pub(crate) fn window(trace: &Trace, steps: &[Step]) -> Window {
-    let Some(first) = steps.first() else {
-        return Window::new(trace.window().into_iter().collect());
-    };
-    let mut begun: Option<Vec<i64>> = None;
-    let mut parts = vec![(first.start, first.end)];
-    let mut previous = first;
-    for step in &steps[1..] {
-        let gap = (previous.end, step.start);
-        let is_pause = gap.0 < gap.1
-            && (previous.number == step.number
-                || nothing_begins(begun.get_or_insert_with(|| host_starts(trace)), gap));
-        match parts.last_mut() {
-            Some(last) if !is_pause => last.1 = last.1.max(step.end),
-            _ => parts.push((step.start, step.end)),
+    let parts = steps.iter().flat_map(|step| step.parts.iter().map(|part| (*part, step.number)));
+    let mut parts: Vec<((i64, i64), Option<u64>)> = parts.collect();
+    parts.sort_unstable();
+    let mut window: Vec<(i64, i64)> = Vec::new();
+    let mut previous = None;
+    for ((start, end), number) in parts {
+        match window.last_mut() {
+            Some(last) if start <= last.1 || previous != Some(number) => last.1 = last.1.max(end),
+            _ => window.push((start, end)),
         }
-        if step.end > previous.end {
-            previous = step;
-        }
+        previous = Some(number);
     }
-    Window::new(parts)
+    if window.is_empty() {
+        window.extend(trace.window());
+    }
+    Window::new(without_pauses(trace, window))
 }
 
-/// When slices of threads begin, in order.
-fn host_starts(trace: &Trace) -> Vec<i64> {
-    let threads = trace.tracks.iter().filter(|track| track.kind == TrackKind::Thread);
-    let slices = threads.flat_map(|track| trace.of_track(track));
-    let mut starts: Vec<i64> = slices.map(|slice| slice.start).collect();
-    starts.sort_unstable();
-    starts
-}
-
-/// Whether no thread begins anything in a gap: nothing is recorded while recording pauses.
-fn nothing_begins(starts: &[i64], (from, to): (i64, i64)) -> bool {
-    let first = starts.partition_point(|start| *start < from);
-    starts.get(first).is_none_or(|start| *start >= to)
+/// These stretches of time without pauses of the recording.
+fn without_pauses(trace: &Trace, mut stretches: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    for (from, to) in trace.info.pauses.iter().filter(|(from, to)| from < to) {
+        let apart = stretches
+            .into_iter()
+            .flat_map(|(start, end)| [(start, end.min(*from)), (start.max(*to), end)]);
+        stretches = apart.filter(|(start, end)| start < end).collect();
+    }
+    stretches
 }
 
 /// Parts by the action around them and what was done, before they have texts.
@@ -152,15 +174,17 @@ pub(crate) type Parts = FxHashMap<(Option<Name>, Activity), i64>;
 /// What the time of a step went into, and how long the loop waited for data.
 pub(crate) fn parts(trace: &Trace, meanings: &Meanings, step: &Step) -> (Parts, i64) {
     let (mut parts, mut data) = (Parts::default(), 0);
-    sweep::innermost(trace, step.track, (step.start, step.end), |start, end, innermost| {
-        let action = innermost.and_then(|place| meanings.action(place));
-        let action = action.map(|place| trace.slices[place].name);
-        let activity = meanings.activity(trace, innermost);
-        *parts.entry((action, activity)).or_default() += end - start;
-        if innermost.is_some_and(|place| meanings.is_in_data(place)) {
-            data += end - start;
-        }
-    });
+    for part in &step.parts {
+        sweep::innermost(trace, step.track, *part, |start, end, innermost| {
+            let action = innermost.and_then(|place| meanings.action(place));
+            let action = action.map(|place| trace.slices[place].name);
+            let activity = meanings.activity(trace, innermost);
+            *parts.entry((action, activity)).or_default() += end - start;
+            if innermost.is_some_and(|place| meanings.is_in_data(place)) {
+                data += end - start;
+            }
+        });
+    }
     (parts, data)
 }
 
@@ -174,8 +198,8 @@ pub(crate) fn breakdown(
     StepBreakdown {
         number: step.number,
         thread: trace.track_name(step.track),
-        start_ns: step.start - begin,
-        duration_ns: step.end - step.start,
+        start_ns: step.start() - begin,
+        duration_ns: step.duration(),
         waiting_for_data_ns: *data,
         parts: with_texts(trace, parts),
     }

@@ -30,6 +30,9 @@ pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
             info.boot_id = value.get("boot_id").and_then(text);
             let clocks = value.get("clocks").and_then(Value::as_array).into_iter().flatten();
             info.clocks = clocks.filter_map(clock).collect();
+            let pauses = value.get("pauses").and_then(Value::as_array).into_iter().flatten();
+            info.pauses = pauses.filter_map(pause).collect();
+            info.pauses.sort_unstable();
             let dropped = ["dropped_events", "dropped_memory_events", "dropped_device_events"];
             let dropped = dropped.iter().filter_map(|name| number(name));
             info.dropped = dropped.fold(0, u64::saturating_add);
@@ -51,6 +54,12 @@ fn integer(value: &Value) -> Option<i64> {
 
 fn is_time(nanoseconds: &i64) -> bool {
     (-LATEST..=LATEST).contains(nanoseconds)
+}
+
+/// A beginning and an end.
+fn pause(value: &Value) -> Option<(i64, i64)> {
+    let time = |name: &str| nanoseconds(&value.get(name)?.to_string()).filter(is_time);
+    time("ts").zip(time("until"))
 }
 
 /// What the machine's clocks showed.

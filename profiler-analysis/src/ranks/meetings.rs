@@ -43,7 +43,7 @@ impl Hash for Meeting {
 /// within their step.
 pub(super) fn meetings(trace: &Trace, meanings: &Meanings, steps: &[Step]) -> Vec<Meeting> {
     let step_at = |time: i64| {
-        let after = steps.partition_point(|step| step.start <= time);
+        let after = steps.partition_point(|step| step.start() <= time);
         steps.get(after.checked_sub(1)?)?.number
     };
     let mut counts: FxHashMap<(Name, Option<u64>), u64> = FxHashMap::default();

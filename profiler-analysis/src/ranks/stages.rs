@@ -27,10 +27,11 @@ pub(crate) fn of_steps(
     for step in steps {
         let Some(number) = step.number else { continue };
         let mut durations = [0; COUNT];
-        let window = (step.start, step.end);
-        sweep::innermost(trace, step.track, window, |start, end, innermost| {
-            durations[stage_at(trace, meanings, innermost)] += end - start;
-        });
+        for part in &step.parts {
+            sweep::innermost(trace, step.track, *part, |start, end, innermost| {
+                durations[stage_at(trace, meanings, innermost)] += end - start;
+            });
+        }
         found.push((number, durations));
     }
     found
@@ -65,7 +66,8 @@ fn told_by(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
 #[cfg(feature = "parquet")]
 pub(crate) fn of_slices(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
     let mut stages = vec![None; trace.slices.len()];
-    for (place, slice) in trace.slices.iter().enumerate() {
+    for place in trace.parents_first() {
+        let slice = &trace.slices[place];
         stages[place] = match meanings.is_in_data(place) {
             true => Some(DATA),
             false => told_by(trace, meanings, slice)
@@ -103,6 +105,25 @@ mod tests {
     fn told(trace: &Trace) -> Vec<(u64, [i64; COUNT])> {
         let meanings = Meanings::of(trace);
         of_steps(trace, &meanings, &crate::host::steps::find(trace, &meanings))
+    }
+
+    /// A validation interrupted step 0.
+    #[test]
+    fn a_step_in_parts_is_one_row() {
+        let event = |name: &str, (ts, dur): (u32, u32)| {
+            format!(
+                r#"{{"ph":"X","cat":"user_annotation","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#
+            )
+        };
+        let events = [
+            event("ProfilerStep#0", (0, 30)),
+            event("Net.training_step", (10, 20)),
+            event("ProfilerStep#0", (100, 50)),
+            event("Net.backward", (100, 40)),
+        ];
+        let json = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+        let trace = crate::kineto::read(json.as_bytes()).expect("a trace");
+        assert_eq!(told(&trace), [(0, [0, 20_000, 40_000, 0, 0, 20_000])]);
     }
 
     #[test]

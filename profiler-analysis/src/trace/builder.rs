@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::assemble::{add_track, flows};
 use super::{
     Category, Counter, Details, Flow, FlowKind, Impossible, Info, MemoryChange, NONE, Name, Names,
-    Process, Slice, Trace, TrackKind, impossible, sides,
+    Process, Slice, Trace, TrackKind, crossing, impossible, sides,
 };
 
 /// How a process or thread is known: mostly by a number.
@@ -328,6 +328,7 @@ impl TraceBuilder {
             flows: Vec::new(),
             counters: self.counters,
             memory: self.memory,
+            crossings: crossing::Crossings::default(),
         };
         // Where each raw track's slices went, if it has any.
         let mut new_numbers = vec![NONE; self.tracks.len()];
@@ -343,6 +344,7 @@ impl TraceBuilder {
             end.track = twin.copied().unwrap_or(end.track);
         }
         trace.flows = flows(&trace, self.flow_ends, &new_numbers);
+        crossing::tie(&mut trace);
         for change in &mut trace.memory {
             let raw = change.track.map(|raw| new_numbers[raw as usize]);
             change.track = raw.filter(|number| *number != NONE);

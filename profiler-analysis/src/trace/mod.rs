@@ -6,6 +6,7 @@
 mod assemble;
 mod builder;
 mod category;
+mod crossing;
 mod devices;
 mod edges;
 mod impossible;
@@ -21,6 +22,8 @@ use rustc_hash::FxHashMap;
 
 pub use self::builder::{FlowEnd, PlaceId, RawSlice, TraceBuilder};
 pub use self::category::Category;
+use self::crossing::Crossings;
+pub(crate) use self::crossing::STEP;
 pub use self::edges::Edge;
 pub(crate) use self::impossible::Impossible;
 pub use self::memory::MemoryChange;
@@ -53,6 +56,7 @@ pub struct Trace {
     /// What was allocated and freed, by its time, where the trace was
     /// [read for XProf](crate::kineto::read_for_xprof).
     pub memory: Vec<MemoryChange>,
+    crossings: Crossings,
 }
 
 /// What a trace says of itself.
@@ -76,6 +80,9 @@ pub struct Info {
     pub boot_id: Option<String>,
     /// What the machine's clocks showed at some moments.
     pub clocks: Vec<ClockReading>,
+    /// When recording paused, as it does for a validation within an epoch: beginnings and ends in nanoseconds of
+    /// the trace's own time, in order. Traces of mlprof have them, its tables do not.
+    pub pauses: Vec<(i64, i64)>,
     /// Events that the recorder had no room for, by its own word.
     pub dropped: u64,
     /// Events of the file, whether they were understood or not; 0 if it is not known.
@@ -164,7 +171,8 @@ pub struct Slice {
     pub start: i64,
     /// In nanoseconds.
     pub duration: i64,
-    /// Less that of what is directly inside.
+    /// The time in which the slice is the innermost one of its track, in nanoseconds. Where slices of a
+    /// thread cross, on several tracks, it is the innermost one of the thread.
     pub self_duration: i64,
     /// What happened.
     pub name: Name,
@@ -186,7 +194,8 @@ impl Slice {
         self.start.saturating_add(self.duration)
     }
 
-    /// The place in [`Trace::slices`] of the one directly around it.
+    /// The place in [`Trace::slices`] of the one directly around it. It may be on another track of the
+    /// same thread.
     pub fn parent(&self) -> Option<usize> {
         (self.parent != NONE).then_some(self.parent as usize)
     }
@@ -277,6 +286,22 @@ impl Trace {
     /// What a slice has besides, if it has.
     pub fn details(&self, slice: &Slice) -> Option<&Details> {
         self.details.get(slice.details as usize)
+    }
+
+    /// Time of slices that cross others of their thread, in nanoseconds. It belongs to the innermost slice
+    /// that is open at each moment.
+    pub fn crossing_ns(&self) -> i64 {
+        self.crossings.duration
+    }
+
+    /// Stretches of a thread on which slices cross, with the innermost slice of each; `None` if they do not.
+    pub(crate) fn crossing(&self, track: usize) -> Option<&[(i64, i64, u32)]> {
+        self.crossings.of_track(track).map(Vec::as_slice)
+    }
+
+    /// Places of all slices, parents before what is inside of them.
+    pub(crate) fn parents_first(&self) -> impl Iterator<Item = usize> {
+        self.crossings.parents_first(self.slices.len())
     }
 
     /// The slices of a track.

@@ -1,5 +1,6 @@
 //! Handmade traces and their right answers. Times are in microseconds.
 
+use profiler_analysis::rollups::Rollups;
 use profiler_analysis::{Activity, Analysis, PathKind, kineto};
 
 /// The analysis of a file beside the tests.
@@ -132,4 +133,56 @@ fn work_outside_of_steps_is_in_no_table() {
     assert_eq!((times.window_ns, times.compute_ns), (900_000, 360_000));
     assert_eq!((times.outside_ns, times.after_last_step_ns), (240_000, 30_000));
     assert_eq!((device.launches.launched, device.streams[0].span_ns), (1, 735_000));
+}
+
+/// What a step of a trace went into: action, activity and microseconds.
+fn parts(analysis: &Analysis, step: usize) -> Vec<(Option<&str>, Activity, i64)> {
+    let parts = analysis.steps[step].parts.iter();
+    let mut parts: Vec<_> =
+        parts.map(|it| (it.action.as_deref(), it.activity, it.duration_ns / 1000)).collect();
+    parts.sort_unstable();
+    parts
+}
+
+/// An op of 150 µs is cut by the border of two steps.
+#[test]
+fn an_op_over_the_border_of_steps_is_in_both() {
+    let analysis = case("crossing-steps");
+    assert_eq!(parts(&analysis, 0), [(None, Activity::Op, 60), (None, Activity::Nothing, 240)]);
+    let second =
+        [(None, Activity::Op, 60), (None, Activity::Runtime, 30), (None, Activity::Nothing, 210)];
+    assert_eq!(parts(&analysis, 1), second);
+    let op = analysis.names.iter().find(|row| row.name == "aten::conv2d").expect("it ran");
+    assert_eq!((op.self_ns, op.total_ns, op.device_ns), (120_000, 150_000, 240_000));
+    assert_eq!(analysis.crossing_ns, 120_000);
+}
+
+/// `augment` begins within `prefetch` and outlives it; one op is in both, one in `augment` alone.
+#[test]
+fn ops_in_actions_that_cross_are_in_the_innermost_one() {
+    let analysis = case("asynchronous");
+    let data = "[_TrainingEpochLoop].train_dataloader_next";
+    let expected = [
+        (None, Activity::Nothing, 1_200),
+        (Some(data), Activity::WaitingForData, 300),
+        (Some("augment"), Activity::Op, 480),
+        (Some("augment"), Activity::Annotation, 420),
+        (Some("prefetch"), Activity::Annotation, 600),
+    ];
+    assert_eq!(parts(&analysis, 0), expected);
+    assert_eq!(analysis.crossing_ns, 420_000);
+}
+
+/// An action within itself takes no more time in sums per step than in the table of names.
+#[test]
+fn recursion_is_counted_once() {
+    let path = format!("{}/tests/cases/recursion.json", env!("CARGO_MANIFEST_DIR"));
+    let trace = kineto::read(std::fs::File::open(path).expect("a case")).expect("a trace");
+    let (analysis, rollups) = (Analysis::of(&trace), Rollups::of(&trace));
+    for (name, calls, microseconds) in [("fit_tree", 4, 300), ("a", 2, 210), ("b", 1, 150)] {
+        let row = analysis.names.iter().find(|row| row.name == name).expect("it ran");
+        assert_eq!((row.calls, row.total_ns), (calls, microseconds * 1000), "{name}");
+        let sum = rollups.ops.iter().find(|sum| rollups.name(sum.name) == name).expect("it ran");
+        assert_eq!((sum.count, sum.total), (calls as i64, microseconds * 1000), "{name}");
+    }
 }

@@ -10,6 +10,7 @@ mod diff;
 mod foreign;
 mod made;
 mod mutations;
+mod pauses;
 mod properties;
 mod reading;
 mod threads;

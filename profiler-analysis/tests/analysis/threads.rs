@@ -139,14 +139,18 @@ fn a_trace_without_steps_is_divided_up_as_a_whole() {
     assert!(analysis.text(10).contains("no steps"));
 }
 
-/// What outlives what is around it has a track of its own: no time is counted twice.
+/// What outlives what is around it has a track of its own. No time is counted twice, and none is lost.
 #[test]
-fn what_crosses_something_has_no_time_of_the_thread() {
+fn time_of_slices_that_cross_belongs_to_the_innermost_one() {
     let mut events = step();
+    // It crosses `forward`, and ends within `optimizer_step`.
     events.push(op("aten::late", 40.0, 30.0));
     let analysis = analysis(&events);
     assert_eq!(analysis.steps[0].parts.iter().map(|part| part.duration_ns).sum::<i64>(), 100_000);
     let row = analysis.names.iter().find(|row| row.name == "aten::late").expect("it ran");
-    assert_eq!((row.total_ns, row.self_ns), (30_000, 0));
+    assert_eq!((row.total_ns, row.self_ns), (30_000, 20_000));
+    let own: i64 = analysis.names.iter().map(|row| row.self_ns).sum();
+    assert_eq!((own, analysis.crossing_ns), (100_000, 20_000));
+    assert!(analysis.text(10).contains("20.0 µs of theirs"), "{}", analysis.text(10));
     assert_eq!(analysis.threads.len(), 1);
 }
