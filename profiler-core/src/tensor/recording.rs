@@ -48,6 +48,28 @@ pub(crate) struct Recording {
     dropped_calls: AtomicU64,
     dropped_past_memory: AtomicU64,
     regions: Mutex<Regions>,
+    pauses: Mutex<Pauses>,
+}
+
+/// When nothing was recorded, in ticks.
+#[derive(Default)]
+struct Pauses {
+    since: Option<u64>,
+    over: Vec<(Timestamp, Timestamp)>,
+    ticks: u64,
+}
+
+/// No more pauses are listed: each takes memory.
+const MOST_PAUSES: usize = 4096;
+
+impl Pauses {
+    fn end(&mut self, now: u64) {
+        let Some(since) = self.since.take() else { return };
+        self.ticks += now.saturating_sub(since);
+        if self.over.len() < MOST_PAUSES {
+            self.over.push((Timestamp::from_ticks(since), Timestamp::from_ticks(now)));
+        }
+    }
 }
 
 /// What one thread records into.
@@ -90,6 +112,7 @@ impl Recording {
             dropped_calls: AtomicU64::new(0),
             dropped_past_memory: AtomicU64::new(0),
             regions: Mutex::default(),
+            pauses: Mutex::default(),
         }
     }
 
@@ -127,6 +150,16 @@ impl Recording {
         let (events, memory) = cycle.chunk_counts();
         self.memory.events.fill(events);
         self.memory.memory.fill(memory);
+    }
+
+    /// Nothing is recorded from this moment on, in ticks, until it [goes on](Self::go_on).
+    pub(crate) fn pause(&self, now: u64) {
+        lock(&self.pauses).since.get_or_insert(now);
+    }
+
+    /// Recording goes on at this moment, in ticks, if it paused.
+    pub(crate) fn go_on(&self, now: u64) {
+        lock(&self.pauses).end(now);
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -196,6 +229,8 @@ impl Recording {
 
     /// Takes what was recorded out of it.
     pub(crate) fn take(&self, ended: u64) -> RecordedCycle {
+        self.go_on(ended);
+        let pauses = take(&self.pauses);
         let tracks = self.tracks();
         let threads = tracks.iter().map(|track| RecordedThread {
             name: track.name.name.clone(),
@@ -206,6 +241,8 @@ impl Recording {
         RecordedCycle {
             started: Timestamp::from_ticks(self.started),
             ended: Timestamp::from_ticks(ended),
+            pauses: pauses.over,
+            paused_ticks: pauses.ticks,
             clocks: [self.clocks, ClockReading::now()],
             driver_calls: take(&self.calls),
             past_memory: take(&self.past_memory),

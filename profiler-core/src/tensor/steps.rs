@@ -276,6 +276,9 @@ impl TensorProfiler {
         if !writer::cancel(number, step_action(), true) {
             self.stop_step();
         }
+        if let Some(recording) = &self.control().top().recording {
+            recording.pause(self.clock.ticks());
+        }
         crate::source::flush();
     }
 
@@ -288,6 +291,9 @@ impl TensorProfiler {
         }
         self.publish();
         self.begin_recording_if_due();
+        if let Some(recording) = self.control().top().recording_now() {
+            recording.go_on(self.clock.ticks());
+        }
         self.start_step();
     }
 }

@@ -410,3 +410,54 @@ fn ops_are_told_apart_by_all_that_was_recorded_too() {
     told_apart.step();
     assert!(told_apart.snapshot().finest_rows.is_empty(), "the table says it already");
 }
+
+/// A validation within a step, and one between two steps.
+#[test]
+fn a_step_that_is_interrupted_is_one_step_and_pauses_are_not_recorded() {
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(30);
+    let schedule = Schedule::new().wait(0).warmup(0).active(3).repeat(1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.json");
+    let file = trace.clone();
+    let profiler = TensorProfiler::new().schedule(schedule).expect("a good schedule");
+    let profiler = profiler.on_trace_ready(move |cycle| {
+        cycle.export_chrome_trace(&file).expect("written");
+    });
+    let validate = || {
+        profiler.setup(Stage::Validate, &RunContext::default());
+        std::thread::sleep(PAUSE);
+        profiler.teardown(Some(Stage::Validate));
+    };
+    let began = std::time::Instant::now();
+    profiler.setup(Stage::Fit, &RunContext::default());
+    op(&profiler, named("aten::a"), || {});
+    validate();
+    op(&profiler, named("aten::b"), || {});
+    profiler.step();
+    validate();
+    op(&profiler, named("aten::a"), || {});
+    profiler.step();
+    op(&profiler, named("aten::a"), || {});
+    profiler.step();
+    let took = began.elapsed().as_secs_f64();
+    let averages = profiler.key_averages(&GroupBy::name());
+    let report = profiler.snapshot();
+    let row = find(&averages, "ProfilerStep*");
+    assert_eq!((row.calls, report.recorded_steps, report.cycle_count), (3, 3, 1));
+    let recorded = report.recorded_seconds.expect("it says so");
+    assert!(recorded >= row.cpu_seconds - 1e-9, "{recorded} s, {} s in steps", row.cpu_seconds);
+    let paused = 2.0 * PAUSE.as_secs_f64();
+    assert!(recorded <= took - paused, "{recorded} s of {took} s, of which {paused} s paused");
+    assert_eq!(report.cycles[0].wall_seconds, recorded);
+    let [series] = &report.step_series[..] else { panic!("{:?}", report.step_series) };
+    let first = series.entries[0].seconds;
+    assert!((first - row.first_seconds).abs() < 1e-6, "{first} s, {row:?}");
+    let trace = std::fs::read(trace).expect("a trace");
+    let trace: serde_json::Value = serde_json::from_slice(&trace).expect("JSON");
+    let pauses = trace["mlprof"]["pauses"].as_array().expect("it says when it paused");
+    let length = |pause: &serde_json::Value| {
+        pause["until"].as_f64().expect("µs") - pause["ts"].as_f64().expect("µs")
+    };
+    assert_eq!(pauses.len(), 2);
+    assert!(pauses.iter().all(|pause| length(pause) >= PAUSE.as_secs_f64() * 1e6), "{pauses:?}");
+}

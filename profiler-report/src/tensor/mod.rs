@@ -33,7 +33,8 @@ pub struct TensorReport {
     pub steps: u64,
     /// How many of the steps are in the numbers.
     pub recorded_steps: u64,
-    /// How long all cycles took together, in seconds; `None` in files of versions that did not say it.
+    /// How long all cycles recorded together, in seconds: without pauses, as for a validation within an epoch.
+    /// `None` in files of versions that did not say it.
     #[serde(default)]
     pub recorded_seconds: Option<f64>,
     /// How many recorded ops of forward the framework has remembered for a backward pass, where it numbers
@@ -98,7 +99,7 @@ pub struct CycleSummary {
     pub is_complete: bool,
     /// When it began (UTC, RFC 3339).
     pub started_at: chrono::DateTime<chrono::Utc>,
-    /// How long it lasted, in seconds.
+    /// How long it recorded, in seconds: without pauses, as for a validation within an epoch.
     pub wall_seconds: f64,
     /// How many ops, actions and other scopes there were.
     pub events: u64,

@@ -42,6 +42,9 @@ pub struct Cycle {
     pub started: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
+    /// When recording paused, as it does for a validation within a step: beginnings and ends in the order of
+    /// time, at most the first 4,096.
+    pub pauses: Vec<(Timestamp, Timestamp)>,
     /// What the machine's clocks showed at its beginning and at its end.
     pub clocks: [ClockReading; 2],
     /// What happened on devices, in the order in which it became known.
@@ -65,6 +68,7 @@ pub struct Cycle {
     contexts: Vec<OpenActions>,
     devices: BTreeMap<u32, DeviceDescription>,
     rate: Rate,
+    paused_ticks: u64,
 }
 
 /// What one thread recorded.
@@ -151,6 +155,10 @@ pub struct RecordedCycle {
     pub started: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
+    /// As in [`Cycle::pauses`].
+    pub pauses: Vec<(Timestamp, Timestamp)>,
+    /// How long all pauses were, in ticks.
+    pub paused_ticks: u64,
     /// As in [`Cycle::clocks`].
     pub clocks: [ClockReading; 2],
     /// In the order in which they began to record.
@@ -223,6 +231,8 @@ impl Cycle {
             run: name.run,
             started: recorded.started,
             ended: recorded.ended,
+            pauses: recorded.pauses,
+            paused_ticks: recorded.paused_ticks,
             clocks: recorded.clocks,
             device_events,
             device_counters: recorded.device_counters,
@@ -273,6 +283,11 @@ impl Cycle {
     /// How long it lasted, in nanoseconds.
     pub fn wall_nanoseconds(&self) -> u64 {
         self.nanoseconds_between(self.started, self.ended)
+    }
+
+    /// How long it recorded, in nanoseconds: without pauses.
+    pub fn recorded_nanoseconds(&self) -> u64 {
+        self.wall_nanoseconds().saturating_sub(self.rate.nanoseconds(self.paused_ticks))
     }
 
     /// From one moment to a later one, in nanoseconds; 0 if it is not later.

@@ -113,6 +113,7 @@ impl<W: Write> Writer<'_, W> {
             json.integer(number);
         }
         self.clocks();
+        self.pauses();
         self.json.raw("}");
     }
 
@@ -152,6 +153,22 @@ impl<W: Write> Writer<'_, W> {
             self.json.raw(",\"suspended_ns\":");
             self.json.integer(after - before);
         }
+    }
+
+    /// When nothing was recorded, so that readers do not take it for idle time.
+    fn pauses(&mut self) {
+        if self.cycle.pauses.is_empty() {
+            return;
+        }
+        self.json.raw(",\"pauses\":[");
+        for (number, (from, to)) in self.cycle.pauses.iter().enumerate() {
+            self.json.raw(if number == 0 { "{\"ts\":" } else { ",{\"ts\":" });
+            self.json.microseconds(self.time(*from));
+            self.json.raw(",\"until\":");
+            self.json.microseconds(self.time(*to));
+            self.json.raw("}");
+        }
+        self.json.raw("]");
     }
 
     /// All after the last event.

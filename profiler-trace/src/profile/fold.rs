@@ -91,12 +91,23 @@ pub(super) fn parent<T: Copy>(stack: &mut Vec<Open<T>>, event: &Event) -> Option
     None
 }
 
+/// A step whose spans are added up, in ticks.
+struct StepCall {
+    id: NodeId,
+    number: u32,
+    /// The beginning of its first span.
+    started: u64,
+    duration: u64,
+}
+
 /// Puts the events of one cycle into the tree.
 pub(super) struct Fold<'profile> {
     pub(super) tree: &'profile mut PathTree,
     pub(super) memory: &'profile mut FxHashMap<(NodeId, MemoryDevice), Bytes>,
     pub(super) links: Links,
     pub(super) steps: StepSplit,
+    /// The step that is gone through, which has several spans if it was interrupted.
+    step: Option<StepCall>,
     pub(super) unfinished: u64,
     /// Forward ops that the framework has numbered, to find them again in the backward pass.
     pub(super) tracked_ops: u64,
@@ -109,7 +120,15 @@ impl<'profile> Fold<'profile> {
         memory: &'profile mut FxHashMap<(NodeId, MemoryDevice), Bytes>,
         links: Links,
     ) -> Self {
-        Self { tree, memory, links, steps: StepSplit::default(), unfinished: 0, tracked_ops: 0 }
+        Self {
+            tree,
+            memory,
+            links,
+            steps: StepSplit::default(),
+            step: None,
+            unfinished: 0,
+            tracked_ops: 0,
+        }
     }
 
     /// One thread's events and memory, both in the order of time. How many ticks its outermost scopes took, below
@@ -141,6 +160,7 @@ impl<'profile> Fold<'profile> {
         for change in memory {
             self.change_memory(&mut stack, &change);
         }
+        self.end_step();
         self.steps.end_track(&self.tree.nodes);
         outermost
     }
@@ -179,13 +199,17 @@ impl<'profile> Fold<'profile> {
     fn count(&mut self, event: &Event, id: NodeId, around: Option<NodeId>) {
         let start = event.start.ticks();
         let duration = event.end.ticks().saturating_sub(start);
+        let kind = self.tree.nodes[id as usize].kind;
+        if kind == ActionKind::Step {
+            self.count_step(event, id);
+        }
         let node = &mut self.tree.nodes[id as usize];
         // A node's action is the one that is called.
         match node.key.action == event.action {
+            _ if kind == ActionKind::Step => {}
             true => node.calls.add(start, duration),
             false => node.calls.add_resumption(start, duration),
         }
-        let kind = node.kind;
         // What does not nest has no time of its own, or times would be counted twice.
         if !event.overlaps {
             node.calls.own += duration.cast_signed();
@@ -206,6 +230,28 @@ impl<'profile> Fold<'profile> {
         }
         // The span of a step that is not ended by `step()` is nothing to worry about.
         self.unfinished += u64::from(event.is_unfinished && kind != ActionKind::Step);
+    }
+
+    /// All spans of a step are one call of it.
+    fn count_step(&mut self, event: &Event, id: NodeId) {
+        let (started, end) = (event.start.ticks(), event.end.ticks());
+        let duration = end.saturating_sub(started);
+        match &mut self.step {
+            Some(step) if (step.id, step.number) == (id, event.sequence) => {
+                step.started = started;
+                step.duration += duration;
+            }
+            _ => {
+                self.end_step();
+                self.step = Some(StepCall { id, number: event.sequence, started, duration });
+            }
+        }
+    }
+
+    fn end_step(&mut self) {
+        if let Some(StepCall { id, started, duration, .. }) = self.step.take() {
+            self.tree.nodes[id as usize].calls.add(started, duration);
+        }
     }
 
     /// What was allocated or freed belongs to the innermost scope that was open.

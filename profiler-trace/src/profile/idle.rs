@@ -12,7 +12,7 @@ use profiler_events::{ActionKind, TimingMethod};
 use profiler_report::tensor::{DeviceIdle, IdleGaps};
 
 /// What launching takes leaves no longer gap, in nanoseconds.
-const LAUNCH: i64 = 30_000;
+const LAUNCH: u64 = 30_000;
 /// More streams than these are not told apart.
 const MOST_STREAMS: usize = 64;
 
@@ -68,16 +68,18 @@ impl Gaps {
 }
 
 impl Sums {
-    /// Work in the order in which it began.
-    fn add(&mut self, work: impl IntoIterator<Item = Work>) {
+    /// Work in the order in which it began. `pauses`: of the recording, which are no gaps.
+    fn add(&mut self, work: impl IntoIterator<Item = Work>, pauses: &[(i64, i64)]) {
         let mut busy_until: Option<i64> = None;
         for work in work {
             self.events += 1;
             let until = busy_until.unwrap_or(work.start);
             if work.start > until {
-                let gap = (work.start - until).cast_unsigned();
+                let gap = without(pauses, until, work.start);
                 self.window += gap;
-                self.gaps_before(&work, until).add(gap);
+                if gap > 0 {
+                    self.gaps_before(&work, until, gap).add(gap);
+                }
             }
             let busy = (work.end - work.start.max(until)).max(0).cast_unsigned();
             self.busy += busy;
@@ -87,11 +89,11 @@ impl Sums {
     }
 
     /// Those that the gap before this work belongs to; the work before it ended at `until`.
-    fn gaps_before(&mut self, work: &Work, until: i64) -> &mut Gaps {
+    fn gaps_before(&mut self, work: &Work, until: i64, gap: u64) -> &mut Gaps {
         match work.launched {
             None => &mut self.unknown,
             Some(launched) if launched > until => &mut self.host_wait,
-            Some(_) if work.start - until < LAUNCH => &mut self.launch,
+            Some(_) if gap < LAUNCH => &mut self.launch,
             Some(_) => &mut self.other,
         }
     }
@@ -101,16 +103,19 @@ impl IdleSums {
     /// Puts what the devices of `cycle` did to the rest. *Cost*: nothing where nothing was timed, else a pass
     /// over the events of all threads.
     pub(super) fn add(&mut self, cycle: &Cycle) {
+        let since_start = |time| cycle.nanoseconds_since_start(time);
+        let pauses: Vec<(i64, i64)> =
+            cycle.pauses.iter().map(|(from, to)| (since_start(*from), since_start(*to))).collect();
         for (device, mut work) in work_of(cycle) {
             work.sort_by_key(|work| (work.start, work.end));
-            self.sums((device, None)).add(work.iter().copied());
+            self.sums((device, None)).add(work.iter().copied(), &pauses);
             let mut streams: Vec<u32> = work.iter().map(|work| work.stream).collect();
             streams.sort_unstable();
             streams.dedup();
             for stream in streams {
                 if self.0.len() < MOST_STREAMS || self.0.contains_key(&(device, Some(stream))) {
                     let own = work.iter().filter(|work| work.stream == stream);
-                    self.sums((device, Some(stream))).add(own.copied());
+                    self.sums((device, Some(stream))).add(own.copied(), &pauses);
                 }
             }
         }
@@ -138,6 +143,14 @@ impl IdleSums {
         });
         statistics.collect()
     }
+}
+
+/// How long it is from one moment to a later one without these pauses.
+fn without(pauses: &[(i64, i64)], from: i64, to: i64) -> u64 {
+    let first = pauses.partition_point(|(_, end)| *end <= from);
+    let inside = pauses[first..].iter().take_while(|(start, _)| *start < to);
+    let paused: i64 = inside.map(|(start, end)| (*end).min(to) - (*start).max(from)).sum();
+    (to - from - paused).max(0).cast_unsigned()
 }
 
 /// What devices did, by their own clocks.
@@ -193,8 +206,18 @@ mod tests {
 
     fn sums(all: &[Work]) -> Sums {
         let mut sums = Sums::default();
-        sums.add(all.iter().copied());
+        sums.add(all.iter().copied(), &[]);
         sums
+    }
+
+    #[test]
+    fn pauses_of_the_recording_are_no_gaps() {
+        let all = [work(0, 10, Some(0)), work(110, 120, Some(90)), work(400, 410, Some(0))];
+        let mut sums = Sums::default();
+        sums.add(all, &[(20, 70), (120, 400)]);
+        // Of 100 ns between the first two 50 are left, of the next gap nothing.
+        assert_eq!((sums.window, sums.busy, sums.host_wait), (80, 30, gap(50)));
+        assert_eq!((sums.launch, sums.other), (Gaps::default(), Gaps::default()));
     }
 
     fn gap(sum: u64) -> Gaps {

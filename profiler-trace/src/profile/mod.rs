@@ -148,7 +148,7 @@ impl Profile {
 
     fn note(&mut self, cycle: &Cycle) {
         let steps = cycle.steps.end.saturating_sub(cycle.steps.start);
-        let wall_seconds = cycle.wall_nanoseconds() as f64 * 1e-9;
+        let wall_seconds = cycle.recorded_nanoseconds() as f64 * 1e-9;
         let totals = &mut self.totals;
         totals.cycles += 1;
         totals.steps += steps;

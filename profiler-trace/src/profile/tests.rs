@@ -431,6 +431,10 @@ fn a_step_that_was_interrupted_is_one_and_others_are_not_the_cycles() {
     assert_eq!(steps.len(), 1);
     assert_eq!((steps[0].number, steps[0].started, steps[0].elapsed), (3, 10, 20));
     assert_eq!(steps[0].slowest, Some((Action::op("aten::b"), 5)));
+    // The row of steps counts its two spans as one call, too.
+    let row = profile.tree.nodes.iter().find(|node| node.kind == ActionKind::Step);
+    let calls = &row.expect("there are steps").calls;
+    assert_eq!((calls.count, calls.total, calls.first), (3, 9 + 20 + 10, 9));
 }
 
 #[test]
