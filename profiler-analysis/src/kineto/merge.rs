@@ -1,8 +1,13 @@
 //! Several ranks' traces as one: what a viewer that opens one file shows of all of them.
 //!
-//! Events are handed on as they stand, but for three things: their times, which are those of the first rank;
-//! their processes, of which each rank has numbers of its own and names that begin with `rank 3`; and the
-//! numbers of arrows. *Streaming*: no event is kept.
+//! Events are handed on as they stand, except for:
+//!
+//! - times and durations, which are those of the first rank's clock;
+//! - processes, of which each rank has numbers of its own, the same in all of its cycles, and names that begin with `rank 3`;
+//! - numbers that tie events together: those of arrows, `correlation`, `External id`. Each rank counts from the same
+//!   numbers, so every file gets new ones.
+//!
+//! *Streaming*: no event is kept, only some 16 bytes for each of a file's numbers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,13 +19,14 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::event::Key;
+use super::renumber::Renumbered;
 use super::stream::parse;
-use super::time::moment;
+use super::time::{duration, moment};
 use super::walk::{Visit, walk};
 use super::{ReadError, foreign};
 use crate::ranks::{Placed, Ranks};
 
-/// So many processes of a rank have numbers that follow each other.
+/// Number of processes of a rank whose numbers follow each other.
 const PROCESSES: i64 = 1000;
 
 /// A trace of several ranks that is being written.
@@ -28,9 +34,13 @@ pub struct Merge<W> {
     out: W,
     base_ns: i64,
     events: u64,
-    files: u64,
+    /// The new numbers of each rank's processes, by the texts of the old ones.
+    processes: FxHashMap<u32, FxHashMap<String, i64>>,
     /// Numbers for processes of ranks that have too many of them.
     next: i64,
+    arrows: Renumbered,
+    correlations: Renumbered,
+    external: Renumbered,
 }
 
 /// An event's fields as they stand.
@@ -59,10 +69,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// A field as it stands.
+    fn value(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().find(|(field, _)| field == name).map(|(_, value)| *value)
+    }
+
     /// A field as it stands, without the quotes of a text.
     fn text(&self, name: &str) -> Option<&'a str> {
-        let (_, value) = self.0.iter().find(|(field, _)| field == name)?;
-        Some(value.get().trim_matches('"'))
+        Some(self.value(name)?.get().trim_matches('"'))
     }
 }
 
@@ -70,8 +84,6 @@ impl<'a> Fields<'a> {
 struct File<'a, W> {
     merge: &'a mut Merge<W>,
     placed: &'a Placed,
-    /// The new numbers of its processes, by the texts of the old ones.
-    processes: FxHashMap<String, i64>,
     failure: Option<io::Error>,
 }
 
@@ -93,7 +105,16 @@ impl<W: Write> Merge<W> {
         out.write_all(b"},\n\"traceEvents\":[")?;
         let most = ranks.files.iter().map(|file| i64::from(file.rank)).max().unwrap_or(0);
         let next = (most + 1) * PROCESSES;
-        Ok(Self { out, base_ns, events: 0, files: 0, next })
+        Ok(Self {
+            out,
+            base_ns,
+            events: 0,
+            processes: FxHashMap::default(),
+            next,
+            arrows: Renumbered::default(),
+            correlations: Renumbered::default(),
+            external: Renumbered::default(),
+        })
     }
 
     /// Adds the events of one file.
@@ -102,8 +123,10 @@ impl<W: Write> Merge<W> {
     ///
     /// If it is no trace, or nothing can be written. What is read of it before that is in the trace.
     pub fn add(&mut self, placed: &Placed, text: impl Read) -> Result<(), ReadError> {
-        self.files += 1;
-        let mut file = File { merge: self, placed, processes: FxHashMap::default(), failure: None };
+        for numbers in [&mut self.arrows, &mut self.correlations, &mut self.external] {
+            numbers.begin_file();
+        }
+        let mut file = File { merge: self, placed, failure: None };
         let walked = walk(text, &mut file)?;
         match file.failure.take() {
             Some(error) => Err(error.into()),
@@ -147,8 +170,10 @@ impl<W: Write> File<'_, W> {
         let process = fields.text("pid").map(|pid| self.process(pid));
         let phase = fields.text("ph").unwrap_or_default();
         let what = fields.text("name").unwrap_or_default();
-        let has_number = matches!(phase, "s" | "t" | "f" | "b" | "n" | "e");
-        let out = &mut self.merge.out;
+        let has_number = matches!(phase, "s" | "t" | "f" | "b" | "n" | "e" | "S" | "T" | "p" | "F");
+        let start = moment(fields.value("ts")).ok();
+        let placed = self.placed;
+        let Merge { out, base_ns, arrows, correlations, external, .. } = &mut *self.merge;
         out.write_all(first.as_bytes())?;
         for (place, (name, value)) in fields.0.iter().enumerate() {
             if place > 0 {
@@ -156,25 +181,31 @@ impl<W: Write> File<'_, W> {
             }
             serde_json::to_writer(&mut *out, name)?;
             out.write_all(b":")?;
-            match (&**name, process) {
-                ("pid", Some(process)) => write!(out, "{process}")?,
-                ("ts", _) => match moment(Some(value)).ok() {
-                    Some(time) => {
-                        let time = self.placed.base_ns.saturating_add(time);
-                        let time = self.placed.offset.apply(time);
-                        write_microseconds(out, time.saturating_sub(self.merge.base_ns))?;
-                    }
-                    None => out.write_all(value.get().as_bytes())?,
-                },
-                ("id", _) if has_number => {
-                    let number = value.get().trim_matches('"');
-                    serde_json::to_writer(&mut *out, &format!("{}:{number}", self.merge.files))?;
+            let text = value.get();
+            match (&**name, process, start) {
+                ("pid", Some(process), _) => write!(out, "{process}")?,
+                ("ts", _, Some(start)) => {
+                    let time = placed.offset.apply(placed.base_ns.saturating_add(start));
+                    write_microseconds(out, time.saturating_sub(*base_ns))?;
                 }
-                ("args", Some(process)) if phase == "M" => {
-                    let args = metadata(what, value, self.placed.rank, process);
+                ("dur", _, Some(start)) if placed.offset.drift != 0.0 => {
+                    match duration(Some(value)) {
+                        Ok(duration) => {
+                            write_microseconds(out, scaled(placed, start, duration))?;
+                        }
+                        Err(_) => out.write_all(text.as_bytes())?,
+                    }
+                }
+                ("id", ..) if has_number => write!(out, "{}", arrows.number(text))?,
+                ("bind_id", ..) => write!(out, "{}", arrows.number(text))?,
+                ("args", Some(process), _) if phase == "M" => {
+                    let args = metadata(what, value, placed.rank, process);
                     out.write_all(args.as_bytes())?;
                 }
-                _ => out.write_all(value.get().as_bytes())?,
+                ("args", ..) if is_tied(text) => {
+                    write_arguments(out, text, correlations, external)?;
+                }
+                _ => out.write_all(text.as_bytes())?,
             }
         }
         out.write_all(b"}")
@@ -182,20 +213,70 @@ impl<W: Write> File<'_, W> {
 
     /// The number that a process has among all ranks'.
     fn process(&mut self, text: &str) -> i64 {
-        if let Some(number) = self.processes.get(text) {
+        let Self { merge, placed, .. } = self;
+        let processes = merge.processes.entry(placed.rank).or_default();
+        if let Some(number) = processes.get(text) {
             return *number;
         }
-        let own = self.processes.len() as i64; // fewer than events
+        let own = processes.len() as i64; // fewer than events
         let number = match own < PROCESSES {
-            true => i64::from(self.placed.rank) * PROCESSES + own,
+            true => i64::from(placed.rank) * PROCESSES + own,
             false => {
-                self.merge.next += 1;
-                self.merge.next - 1
+                merge.next += 1;
+                merge.next - 1
             }
         };
-        self.processes.insert(text.to_owned(), number);
+        processes.insert(text.to_owned(), number);
         number
     }
+}
+
+/// Returns a duration by the first rank's clock. Slices that end together also end together by that clock.
+fn scaled(placed: &Placed, start: i64, duration: i64) -> i64 {
+    let moment = |time: i64| placed.offset.apply(placed.base_ns.saturating_add(time));
+    moment(start.saturating_add(duration)) - moment(start)
+}
+
+/// Whether arguments may have numbers that tie events together.
+fn is_tied(arguments: &str) -> bool {
+    ["orrelation", "corr_id", "xternal id"].iter().any(|name| arguments.contains(name))
+}
+
+/// Writes arguments with the numbers that the file's have among all files'.
+fn write_arguments(
+    out: &mut impl Write,
+    text: &str,
+    correlations: &mut Renumbered,
+    external: &mut Renumbered,
+) -> io::Result<()> {
+    let Ok(Fields(fields)) = serde_json::from_str(text) else {
+        return out.write_all(text.as_bytes());
+    };
+    let mut separator = "{";
+    for (name, value) in fields {
+        out.write_all(separator.as_bytes())?;
+        separator = ",";
+        serde_json::to_writer(&mut *out, &name)?;
+        out.write_all(b":")?;
+        let numbers = match &*name {
+            "correlation" | "wait_on_cuda_event_record_corr_id" => Some(&mut *correlations),
+            "External id" | "external id" => Some(&mut *external),
+            _ => None,
+        };
+        match numbers.filter(|_| is_number(value.get())) {
+            Some(numbers) => write!(out, "{}", numbers.number(value.get()))?,
+            None => out.write_all(value.get().as_bytes())?,
+        }
+    }
+    out.write_all(if separator == "{" { b"{}" } else { b"}" })
+}
+
+/// Whether a text is a number that ties events together: 0, and -1 with or without its sign, stand for none.
+fn is_number(text: &str) -> bool {
+    let number = text.trim_matches('"').parse::<i128>();
+    number.is_ok_and(|number| {
+        number > 0 && number != i128::from(u32::MAX) && number != i128::from(u64::MAX)
+    })
 }
 
 /// What is said of a process: its name with the rank before it, its place among the others by its number.
@@ -275,12 +356,16 @@ mod tests {
         assert_eq!((of(8, "pid"), of(11, "pid")), (1000.into(), 1001.into()));
         assert_eq!(events[6]["args"]["name"], "rank 1 · train \"it\"");
         assert_eq!(events[7]["args"]["sort_index"], 1000);
+        assert_eq!((of(3, "id"), of(4, "id"), of(9, "id")), (1.into(), 1.into(), 2.into()));
         assert_eq!(
-            (of(3, "id"), of(4, "id"), of(9, "id")),
-            ("1:4".into(), "1:4".into(), "2:4".into())
+            (&events[2]["args"]["External id"], &events[8]["args"]["External id"]),
+            (&1.into(), &2.into())
         );
         // All else is as it was.
-        assert_eq!((of(8, "name"), of(8, "args")), ("a,\"b\"".into(), events[2]["args"].clone()));
+        assert_eq!(
+            (of(8, "name"), &events[8]["args"]["x"]),
+            ("a,\"b\"".into(), &events[2]["args"]["x"])
+        );
         assert_eq!(events[2]["args"]["x"], serde_json::json!([1, 2]));
         assert_eq!(all["mlprof"]["ranks"][1]["offset"]["method"], "machine_clock");
     }

@@ -21,6 +21,7 @@ mod foreign;
 mod header;
 mod losses;
 mod merge;
+mod renumber;
 mod repair;
 mod spans;
 mod stream;
