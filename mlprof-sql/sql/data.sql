@@ -1,8 +1,13 @@
 -- Which ranks wait for data, and how long?
-with sums as (
-  select rank, count(*) as steps, cast(sum(dur) as bigint) as steps_ns, cast(sum(waiting_for_data) as bigint) as waiting_ns,
-    max(waiting_for_data) as longest_ns
+with step_of_rank as (
+  select rank, cycle, coalesce(stage, '') as stage, step, sum(dur) as dur, sum(waiting_for_data) as waiting
   from steps
+  group by rank, cycle, coalesce(stage, ''), step
+),
+sums as (
+  select rank, count(*) as steps, cast(sum(dur) as bigint) as steps_ns, cast(sum(waiting) as bigint) as waiting_ns,
+    cast(max(waiting) as bigint) as longest_ns
+  from step_of_rank
   group by rank
 )
 select rank, steps, steps_ns, waiting_ns, longest_ns,

@@ -2,18 +2,21 @@
 --
 -- As `mlprof analyze` says it, after StageFrontier (arXiv 2606.06751). When the last rank is through a phase, that is the
 -- step's frontier there; by how much a phase moves it on is its exposed time. All phases together are the slowest
--- rank's steps, to the nanosecond, and who waits for another rank is not blamed. No clocks need agree.
+-- rank's steps, to the nanosecond, and who waits for another rank is not blamed. No clocks need agree. One rank alone is
+-- last through nothing, and has no rows.
 with world as (
   select count(distinct rank) as ranks from ranks
 ),
 phase as (
-  select coalesce(stage, '') as stage, step, rank, ord, phase, dur from phases
+  select coalesce(stage, '') as stage, step, rank, ord, phase, cast(sum(dur) as bigint) as dur
+  from phases
+  group by coalesce(stage, ''), step, rank, ord, phase
 ),
 there as (
   select stage, step, count(distinct rank) as ranks from phase group by stage, step
 ),
 common as (
-  select t.stage, t.step from there t join world w on t.ranks = w.ranks
+  select t.stage, t.step from there t join world w on t.ranks = w.ranks where w.ranks > 1
 ),
 through as (
   select p.stage, p.step, p.rank, p.ord, p.phase,

@@ -1,4 +1,7 @@
--- Is it the machine? The own work of ranks, machine by machine, the slowest first.
+-- Is it the machine? The own work of ranks for a step, machine by machine, that of the slowest rank first.
+--
+-- Of each rank the step in the middle counts. median_ns is that of the rank in the middle of the machine: where it is far
+-- below slowest_ns, one rank is slow and not the machine.
 with own as (
   select rank, coalesce(stage, '') as stage, step, cast(sum(case when waits = 0 then dur else 0 end) as bigint) as own
   from phases
@@ -7,13 +10,30 @@ with own as (
 hosts as (
   select rank, max(host) as host from ranks group by rank
 ),
-placed as (
-  select h.host, o.rank, o.own, row_number() over (partition by h.host order by o.own) as place,
-    count(*) over (partition by h.host) as n
+counted as (
+  select h.host, o.stage, o.step, min(o.own) as shortest, max(o.own) as longest
   from own o join hosts h on o.rank = h.rank
+  group by h.host, o.stage, o.step
+),
+of_steps as (
+  select host, count(*) as steps, min(shortest) as shortest_ns, max(longest) as longest_ns from counted group by host
+),
+placed as (
+  select rank, own, row_number() over (partition by rank order by own) as place, count(*) over (partition by rank) as n
+  from own
+),
+middles as (
+  select h.host, p.rank, p.own, row_number() over (partition by h.host order by p.own, p.rank) as place,
+    count(*) over (partition by h.host) as n
+  from placed p join hosts h on p.rank = h.rank
+  where 2 * p.place = p.n or 2 * p.place = p.n + 1
+),
+of_host as (
+  select host, max(n) as ranks, max(case when 2 * place = n or 2 * place = n + 1 then own end) as median_ns,
+    max(case when place = n then rank end) as slowest_rank, max(own) as slowest_ns
+  from middles
+  group by host
 )
-select host, count(distinct rank) as ranks, max(n) as steps, min(own) as shortest_ns,
-  max(case when 2 * place = n or 2 * place = n + 1 then own end) as median_ns, max(own) as longest_ns
-from placed
-group by host
-order by median_ns desc, host
+select o.host, o.ranks, s.steps, s.shortest_ns, o.median_ns, s.longest_ns, o.slowest_rank, o.slowest_ns
+from of_host o join of_steps s on coalesce(o.host, '') = coalesce(s.host, '')
+order by slowest_ns desc, median_ns desc, host

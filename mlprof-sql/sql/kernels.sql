@@ -1,10 +1,11 @@
 -- Which kernels are slower on some ranks than on others?
 --
--- Their mean duration on the fastest and on the slowest rank; the greatest sum of time that is lost by it first.
+-- Their mean duration on the fastest and on the slowest rank; the greatest sum of time that is lost by it first. Kernels in
+-- which ranks wait for each other are not here: they take the longest on the ranks that are fastest.
 with of_rank as (
   select name, rank, cast(sum(n) as bigint) as calls, cast(sum(o.sum) as bigint) as total_ns
   from ops o
-  where category = 'kernel'
+  where category = 'kernel' and coalesce(work, '') <> 'communication'
   group by name, rank
 ),
 means as (

@@ -1,10 +1,17 @@
 -- When was the most memory in use, rank by rank?
 --
--- The peak of each counter, when it was first reached, and in which step.
-with placed as (
+-- The peak of each counter of memory in bytes, when it was first reached, and in which step. Counters of other units, such as
+-- utilization, power and clocks, are not here.
+with memory as (
+  select rank, cycle, upid, name, ts, value, id
+  from counters
+  where right(name, 7) = '(bytes)' or right(name, 1) <> ')' and (
+    lower(name) like '%memory%' or lower(name) like '%allocated%' or lower(name) like '%reserved%')
+),
+placed as (
   select rank, cycle, upid, name, ts, value,
     row_number() over (partition by rank, cycle, upid, name order by value desc, ts, id) as place
-  from counters
+  from memory
 )
 select c.rank, c.cycle, p.name as process, p.labels, c.name, c.value as peak, c.ts, s.step
 from placed c

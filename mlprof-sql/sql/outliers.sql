@@ -1,27 +1,32 @@
--- Which steps took much longer than the others of their rank?
+-- Which steps took much longer than the others of their rank and stage?
 --
--- As `mlprof analyze` says it: 0.6745 * distance from the median / MAD above 3.5, where the MAD is at least one percent of
--- the median; of five steps or more.
-with placed as (
-  select rank, cycle, step, dur, row_number() over (partition by rank, cycle order by dur) as place,
-    count(*) over (partition by rank, cycle) as n
+-- As `mlprof analyze` judges those of one file, over all cycles of a rank: 0.6745 * distance from the median / MAD above 3.5,
+-- where the MAD is at least one percent of the median; of five steps or more.
+with step_of_rank as (
+  select rank, cycle, coalesce(stage, '') as stage, step, cast(sum(dur) as bigint) as dur
   from steps
+  group by rank, cycle, coalesce(stage, ''), step
+),
+placed as (
+  select rank, cycle, stage, step, dur, row_number() over (partition by rank, stage order by dur) as place,
+    count(*) over (partition by rank, stage) as n
+  from step_of_rank
 ),
 middle as (
-  select rank, cycle, dur as median, n from placed where n >= 5 and (2 * place = n or 2 * place = n + 1)
+  select rank, stage, dur as median, n from placed where n >= 5 and (2 * place = n or 2 * place = n + 1)
 ),
 distances as (
-  select p.rank, p.cycle, p.step, p.dur, m.median, m.n, abs(p.dur - m.median) as distance,
-    row_number() over (partition by p.rank, p.cycle order by abs(p.dur - m.median)) as place
-  from placed p join middle m on p.rank = m.rank and p.cycle = m.cycle
+  select p.rank, p.cycle, p.stage, p.step, p.dur, m.median, m.n, abs(p.dur - m.median) as distance,
+    row_number() over (partition by p.rank, p.stage order by abs(p.dur - m.median)) as place
+  from placed p join middle m on p.rank = m.rank and p.stage = m.stage
 ),
 deviation as (
-  select rank, cycle, distance as mad from distances where 2 * place = n or 2 * place = n + 1
+  select rank, stage, distance as mad from distances where 2 * place = n or 2 * place = n + 1
 ),
 scores as (
   select d.rank, d.cycle, d.step, d.dur as dur_ns, d.median as median_ns,
     0.6745e0 * (d.dur - d.median) / greatest(cast(v.mad as double), 0.01e0 * d.median, 1e0) as score
-  from distances d join deviation v on d.rank = v.rank and d.cycle = v.cycle
+  from distances d join deviation v on d.rank = v.rank and d.stage = v.stage
 )
 select rank, cycle, step, dur_ns, median_ns, score
 from scores

@@ -1,15 +1,19 @@
 -- How long did each step take, in the middle of the ranks and on the slowest one?
 --
--- In the order of steps: what became slower, and when.
-with placed as (
-  select coalesce(stage, '') as stage, step, rank, dur,
-    row_number() over (partition by coalesce(stage, ''), step order by dur, rank) as place,
-    count(*) over (partition by coalesce(stage, ''), step) as n
+-- In the order of steps: what became slower, and when. Parts of a step that something interrupted are added up.
+with step_of_rank as (
+  select coalesce(stage, '') as stage, cycle, step, rank, cast(sum(dur) as bigint) as dur
   from steps
+  group by coalesce(stage, ''), cycle, step, rank
+),
+placed as (
+  select stage, cycle, step, rank, dur, row_number() over (partition by stage, cycle, step order by dur, rank) as place,
+    count(*) over (partition by stage, cycle, step) as n
+  from step_of_rank
 )
-select stage, step, max(n) as ranks, min(dur) as shortest_ns,
+select stage, step, cycle, max(n) as ranks, min(dur) as shortest_ns,
   max(case when 2 * place = n or 2 * place = n + 1 then dur end) as median_ns, max(dur) as longest_ns,
   max(case when place = n then rank end) as slowest_rank
 from placed
-group by stage, step
-order by stage, step
+group by stage, step, cycle
+order by stage, step, cycle

@@ -8,7 +8,9 @@ with world as (
   select count(distinct rank) as ranks from ranks
 ),
 phase as (
-  select coalesce(stage, '') as stage, step, rank, ord, phase, waits, dur from phases
+  select coalesce(stage, '') as stage, step, rank, ord, phase, waits, cast(sum(dur) as bigint) as dur
+  from phases
+  group by coalesce(stage, ''), step, rank, ord, phase, waits
 ),
 there as (
   select stage, step, count(distinct rank) as ranks from phase group by stage, step

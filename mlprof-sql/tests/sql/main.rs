@@ -1,6 +1,7 @@
 //! SQL over traces: the program as people run it, its answers beside those of `mlprof analyze`, and those of other engines.
 
 mod answers;
+mod edge_cases;
 mod engines;
 mod made;
 mod program;
