@@ -185,6 +185,18 @@ impl Meanings {
     }
 }
 
+/// Returns the kind of work that everything of a category and a name is.
+#[cfg(feature = "parquet")]
+pub(crate) fn work_of(category: Category, name: &str) -> Option<WorkKind> {
+    match category {
+        Category::Kernel if is_communication_kernel(name) => Some(WorkKind::Communication),
+        Category::Kernel => Some(WorkKind::Compute),
+        Category::GpuMemcpy | Category::GpuMemset => Some(WorkKind::Memory),
+        Category::UserAnnotation if waits_for_other_ranks(name) => Some(WorkKind::Communication),
+        _ => None,
+    }
+}
+
 pub(crate) fn is_module(name: &str) -> bool {
     MODULES.iter().any(|begin| name.starts_with(begin))
 }

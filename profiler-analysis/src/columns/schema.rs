@@ -291,7 +291,10 @@ pub const PHASES: Table = Table {
         STEP,
         text("stage", "fit, validate, test or predict").optional(),
         integer("ord", "the order in which they run, from 0; the same in every step of every rank"),
-        text("phase", "waiting for data, forward, backward, collectives, optimizer or other"),
+        text(
+            "phase",
+            "waiting for data, forward, backward, device work, collectives, optimizer or other",
+        ),
         integer("waits", "1 if ranks wait for each other in it, else 0"),
         integer("dur", "how long it took, in nanoseconds"),
     ],
@@ -307,6 +310,7 @@ pub const OPS: Table = Table {
         integer("step", "the step in which they began").optional(),
         text("category", "what kind of thing it is"),
         text("name", "what happened"),
+        text("work", "what kind of work it is, as in slices").optional(),
         integer("n", "how often"),
         integer(
             "sum",

@@ -17,7 +17,7 @@ use super::slices::Order;
 use super::stacks::Stacks;
 use crate::answers::WorkKind;
 use crate::host::steps;
-use crate::meaning::Meanings;
+use crate::meaning::{Meanings, work_of};
 use crate::ranks::stages;
 use crate::rollups::Rollups;
 use crate::trace::{Details, EventWait, FlowKind, Name, Slice, Trace, TrackKind};
@@ -129,10 +129,8 @@ impl<'a> Writer<'a> {
 
     fn slices(&self) -> io::Result<()> {
         let phases = stages::of_slices(self.trace, &self.meanings);
-        let phase_texts: Vec<ByteArray> = profiler_report::ranks::step_stages()
-            .iter()
-            .map(|stage| ByteArray::from(stage.name.as_str()))
-            .collect();
+        let phase_texts: Vec<ByteArray> =
+            stages::stages().iter().map(|stage| ByteArray::from(stage.name.as_str())).collect();
         let slice = |row| self.slice(row).1;
         let place = |row| self.slice(row).0;
         let number =
@@ -329,7 +327,7 @@ impl<'a> Writer<'a> {
 
     /// What `ranks` compares, so that sums of a fleet name the same stragglers.
     fn phases(&self) -> io::Result<()> {
-        let all = profiler_report::ranks::step_stages();
+        let all = stages::stages();
         let of_steps = stages::of_steps(self.trace, &self.meanings, &self.steps);
         let step = |row: usize| &of_steps[row / all.len()];
         let place = |row: usize| row % all.len();
@@ -388,6 +386,10 @@ impl<'a> Writer<'a> {
             Source::maybe(|row| ops[row].step.map(signed)),
             self.categories(|row| ops[row].category),
             Source::Texts(Box::new(|row| named(ops[row].name))),
+            Source::Texts(Box::new(|row| {
+                let kind = work_of(ops[row].category, sums.name(ops[row].name))?;
+                Some(ByteArray::from(kind.as_str()))
+            })),
             Source::integers(|row| ops[row].count),
             Source::integers(|row| ops[row].total),
             Source::integers(|row| ops[row].own),

@@ -9,7 +9,7 @@ mod queues;
 mod sequences;
 mod streams;
 mod times;
-mod union;
+pub(crate) mod union;
 pub(crate) mod window;
 pub(crate) mod work;
 

@@ -5,7 +5,7 @@
 pub(crate) struct Union(Vec<(i64, i64)>);
 
 impl Union {
-    pub(super) fn of(mut parts: Vec<(i64, i64)>) -> Self {
+    pub(crate) fn of(mut parts: Vec<(i64, i64)>) -> Self {
         parts.retain(|(start, end)| start < end);
         parts.sort_unstable();
         let mut union: Vec<(i64, i64)> = Vec::new();
@@ -18,16 +18,16 @@ impl Union {
         Self(union)
     }
 
-    pub(super) fn length(&self) -> i64 {
+    pub(crate) fn length(&self) -> i64 {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
 
-    pub(super) fn parts(&self) -> &[(i64, i64)] {
+    pub(crate) fn parts(&self) -> &[(i64, i64)] {
         &self.0
     }
 
     /// What is also inside of the other one.
-    pub(super) fn within(&self, other: &Self) -> Self {
+    pub(crate) fn within(&self, other: &Self) -> Self {
         let mut common = Vec::new();
         let mut first = 0;
         for (from, to) in &other.0 {
@@ -38,17 +38,17 @@ impl Union {
         Self(common)
     }
 
-    pub(super) fn or(&self, other: &Self) -> Self {
+    pub(crate) fn or(&self, other: &Self) -> Self {
         Self::of(self.0.iter().chain(&other.0).copied().collect())
     }
 
     /// How long both go on.
-    pub(super) fn common(&self, other: &Self) -> i64 {
+    pub(crate) fn common(&self, other: &Self) -> i64 {
         self.length() + other.length() - self.or(other).length()
     }
 
     /// The first beginning and the last end.
-    pub(super) fn span(&self) -> Option<(i64, i64)> {
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
         Some((self.0.first()?.0, self.0.last()?.1))
     }
 }

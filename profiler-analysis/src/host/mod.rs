@@ -5,4 +5,4 @@ pub(crate) mod path;
 pub(crate) mod self_times;
 pub(crate) mod steps;
 pub(crate) mod threads;
-mod waits;
+pub(crate) mod waits;

@@ -64,7 +64,7 @@ tolerant_struct! {
 
 impl SliceArguments<'_> {
     /// The message of a collective, as [`Details::message`](crate::trace::Details::message); `None`
-    /// where its size is not known.
+    /// where neither its size nor its group is known.
     pub(super) fn message(&self) -> Option<String> {
         let collective = Some(&*self.collective).filter(|name| !name.is_empty())?;
         let (sent, received) = (self.in_elements.natural(), self.out_elements.natural());
@@ -80,7 +80,12 @@ impl SliceArguments<'_> {
             group: text(self.group),
             ranks: text(self.ranks),
         };
-        (sent > 0 || received > 0).then(|| message.json())
+        let is_known = sent > 0
+            || received > 0
+            || message.group_size > 0
+            || !message.group.is_empty()
+            || !message.ranks.is_empty();
+        is_known.then(|| message.json())
     }
 
     /// As [`Details::launch`](crate::trace::Details::launch); `None` for what is no kernel.

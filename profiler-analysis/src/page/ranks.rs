@@ -19,7 +19,8 @@ pub(super) fn section(ranks: &Ranks) -> Section {
         ("Ranks", format!("{} of {}", grouped(there as u64), grouped(world as u64))),
         ("Steps that all of them have", grouped(ranks.common_steps as u64)),
     ];
-    let mut notes = ranks.notes.clone();
+    let mut notes = ranks.not_judged.clone();
+    notes.extend(ranks.notes.iter().cloned());
     if !ranks.missing.is_empty() {
         notes.push(format!("there is no trace of {}", numbers(&ranks.missing)));
     }
@@ -30,7 +31,12 @@ pub(super) fn section(ranks: &Ranks) -> Section {
         content.push(Content::Paragraph(none.to_owned()));
     } else {
         add_slow(&mut content, ranks);
-        content.push(Content::Table(exposed(ranks)));
+        if !ranks.exposed.is_empty() {
+            content.push(Content::Table(exposed(ranks)));
+        }
+        if !ranks.devices.is_empty() {
+            content.push(Content::Table(devices(ranks)));
+        }
     }
     let met = super::device::collectives(&ranks.collectives);
     add_below(&mut content, "collectives", LAST_RANK, met);
@@ -40,8 +46,8 @@ pub(super) fn section(ranks: &Ranks) -> Section {
 }
 
 fn add_slow(content: &mut Vec<Content>, ranks: &Ranks) {
-    if ranks.stragglers.is_empty() {
-        content.push(Content::Paragraph("No rank is slow.".to_owned()));
+    if let Some(verdict) = ranks.verdict() {
+        content.push(Content::Paragraph(verdict.to_owned()));
     }
     for slow in ranks.stragglers.iter().take(NAMED) {
         content.push(Content::Paragraph(slow_in_words(slow).join(" ")));
@@ -67,7 +73,7 @@ fn exposed(ranks: &Ranks) -> Table {
         ),
         Column::new("Most often last", Quantity::Text, "Which rank, and in how many steps"),
     ];
-    let rows = ranks.exposed.iter().map(|part| {
+    let rows = ranks.exposed_stages().map(|part| {
         let last = part.last.map_or_else(String::new, |(rank, times)| {
             format!("rank {rank}, {} times", grouped(times as u64))
         });
@@ -81,6 +87,28 @@ fn exposed(ranks: &Ranks) -> Table {
     let steps = grouped(ranks.common_steps as u64);
     let caption = format!("What holds up the {steps} steps that all of them have; the rows add up");
     table(&caption, columns, rows)
+}
+
+fn devices(ranks: &Ranks) -> Table {
+    let columns = [
+        Column::new("Rank", Quantity::Text, "Rank number"),
+        Column::new("Computing", Quantity::Seconds, "Time in which the device computes").bar(),
+        Column::new("Copies", Quantity::Seconds, "Time in which the device only copies"),
+        Column::new(
+            "Communication",
+            Quantity::Seconds,
+            "Time in which the device communicates and does not compute",
+        ),
+    ];
+    let rows = ranks.devices.iter().map(|device| {
+        vec![
+            words(device.rank.to_string()),
+            seconds(device.compute_ns),
+            seconds(device.memory_ns),
+            seconds(device.communication_ns),
+        ]
+    });
+    table("Time of the devices for a step, median of the steps that all ranks have", columns, rows)
 }
 
 fn line(files: &[Placed]) -> Table {

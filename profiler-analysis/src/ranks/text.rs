@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use profiler_report::internals::{notes, shown};
 use profiler_report::number::grouped;
-use profiler_report::ranks::{held_up, numbers};
+use profiler_report::ranks::{numbers, slow_ranks, stages_table};
 
-use super::{Method, Placed, Ranks};
+use super::stages::is_of_devices;
+use super::{Exposed, Method, Placed, Ranks};
 use crate::text::device::{COLLECTIVES, collective};
 use crate::text::{section, time};
 
@@ -33,12 +34,44 @@ impl Ranks {
                 "\nThere is no step that all of them have: who is slow cannot be told.\n",
             );
         } else {
-            text.push_str(&held_up(self.common_steps as u64, &self.exposed, &self.stragglers));
+            let exposed: Vec<Exposed> = self.exposed_stages().cloned().collect();
+            if !exposed.is_empty() {
+                text.push_str(&stages_table(self.common_steps as u64, &exposed));
+            }
+            let header = ["Rank", "Computing", "Copies", "Communication, not hidden"];
+            let devices = self.devices.iter().map(|device| {
+                let times = [device.compute_ns, device.memory_ns, device.communication_ns];
+                let [compute, memory, communication] = times.map(time);
+                [device.rank.to_string(), compute, memory, communication]
+            });
+            if !self.devices.is_empty() {
+                section(&mut text, "Devices: median of a step", header, devices, ROWS);
+            }
+            text.push_str(&slow_ranks(&self.stragglers));
+            if let Some(verdict) = self.verdict() {
+                let _ = writeln!(text, "\n{verdict}");
+            }
         }
         let rows = self.collectives.iter().map(collective);
         section(&mut text, LAST_RANK, COLLECTIVES, rows, ROWS);
-        let _ = write!(text, "{}", notes(&self.notes));
+        let all: Vec<String> = self.not_judged.iter().chain(&self.notes).cloned().collect();
+        let _ = write!(text, "{}", notes(&all));
         text
+    }
+
+    /// Returns what holds steps up, without the work of devices where no host ever waited for it.
+    pub(crate) fn exposed_stages(&self) -> impl Iterator<Item = &Exposed> {
+        let is_shown = |part: &&Exposed| !is_of_devices(&part.stage) || part.exposed_ns > 0;
+        self.exposed.iter().filter(is_shown)
+    }
+
+    /// Returns a sentence for ranks of which none is slow; `None` if some are.
+    pub(crate) fn verdict(&self) -> Option<&'static str> {
+        match (self.stragglers.is_empty(), self.not_judged.is_empty()) {
+            (false, _) => None,
+            (true, true) => Some("No rank is slow."),
+            (true, false) => Some("No rank was found to be slow, but not everything was judged."),
+        }
     }
 }
 

@@ -4,21 +4,23 @@
 //! |---|---|---|
 //! | by the machine's own clock | both ran on the same machine since it was started | of the readings: below a µs |
 //! | by collectives | at least three that both took part in: all ranks are through them at the same time | how much the differences differ (median absolute deviation) |
-//! | by the wall clock | else | that of NTP, which nobody knows |
+//! | by the wall clock | otherwise | that of NTP, which is not known |
+//!
+//! Files of one machine share its clock, so they are placed together, by the collectives of all of them. Ranks need not
+//! have met the first one: those that met a rank whose place is known are placed by that rank.
 
+use profiler_report::number::grouped;
+use profiler_report::ranks::median;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::RankFacts;
-use super::meetings::Meeting;
+use super::fit::{Line, Point};
+use super::meetings::{Key, Meeting};
 use crate::trace::ClockReading;
-use profiler_report::number::grouped;
-use profiler_report::ranks::median;
 
-/// Fewer collectives tell nothing.
+/// Fewer collectives determine no offset.
 const FEWEST_MEETINGS: usize = 3;
-/// As many are needed to see a clock drift.
-const FEWEST_FOR_DRIFT: usize = 30;
 
 /// How an offset was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -78,23 +80,80 @@ impl Offset {
     }
 }
 
-/// What relates each trace to the first one.
+/// Files that share a clock, as places in the list of files. The first one's time is the clock's.
+#[derive(Default)]
+struct Clock {
+    files: Vec<File>,
+}
+
+struct File {
+    place: usize,
+    /// Nanoseconds to add to the file's times for those of the clock's first file.
+    add: i64,
+    error: i64,
+}
+
+/// Moments of the reference's time at which collectives ended, with their errors in nanoseconds. Collectives that are known
+/// by their order have the cycle beside their key, others 0.
+type Moments<'a> = FxHashMap<(&'a Key, u64), (i64, i64)>;
+
+/// The files whose places on the time line are known.
+#[derive(Default)]
+struct Placed<'a> {
+    offsets: Vec<Option<Offset>>,
+    certain: Moments<'a>,
+    by_order: Moments<'a>,
+}
+
+/// Returns by how much each trace's time differs from that of the first one.
 pub(super) fn offsets(traces: &[&RankFacts]) -> Vec<Offset> {
-    let Some((reference, others)) = traces.split_first() else { return Vec::new() };
-    let mut known = None;
-    let others = others.iter().map(|other| {
-        if let Some(offset) = by_machine_clock(reference, other) {
-            return offset;
+    let mut clocks = clocks(traces).into_iter();
+    let Some(first) = clocks.next() else { return Vec::new() };
+    let mut placed = Placed { offsets: vec![None; traces.len()], ..Placed::default() };
+    placed.add(traces, &first, Offset::REFERENCE);
+    let mut left: Vec<Clock> = clocks.collect();
+    loop {
+        let before = left.len();
+        let found: Vec<_> = left.iter().map(|clock| placed.by_collectives(traces, clock)).collect();
+        let mut found = found.into_iter();
+        left.retain(|clock| {
+            let offset = found.next().flatten();
+            offset.into_iter().for_each(|offset| placed.add(traces, clock, offset));
+            offset.is_none()
+        });
+        if left.len() == before && !placed.add_of_same_rank(traces, &mut left) {
+            break;
         }
-        let of_reference = known.get_or_insert_with(|| by_number(&reference.meetings));
-        by_collectives(of_reference, &other.meetings).unwrap_or(Offset {
-            error_ns: None,
-            method: Method::WallClock,
-            ..Offset::REFERENCE
-        })
-    });
-    let others: Vec<_> = others.collect();
-    std::iter::once(Offset::REFERENCE).chain(others).collect()
+    }
+    let wall_clock = Offset { error_ns: None, method: Method::WallClock, ..Offset::REFERENCE };
+    placed.offsets.into_iter().map(|offset| offset.unwrap_or(wall_clock)).collect()
+}
+
+/// Returns the clocks of the traces, that of the first trace first.
+fn clocks(traces: &[&RankFacts]) -> Vec<Clock> {
+    let mut clocks: Vec<Clock> = Vec::new();
+    // The clock of each machine, and what its first file's time needs to be the machine's.
+    let mut machines: FxHashMap<&str, (usize, i64, i64)> = FxHashMap::default();
+    for (place, trace) in traces.iter().enumerate() {
+        let alone = File { place, add: 0, error: 0 };
+        let machine = trace.info.boot_id.as_deref().zip(to_machine_clock(trace));
+        let Some((boot_id, (to_machine, error))) = machine else {
+            clocks.push(Clock { files: vec![alone] });
+            continue;
+        };
+        let to_machine = to_machine - trace.info.base_ns;
+        let (clock, of_first, first_error) =
+            *machines.entry(boot_id).or_insert((clocks.len(), to_machine, error));
+        match clocks.get_mut(clock) {
+            Some(clock) => clock.files.push(File {
+                place,
+                add: to_machine - of_first,
+                error: first_error + error,
+            }),
+            None => clocks.push(Clock { files: vec![alone] }),
+        }
+    }
+    clocks
 }
 
 /// What must be added to a trace's time for it to be the machine's clock, and how wrong that may be.
@@ -107,65 +166,99 @@ fn to_machine_clock(trace: &RankFacts) -> Option<(i64, i64)> {
     Some((least + (most - least) / 2, error + (most - least + 1) / 2))
 }
 
-fn by_machine_clock(reference: &RankFacts, other: &RankFacts) -> Option<Offset> {
-    let is_same = reference.info.boot_id.is_some() && reference.info.boot_id == other.info.boot_id;
-    if !is_same {
-        return None;
+impl<'a> Placed<'a> {
+    /// Adds the files of a clock whose offset is known.
+    fn add(&mut self, traces: &[&'a RankFacts], clock: &Clock, of_clock: Offset) {
+        for file in &clock.files {
+            let is_reference = of_clock.method == Method::Reference && file.place > 0;
+            let offset = Offset {
+                nanoseconds: of_clock.nanoseconds + file.add,
+                error_ns: of_clock.error_ns.map(|error| error + file.error),
+                method: if is_reference { Method::MachineClock } else { of_clock.method },
+                at_ns: of_clock.at_ns - file.add,
+                ..of_clock
+            };
+            self.offsets[file.place] = Some(offset);
+            let error = offset.error_ns.unwrap_or(0);
+            let RankFacts { meetings, info, .. } = traces[file.place];
+            let known = [
+                (&mut self.certain, &meetings.certain, 0),
+                (&mut self.by_order, &meetings.by_order, info.cycle),
+            ];
+            for (known, meetings, cycle) in known {
+                for Meeting { key, end } in meetings {
+                    known.entry((key, cycle)).or_insert((offset.apply(*end), error));
+                }
+            }
+        }
     }
-    let (of_reference, first_error) = to_machine_clock(reference)?;
-    let (of_other, second_error) = to_machine_clock(other)?;
-    let bases = reference.info.base_ns - other.info.base_ns;
-    Some(Offset {
-        nanoseconds: of_other - of_reference + bases,
-        error_ns: Some(first_error + second_error),
-        method: Method::MachineClock,
-        ..Offset::REFERENCE
-    })
-}
 
-fn by_number(meetings: &[Meeting]) -> FxHashMap<&Meeting, i64> {
-    meetings.iter().map(|meeting| (meeting, meeting.end)).collect()
-}
-
-fn by_collectives(reference: &FxHashMap<&Meeting, i64>, other: &[Meeting]) -> Option<Offset> {
-    let mut differences: Vec<(i64, i64)> = other
-        .iter()
-        .filter_map(|meeting| Some((meeting.end, reference.get(meeting)? - meeting.end)))
-        .collect();
-    if differences.len() < FEWEST_MEETINGS {
-        return None;
-    }
-    differences.sort_unstable();
-    let middle = |of: &[(i64, i64)]| median(of.iter().map(|(_, difference)| *difference).collect());
-    let spread_around = |nanoseconds: i64, drift: f64, at: i64| {
-        let left = differences.iter().map(|(time, difference)| {
-            let expected = nanoseconds + ((time - at) as f64 * drift).round() as i64;
-            (difference - expected).abs()
+    /// Adds the files of a rank by the wall clock of its machine, which other files of that rank have been placed on.
+    /// Returns whether there are such files.
+    fn add_of_same_rank(&mut self, traces: &[&'a RankFacts], left: &mut Vec<Clock>) -> bool {
+        let machine = |place: usize| (traces[place].info.rank, &traces[place].info.host);
+        let mut by_machine = FxHashMap::default();
+        for (place, offset) in self.offsets.iter().enumerate() {
+            if let Some(offset) = offset {
+                by_machine.insert(machine(place), *offset);
+            }
+        }
+        let of = |clock: &Clock| {
+            let machine = machine(clock.files[0].place);
+            Some((machine, *by_machine.get(&machine)?))
+        };
+        let Some((first, offset)) = left.iter().find_map(of) else { return false };
+        let offset = Offset { error_ns: None, method: Method::WallClock, meetings: 0, ..offset };
+        left.retain(|clock| {
+            let is_of_rank = machine(clock.files[0].place) == first;
+            if is_of_rank {
+                self.add(traces, clock, offset);
+            }
+            !is_of_rank
         });
-        median(left.collect())
-    };
-    let nanoseconds = middle(&differences);
-    let at_ns = differences[differences.len() / 2].0;
-    let constant = Offset {
-        nanoseconds,
-        error_ns: Some(spread_around(nanoseconds, 0.0, at_ns)),
-        method: Method::Collectives,
-        meetings: differences.len(),
-        drift: 0.0,
-        at_ns,
-    };
-    let third = differences.len() / 3;
-    let (first, last) = (&differences[..third], &differences[differences.len() - third..]);
-    let passed = |first: &[(i64, i64)], last: &[(i64, i64)]| last[third / 2].0 - first[third / 2].0;
-    if differences.len() < FEWEST_FOR_DRIFT || passed(first, last) <= 0 {
-        return Some(constant);
+        true
     }
-    let drift = (middle(last) - middle(first)) as f64 / passed(first, last) as f64;
-    let error = spread_around(nanoseconds, drift, at_ns);
-    // What explains less than half of the differences is chance.
-    let is_drift = Some(2 * error) < constant.error_ns;
-    let drifting = Offset { drift, error_ns: Some(error), ..constant };
-    Some(if is_drift { drifting } else { constant })
+
+    /// Returns the offset of a clock by the collectives that its ranks and placed ranks were in.
+    fn by_collectives(&self, traces: &[&RankFacts], clock: &Clock) -> Option<Offset> {
+        let points = |known: &Moments<'_>, is_certain: bool| -> Vec<Point> {
+            let mut points = Vec::new();
+            for file in &clock.files {
+                let RankFacts { meetings, info, .. } = traces[file.place];
+                let (meetings, cycle) = match is_certain {
+                    true => (&meetings.certain, 0),
+                    false => (&meetings.by_order, info.cycle),
+                };
+                points.extend(meetings.iter().filter_map(|meeting| {
+                    let (moment, error) = *known.get(&(&meeting.key, cycle))?;
+                    let time = meeting.end + file.add;
+                    Some(Point { time, difference: moment - time, error })
+                }));
+            }
+            points
+        };
+        let certain = points(&self.certain, true);
+        let (mut points, is_certain) = match certain.len() < FEWEST_MEETINGS {
+            true => (points(&self.by_order, false), false),
+            false => (certain, true),
+        };
+        if points.len() < FEWEST_MEETINGS {
+            return None;
+        }
+        let line = Line::through(&mut points);
+        let gaps = points.windows(2).map(|pair| pair[1].time - pair[0].time);
+        // Files that begin with different collectives are off by a whole number of them.
+        let shift = if is_certain { 0 } else { median(gaps.collect()) };
+        let of_sources = median(points.iter().map(|point| point.error).collect());
+        Some(Offset {
+            nanoseconds: line.difference,
+            error_ns: Some((line.error + of_sources).max(shift)),
+            method: Method::Collectives,
+            meetings: points.len(),
+            drift: line.drift,
+            at_ns: line.time,
+        })
+    }
 }
 
 #[cfg(test)]

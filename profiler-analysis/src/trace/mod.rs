@@ -1,6 +1,6 @@
 //! A trace in memory: who did what from when to when, on which thread or stream.
 //!
-//! *Memory*: 48 bytes for each slice, 72 more for one that has shapes, bytes or numbers of its own, 56 for each
+//! *Memory*: 48 bytes for each slice, 76 more for one that has shapes, bytes or numbers of its own, 56 for each
 //! allocation; texts are kept once.
 
 mod assemble;

@@ -12,5 +12,6 @@ mod made;
 mod mutations;
 mod pauses;
 mod properties;
+mod ranks;
 mod reading;
 mod threads;

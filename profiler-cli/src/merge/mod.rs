@@ -23,7 +23,8 @@ use crate::traces;
 /// become those of the first rank.
 ///
 /// Who holds the others up is found without clocks: in each step, stage by stage, by how much the last rank moves
-/// the end of it on.
+/// the end of it on. Devices are judged beside hosts, by what they compute and copy for a step. The verdict says
+/// what was not judged.
 ///
 /// Several traces of one rank are its cycles if they were recorded one after the other and have no step in common.
 ///

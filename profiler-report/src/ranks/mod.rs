@@ -23,5 +23,5 @@ pub use frontier::{Exposed, Stage, StageTable};
 pub use median::median;
 pub(crate) use of_reports::stages_of_ranks;
 pub use of_reports::{stages_of_reports, step_stages};
-pub use stragglers::{Straggler, stragglers};
-pub use text::{held_up, numbers, slow_in_words};
+pub use stragglers::{FEWEST_STEPS, Straggler, stragglers};
+pub use text::{held_up, numbers, slow_in_words, slow_ranks, stages_table};

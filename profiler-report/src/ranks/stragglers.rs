@@ -16,8 +16,8 @@ const LONGER: f64 = 0.1;
 const STEPS: f64 = 0.75;
 /// How far it must stand out of all.
 const SCORE: f64 = 3.5;
-/// Fewer steps tell nothing.
-const FEWEST_STEPS: usize = 3;
+/// Number of steps from which ranks are judged.
+pub const FEWEST_STEPS: usize = 3;
 
 /// A rank that others wait for.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -11,8 +11,17 @@ use crate::table::Table;
 /// Ranks that are named one by one.
 const NAMED: usize = 10;
 
-/// A table of the stages of so many steps, and a sentence on each rank that others wait for.
+/// Returns a table of the stages of so many steps, and sentences on each rank that others wait for.
 pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> String {
+    let mut text = stages_table(steps, exposed);
+    if stragglers.is_empty() {
+        text.push_str("\nNo rank is slow.\n");
+    }
+    text + &slow_ranks(stragglers)
+}
+
+/// Returns a table of the stages of so many steps.
+pub fn stages_table(steps: u64, exposed: &[Exposed]) -> String {
     let mut text = String::new();
     let length: f64 = exposed.iter().map(|part| part.exposed_ns as f64).sum();
     let mut table = Table::new(["Stage", "Exposed", "Share", "Most often last"]);
@@ -23,13 +32,16 @@ pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> Str
         let share = share(part.exposed_ns as f64, length);
         table.row([part.stage.name.clone(), time(part.exposed_ns), share, last]);
     }
-    // Writing into a string cannot fail, here and below.
+    // Writing into a string cannot fail.
     let heading =
         format!("What holds up the {} that all of them have", counted(steps, "step", "steps"));
     let _ = write!(text, "\n{heading}\n{}", table.paint());
-    if stragglers.is_empty() {
-        text.push_str("\nNo rank is slow.\n");
-    }
+    text
+}
+
+/// Returns two sentences on each rank that others wait for.
+pub fn slow_ranks(stragglers: &[Straggler]) -> String {
+    let mut text = String::new();
     for slow in stragglers.iter().take(NAMED) {
         let _ = writeln!(text, "\n{}", slow_in_words(slow).join("\n"));
     }
