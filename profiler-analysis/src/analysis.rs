@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use profiler_report::finding::Finding;
+use profiler_report::findings::Explanation;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -10,6 +12,7 @@ use crate::answers::{
     StepBreakdown, StepPart, ThreadTimes,
 };
 use crate::device::{self, window::Window, work::DeviceWork};
+use crate::findings::{self, Facts};
 use crate::host::path::Paths;
 use crate::host::steps::{self, Parts, Step};
 use crate::host::{outliers, self_times, threads};
@@ -57,6 +60,10 @@ pub struct Analysis {
     /// Time of slices that cross others of their thread, in nanoseconds. All tables count it once, in the
     /// innermost slice open at each moment.
     pub crossing_ns: i64,
+    /// What costs time that could be saved, what costs most first; hints come last.
+    pub findings: Vec<Finding>,
+    /// The rules for findings that had what they look at.
+    pub checked_rules: Vec<String>,
     /// What is missing of the trace, in words.
     pub notes: Vec<String>,
 }
@@ -88,7 +95,7 @@ impl Analysis {
             |number| steps.iter().position(|step| step.number == Some(number)),
         );
         let critical_paths = steps.iter().enumerate();
-        Self {
+        let mut analysis = Self {
             schema_version: SCHEMA_VERSION,
             rank: trace.info.rank,
             world_size: trace.info.world_size.max(1),
@@ -115,7 +122,26 @@ impl Analysis {
                 &window,
             ),
             crossing_ns: trace.crossing_ns(),
+            findings: Vec::new(),
+            checked_rules: Vec::new(),
             notes: notes(trace, &window),
+        };
+        (analysis.findings, analysis.checked_rules) = findings::of(&analysis.facts());
+        analysis
+    }
+
+    /// What every rule for findings says of the trace, and by which thresholds.
+    pub fn explain(&self) -> Vec<Explanation> {
+        findings::explain(&self.facts())
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            steps: &self.steps,
+            all_steps: &self.all_steps,
+            names: &self.names,
+            devices: &self.devices,
+            path: self.path_parts(),
         }
     }
 

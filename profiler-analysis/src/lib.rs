@@ -21,6 +21,7 @@ mod answers;
 pub mod columns;
 mod device;
 pub mod diff;
+mod findings;
 mod host;
 pub mod kineto;
 mod meaning;

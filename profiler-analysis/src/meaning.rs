@@ -202,7 +202,7 @@ pub(crate) fn is_module(name: &str) -> bool {
 }
 
 /// Calls that return when a device has done something.
-fn waits_for_device(name: &str) -> bool {
+pub(crate) fn waits_for_device(name: &str) -> bool {
     let rest = ["cuda", "cu", "hip"].iter().find_map(|begin| name.strip_prefix(begin));
     let Some(rest) = rest else { return false };
     let rest = rest.split("_v").next().unwrap_or(rest);

@@ -24,6 +24,13 @@ pub struct Finding {
     pub remedy: String,
 }
 
+impl Finding {
+    /// Whether it is more than a hint.
+    pub fn is_advice(&self) -> bool {
+        self.confidence > Confidence::Hint
+    }
+}
+
 /// A number that a rule looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {

@@ -100,7 +100,11 @@ fn section(file: &str, analysis: &Analysis) -> Section {
     for device in &analysis.devices {
         device::add(&mut content, device);
     }
-    Section { title, facts, notes: analysis.notes.clone(), content }
+    let mut notes = analysis.notes.clone();
+    if analysis.findings.is_empty() && !analysis.checked_rules.is_empty() {
+        notes.push(format!("Nothing was found by {}.", analysis.checked_rules.join(", ")));
+    }
+    Section { title, facts, notes, findings: analysis.findings.clone(), content }
 }
 
 fn heading(content: &mut Vec<Content>, anchor: &str, title: &str) {

@@ -42,7 +42,7 @@ pub(super) fn section(ranks: &Ranks) -> Section {
     add_below(&mut content, "collectives", LAST_RANK, met);
     heading(&mut content, "line", "One time line");
     content.push(Content::Table(line(&ranks.files)));
-    Section { title: "Ranks".to_owned(), facts, notes, content }
+    Section { title: "Ranks".to_owned(), facts, notes, content, ..Section::default() }
 }
 
 fn add_slow(content: &mut Vec<Content>, ranks: &Ranks) {

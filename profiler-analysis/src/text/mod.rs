@@ -4,12 +4,15 @@ pub(crate) mod device;
 
 use std::fmt::Write;
 
+use profiler_report::findings::text::line;
 use profiler_report::internals::{Table, notes, shown};
 use profiler_report::number::{duration, grouped, share};
 
 use crate::analysis::Analysis;
 use crate::answers::StepPart;
 
+/// Findings that have a line each.
+const FINDINGS: usize = 5;
 /// What stands for an action where there is none.
 const NO_ACTION: &str = "(in no action)";
 
@@ -50,6 +53,7 @@ impl Analysis {
     /// Tables for a console, of so many rows each.
     pub fn text(&self, limit: usize) -> String {
         let mut text = self.head();
+        text.push_str(&self.findings_text());
         self.steps_table(&mut text, limit);
         let all = self.steps.iter().map(|step| step.duration_ns).sum();
         let parts = self.all_steps.iter().map(|part| part_row(part, all));
@@ -64,6 +68,18 @@ impl Analysis {
         }
         let _ = write!(text, "{}", notes(&self.notes));
         text
+    }
+
+    /// The first findings, a line for each; without any the names of the rules that found nothing.
+    fn findings_text(&self) -> String {
+        if self.findings.is_empty() && self.checked_rules.is_empty() {
+            return String::new();
+        }
+        if self.findings.is_empty() {
+            return format!("\nNothing was found by {}.\n", self.checked_rules.join(", "));
+        }
+        let lines: String = self.findings.iter().take(FINDINGS).map(line).collect();
+        format!("\n{lines}")
     }
 
     fn head(&self) -> String {

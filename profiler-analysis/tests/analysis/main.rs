@@ -7,6 +7,7 @@ mod columns;
 mod critical_path;
 mod devices;
 mod diff;
+mod findings;
 mod foreign;
 mod made;
 mod mutations;

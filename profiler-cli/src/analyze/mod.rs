@@ -7,6 +7,7 @@ use profiler_analysis::Analysis;
 use profiler_analysis::page::Page;
 use profiler_analysis::ranks::{RankFacts, Ranks, RanksError};
 use profiler_events::files::{StandardStream, print};
+use profiler_report::findings::text::explained;
 use profiler_report::output::say;
 use serde::Serialize;
 
@@ -18,9 +19,11 @@ const ROWS: usize = 10;
 
 /// Answers questions about traces: mlprof's own, and those that PyTorch's profiler wrote.
 ///
-/// What steps spend their time on, and how long they wait for data; steps that took much longer than the
-/// others, and what differed in them; the critical path; what threads and devices did, and what they
-/// waited for; of several ranks also who holds the others up, as `mlprof merge` says it. Times are exact: parts add up to what they are parts of, to the nanosecond.
+/// What costs time that could be saved, in up to five sentences. What steps spend their time on, and how
+/// long they wait for data; steps that took much longer than the others, and what differed in them; the
+/// critical path; what threads and devices did, and what they waited for; of several ranks also who holds
+/// the others up, as `mlprof merge` says it. Times are exact: parts add up to what they are parts of, to
+/// the nanosecond.
 ///
 /// A trace whose end is missing is read as far as it goes, and an event that cannot be read costs that event; notes
 /// state what is missing. Exit status: 0; 2 if a trace cannot be read, if most of its events cannot be read, or if
@@ -38,6 +41,9 @@ pub struct Arguments {
     /// Print everything as JSON
     #[arg(long, group = "form")]
     pub json: bool,
+    /// Print what each rule for findings says: found, healthy and by which numbers, or what it lacks
+    #[arg(long, group = "form")]
+    pub explain_rules: bool,
     /// Write all answers as one HTML page; nothing is printed
     ///
     /// The page is one file that needs no network, of 3 MB at most. Of more than 16 traces the first 16 have a
@@ -103,7 +109,11 @@ fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<ExitCode, Erro
             return Ok(());
         }
         let between = if is_next { "\n" } else { "" };
-        Ok(print(&format!("{between}{file}\n{}", analysis.text(arguments.limit)))?)
+        let answers = match arguments.explain_rules {
+            true => explained(&analysis.explain()),
+            false => analysis.text(arguments.limit),
+        };
+        Ok(print(&format!("{between}{file}\n{answers}"))?)
     })?;
     match (&ranks, arguments.json) {
         (Some(ranks), true) => {

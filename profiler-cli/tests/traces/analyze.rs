@@ -61,6 +61,52 @@ fn tables_say_where_the_time_went() {
     }
 }
 
+/// Two steps of 10 ms, which wait for their data a quarter of it, and compute the rest if they are to be healthy.
+fn long_trace(waits: bool) -> String {
+    let step = |number: u32, ts: u32| {
+        let waiting = if waits { 2_500 } else { 100 };
+        [
+            slice("user_annotation", &format!("ProfilerStep#{number}"), ts, 10_000),
+            slice("user_annotation", "train_dataloader_next", ts, waiting),
+            slice("cpu_op", "aten::mm", ts + waiting, 10_000 - waiting),
+        ]
+        .join(",\n")
+    };
+    format!("{{\"traceEvents\":[{},\n{}]}}", step(1, 0), step(2, 10_000))
+}
+
+#[test]
+fn the_answers_begin_with_what_costs_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let slow = file(folder.path(), "slow.json", long_trace(true).as_bytes());
+    let good = file(folder.path(), "good.json", long_trace(false).as_bytes());
+    let printed = |arguments: &[&str]| {
+        let output = mlprof(&[["analyze"].as_slice(), arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let tables = printed(&[path(&slow)]);
+    let line = "Finding: Steps wait for their data 5.00 ms of 20.0 ms (25.00 %). Up to 5.00 ms (25.00 %) can be saved";
+    let (finding, steps) = (tables.find(line), tables.find("\nSteps\n"));
+    assert!(finding.is_some() && finding < steps, "{tables}");
+    let none = "\nNothing was found by data-waiting, unrecorded-time.\n";
+    assert!(printed(&[path(&good)]).contains(none), "{}", printed(&[path(&good)]));
+    let json: Value = serde_json::from_str(&printed(&[path(&slow), "--json"])).expect("JSON");
+    let findings = json["traces"][0]["findings"].as_array().expect("findings");
+    assert_eq!((findings.len(), &findings[0]["rule"]), (1, &Value::from("data-waiting")));
+    assert_eq!(findings[0]["cost"]["seconds"], 0.005);
+    assert_eq!(json["traces"][0]["checked_rules"][0], "data-waiting");
+    let explained = printed(&[path(&good), "--explain-rules"]);
+    for line in [
+        "data-waiting: the loop waits for its data for long",
+        "   share = 0.1 (default 0.1): the part of the steps' time that waiting must be",
+        "   healthy: waiting: 200 µs, share: 1.00 %",
+        "   no inputs: nothing ran on a device",
+    ] {
+        assert!(explained.contains(line), "{line:?} is missing in:\n{explained}");
+    }
+}
+
 #[test]
 fn json_has_all_traces_of_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");

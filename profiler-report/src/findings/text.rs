@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::engine::Explanation;
 use super::rule::Outcome;
-use crate::finding::{Confidence, Cost, Finding};
+use crate::finding::{Cost, Finding};
 use crate::lightning::title;
 use crate::number::{bytes, duration, share};
 use crate::{Report, label};
@@ -21,21 +21,21 @@ pub fn heading(report: &Report) -> String {
 /// A line for each of the first findings that are more than hints, and cost time or memory: what is wrong with numbers stands in
 /// the text of their report. Nothing without such.
 pub fn brief(findings: &[Finding]) -> String {
-    let shown =
-        |finding: &&Finding| finding.confidence > Confidence::Hint && !finding.cost.is_of_learning;
-    let mut text = String::new();
-    for finding in findings.iter().filter(shown).take(LINES) {
-        // Writing into a string cannot fail, here and below.
-        let _ = writeln!(
-            text,
-            "Finding: {} {} {} can be saved: {}",
-            label::one_line(&finding.sentence),
-            if finding.cost.is_estimated { "By an estimate" } else { "Up to" },
-            cost(&finding.cost),
-            label::one_line(&finding.remedy),
-        );
-    }
-    text
+    let shown = |finding: &&Finding| finding.is_advice() && !finding.cost.is_of_learning;
+    let shown = findings.iter().filter(shown).take(LINES);
+    shown.map(line).collect()
+}
+
+/// What a finding is, what it costs and what to do, as one line.
+pub fn line(finding: &Finding) -> String {
+    format!(
+        "{}: {} {} {} can be saved: {}\n",
+        if finding.is_advice() { "Finding" } else { "Hint" },
+        label::one_line(&finding.sentence),
+        if finding.cost.is_estimated { "By an estimate" } else { "Up to" },
+        cost(&finding.cost),
+        label::one_line(&finding.remedy),
+    )
 }
 
 /// `at most 1.25 s (12.50 %)`, or `about`, where that is an estimate.

@@ -82,7 +82,7 @@ pub(super) fn write(html: &mut String, section: &Section, place: &Place) {
     html.push_str("</section>\n");
 }
 
-/// What scripts read of a section: its strips.
+/// What scripts read of a section, its strips, and its findings.
 pub(super) fn value(section: &Section, limits: Limits) -> Value {
     let strips = section.content.iter().filter_map(|content| match content {
         Content::Strip(strip) => Some(strip.shortened(most_stretches(limits))),
@@ -93,7 +93,11 @@ pub(super) fn value(section: &Section, limits: Limits) -> Value {
         let what = strip.stretches.into_iter().map(|stretch| shortened(&stretch.what, limits.name));
         json!({ "seconds": seconds, "what": what.collect::<Vec<_>>() })
     });
-    json!({ "profiler": PROFILER, "strips": strips.collect::<Vec<_>>() })
+    json!({
+        "profiler": PROFILER,
+        "strips": strips.collect::<Vec<_>>(),
+        "findings": section.findings,
+    })
 }
 
 /// A name of at most so many characters; scripts put it into the page as text.

@@ -1,5 +1,7 @@
 //! The values that sections consist of.
 
+use crate::finding::Finding;
+
 /// Colours that there are for the parts of a bar.
 pub const COLOURS: usize = 7;
 
@@ -12,6 +14,8 @@ pub struct Section {
     pub facts: Vec<(&'static str, String)>,
     /// What a reader must know.
     pub notes: Vec<String>,
+    /// What costs time, which stands on top of the page with the findings of reports.
+    pub findings: Vec<Finding>,
     /// From the top to the bottom.
     pub content: Vec<Content>,
 }
