@@ -22,14 +22,19 @@ placed as (
   select rank, own, row_number() over (partition by rank order by own) as place, count(*) over (partition by rank) as n
   from own
 ),
-middles as (
-  select h.host, p.rank, p.own, row_number() over (partition by h.host order by p.own, p.rank) as place,
-    count(*) over (partition by h.host) as n
+of_rank as (
+  select h.host, p.rank, cast(floor(avg(p.own) + 0.5e0) as bigint) as own
   from placed p join hosts h on p.rank = h.rank
-  where 2 * p.place = p.n or 2 * p.place = p.n + 1
+  where 2 * p.place between p.n and p.n + 2
+  group by h.host, p.rank
+),
+middles as (
+  select host, rank, own, row_number() over (partition by host order by own, rank) as place,
+    count(*) over (partition by host) as n
+  from of_rank
 ),
 of_host as (
-  select host, max(n) as ranks, max(case when 2 * place = n or 2 * place = n + 1 then own end) as median_ns,
+  select host, max(n) as ranks, cast(floor(avg(case when 2 * place between n and n + 2 then own end) + 0.5e0) as bigint) as median_ns,
     max(case when place = n then rank end) as slowest_rank, max(own) as slowest_ns
   from middles
   group by host

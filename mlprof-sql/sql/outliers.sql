@@ -13,7 +13,10 @@ placed as (
   from step_of_rank
 ),
 middle as (
-  select rank, stage, dur as median, n from placed where n >= 5 and (2 * place = n or 2 * place = n + 1)
+  select rank, stage, cast(floor(avg(dur) + 0.5e0) as bigint) as median, max(n) as n
+  from placed
+  where n >= 5 and 2 * place between n and n + 2
+  group by rank, stage
 ),
 distances as (
   select p.rank, p.cycle, p.stage, p.step, p.dur, m.median, m.n, abs(p.dur - m.median) as distance,
@@ -21,7 +24,10 @@ distances as (
   from placed p join middle m on p.rank = m.rank and p.stage = m.stage
 ),
 deviation as (
-  select rank, stage, distance as mad from distances where 2 * place = n or 2 * place = n + 1
+  select rank, stage, cast(floor(avg(distance) + 0.5e0) as bigint) as mad
+  from distances
+  where 2 * place between n and n + 2
+  group by rank, stage
 ),
 scores as (
   select d.rank, d.cycle, d.step, d.dur as dur_ns, d.median as median_ns,

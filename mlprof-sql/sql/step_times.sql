@@ -12,7 +12,7 @@ placed as (
   from step_of_rank
 )
 select stage, step, cycle, max(n) as ranks, min(dur) as shortest_ns,
-  max(case when 2 * place = n or 2 * place = n + 1 then dur end) as median_ns, max(dur) as longest_ns,
+  cast(floor(avg(case when 2 * place between n and n + 2 then dur end) + 0.5e0) as bigint) as median_ns, max(dur) as longest_ns,
   max(case when place = n then rank end) as slowest_rank
 from placed
 group by stage, step, cycle

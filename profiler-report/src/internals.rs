@@ -2,7 +2,7 @@
 
 pub use crate::confidence::{SURE, median_shares};
 pub use crate::counted::{counted, counted_were};
-pub use crate::label::{notes, shown};
+pub use crate::label::{notes, shown, shown_within};
 pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing, ops_remedy};
 pub use crate::no_numbers::{has_numbers, little_beside_stages, reason_for_nothing};
@@ -15,4 +15,8 @@ pub mod sections {
 pub use crate::output::{ClaimedName, deliver_together, tell_apart, tell_missing};
 pub use crate::steps::log::{StepLog, StepPart, StepParts, StepTicks};
 pub use crate::table::Table;
+/// Names of kernels for tables.
+pub mod kernel_name {
+    pub use crate::tensor::table::kernel_name::{function, short};
+}
 pub use crate::tensor::table::shapes_text;

@@ -23,6 +23,11 @@ pub fn shown(name: &str) -> String {
     escaped(name, LONGEST_SHOWN)
 }
 
+/// `name` on one line, in at most `room` characters: the end of a longer name is replaced by `…`.
+pub fn shown_within(name: &str, room: usize) -> String {
+    escaped(name, room)
+}
+
 /// A whole sentence on one line, escaped in the same way.
 pub(super) fn one_line(sentence: &str) -> String {
     escaped(sentence, usize::MAX)

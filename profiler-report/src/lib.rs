@@ -117,6 +117,7 @@ pub mod output;
 pub mod page;
 pub mod prof;
 pub mod pstats;
+mod quantile;
 pub mod ranks;
 pub mod regions;
 pub mod rows;

@@ -5,6 +5,8 @@ use unicode_width::UnicodeWidthStr;
 /// Rules end here even if the last column is wider.
 const PAGE_WIDTH: usize = 120;
 const GAP: &str = "  ";
+/// Names in fewer columns say nothing.
+const LEAST_ROOM: usize = 20;
 
 /// A table whose last column is aligned left, and all others right. So names, in the last column,
 /// may be as long as they like without pushing the numbers about.
@@ -34,6 +36,15 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     /// Leaves a column out, of those before the last.
     pub fn hide(&mut self, column: usize) {
         self.is_hidden[column] = true;
+    }
+
+    /// Returns how many columns of a terminal the last column can have on a page, beside the other columns
+    /// of the rows so far. It is at least 20.
+    pub fn room(&self) -> usize {
+        let widths = self.widths();
+        let others: usize = widths[..COLUMNS.saturating_sub(1)].iter().sum();
+        let shown = self.is_hidden[..COLUMNS.saturating_sub(1)].iter().filter(|hidden| !**hidden);
+        PAGE_WIDTH.saturating_sub(others + GAP.len() * shown.count()).max(LEAST_ROOM)
     }
 
     /// The table, each line ended by a line break, without spaces at the ends.
@@ -104,6 +115,17 @@ mod tests {
         table.row(["1", "2", "3"].map(str::to_owned));
         table.hide(1);
         assert_eq!(table.paint(), "a  b\n────\n1  3\n");
+    }
+
+    #[test]
+    fn the_last_column_has_the_room_that_others_leave() {
+        let mut table = Table::new(["Calls", "hidden", "Name"]);
+        assert_eq!(table.room(), PAGE_WIDTH - 15);
+        table.hide(1);
+        table.row(["12345678", "", "x"].map(str::to_owned));
+        assert_eq!(table.room(), PAGE_WIDTH - 10);
+        table.row([&"1".repeat(500), "", "x"].map(str::to_owned));
+        assert_eq!(table.room(), LEAST_ROOM);
     }
 
     #[test]

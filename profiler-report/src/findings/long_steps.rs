@@ -4,6 +4,7 @@
 use super::facts::Facts;
 use crate::finding::Evidence;
 use crate::number::{duration, grouped};
+use crate::quantile::median_of_floats;
 use crate::steps::{PARTS, PartSeconds, StepEntry, StepSeries};
 
 /// A step is long if it took so many times the median.
@@ -108,9 +109,7 @@ fn worked(entry: &StepEntry) -> f64 {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut all: Vec<f64> = values.collect();
-    let middle = all.len() / 2;
-    (!all.is_empty()).then(|| *all.select_nth_unstable_by(middle, f64::total_cmp).1)
+    median_of_floats(values.collect())
 }
 
 /// From each to the next, if it is nearly always the same and there are enough of them.

@@ -14,13 +14,12 @@
 //! ```
 
 mod frontier;
-mod median;
 mod of_reports;
 mod stragglers;
 mod text;
 
+pub use crate::quantile::{median, quantile};
 pub use frontier::{Exposed, Stage, StageTable};
-pub use median::median;
 pub(crate) use of_reports::stages_of_ranks;
 pub use of_reports::{stages_of_reports, step_stages};
 pub use stragglers::{FEWEST_STEPS, Straggler, stragglers};

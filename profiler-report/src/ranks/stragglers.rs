@@ -8,7 +8,6 @@
 use serde::Serialize;
 
 use super::frontier::{StageTable, saturating_sum};
-use super::median::median;
 
 /// How much longer a slow rank takes than the one in the middle, at the least.
 const LONGER: f64 = 0.1;
@@ -53,7 +52,7 @@ impl Own<'_> {
     /// The value in the middle of all ranks in each step; of two the smaller one.
     fn middle(&self, value: impl Fn(usize, usize) -> i64) -> Vec<i64> {
         let ranks = 0..self.table.ranks.len();
-        let middle = |step| median(ranks.clone().map(|rank| value(step, rank)).collect());
+        let middle = |step| lower_median(ranks.clone().map(|rank| value(step, rank)).collect());
         (0..self.table.steps.len()).map(middle).collect()
     }
 }
@@ -70,10 +69,10 @@ pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
     let own = Own { table, stages };
     let usual_of_step = own.middle(|step, rank| own.of(step, rank));
     let medians: Vec<i64> = (0..ranks)
-        .map(|rank| median((0..steps).map(|step| own.of(step, rank)).collect()))
+        .map(|rank| lower_median((0..steps).map(|step| own.of(step, rank)).collect()))
         .collect();
-    let usual = median(medians.clone());
-    let deviation = median(
+    let usual = lower_median(medians.clone());
+    let deviation = lower_median(
         medians.iter().map(|median| median.saturating_sub(usual).saturating_abs()).collect(),
     );
     let is_slow = |rank: &usize| {
@@ -113,7 +112,7 @@ fn where_it_loses(own: &Own<'_>, rank: usize) -> (usize, i64) {
     let longer = |stage: usize| {
         let usual = own.middle(|step, rank| own.table.row(step, rank)[stage]);
         let longer = usual.iter().enumerate();
-        median(
+        lower_median(
             longer
                 .map(|(step, usual)| own.table.row(step, rank)[stage].saturating_sub(*usual))
                 .collect(),
@@ -123,6 +122,13 @@ fn where_it_loses(own: &Own<'_>, rank: usize) -> (usize, i64) {
     // Of several with as much the first one.
     let worse = |one: (usize, i64), next: (usize, i64)| if next.1 > one.1 { next } else { one };
     stages.reduce(worse).unwrap_or((0, 0))
+}
+
+/// Returns the value in the middle, of two the smaller one: the yardstick of two ranks is the faster one, not
+/// their mean.
+fn lower_median(mut values: Vec<i64>) -> i64 {
+    let Some(last) = values.len().checked_sub(1) else { return 0 };
+    *values.select_nth_unstable(last / 2).1
 }
 
 #[cfg(test)]

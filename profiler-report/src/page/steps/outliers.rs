@@ -7,6 +7,7 @@ use super::super::table::{Column, Table, Unit};
 use super::super::text;
 use super::PARTS;
 use crate::number::{duration, grouped};
+use crate::quantile::median_of_floats;
 use crate::steps::{PartSeconds, StepEntry, StepSeries};
 
 /// So many long steps are listed.
@@ -144,12 +145,7 @@ impl<'steps> Outliers<'steps> {
 /// What an entry's steps usually take of a part.
 fn median_of(series: &StepSeries, pick: PartSeconds) -> f64 {
     let mean = |entry: &StepEntry| pick(entry) / entry.count.max(1) as f64;
-    let mut all: Vec<f64> = series.entries.iter().map(mean).collect();
-    let middle = all.len() / 2;
-    match all.is_empty() {
-        true => 0.0,
-        false => *all.select_nth_unstable_by(middle, f64::total_cmp).1,
-    }
+    median_of_floats(series.entries.iter().map(mean).collect()).unwrap_or(0.0)
 }
 
 /// `data, +31.0 ms`: the part that took the most beyond what it usually takes.

@@ -6,7 +6,7 @@
 //! there are FLOPs (torch swaps the two columns then). Shares of device time are of all rows that ran
 //! on a device.
 
-mod kernel_name;
+pub(crate) mod kernel_name;
 mod number;
 mod options;
 

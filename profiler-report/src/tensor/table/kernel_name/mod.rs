@@ -2,13 +2,15 @@
 
 /// Stands for what is left out.
 const CUT: &str = "…";
+/// An argument of which less would be left is left out.
+const LEAST_CUT: usize = 8;
 /// Brackets with nothing in them but that.
 const CUT_GROUP: usize = 3;
 
 /// The kernel's name in at most `room` characters: a name of C++ without its return type and
 /// parameters, and with as many of its first template arguments as there is room for; brackets stay
 /// in pairs. Other names lose their end if they are longer.
-pub(super) fn short(full: &str, room: usize) -> String {
+pub fn short(full: &str, room: usize) -> String {
     if length(full) <= room && !full.contains(['(', '<']) {
         return full.to_owned();
     }
@@ -29,6 +31,14 @@ pub(super) fn short(full: &str, room: usize) -> String {
             plain.chars().take(room).chain(CUT.chars()).collect()
         }
     }
+}
+
+/// Returns a kernel's function name with its path: a C++ name without its return type, parameters and
+/// template arguments.
+pub fn function(full: &str) -> String {
+    let name = Brackets::new(full);
+    let (start, end) = name.function();
+    name.plain(start, end)
 }
 
 fn length(text: &str) -> usize {
@@ -218,9 +228,21 @@ impl<'a> Brackets<'a> {
         let last_room = spare + length(CUT);
         let is_last = self.separators(start, close, b",").is_empty();
         let last = is_last.then(|| self.fit(start, close, last_room)).flatten();
+        let is_only = is_last && start == open + 1;
+        let last = last.or_else(|| is_only.then(|| self.cut(start, close, last_room)).flatten());
         text.push_str(last.as_deref().unwrap_or(CUT).trim_end());
         text.push_str(&self.text[close..=close]);
         text
+    }
+}
+
+impl Brackets<'_> {
+    /// The beginning of a text without brackets, where enough of it fits into `room` characters to tell
+    /// it from others: CUTLASS's kernels differ in nothing but their only argument.
+    fn cut(&self, start: usize, end: usize, room: usize) -> Option<String> {
+        let is_plain = self.groups(start, end).is_empty();
+        let kept = room.checked_sub(length(CUT)).filter(|kept| is_plain && *kept >= LEAST_CUT)?;
+        Some(self.text[start..end].chars().take(kept).chain(CUT.chars()).collect())
     }
 }
 

@@ -57,6 +57,26 @@ fn short_names_lose_only_return_type_and_parameters() {
 }
 
 #[test]
+fn a_function_has_no_arguments() {
+    for (name, expected) in [
+        ("void at::native::reduce_kernel<512, 1, f<int> >(f<int>)", "at::native::reduce_kernel"),
+        ("void cutlass::Kernel2<cutlass_80_gemm>(cutlass_80_gemm::Params)", "cutlass::Kernel2"),
+        ("void (anonymous namespace)::softmax<float>(float*)", "::softmax"),
+        ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        ("Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD "),
+    ] {
+        assert_eq!(function(name), expected);
+    }
+}
+
+#[test]
+fn an_only_argument_loses_its_end() {
+    let name = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64>(x)";
+    assert_eq!(super::short(name, 48), "cutlass::Kernel2<cutlass_80_tensorop_bf16_s168…>");
+    assert_eq!(super::short(name, 24), "cutlass::Kernel2<…>");
+}
+
+#[test]
 fn what_follows_template_arguments_is_kept() {
     let arguments = "a::b::c<int>, ".repeat(20);
     let name = format!("void cutlass::Kernel<{arguments}float>::run<{arguments}int>(int)");
