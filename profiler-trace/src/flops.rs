@@ -11,8 +11,9 @@ use profiler_events::TensorShape;
 /// * matrix products: `mm`, `addmm`, `bmm`, `baddbmm`, `mv` and their like; of other frameworks also
 ///   `matmul` and `linear`;
 /// * convolutions of any number of dimensions, transposed, grouped, dilated, and their gradients:
-///   `convolution`, `convolution_backward`, `conv2d`, …;
-/// * fused scaled dot product attention and its gradient;
+///   `convolution`, `convolution_backward`, `conv2d`, …, and the ops of libraries that they call;
+/// * fused scaled dot product attention and its gradient, also of sequences of several lengths, each of
+///   which is taken to be as long as the longest;
 /// * recurrent layers that are one op (`mkldnn_rnn_layer`, `_cudnn_rnn`, `miopen_rnn`, `_lstm_mps`, and
 ///   the gradients of the first three): in each step each row of the batch is multiplied with each
 ///   matrix of weights, so for a layer of `gates` gates it is
@@ -23,7 +24,7 @@ use profiler_events::TensorShape;
 ///
 /// Of torch's ops that call each other **one level** counts: `aten::addmm` and not the
 /// `aten::linear` around it, `aten::convolution` and neither `aten::conv2d` around it nor
-/// `aten::_convolution` inside it, the fused attention and not the `aten::bmm`s of the one that is
+/// `aten::_convolution` inside it (which counts where traced modules call it alone), the fused attention and not the `aten::bmm`s of the one that is
 /// put together; of `aten::lstm`, `aten::gru` and `aten::lstm_cell` the fused layers or the products
 /// inside. In tables an op inside another one that is counted has no operations of its own,
 /// so that sums are right for other frameworks too.
@@ -53,7 +54,18 @@ fn of_aten(op: &str, inputs: Inputs<'_>) -> Option<u64> {
     match op.trim_end_matches('_') {
         "mm" | "bmm" | "mv" | "dot" | "vdot" | "_scaled_mm" | "_int_mm" => inputs.product(0, 1),
         "addmm" | "baddbmm" | "addbmm" | "addmv" | "_addmm_activation" => inputs.product(1, 2),
-        "convolution" | "convolution_overrideable" => Convolution::forward(inputs)?.flops(),
+        "convolution" | "convolution_overrideable" | "_convolution" => {
+            Convolution::forward(inputs)?.flops()
+        }
+        // What `convolution` calls on a device; it has no operations of its own beside it.
+        "cudnn_convolution" => Convolution::with_options(inputs, OPTIONS_OF_CUDNN, None)?.flops(),
+        "miopen_convolution" => Convolution::with_options(inputs, OPTIONS_OF_MIOPEN, None)?.flops(),
+        "_slow_conv2d_forward" => Convolution::with_options(inputs, OPTIONS_OF_SLOW, None)?.flops(),
+        "_flash_attention_forward" => Attention::of(inputs, 3)?.flops(),
+        "_efficient_attention_forward" => Attention::of(inputs, 4)?.flops(),
+        "_flash_attention_backward" | "_efficient_attention_backward" => {
+            Attention::of(Inputs(inputs.0.get(1..)?), 5)?.backward_flops()
+        }
         "convolution_backward" | "convolution_backward_overrideable" => {
             let masks = inputs.integers(10);
             let gradients =
@@ -75,11 +87,14 @@ fn of_aten(op: &str, inputs: Inputs<'_>) -> Option<u64> {
                 "flash_attention"
                 | "efficient_attention"
                 | "cudnn_attention"
-                | "fused_attention_overrideable" => inputs.attention(),
+                | "fused_attention_overrideable" => inputs.attention()?.flops(),
                 "flash_attention_backward"
                 | "efficient_attention_backward"
                 | "cudnn_attention_backward"
-                | "fused_attention_overrideable_backward" => inputs.attention_backward(),
+                // The gradient of what comes out stands first.
+                | "fused_attention_overrideable_backward" => {
+                    Inputs(inputs.0.get(1..)?).attention()?.backward_flops()
+                }
                 _ => None,
             }
         }
@@ -93,7 +108,7 @@ fn of_others(op: &str, inputs: Inputs<'_>) -> Option<u64> {
         "linear" => return inputs.linear(0, 1),
         "linear_x_backward" => return inputs.linear(1, 0),
         "linear_weight_backward" => return inputs.outer_product(),
-        "attention" | "scaled_dot_product_attention" => return inputs.attention(),
+        "attention" | "scaled_dot_product_attention" => return inputs.attention()?.flops(),
         _ => {}
     }
     let op = op.replace('_', "");
@@ -112,7 +127,7 @@ fn of_others(op: &str, inputs: Inputs<'_>) -> Option<u64> {
     }
     let is_convolution = ["conv1d", "conv2d", "conv3d"].contains(&op.as_str()) || is_transposed;
     is_convolution
-        .then(|| Convolution::with_options(inputs, Some(is_transposed)))
+        .then(|| Convolution::with_options(inputs, OPTIONS, Some(is_transposed)))
         .flatten()?
         .flops()
 }
@@ -194,24 +209,11 @@ impl<'op> Inputs<'op> {
     }
 
     /// Queries, keys and values: `[batch, heads, length, dimension]`.
-    fn attention(self) -> Option<u64> {
-        let [batch, heads, queries, dimension] = self.dimensions(0)? else { return None };
-        let keys = self.dimensions(1)?.get(2)?;
-        let values = self.dimensions(2)?.get(3)?;
-        let scores = multiply([batch, heads, queries, dimension, keys, &2])?;
-        scores.checked_add(multiply([batch, heads, queries, keys, values, &2])?)
-    }
-
-    /// The gradient of what comes out, then queries, keys and values. The scores are computed once
-    /// more.
-    fn attention_backward(self) -> Option<u64> {
-        let rest = Inputs(self.0.get(1..)?);
-        let [batch, heads, queries, dimension] = rest.dimensions(0)? else { return None };
-        let keys = rest.dimensions(1)?.get(2)?;
-        let values = rest.dimensions(2)?.get(3)?;
-        let by_keys = multiply([batch, heads, queries, keys, dimension, &2])?.checked_mul(3)?;
-        let by_values = multiply([batch, heads, queries, keys, values, &2])?.checked_mul(2)?;
-        by_keys.checked_add(by_values)
+    fn attention(self) -> Option<Attention> {
+        let [batch, heads, queries, dimension] = *self.dimensions(0)? else { return None };
+        let keys = *self.dimensions(1)?.get(2)?;
+        let values = *self.dimensions(2)?.get(3)?;
+        Some(Attention { batch, heads, queries, keys, dimension, values })
     }
 }
 
@@ -245,6 +247,77 @@ fn multiply<'size>(sizes: impl IntoIterator<Item = &'size i64>) -> Option<u64> {
         .try_fold(1_u64, |product, size| product.checked_mul(u64::try_from(*size).ok()?))
 }
 
+/// The places of a convolution's options among its inputs.
+#[derive(Clone, Copy)]
+struct Options {
+    stride: usize,
+    padding: usize,
+    /// `None`: 1 in each dimension.
+    dilation: Option<usize>,
+}
+
+/// `(input, weight, bias, stride, padding, dilation, …)`.
+const OPTIONS: Options = Options { stride: 3, padding: 4, dilation: Some(5) };
+/// `(input, weight, padding, stride, dilation, …)`.
+const OPTIONS_OF_CUDNN: Options = Options { stride: 3, padding: 2, dilation: Some(4) };
+/// `(input, weight, bias, padding, stride, dilation, …)`.
+const OPTIONS_OF_MIOPEN: Options = Options { stride: 4, padding: 3, dilation: Some(5) };
+/// `(input, weight, kernel_size, bias, stride, padding)`.
+const OPTIONS_OF_SLOW: Options = Options { stride: 4, padding: 5, dilation: None };
+
+/// Attention whose tensors are `[batch, length, heads, dimension]`, or, of sequences of several lengths,
+/// `[all lengths, heads, dimension]`.
+struct Attention {
+    batch: i64,
+    heads: i64,
+    queries: i64,
+    keys: i64,
+    dimension: i64,
+    values: i64,
+}
+
+impl Attention {
+    /// Queries, keys and values come first. At the place `offsets` there are those of the queries'
+    /// sequences, if their lengths differ; then those of the keys', and the greatest length of either. A trace
+    /// does not have the lengths, so each is taken to be the greatest.
+    fn of(inputs: Inputs<'_>, offsets: usize) -> Option<Self> {
+        let [query, key, value] = [0, 1, 2].map(|place| inputs.dimensions(place));
+        let (query, key, value) = (query?, key?, value?);
+        let [.., heads, dimension] = query else { return None };
+        let one = |place: usize| inputs.integers(place)?.first().copied();
+        let is_several = matches!(inputs.dimensions(offsets), Some([_]));
+        let (batch, queries, keys) = match is_several {
+            true => {
+                let sequences = inputs.dimensions(offsets)?.first()?.checked_sub(1)?;
+                (sequences, one(offsets + 2)?, one(offsets + 3)?)
+            }
+            false => {
+                let ([batch, queries, ..], [_, keys, ..]) = (query, key) else { return None };
+                (*batch, *queries, *keys)
+            }
+        };
+        // Tensors of one rank: of each sequence, or of all of them one after the other.
+        let is_known = query.len() == 4 || (is_several && query.len() == 3);
+        let (heads, dimension, values) = (*heads, *dimension, *value.last()?);
+        let of = Self { batch, heads, queries, keys, dimension, values };
+        (is_known && key.len() == query.len()).then_some(of)
+    }
+
+    fn flops(&self) -> Option<u64> {
+        let Self { batch, heads, queries, keys, dimension, values } = self;
+        let scores = multiply([batch, heads, queries, dimension, keys, &2])?;
+        scores.checked_add(multiply([batch, heads, queries, keys, values, &2])?)
+    }
+
+    /// The scores are computed once more.
+    fn backward_flops(&self) -> Option<u64> {
+        let Self { batch, heads, queries, keys, dimension, values } = self;
+        let by_keys = multiply([batch, heads, queries, keys, dimension, &2])?.checked_mul(3)?;
+        let by_values = multiply([batch, heads, queries, keys, values, &2])?.checked_mul(2)?;
+        by_keys.checked_add(by_values)
+    }
+}
+
 /// Every weight is multiplied once per batch and place of the side that is dense: the output, or of
 /// a transposed convolution the input.
 struct Convolution<'op> {
@@ -271,11 +344,15 @@ impl<'op> Convolution<'op> {
             let fits = weight.get(1).map(|inner| inner * groups.unwrap_or(1));
             fits.as_ref() != channels && weight.first() == channels
         });
-        Self::with_options(inputs, Some(is_transposed))
+        Self::with_options(inputs, OPTIONS, Some(is_transposed))
     }
 
-    /// An input, a weight, a bias or none, stride, padding (one per dimension or two) and dilation.
-    fn with_options(inputs: Inputs<'op>, is_transposed: Option<bool>) -> Option<Self> {
+    /// An input, a weight, and options: padding is one number per dimension or two.
+    fn with_options(
+        inputs: Inputs<'op>,
+        options: Options,
+        is_transposed: Option<bool>,
+    ) -> Option<Self> {
         let (input, weight) = (inputs.dimensions(0)?, inputs.dimensions(1)?);
         let sizes = input.get(2..)?;
         let kernel = weight.get(2..)?;
@@ -291,18 +368,19 @@ impl<'op> Convolution<'op> {
             values.get(dimension).or(values.first()).copied()
         };
         let padding = |dimension: usize| {
-            let values = inputs.integers(4)?;
+            let values = inputs.integers(options.padding)?;
             match values.get(2 * dimension..2 * dimension + 2) {
                 // Two per dimension: the two sides differ.
                 Some([before, after]) if values.len() == 2 * sizes.len() => {
                     before.checked_add(*after)
                 }
-                _ => option(4, dimension)?.checked_mul(2),
+                _ => option(options.padding, dimension)?.checked_mul(2),
             }
         };
         let dots = sizes.iter().zip(kernel).enumerate().map(|(dimension, (size, kernel))| {
-            let (stride, padding) = (option(3, dimension)?, padding(dimension)?);
-            let covered = option(5, dimension)?.checked_mul(kernel - 1)?.checked_add(1)?;
+            let (stride, padding) = (option(options.stride, dimension)?, padding(dimension)?);
+            let dilation = options.dilation.map_or(Some(1), |place| option(place, dimension))?;
+            let covered = dilation.checked_mul(kernel - 1)?.checked_add(1)?;
             let room = padding.checked_add(*size)?.checked_sub(covered)?;
             (room >= 0 && stride > 0).then(|| room / stride + 1)
         });

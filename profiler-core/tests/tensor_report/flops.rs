@@ -227,3 +227,49 @@ fn a_transposed_convolution_multiplies_every_place_of_its_input() {
     let grouped = [tensor(&[2, 6, 8, 8]), tensor(&[6, 2, 3, 3])];
     assert_eq!(flops("burn::conv_transpose2d", &grouped), Some(2 * 2 * 8 * 8 * 6 * 2 * 9));
 }
+
+#[test]
+fn ops_of_libraries_count_as_the_convolution_that_calls_them() {
+    let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
+    let two = |value: i64| TensorShape::Integers(vec![value, value]);
+    let one = |value: i64| TensorShape::Integers(vec![value]);
+    let (input, weight, none) =
+        (tensor(&[2, 3, 8, 8]), tensor(&[4, 3, 3, 3]), TensorShape::NotATensor);
+    // Stride 2, padding 1, dilation 1: 4 × 4 places.
+    let expected = Some(2 * 2 * 4 * 4 * (4 * 3 * 3 * 3));
+    let (stride, padding, dilation) = (two(2), two(1), two(1));
+    let of = |name: &str, options: &[&TensorShape]| {
+        let inputs = [&input, &weight].into_iter().chain(options.iter().copied()).cloned();
+        flops(name, &inputs.collect::<Vec<_>>())
+    };
+    let all = [&none, &stride, &padding, &dilation, &one(0), &two(0), &one(1)];
+    assert_eq!(of("aten::convolution", &all), expected);
+    assert_eq!(of("aten::_convolution", &all), expected);
+    assert_eq!(of("aten::cudnn_convolution", &[&padding, &stride, &dilation]), expected);
+    assert_eq!(of("aten::miopen_convolution", &[&none, &padding, &stride, &dilation]), expected);
+    assert_eq!(of("aten::_slow_conv2d_forward", &[&two(3), &none, &stride, &padding]), expected);
+}
+
+#[test]
+fn attention_of_libraries_has_its_heads_before_the_last_dimension() {
+    let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
+    let one = |value: i64| TensorShape::Integers(vec![value]);
+    let none = TensorShape::NotATensor;
+    // 2 sequences, 5 queries and 7 keys, 3 heads of 8.
+    let (forward, backward) = (2 * (2 * 2 * 3 * 5 * 7 * 8), 5 * (2 * 2 * 3 * 5 * 7 * 8));
+    let dense = [tensor(&[2, 5, 3, 8]), tensor(&[2, 7, 3, 8]), tensor(&[2, 7, 3, 8])];
+    let packed = [tensor(&[9, 3, 8]), tensor(&[12, 3, 8]), tensor(&[12, 3, 8])];
+    let lengths = [tensor(&[3]), tensor(&[3]), one(5), one(7)];
+    let join = |parts: &[&[TensorShape]]| parts.concat();
+    let (gap, gradient) = ([none.clone(), none.clone()], [tensor(&[2, 5, 3, 8])]);
+    for (op, bias) in [("flash", &gap[..0]), ("efficient", &gap[..1])] {
+        let of = |direction: &str, inputs: Vec<TensorShape>| {
+            flops(&format!("aten::_{op}_attention_{direction}"), &inputs)
+        };
+        assert_eq!(of("forward", join(&[&dense, bias, &gap])), Some(forward));
+        assert_eq!(of("forward", join(&[&packed, bias, &lengths])), Some(forward));
+        assert_eq!(of("backward", join(&[&gradient, &dense, &gap, &gap])), Some(backward));
+        assert_eq!(of("backward", join(&[&gradient, &packed, &gap, &lengths])), Some(backward));
+        assert_eq!(of("forward", packed.to_vec()), None);
+    }
+}
