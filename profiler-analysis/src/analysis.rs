@@ -24,7 +24,7 @@ use profiler_report::number::duration;
 const NOTED: f64 = 0.001;
 
 /// Raised when a field of an [`Analysis`] changes or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What `mlprof analyze` says of a trace. Times are whole nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -124,7 +124,7 @@ impl Analysis {
             crossing_ns: trace.crossing_ns(),
             findings: Vec::new(),
             checked_rules: Vec::new(),
-            notes: notes(trace, &window),
+            notes: notes(trace, &window, &steps),
         };
         (analysis.findings, analysis.checked_rules) = findings::of(&analysis.facts());
         analysis
@@ -175,7 +175,7 @@ fn middle(steps: &[Step]) -> Option<usize> {
     order.get(order.len().saturating_sub(1) / 2).copied()
 }
 
-fn notes(trace: &Trace, window: &Window) -> Vec<String> {
+fn notes(trace: &Trace, window: &Window, steps: &[Step]) -> Vec<String> {
     let info = &trace.info;
     let mut notes = Vec::new();
     let (start, end) = window.span();
@@ -193,6 +193,13 @@ fn notes(trace: &Trace, window: &Window) -> Vec<String> {
             "slices cross each other on a thread: {} of theirs belongs to the innermost slice open at each moment",
             duration(trace.crossing_ns() as f64 / 1e9)
         ));
+    }
+    if steps.iter().any(|step| step.is_batch) {
+        notes.push(
+            "the steps are batches of an inference server, numbered in the order of time; tables of threads \
+             and devices are about the whole trace"
+                .to_owned(),
+        );
     }
     if let Some(reason) = &info.cut_short {
         notes.push(format!("the end of the trace is missing: {reason}; this is what came before"));

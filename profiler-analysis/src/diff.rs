@@ -8,19 +8,46 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::meaning::is_module;
 use crate::rollups::{OpSum, Rollups};
-use crate::trace::Category;
+use crate::trace::{Category, Name};
 
 /// Compares the steps before a change with those after it: how long they took, and in them actions, ops,
 /// modules and kernels. Cycles of one run are one series of steps; traces of one stage and rank that have
 /// steps of one number are of several runs.
 ///
-/// The rule is that of [`profiler_report::comparison`].
+/// Where both sides have one rank each, and not the same, these are compared with each other, so that a slow
+/// rank can be compared with a healthy one. The rule is that of [`profiler_report::comparison`].
 ///
 /// # Errors
 ///
 /// If the two sides have nothing in common.
 pub fn compare(before: &[Rollups], after: &[Rollups]) -> Result<Comparison, CannotCompare> {
-    compare_steps(&runs(before), &runs(after))
+    let (mut before, mut after) = (runs(before), runs(after));
+    let ranks = one_rank(&before).zip(one_rank(&after)).filter(|(one, other)| one != other);
+    if ranks.is_some() {
+        before.iter_mut().chain(&mut after).for_each(|run| run.rank = None);
+    }
+    let are_single = before.iter().chain(&after).all(|run| run.steps <= 1);
+    let mut comparison = compare_steps(&before, &after)?;
+    if let Some((before, after)) = ranks {
+        comparison.notes.push(format!(
+            "rank {before} is compared with rank {after}: their data differ, and they wait for each other in \
+             collectives"
+        ));
+    }
+    if are_single {
+        comparison.notes.push(
+            "each side has one step: whether a difference is more than steps vary by cannot be judged; traces of \
+             eight steps or more can"
+                .to_owned(),
+        );
+    }
+    Ok(comparison)
+}
+
+/// The rank of all runs, if it is one of several and the same.
+fn one_rank(runs: &[SteppedRun]) -> Option<u32> {
+    let rank = runs.first()?.rank?;
+    runs.iter().all(|run| run.rank == Some(rank)).then_some(rank)
 }
 
 /// The traces of one stage and rank.
@@ -103,11 +130,18 @@ fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
             add((Subject::Steps, "step"), at, step.duration);
             add((Subject::Steps, "step, waiting for data"), at, step.waiting_for_data);
         }
+        // Triton's ops are called as their kernels, which have rows of their own.
+        let kernels = cycle.ops.iter().filter(|op| op.category.is_device_work());
+        let kernels: FxHashSet<Name> = kernels.map(|op| op.name).collect();
         for op in &cycle.ops {
-            let (Some(at), Some((subject, time))) = (place(&op.step), of(cycle, op)) else {
-                continue;
-            };
-            add((subject, cycle.name(op.name)), at, time);
+            let Some(at) = place(&op.step) else { continue };
+            let name = cycle.name(op.name);
+            if let Some((subject, time)) = of(cycle, op) {
+                add((subject, name), at, time);
+            }
+            if !kernels.contains(&op.name) {
+                add((Subject::Kernels, name), at, op.device);
+            }
         }
         for module in &cycle.modules {
             let Some(at) = place(&module.step) else { continue };

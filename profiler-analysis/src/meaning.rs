@@ -14,6 +14,7 @@ const MODULES: [&str; 3] = ["[module]", "[pl][module]", "nn.Module: "];
 #[derive(Debug)]
 struct Meaning {
     step: Option<u64>,
+    is_batch: bool,
     is_module: bool,
     is_data: bool,
     waits_for_device: bool,
@@ -39,6 +40,7 @@ impl Meanings {
     pub(crate) fn of(trace: &Trace) -> Self {
         let names = trace.names.map(|name| Meaning {
             step: name.strip_prefix(STEP).and_then(|number| number.parse().ok()),
+            is_batch: is_batch(name),
             is_module: is_module(name),
             is_data: is_waiting_for_data(name) || name.starts_with("enumerate(DataLoader)#"),
             waits_for_device: waits_for_device(name),
@@ -113,6 +115,11 @@ impl Meanings {
     pub(crate) fn step(&self, slice: &Slice) -> Option<u64> {
         let is_step = slice.category == Category::UserAnnotation;
         self.names[slice.name].step.filter(|_| is_step)
+    }
+
+    /// Whether a slice is a batch of an inference server.
+    pub(crate) fn is_batch(&self, slice: &Slice) -> bool {
+        slice.category == Category::UserAnnotation && self.names[slice.name].is_batch
     }
 
     /// The place of the innermost action around a slice, or of the slice if it is one.
@@ -197,6 +204,14 @@ pub(crate) fn work_of(category: Category, name: &str) -> Option<WorkKind> {
     }
 }
 
+/// vLLM's `execute_context_1(888)_generation_0(0)` and `execute_new_3_cached_5`, SGLang's `step[DECODE bs=32]`.
+fn is_batch(name: &str) -> bool {
+    let of_vllm = name.strip_prefix("execute_").is_some_and(|rest| {
+        ["context_", "new_", "model"].iter().any(|begin| rest.starts_with(begin))
+    });
+    of_vllm || (name.starts_with("step[") && name.ends_with(']'))
+}
+
 pub(crate) fn is_module(name: &str) -> bool {
     MODULES.iter().any(|begin| name.starts_with(begin))
 }
@@ -213,6 +228,22 @@ pub(crate) fn waits_for_device(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn batches_of_servers_are_known() {
+        for name in [
+            "execute_context_1(888_788544)_generation_0(0)",
+            "execute_new_3_cached_5",
+            "execute_model",
+            "step[DECODE bs=32]",
+            "step[EXTEND bs=1 toks=128]",
+        ] {
+            assert!(is_batch(name), "{name}");
+        }
+        for name in ["execute_query", "execute", "step", "step[0].mul", "ProfilerStep#1"] {
+            assert!(!is_batch(name), "{name}");
+        }
+    }
 
     #[test]
     fn calls_that_wait_are_known() {

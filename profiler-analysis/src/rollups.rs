@@ -70,6 +70,9 @@ pub struct OpSum {
     pub min: i64,
     /// The longest.
     pub max: i64,
+    /// Time on devices in nanoseconds of work that was launched in an op and in no op further inside; 0 of
+    /// what is not an op.
+    pub device: i64,
 }
 
 /// What belongs to a module of the model, and began in a step.
@@ -148,6 +151,7 @@ fn ops(trace: &Trace, step_of: &StepOf, names: &mut Renamed<'_>) -> Vec<OpSum> {
             own: 0,
             min: i64::MAX,
             max: 0,
+            device: 0,
         });
         of.count += 1;
         if !self_times::is_inside_its_like(trace, slice) {
@@ -155,6 +159,14 @@ fn ops(trace: &Trace, step_of: &StepOf, names: &mut Renamed<'_>) -> Vec<OpSum> {
         }
         of.own += if is_again { 0 } else { slice.self_duration };
         (of.min, of.max) = (of.min.min(slice.duration), of.max.max(slice.duration));
+    }
+    for (call, time) in self_times::device_times(trace, &trace.correlations()) {
+        let op = trace.around(&trace.slices[call]).find(|it| it.category == Category::CpuOp);
+        let Some(op) = op else { continue };
+        let key = (step_of.number(op.start), op.category, op.name);
+        if let Some(of) = sums.get_mut(&key) {
+            of.device += time;
+        }
     }
     let mut rows: Vec<OpSum> = sums.into_values().collect();
     rows.sort_unstable_by_key(|row| (row.step, row.category, row.name));

@@ -34,11 +34,110 @@ impl WorkKind {
     }
 }
 
+/// What kind of work a kernel does, as far as its name or its op tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum KernelCategory {
+    /// Products of matrices: cuBLAS, CUTLASS, hipBLASLt, mixtures of experts.
+    Gemm,
+    /// Attention, such as FlashAttention.
+    Attention,
+    /// Convolutions.
+    Convolution,
+    /// One result per element: activations, optimizers, conversions between element types.
+    Elementwise,
+    /// Sums and other walks over a dimension: softmax, scans, arg-max, top-k, losses.
+    Reduction,
+    /// Layer, batch, group and RMS norms.
+    Normalisation,
+    /// Copies between and within memories, and kernels that only move: concatenations, gathers, scatters.
+    Copy,
+    /// Exchange with other devices.
+    Communication,
+    /// Fills of memory.
+    Memset,
+    /// Neither the name nor the op is known.
+    #[default]
+    Other,
+}
+
+impl KernelCategory {
+    /// In words, for tables.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Gemm => "GEMM",
+            Self::Attention => "attention",
+            Self::Convolution => "convolution",
+            Self::Elementwise => "elementwise",
+            Self::Reduction => "reduction",
+            Self::Normalisation => "normalisation",
+            Self::Copy => "copy",
+            Self::Communication => "communication",
+            Self::Memset => "memset",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// All calls of a kernel, copy or fill on one device that were launched in the window.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KernelTimes {
+    /// The whole name, as the trace has it.
+    pub name: String,
+    /// The kind of work that it does.
+    pub category: KernelCategory,
+    /// How many were launched in the window, or began in it where no call is known.
+    pub calls: u64,
+    /// Time of all calls in nanoseconds, including calls that ran at the same time as others.
+    pub total_ns: i64,
+    /// Mean time of a call, rounded to whole nanoseconds.
+    pub mean_ns: i64,
+    /// Shortest call in nanoseconds.
+    pub min_ns: i64,
+    /// Longest call in nanoseconds.
+    pub max_ns: i64,
+    /// `total_ns` as part of the time in which the device was busy, from 0. Of all rows together it
+    /// exceeds 1 where streams work at the same time.
+    pub busy_share: f64,
+    /// Part of `total_ns` that belongs to forward ops that backward runs again, as activation
+    /// checkpointing does.
+    pub recomputed_ns: i64,
+    /// The innermost op around the launches; of several ops the one with the most time. `None` where no
+    /// launch is known, or none is inside of an op.
+    pub op: Option<String>,
+    /// Number of different ops that launched it.
+    pub ops: u64,
+    /// The module that the launches belong to; of several modules the one with the most time.
+    pub module: Option<String>,
+    /// Number of different modules that launched it.
+    pub modules: u64,
+}
+
+/// All work of one category on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct CategoryTimes {
+    /// The kind of work.
+    pub category: KernelCategory,
+    /// Number of kernels, copies and fills.
+    pub calls: u64,
+    /// Time of all calls in nanoseconds.
+    pub total_ns: i64,
+    /// `total_ns` as part of the time in which the device was busy.
+    pub busy_share: f64,
+    /// Part of `total_ns` that belongs to forward ops that backward runs again.
+    pub recomputed_ns: i64,
+}
+
 /// One device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceAnswers {
     /// Its number.
     pub device: i64,
+    /// Kernels, copies and fills by name, the most time first.
+    pub kernels: Vec<KernelTimes>,
+    /// The same by category, the most time first.
+    pub categories: Vec<CategoryTimes>,
     /// What it did over time.
     pub times: DeviceTimes,
     /// Its streams.
@@ -148,24 +247,34 @@ pub struct Overlap {
     pub hidden_ns: i64,
 }
 
-/// From calls in the window to what they launched.
+/// From calls in the window to what they launched. Each call counts once, however much it launches.
+///
+/// Quantiles are interpolated between the two nearest calls, as [`profiler_report::ranks::quantile`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct LaunchStatistics {
-    /// Work whose call is known.
+    /// Number of calls that launched work.
+    pub calls: u64,
+    /// Number of kernels, copies and fills that these calls launched.
     pub launched: u64,
-    /// Work in the window whose call is not.
+    /// Number of kernels, copies and fills that began in the window and whose call is not known.
     pub unknown: u64,
-    /// The median time from the end of the call to the beginning of the work; 0 where that came first.
+    /// Part of `unknown` that was launched before the trace began: its stream ran it before the first
+    /// work of a known call.
+    pub before_trace: u64,
+    /// Time within the window in nanoseconds in which work ran that was launched before the trace began.
+    pub before_trace_ns: i64,
+    /// Median time in nanoseconds from a call's end to the beginning of its first work; 0 for a call whose
+    /// work begins earlier.
     pub delay_median_ns: i64,
-    /// Nine in ten are not longer.
+    /// The quantile of these times at 90 %.
     pub delay_p90_ns: i64,
-    /// The longest.
+    /// The longest of these times.
     pub delay_max_ns: i64,
-    /// Work that took less time than the call.
+    /// Number of calls that took longer than all of their work together.
     pub shorter_than_call: u64,
-    /// Calls of more than 50 µs.
+    /// Number of calls of more than 50 µs.
     pub long_calls: u64,
-    /// Delays of more than 100 µs.
+    /// Number of calls whose first work began more than 100 µs after their end.
     pub long_delays: u64,
 }
 
@@ -191,14 +300,16 @@ pub struct Bandwidth {
     pub name: String,
     /// How many.
     pub count: u64,
-    /// How much was moved.
-    pub bytes: u64,
-    /// When any ran.
+    /// How many of them have no size in the trace.
+    pub unknown: u64,
+    /// Bytes that the others moved; `None` if no size is known.
+    pub bytes: Option<u64>,
+    /// Time in nanoseconds in which any of them ran.
     pub busy_ns: i64,
-    /// Bytes per nanosecond while any ran; which is gigabytes per second.
-    pub mean_gb_per_s: f64,
-    /// The most at once.
-    pub max_gb_per_s: f64,
+    /// Gigabytes per second while any ran whose size is known; `None` if none of these took any time.
+    pub mean_gb_per_s: Option<f64>,
+    /// The most at one moment.
+    pub max_gb_per_s: Option<f64>,
 }
 
 /// Collectives of one kind, message and group.

@@ -110,6 +110,17 @@ pub struct NameTimes {
     pub device_ns: i64,
 }
 
+impl NameTimes {
+    /// The category in the vendor's words: PyTorch's traces call HIP's runtime `cuda_runtime`, too.
+    pub(crate) fn category_text(&self) -> &'static str {
+        match self.category {
+            Category::CudaRuntime if self.name.starts_with("hip") => "hip_runtime",
+            Category::CudaDriver if self.name.starts_with("hip") => "hip_driver",
+            category => category.as_str(),
+        }
+    }
+}
+
 /// A module of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModuleTimes {
@@ -180,6 +191,11 @@ pub enum PathKind {
 }
 
 impl PathKind {
+    /// Whether the name of such a part is that of a device's work.
+    pub(crate) fn names_device_work(self) -> bool {
+        !matches!(self, Self::Host(_))
+    }
+
     /// In words, for tables.
     pub fn text(self) -> &'static str {
         match self {

@@ -43,10 +43,10 @@ pub fn read_rollups(files: &TraceFiles) -> Result<Rollups, ColumnsError> {
             duration: dur(row),
         }));
     })?;
-    let columns = ["n", "sum", "self", "min", "max"];
+    let columns = ["n", "sum", "self", "min", "max", "device"];
     let wanted = [&columns[..], &["step", "category", "name"]].concat();
     file::read(&files.of(&OPS), &OPS, &wanted, |rows| {
-        let [count, total, own, min, max] = columns.map(|name| rows.integer(name));
+        let [count, total, own, min, max, device] = columns.map(|name| rows.integer(name));
         let (step, category, name) = (rows.maybe("step"), rows.text("category"), rows.text("name"));
         ops.extend((0..rows.count).map(|row| OpSum {
             step: step(row).map(natural),
@@ -57,6 +57,7 @@ pub fn read_rollups(files: &TraceFiles) -> Result<Rollups, ColumnsError> {
             own: own(row),
             min: min(row),
             max: max(row),
+            device: device(row),
         }));
     })?;
     let columns = ["n", "self", "device"];

@@ -319,6 +319,10 @@ pub const OPS: Table = Table {
         integer("self", "how long it was the innermost, in nanoseconds"),
         integer("min", "the shortest"),
         integer("max", "the longest"),
+        integer(
+            "device",
+            "time on devices of what they launched and no op inside of them, in nanoseconds",
+        ),
     ],
 };
 

@@ -395,6 +395,7 @@ impl<'a> Writer<'a> {
             Source::integers(|row| ops[row].own),
             Source::integers(|row| ops[row].min),
             Source::integers(|row| ops[row].max),
+            Source::integers(|row| ops[row].device),
         ];
         self.write(&OPS, ops.len(), &sources)
     }

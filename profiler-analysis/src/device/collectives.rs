@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use profiler_report::ranks::median;
 use rustc_hash::FxHashMap;
 
 use super::work::Device;
@@ -223,8 +224,7 @@ pub(crate) fn rows<'a>(durations: impl Iterator<Item = (&'a Kind, i64)>) -> Vec<
 
 fn row(kind: &Kind, mut durations: Vec<i64>) -> CollectiveTimes {
     durations.sort_unstable();
-    let (last, middle) = (durations.len() - 1, durations.len() / 2);
-    let median = i64::midpoint(durations[last / 2], durations[middle]);
+    let (last, median) = (durations.len() - 1, median(durations.clone()));
     // Bytes per nanosecond, which is gigabytes per second.
     let rate = |duration: i64| kind.bytes as f64 / duration.max(1) as f64;
     let factor = kind.operation.bus_factor(kind.group_size);

@@ -29,29 +29,45 @@ pub(super) fn of(trace: &Trace, device: &Device, window: &Window) -> Vec<Bandwid
 }
 
 fn row(trace: &Trace, name: Name, slices: &[&Slice]) -> Bandwidth {
-    let bytes_of = |slice: &Slice| trace.details(slice).map_or(0, |details| details.bytes);
-    let bytes = slices.iter().map(|slice| bytes_of(slice)).sum::<u64>();
-    let busy = Union::of(slices.iter().map(|slice| (slice.start, slice.end())).collect()).length();
-    // What runs at once is added up.
-    let mut changes: Vec<(i64, bool, f64)> = Vec::new();
-    for slice in slices.iter().filter(|slice| slice.duration > 0) {
-        let rate = bytes_of(slice) as f64 / slice.duration as f64;
+    let bytes_of = |slice: &Slice| {
+        // Traces without sizes, such as ROCm's of fills, are read as 0.
+        trace.details(slice).map(|details| details.bytes).filter(|bytes| *bytes > 0)
+    };
+    let known: Vec<u64> = slices.iter().filter_map(|slice| bytes_of(slice)).collect();
+    let span = |slice: &&Slice| (slice.start, slice.end());
+    // Only copies of which both size and duration are known have a rate.
+    let timed: Vec<(&Slice, u64)> = slices
+        .iter()
+        .filter(|slice| slice.duration > 0)
+        .filter_map(|slice| Some((*slice, bytes_of(slice)?)))
+        .collect();
+    let moved: u64 = timed.iter().map(|(_, bytes)| bytes).sum();
+    let timed_ns = Union::of(timed.iter().map(|(slice, _)| span(slice)).collect()).length();
+    Bandwidth {
+        name: trace.names.text(name).to_owned(),
+        count: slices.len() as u64,
+        unknown: (slices.len() - known.len()) as u64,
+        bytes: (!known.is_empty()).then(|| known.iter().sum()),
+        busy_ns: Union::of(slices.iter().map(span).collect()).length(),
+        mean_gb_per_s: (timed_ns > 0).then(|| moved as f64 / timed_ns as f64),
+        max_gb_per_s: (timed_ns > 0).then(|| most(&timed)),
+    }
+}
+
+/// The highest sum of the rates of copies that run at the same time, in gigabytes per second.
+fn most(timed: &[(&Slice, u64)]) -> f64 {
+    let mut changes: Vec<(i64, bool, f64)> = Vec::with_capacity(2 * timed.len());
+    for (slice, bytes) in timed {
+        let rate = *bytes as f64 / slice.duration as f64;
         changes.extend([(slice.start, true, rate), (slice.end(), false, rate)]);
     }
     changes.sort_by_key(|(time, begins, _)| (*time, *begins));
     let (mut now, mut running, mut most) = (0.0_f64, 0_u32, 0.0_f64);
     for (_, begins, rate) in changes {
         running = if begins { running + 1 } else { running.saturating_sub(1) };
-        // Nothing is left of rounding where nothing runs.
+        // No rounding error is left where nothing runs.
         now = if running == 0 { 0.0 } else { now + if begins { rate } else { -rate } };
         most = most.max(now);
     }
-    Bandwidth {
-        name: trace.names.text(name).to_owned(),
-        count: slices.len() as u64,
-        bytes,
-        busy_ns: busy,
-        mean_gb_per_s: if busy > 0 { bytes as f64 / busy as f64 } else { 0.0 },
-        max_gb_per_s: most,
-    }
+    most
 }

@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use profiler_report::ranks::{median, quantile};
 use rustc_hash::FxHashMap;
 
+use super::earlier;
 use super::window::Window;
 use super::work::{Device, DeviceWork};
 use crate::answers::{GraphLaunch, LaunchStatistics};
@@ -15,7 +17,15 @@ use crate::trace::{Category, Correlated, Name, Trace};
 const LONG_CALL: i64 = 50_000;
 const LONG_DELAY: i64 = 100_000;
 
-/// Of what was launched in the window; where the call is not known, of what began in it.
+/// What one call launched on one device.
+struct Launch {
+    /// When the first of it began.
+    begun: i64,
+    duration: i64,
+}
+
+/// Returns the statistics of calls in the window, and counts work without a known call that began in it.
+/// A call counts once, however much it launches, as a graph does.
 pub(super) fn of(
     trace: &Trace,
     work: &DeviceWork,
@@ -23,33 +33,37 @@ pub(super) fn of(
     window: &Window,
 ) -> LaunchStatistics {
     let mut launches = LaunchStatistics::default();
-    let mut delays = Vec::new();
-    let places = device.streams.iter().flat_map(|stream| &stream.work);
-    for place in places {
+    let mut by_call: FxHashMap<u32, Launch> = FxHashMap::default();
+    for place in device.streams.iter().flat_map(|stream| &stream.work) {
         let slice = &trace.slices[*place as usize];
         let Some(call) = work.call(*place) else {
             launches.unknown += u64::from(window.contains(slice.start));
             continue;
         };
-        let call = &trace.slices[call as usize];
-        if !window.contains(call.start) {
-            continue;
+        if window.contains(trace.slices[call as usize].start) {
+            launches.launched += 1;
+            let new = Launch { begun: slice.start, duration: 0 };
+            let launch = by_call.entry(call).or_insert(new);
+            launch.begun = launch.begun.min(slice.start);
+            launch.duration += slice.duration;
         }
-        let delay = (slice.start - call.end()).max(0);
-        launches.launched += 1;
-        launches.shorter_than_call += u64::from(slice.duration < call.duration);
+    }
+    let mut delays = Vec::with_capacity(by_call.len());
+    for (call, launch) in by_call {
+        let call = &trace.slices[call as usize];
+        let delay = (launch.begun - call.end()).max(0);
+        launches.calls += 1;
+        launches.shorter_than_call += u64::from(launch.duration < call.duration);
         launches.long_calls += u64::from(call.duration > LONG_CALL);
         launches.long_delays += u64::from(delay > LONG_DELAY);
         delays.push(delay);
     }
-    delays.sort_unstable();
-    let at = |share: f64| {
-        let last = delays.len().saturating_sub(1);
-        delays.get((last as f64 * share).ceil() as usize).copied().unwrap_or(0)
-    };
-    launches.delay_median_ns = delays.get(delays.len().saturating_sub(1) / 2).copied().unwrap_or(0);
-    launches.delay_p90_ns = at(0.9);
-    launches.delay_max_ns = at(1.0);
+    launches.delay_max_ns = delays.iter().copied().max().unwrap_or(0);
+    launches.delay_median_ns = median(delays.clone());
+    launches.delay_p90_ns = quantile(delays, 0.9);
+    let earlier = earlier::of(trace, work, device, window);
+    launches.before_trace = earlier.count;
+    launches.before_trace_ns = earlier.busy.length();
     launches
 }
 

@@ -2,7 +2,9 @@
 
 pub(crate) mod collectives;
 mod copies;
+mod earlier;
 pub(crate) mod event_waits;
+mod kernels;
 pub(crate) mod launch_order;
 mod launches;
 mod queues;
@@ -23,6 +25,7 @@ use self::window::Window;
 use self::work::{Device, DeviceWork};
 use crate::answers::{CollectiveTimes, DeviceAnswers};
 use crate::meaning::Meanings;
+use crate::recomputed;
 use crate::trace::{Correlated, Trace};
 
 /// All answers about each device in the window, by their numbers.
@@ -36,21 +39,32 @@ pub(crate) fn of(
 ) -> Vec<DeviceAnswers> {
     let mut graphs = launches::graphs(trace, meanings, correlations, window);
     let causes = streams::Causes { trace, meanings, work, waits, window };
-    let devices = work.devices.iter().map(|device| DeviceAnswers {
-        device: device.number,
-        times: times::of(trace, meanings, device, window),
-        streams: device.streams.iter().filter_map(|stream| streams::of(&causes, stream)).collect(),
-        overlap: times::overlaps(trace, meanings, device, window),
-        launches: launches::of(trace, work, device, window),
-        queues: device
-            .streams
-            .iter()
-            .filter_map(|stream| queues::of(trace, work, stream, window))
-            .collect(),
-        copies: copies::of(trace, device, window),
-        collectives: collectives(trace, meanings, correlations, device, window),
-        sequences: sequences::of(trace, work, device, window),
-        graphs: graphs.remove(&device.number).unwrap_or_default(),
+    let is_recomputed = recomputed::of(trace);
+    let devices = work.devices.iter().map(|device| {
+        let (kernels, categories) =
+            kernels::of(trace, meanings, &is_recomputed, work, device, window);
+        DeviceAnswers {
+            device: device.number,
+            kernels,
+            categories,
+            times: times::of(trace, meanings, device, window),
+            streams: device
+                .streams
+                .iter()
+                .filter_map(|stream| streams::of(&causes, stream))
+                .collect(),
+            overlap: times::overlaps(trace, meanings, device, window),
+            launches: launches::of(trace, work, device, window),
+            queues: device
+                .streams
+                .iter()
+                .filter_map(|stream| queues::of(trace, work, stream, window))
+                .collect(),
+            copies: copies::of(trace, device, window),
+            collectives: collectives(trace, meanings, correlations, device, window),
+            sequences: sequences::of(trace, meanings, work, device, window),
+            graphs: graphs.remove(&device.number).unwrap_or_default(),
+        }
     });
     devices.collect()
 }

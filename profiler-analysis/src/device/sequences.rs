@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::window::Window;
 use super::work::{Device, DeviceWork};
 use crate::answers::KernelSequence;
+use crate::meaning::Meanings;
 use crate::trace::{Category, Name, Trace};
 
 /// Fewer kernels are no sequence: there is nothing to fuse.
@@ -17,15 +18,17 @@ const FEWEST: u64 = 2;
 /// No more are told of.
 const MOST: usize = 20;
 
-/// Those launched in the window by the outermost op, those with the most device time first.
+/// Those launched in the window by the outermost op, those with the most device time first. A kernel
+/// that communicates ends a sequence: it can be fused with nothing.
 pub(super) fn of(
     trace: &Trace,
+    meanings: &Meanings,
     work: &DeviceWork,
     device: &Device,
     window: &Window,
 ) -> Vec<KernelSequence> {
-    // By op: launches and kernels.
-    let mut by_op: FxHashMap<usize, Vec<(i64, Name, i64)>> = FxHashMap::default();
+    // By op: launches and kernels; no name for one that communicates.
+    let mut by_op: FxHashMap<usize, Vec<(i64, Option<Name>, i64)>> = FxHashMap::default();
     for place in device.streams.iter().flat_map(|stream| &stream.work) {
         let slice = &trace.slices[*place as usize];
         let call = work.call(*place).filter(|_| slice.category == Category::Kernel);
@@ -41,17 +44,19 @@ pub(super) fn of(
         }
         if let Some(op) = outermost {
             let launched = trace.slices[call as usize].start;
-            by_op.entry(op).or_default().push((launched, slice.name, slice.duration));
+            let name = (!meanings.communicates(slice)).then_some(slice.name);
+            by_op.entry(op).or_default().push((launched, name, slice.duration));
         }
     }
     let mut sums: BTreeMap<(Name, Vec<Name>), (u64, i64)> = BTreeMap::new();
     for (op, mut kernels) in by_op {
         kernels.sort_by_key(|(launched, _, _)| *launched);
-        if kernels.len() >= FEWEST_KERNELS {
-            let names = kernels.iter().map(|(_, name, _)| *name).collect();
+        let parts = kernels.split(|(_, name, _)| name.is_none());
+        for part in parts.filter(|part| part.len() >= FEWEST_KERNELS) {
+            let names = part.iter().filter_map(|(_, name, _)| *name).collect();
             let sum = sums.entry((trace.slices[op].name, names)).or_default();
             sum.0 += 1;
-            sum.1 += kernels.iter().map(|(_, _, duration)| duration).sum::<i64>();
+            sum.1 += part.iter().map(|(_, _, duration)| duration).sum::<i64>();
         }
     }
     let text = |name: Name| trace.names.text(name).to_owned();

@@ -12,6 +12,8 @@ use crate::trace::{Category, FlowKind, Name, Slice, Trace, TrackKind};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) number: Option<u64>,
+    /// Whether it is a batch of an inference server, whose number is its place among them.
+    pub(crate) is_batch: bool,
     /// The thread that ran it.
     pub(crate) track: usize,
     /// Beginnings and ends in the order of time. There are several where recording paused within the step,
@@ -57,15 +59,23 @@ impl StepOf {
 }
 
 /// All steps in the order of time. A number that occurs several times on a thread is one step. Without any
-/// step it is the whole trace, on its main thread.
+/// step these are the batches of an inference server, and without batches it is the whole trace, on its main
+/// thread.
 pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
     let mut found = Vec::new();
+    let mut batches = Vec::new();
     for slice in &trace.slices {
-        let Some(number) = meanings.step(slice) else { continue };
         let track = &trace.tracks[slice.track as usize];
-        if track.kind == TrackKind::Thread {
-            let track = track.overlaps.unwrap_or(slice.track) as usize;
+        if track.kind != TrackKind::Thread {
+            continue;
+        }
+        let track = track.overlaps.unwrap_or(slice.track) as usize;
+        if let Some(number) = meanings.step(slice) {
             found.push((slice.start, slice.end(), track, number));
+        } else if meanings.is_batch(slice)
+            && !trace.around(slice).any(|around| meanings.is_batch(around))
+        {
+            batches.push((slice.start, slice.end(), track));
         }
     }
     found.sort_unstable();
@@ -78,8 +88,23 @@ pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
                 Some(last) if start <= last.1 => last.1 = last.1.max(end),
                 _ => step.parts.push((start, end)),
             },
-            None => steps.push(Step { number: Some(number), track, parts: vec![(start, end)] }),
+            None => steps.push(Step {
+                number: Some(number),
+                is_batch: false,
+                track,
+                parts: vec![(start, end)],
+            }),
         }
+    }
+    if steps.is_empty() {
+        batches.sort_unstable();
+        let batch = |(number, (start, end, track))| Step {
+            number: Some(number),
+            is_batch: true,
+            track,
+            parts: vec![(start, end)],
+        };
+        steps.extend((0..).zip(batches).map(batch));
     }
     if steps.is_empty() {
         steps.extend(whole(trace, meanings));
@@ -90,7 +115,7 @@ pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
 fn whole(trace: &Trace, meanings: &Meanings) -> Option<Step> {
     let parts = without_pauses(trace, vec![trace.window()?]);
     let track = main_thread(trace, meanings)?;
-    Some(Step { number: None, track, parts })
+    Some(Step { number: None, is_batch: false, track, parts })
 }
 
 /// The thread that did most: that launched most work of devices, else that spent most time in ops and calls,
@@ -136,10 +161,12 @@ fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
     best.map(|(place, _)| place)
 }
 
-/// The time of all steps, or all of a trace that has none, without pauses of the recording. A gap between two
+/// The time of all steps, or all of a trace that has none, or only batches: a server works between them, too,
+/// and returns from them before devices have done. Pauses of the recording are left out. A gap between two
 /// parts of one step is a pause; any other gap between steps is part of the window.
 pub(crate) fn window(trace: &Trace, steps: &[Step]) -> Window {
-    let parts = steps.iter().flat_map(|step| step.parts.iter().map(|part| (*part, step.number)));
+    let steps = steps.iter().filter(|step| !step.is_batch);
+    let parts = steps.flat_map(|step| step.parts.iter().map(|part| (*part, step.number)));
     let mut parts: Vec<((i64, i64), Option<u64>)> = parts.collect();
     parts.sort_unstable();
     let mut window: Vec<(i64, i64)> = Vec::new();

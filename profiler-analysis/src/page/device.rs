@@ -5,7 +5,13 @@ use profiler_report::internals::sections::{COLOURS, Cell, Column, Content, Quant
 use super::cells::{number, parts, seconds, share, table, words};
 use super::heading;
 use crate::answers::{CollectiveTimes, DeviceAnswers, DeviceTimes};
-use crate::text::device::{WAITING_INCLUDED, launches_in_words, outside_in_words};
+use crate::text::cell::{LastCell, kernel};
+use crate::text::device::{WAITING_INCLUDED, graphs_in_words, launches_in_words, outside_in_words};
+use crate::text::kernels::{launched_by, recomputed_in_words};
+
+/// The most characters of a kernel's name, and of a sequence of kernels.
+const LONGEST_KERNEL: usize = 100;
+const LONGEST_SEQUENCE: usize = 200;
 
 /// What the colours of a device's time stand for.
 const TIMES: [&str; COLOURS] =
@@ -24,11 +30,13 @@ const CAUSES: [&str; COLOURS] = [
 pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
     let number = device.device;
     heading(content, &format!("device-{number}"), &format!("Device {number}"));
+    content.extend([categories(device), kernels(device)].map(Content::Table));
+    content.extend(recomputed_in_words(device).map(Content::Paragraph));
     content.push(Content::Table(times(&device.times)));
     content.extend(outside_in_words(&device.times).map(Content::Paragraph));
     content.extend([overlap(device), streams(device)].map(Content::Table));
-    if let Some([delays, long]) = launches_in_words(&device.launches) {
-        content.push(Content::Paragraph(format!("{delays}. {long}.")));
+    if let Some(sentences) = launches_in_words(&device.launches) {
+        content.push(Content::Paragraph(format!("{}.", sentences.join(". "))));
     }
     let tables = [queues(device), copies(device), collectives(&device.collectives)];
     content.extend(tables.map(Content::Table));
@@ -37,6 +45,65 @@ pub(super) fn add(content: &mut Vec<Content>, device: &DeviceAnswers) {
     }
     let tables = [sequences(device), graphs(device)];
     content.extend(tables.map(Content::Table));
+}
+
+fn categories(device: &DeviceAnswers) -> Table {
+    let columns = [
+        Column::new("Category", Quantity::Text, "By the kernel's name, or the op that launched it"),
+        Column::new("Time", Quantity::Seconds, "Of all calls, those at the same time counted each")
+            .bar(),
+        Column::new("Share", Quantity::Share, "Of the time in which the device was busy"),
+        Column::new("Calls", Quantity::Count, "Kernels, copies and fills launched in the window"),
+    ];
+    let rows = device.categories.iter().map(|row| {
+        vec![
+            words(row.category.text()),
+            seconds(row.total_ns),
+            number(row.busy_share),
+            number(row.calls as f64),
+        ]
+    });
+    table("Kernels by category", columns, rows)
+}
+
+fn kernels(device: &DeviceAnswers) -> Table {
+    let columns = [
+        Column::new("Kernel", Quantity::Text, "Without its parameters; whole in the JSON"),
+        Column::new("Category", Quantity::Text, "By the kernel's name, or the op that launched it"),
+        Column::new("Time", Quantity::Seconds, "Of all calls, those at the same time counted each")
+            .bar(),
+        Column::new("Share", Quantity::Share, "Of the time in which the device was busy"),
+        Column::new("Calls", Quantity::Count, "How many were launched in the window"),
+        Column::new("Mean", Quantity::Seconds, "Of a call"),
+        Column::new("Min", Quantity::Seconds, "The shortest call"),
+        Column::new("Max", Quantity::Seconds, "The longest call"),
+        Column::new(
+            "Op",
+            Quantity::Text,
+            "The innermost op around its launches, and the number of others",
+        ),
+        Column::new(
+            "Module",
+            Quantity::Text,
+            "The module that its launches belong to, most of all",
+        ),
+    ];
+    let rows = device.kernels.iter().map(|row| {
+        vec![
+            words(kernel(&row.name, LONGEST_KERNEL)),
+            words(row.category.text()),
+            seconds(row.total_ns),
+            number(row.busy_share),
+            number(row.calls as f64),
+            seconds(row.mean_ns),
+            seconds(row.min_ns),
+            seconds(row.max_ns),
+            words(launched_by(row, LONGEST_KERNEL)),
+            words(row.module.as_deref().unwrap_or("–")),
+        ]
+    });
+    let table = table("Kernels by name", columns, rows);
+    Table { sorted_by: Some(2), kept_by: Some(2), ..table }
 }
 
 fn times(times: &DeviceTimes) -> Table {
@@ -145,8 +212,9 @@ fn copies(device: &DeviceAnswers) -> Table {
         Column::new("Copies and fills", Quantity::Text, "As the trace calls them"),
         Column::new("Time", Quantity::Seconds, "When any ran").bar(),
         Column::new("Count", Quantity::Count, "How many"),
-        Column::new("Bytes", Quantity::Bytes, "How much was moved"),
-        Column::new("GB/s", Quantity::Number, "While any ran"),
+        Column::new("Bytes", Quantity::Bytes, "How much was moved, as far as it is known"),
+        Column::new("Of unknown size", Quantity::Count, "How many have no size in the trace"),
+        Column::new("GB/s", Quantity::Number, "While any ran whose size is known"),
         Column::new("Most GB/s", Quantity::Number, "At once"),
     ];
     let rows = device.copies.iter().map(|row| {
@@ -154,9 +222,10 @@ fn copies(device: &DeviceAnswers) -> Table {
             words(row.name.as_str()),
             seconds(row.busy_ns),
             number(row.count as f64),
-            number(row.bytes as f64),
-            number(row.mean_gb_per_s),
-            number(row.max_gb_per_s),
+            Cell::Number(row.bytes.map(|bytes| bytes as f64)),
+            number(row.unknown as f64),
+            Cell::Number(row.mean_gb_per_s),
+            Cell::Number(row.max_gb_per_s),
         ]
     });
     table("Bandwidth", columns, rows)
@@ -211,7 +280,7 @@ fn sequences(device: &DeviceAnswers) -> Table {
     ];
     let rows = device.sequences.iter().map(|row| {
         vec![
-            words(format!("{}: {}", row.op, row.kernels.join(" → "))),
+            words(LastCell::Sequence(&row.op, &row.kernels).fit(LONGEST_SEQUENCE)),
             seconds(row.device_ns),
             number(row.count as f64),
             number(row.kernels.len() as f64),
@@ -239,5 +308,6 @@ fn graphs(device: &DeviceAnswers) -> Table {
             number(row.kernels as f64),
         ]
     });
-    table("Launched together, as a graph does", columns, rows)
+    let caption = graphs_in_words(&device.graphs).replacen('l', "L", 1);
+    table(&caption, columns, rows)
 }

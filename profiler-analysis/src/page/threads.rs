@@ -47,7 +47,11 @@ fn threads(threads: &[ThreadTimes]) -> Table {
 fn names(names: &[NameTimes]) -> Table {
     let columns = [
         Column::new("Name", Quantity::Text, "As the trace calls it"),
-        Column::new("Category", Quantity::Text, "As the trace calls it"),
+        Column::new(
+            "Category",
+            Quantity::Text,
+            "As the trace calls it, of HIP's calls with its name",
+        ),
         Column::new("Self", Quantity::Seconds, "Without what is inside").bar(),
         Column::new("Total", Quantity::Seconds, "With what is inside").bar(),
         Column::new("Device", Quantity::Seconds, "What devices did that was launched in it").bar(),
@@ -56,7 +60,7 @@ fn names(names: &[NameTimes]) -> Table {
     let rows = names.iter().map(|row| {
         vec![
             words(row.name.as_str()),
-            words(row.category.as_str()),
+            words(row.category_text()),
             seconds(row.self_ns),
             seconds(row.total_ns),
             seconds(row.device_ns),

@@ -87,7 +87,7 @@ fn by_step(
     device: &Device,
 ) -> BTreeMap<u64, Work> {
     let step_at = |time: i64| {
-        let after = steps.partition_point(|step| step.start <= time);
+        let after = steps.partition_point(|step| step.start() <= time);
         steps.get(after.checked_sub(1)?)?.number
     };
     let places = || device.streams.iter().flat_map(|stream| stream.work.iter().copied());

@@ -80,7 +80,9 @@ pub(crate) fn of_steps(
                         add(stage, end - start - working - communicating);
                     }
                     // A thread that does nothing of its own runs the backward pass on another one.
-                    Activity::Nothing | Activity::Annotation | Activity::Python if stage == OTHER => {
+                    Activity::Nothing | Activity::Annotation | Activity::Python
+                        if stage == OTHER =>
+                    {
                         let span = autograd.within(&Union::of(vec![(start, end)])).span();
                         let backward = span.map_or(0, |(first, last)| last - first);
                         add(BACKWARD, backward);

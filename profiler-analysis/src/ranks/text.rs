@@ -8,8 +8,9 @@ use profiler_report::ranks::{numbers, slow_ranks, stages_table};
 
 use super::stages::is_of_devices;
 use super::{Exposed, Method, Placed, Ranks};
+use crate::text::cell::LastCell;
 use crate::text::device::{COLLECTIVES, collective};
-use crate::text::{section, time};
+use crate::text::{section, section_of_names, time};
 
 /// The heading of collectives that several ranks took part in.
 pub(crate) const LAST_RANK: &str = "Collectives, timed on the rank that came last";
@@ -28,7 +29,8 @@ impl Ranks {
             let _ = writeln!(text, "There is no trace of {}.", numbers(&self.missing));
         }
         let header = ["Rank", "Machine", "Added to its times", "± ", "Drift", "By", "Trace"];
-        section(&mut text, "One time line", header, self.files.iter().map(row), ROWS);
+        let rows = self.files.iter().map(|file| (row(file), LastCell::Path(&file.file)));
+        section_of_names(&mut text, "One time line", header, rows, ROWS);
         if self.common_steps == 0 {
             text.push_str(
                 "\nThere is no step that all of them have: who is slow cannot be told.\n",
@@ -90,7 +92,7 @@ fn row(file: &Placed) -> [String; 7] {
     };
     let host = file.host.as_deref().map_or_else(String::new, shown);
     let by = offset.found_by();
-    [file.rank.to_string(), host, added, error, drift, by, shown(&file.file)]
+    [file.rank.to_string(), host, added, error, drift, by, String::new()]
 }
 
 fn signed(nanoseconds: i64) -> String {

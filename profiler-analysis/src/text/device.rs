@@ -2,15 +2,17 @@
 
 use std::fmt::Write;
 
-use profiler_report::internals::shown;
+use profiler_report::internals::{counted, shown};
 use profiler_report::number::{bytes, grouped};
 
-use super::{part_of, section, time};
-use crate::answers::{CollectiveTimes, DeviceAnswers, DeviceTimes, LaunchStatistics};
+use super::cell::LastCell;
+use super::{kernels, middle, part_of, section, section_of_names, time};
+use crate::answers::{CollectiveTimes, DeviceAnswers, DeviceTimes, GraphLaunch, LaunchStatistics};
 
 pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     let number = device.device;
     let title = |what: &str| format!("Device {number}: {what}");
+    kernels::write(text, device, limit);
     let times = time_rows(&device.times);
     section(text, &title("what it did"), ["Time", "Share", "What"], times.into_iter(), usize::MAX);
     if let Some(outside) = outside_in_words(&device.times) {
@@ -39,12 +41,12 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     let header = [
         "Span",
         "Busy",
-        "Host is late",
+        "Host late",
         "Launch delay",
-        "Between kernels",
-        "Waits for communication",
-        "Waits for kernels",
-        "Waits for copies",
+        "Between",
+        "Waits: comm.",
+        "Waits: kernels",
+        "Waits: copies",
         "Other",
         "Stream",
     ];
@@ -60,13 +62,15 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
         [
             time(row.busy_ns),
             grouped(row.count),
-            bytes(row.bytes),
-            format!("{:.2}", row.mean_gb_per_s),
-            format!("{:.2}", row.max_gb_per_s),
+            row.bytes.map_or_else(|| "unknown".to_owned(), bytes),
+            grouped(row.unknown),
+            rate(row.mean_gb_per_s),
+            rate(row.max_gb_per_s),
             shown(&row.name),
         ]
     });
-    let header = ["Time", "Count", "Bytes", "GB/s", "Most GB/s", "Copies and fills"];
+    let header =
+        ["Time", "Count", "Bytes", "Of unknown size", "GB/s", "Most GB/s", "Copies and fills"];
     section(text, &title("bandwidth"), header, copies, limit);
     let rows = device.collectives.iter().map(collective);
     section(text, &title("collectives"), COLLECTIVES, rows, limit);
@@ -74,23 +78,24 @@ pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
         let _ = writeln!(text, "{WAITING_INCLUDED}");
     }
     let sequences = device.sequences.iter().map(|row| {
-        let kernels: Vec<String> = row.kernels.iter().map(|kernel| shown(kernel)).collect();
-        let name = format!("{}: {}", shown(&row.op), kernels.join(" → "));
-        [time(row.device_ns), grouped(row.count), row.kernels.len().to_string(), name]
+        let kernels = row.kernels.len().to_string();
+        let cells = [time(row.device_ns), grouped(row.count), kernels, String::new()];
+        (cells, LastCell::Sequence(&row.op, &row.kernels))
     });
     let header = ["Time", "Count", "Kernels", "Op and its kernels"];
-    section(text, &title("frequent sequences of kernels"), header, sequences, limit);
+    let heading = title("frequent sequences of kernels");
+    section_of_names(text, &heading, header, sequences, limit);
     let graphs = device.graphs.iter().map(|row| {
         [
             time(row.device_ns),
             grouped(row.launches),
             grouped(row.kernels),
-            shown(&row.call),
+            middle(&row.call),
             row.inside.as_deref().map_or_else(|| "-".to_owned(), shown),
         ]
     });
     let header = ["Time", "Launches", "Kernels", "Call", "Inside"];
-    section(text, &title("launched together"), header, graphs, limit);
+    section(text, &title(&graphs_in_words(&device.graphs)), header, graphs, limit);
 }
 
 /// What a reader of one rank's collectives must know.
@@ -150,28 +155,67 @@ pub(crate) fn outside_in_words(times: &DeviceTimes) -> Option<String> {
 }
 
 fn launches(text: &mut String, device: &DeviceAnswers, title: &str) {
-    if let Some([delays, long]) = launches_in_words(&device.launches) {
-        let _ = writeln!(text, "\n{title}\n{delays}\n{long}");
+    if let Some(sentences) = launches_in_words(&device.launches) {
+        let _ = writeln!(text, "\n{title}\n{}", sentences.join("\n"));
     }
 }
 
-/// How much was launched and how long it took to begin, and how often that was long; `None` of nothing.
-pub(crate) fn launches_in_words(launches: &LaunchStatistics) -> Option<[String; 2]> {
-    (launches.launched > 0).then(|| {
+/// A heading for calls that launched several things at once, with the vendor's name of graphs.
+pub(crate) fn graphs_in_words(graphs: &[GraphLaunch]) -> String {
+    let are_of = |begin: &str| {
+        let of_graphs = graphs.iter().filter(|row| row.call.contains("GraphLaunch"));
+        of_graphs.clone().count() > 0 && of_graphs.clone().all(|row| row.call.starts_with(begin))
+    };
+    let vendor = [("cu", "CUDA"), ("hip", "HIP")].into_iter().find(|(begin, _)| are_of(begin));
+    let vendor =
+        vendor.map_or_else(String::new, |(_, name)| format!(" by {name} graphs and other calls"));
+    format!("launched together{vendor}")
+}
+
+/// A rate in gigabytes per second.
+fn rate(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.2}"))
+}
+
+/// Number of calls and of what they launched, how long that took to begin, and how often that was long.
+/// `None` if nothing was launched.
+pub(crate) fn launches_in_words(launches: &LaunchStatistics) -> Option<[String; 3]> {
+    (launches.calls > 0).then(|| {
+        let launched = format!(
+            "{} launched {}{}",
+            counted(launches.calls, "call", "calls"),
+            counted(launches.launched, "kernel, copy or fill", "kernels, copies and fills"),
+            of_other_calls(launches),
+        );
         let delays = format!(
-            "{} launched ({} of unknown calls); delay from the call's end: median {}, nine in ten up to {}, most {}",
-            grouped(launches.launched),
-            grouped(launches.unknown),
+            "Delay from the call's end: median {}, 90 % quantile {}, most {}",
             time(launches.delay_median_ns),
             time(launches.delay_p90_ns),
             time(launches.delay_max_ns),
         );
         let long = format!(
-            "{} took less time than their call, {} calls took more than 50 µs, {} delays more than 100 µs",
-            grouped(launches.shorter_than_call),
+            "{} took longer than their work, {} took more than 50 µs, {} waited more than 100 µs for their work",
+            counted(launches.shorter_than_call, "call", "calls"),
             grouped(launches.long_calls),
             grouped(launches.long_delays),
         );
-        [delays, long]
+        [launched, delays, long]
     })
+}
+
+/// Work that no recorded call launched.
+fn of_other_calls(launches: &LaunchStatistics) -> String {
+    let unknown = launches.unknown - launches.before_trace;
+    let mut text = String::new();
+    if launches.before_trace > 0 {
+        text.push_str(&format!(
+            " ({} more were launched before the trace began and ran for {})",
+            grouped(launches.before_trace),
+            time(launches.before_trace_ns),
+        ));
+    }
+    if unknown > 0 {
+        text.push_str(&format!(" ({} more of unknown calls)", grouped(unknown)));
+    }
+    text
 }

@@ -1,12 +1,16 @@
 //! Answers as tables for a console.
 
+pub(crate) mod cell;
 pub(crate) mod device;
+pub(crate) mod kernels;
 
 use std::fmt::Write;
 
 use profiler_report::findings::text::line;
-use profiler_report::internals::{Table, notes, shown};
+use profiler_report::internals::{Table, notes, shown, shown_within};
 use profiler_report::number::{duration, grouped, share};
+
+use self::cell::LastCell;
 
 use crate::analysis::Analysis;
 use crate::answers::StepPart;
@@ -15,6 +19,8 @@ use crate::answers::StepPart;
 const FINDINGS: usize = 5;
 /// What stands for an action where there is none.
 const NO_ACTION: &str = "(in no action)";
+/// The most characters of a name in a column before the last one.
+const MIDDLE: usize = 32;
 
 pub(crate) fn time(nanoseconds: i64) -> String {
     duration(nanoseconds as f64 / 1e9)
@@ -28,7 +34,7 @@ pub(crate) fn action(action: Option<&String>) -> String {
     action.map_or_else(|| NO_ACTION.to_owned(), |action| shown(action))
 }
 
-/// A heading, a table and what was left out of it.
+/// A heading, a table and what was left out of it. The last cells are cut to what there is room for.
 pub(crate) fn section<const COLUMNS: usize>(
     text: &mut String,
     heading: &str,
@@ -36,17 +42,46 @@ pub(crate) fn section<const COLUMNS: usize>(
     rows: impl ExactSizeIterator<Item = [String; COLUMNS]>,
     limit: usize,
 ) {
+    let rows = rows.map(|mut cells| {
+        let last = cells.last_mut().map(std::mem::take).unwrap_or_default();
+        (cells, LastCell::Text(last))
+    });
+    section_of_names(text, heading, header, rows, limit);
+}
+
+/// The same, with rows whose last cells are empty and stand beside them.
+pub(crate) fn section_of_names<'a, const COLUMNS: usize>(
+    text: &mut String,
+    heading: &str,
+    header: [&str; COLUMNS],
+    rows: impl ExactSizeIterator<Item = ([String; COLUMNS], LastCell<'a>)>,
+    limit: usize,
+) {
     let count = rows.len();
     if count == 0 {
         return;
     }
+    let rows: Vec<_> = rows.take(limit).collect();
+    let mut others = Table::new(header);
+    rows.iter().for_each(|(cells, _)| others.row(cells.clone()));
+    let room = others.room();
     let mut table = Table::new(header);
-    rows.take(limit).for_each(|row| table.row(row));
+    for (mut cells, last) in rows {
+        if let Some(cell) = cells.last_mut() {
+            *cell = last.fit(room);
+        }
+        table.row(cells);
+    }
     // Writing into a string cannot fail, here and below.
     let _ = write!(text, "\n{heading}\n{}", table.paint());
     if count > limit {
         let _ = writeln!(text, "… and {} more", grouped((count - limit) as u64));
     }
+}
+
+/// A name in a column before the last one.
+pub(crate) fn middle(name: &str) -> String {
+    shown_within(name, MIDDLE)
 }
 
 impl Analysis {
@@ -109,7 +144,7 @@ impl Analysis {
                 time(step.duration_ns),
                 time(step.waiting_for_data_ns),
                 time(device),
-                shown(&step.thread),
+                middle(&step.thread),
                 step.number.map_or_else(|| "all of it".to_owned(), |number| number.to_string()),
             ]
         });
@@ -134,18 +169,25 @@ impl Analysis {
     }
 
     fn path_table(&self, text: &mut String, limit: usize, all: i64) {
-        let rows = self.path_parts().into_iter().map(|part| {
-            [
+        let parts = self.path_parts();
+        let rows = parts.iter().map(|part| {
+            let cells = [
                 time(part.duration_ns),
                 part_of(part.duration_ns, all),
                 grouped(part.count),
                 part.kind.text().to_owned(),
-                part.name.as_deref().map_or_else(|| "-".to_owned(), shown),
-            ]
+                String::new(),
+            ];
+            let name = part.name.as_deref().unwrap_or("-");
+            let last = match part.kind.names_device_work() {
+                true => LastCell::Kernel(name),
+                false => LastCell::Text(name.to_owned()),
+            };
+            (cells, last)
         });
         let header = ["Time", "Share", "Count", "What", "Name"];
         let of = if self.has_steps() { "all steps" } else { "the trace" };
-        section(text, &format!("Critical path of {of}"), header, rows, limit);
+        section_of_names(text, &format!("Critical path of {of}"), header, rows, limit);
     }
 
     fn thread_tables(&self, text: &mut String, limit: usize) {
@@ -169,7 +211,7 @@ impl Analysis {
                 time(row.total_ns),
                 device(row.device_ns),
                 grouped(row.calls),
-                row.category.as_str().to_owned(),
+                row.category_text().to_owned(),
                 shown(&row.name),
             ]
         });

@@ -6,6 +6,23 @@ use super::{Category, Flow, FlowKind, Slice, Trace, Track, TrackKind, nest};
 /// What ends the name of a track of what crosses slices of another one.
 const OVERLAPPING: &str = " (overlapping)";
 
+/// The name of a thread whose number PyTorch wrote with a sign. It is the lower half of an address, and is
+/// written as one: `thread -549452224 (python)` as `thread 0xdf400640 (python)`.
+fn without_sign(name: String) -> String {
+    let unsigned = || {
+        let rest = name.strip_prefix("thread -")?;
+        let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        let (digits, rest) = rest.split_at(end);
+        let number = digits.parse::<i64>().ok()?.checked_neg()?;
+        let number = match i32::try_from(number) {
+            Ok(number) => number.cast_unsigned().into(),
+            Err(_) => number.cast_unsigned(),
+        };
+        Some(format!("thread {number:#x}{rest}"))
+    };
+    unsigned().unwrap_or(name)
+}
+
 pub(super) fn add_track(
     trace: &mut Trace,
     raw: &RawTrack,
@@ -15,9 +32,9 @@ pub(super) fn add_track(
 ) {
     let name = trace.names.text(raw.name).to_owned();
     let own = match (name.is_empty(), &raw.id, kind) {
-        (false, ..) => name,
+        (false, ..) => without_sign(name),
         (true, PlaceId::Number(number), TrackKind::Stream) => format!("stream {number}"),
-        (true, PlaceId::Number(number), _) => format!("thread {number}"),
+        (true, PlaceId::Number(number), _) => without_sign(format!("thread {number}")),
         (true, PlaceId::Text(text), _) => text.to_string(),
     };
     // A recorder may have put them apart itself.
@@ -109,4 +126,23 @@ fn at(trace: &Trace, track: usize, end: &FlowEnd) -> Option<u32> {
         around = trace.slices[place].parent();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_threads_have_no_sign() {
+        for (name, expected) in [
+            ("thread -549452224 (python)", "thread 0xdf400640 (python)"),
+            ("thread -1", "thread 0xffffffff"),
+            ("thread -9223372036854775807", "thread 0x8000000000000001"),
+            ("thread 17 (python)", "thread 17 (python)"),
+            ("thread -x", "thread -x"),
+            ("stream -1", "stream -1"),
+        ] {
+            assert_eq!(without_sign(name.to_owned()), expected);
+        }
+    }
 }

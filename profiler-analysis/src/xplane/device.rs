@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Source;
 use super::messages::{XEvent, XPlane};
 use super::plane::{EventName, Plane};
-use crate::trace::{Category, TrackKind};
+use crate::trace::{Category, Trace, TrackKind};
 
 /// How a kernel was launched, where the trace does not say: without it XProf has no row for the kernel.
 const NOT_KNOWN: &str = "regs:0 static_shared:0 dynamic_shared:0 grid:0,0,0 block:0,0,0 occ_pct:0";
@@ -15,13 +15,14 @@ const NOT_KNOWN: &str = "regs:0 static_shared:0 dynamic_shared:0 grid:0,0,0 bloc
 /// One per device, by its number.
 pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
     let ops = ops_of_launches(source);
+    let vendor = vendor(source.trace);
     let mut planes = BTreeMap::new();
     for (place, track) in source.trace.tracks.iter().enumerate() {
         if track.kind != TrackKind::Stream {
             continue;
         }
         let device = source.trace.processes[track.process as usize].number.unwrap_or(0);
-        let plane = planes.entry(device).or_insert_with(|| of_device(device));
+        let plane = planes.entry(device).or_insert_with(|| of_device(device, vendor));
         let slices = track.slices.clone();
         let work = slices.filter(|place| source.trace.slices[*place].category.is_device_work());
         let events = work.map(|place| event(source, place, &ops, plane)).collect();
@@ -30,11 +31,20 @@ pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
     planes.into_values().map(Plane::finish).collect()
 }
 
-fn of_device(device: i64) -> Plane {
+/// The vendor of the devices, in XProf's words: AMD's where HIP was called.
+fn vendor(trace: &Trace) -> &'static str {
+    let mut calls = trace.slices.iter().filter(|slice| slice.category.is_runtime());
+    match calls.any(|call| trace.name(call).starts_with("hip")) {
+        true => "AMD",
+        false => "Nvidia",
+    }
+}
+
+fn of_device(device: i64, vendor: &str) -> Plane {
     // The numbers of planes: 0 and 1 are taken.
     let mut plane = Plane::new(device.saturating_add(2), format!("/device:GPU:{device}"));
     // Without it XProf takes the device for a TPU.
-    let vendor = plane.text("device_vendor", "Nvidia");
+    let vendor = plane.text("device_vendor", vendor);
     plane.say(vendor);
     plane
 }

@@ -118,6 +118,20 @@ fn devices_are_planes_and_kernels_know_their_op() {
 }
 
 #[test]
+fn devices_are_those_of_the_vendor_whose_library_was_called() {
+    let vendor = |json: &str| {
+        let space = space(json);
+        let device = plane(&space, "/device:GPU:0");
+        let is_it = |id: i64| device.stat_metadata[&id].name == "device_vendor";
+        let stat = device.stats.iter().find(|stat| is_it(stat.metadata_id));
+        stat.and_then(|stat| stat.value.clone())
+    };
+    let text = |text: &str| Some(Value::Text(text.to_owned()));
+    assert_eq!(vendor(TRACE), text("Nvidia"));
+    assert_eq!(vendor(&TRACE.replace("cudaLaunchKernel", "hipLaunchKernel")), text("AMD"));
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let empty = TraceBuilder::default().finish();
     assert_eq!(written(&empty).warnings, ["nothing was recorded"]);

@@ -132,7 +132,8 @@ fn a_slower_action_and_a_slower_kernel_are_named() {
     assert_eq!(worse, [&steps[..], &[(Subject::Actions, loading)]].concat());
     let slower = Slower { kernel: 2.0, ..HEALTHY };
     let comparison = compared(&[run(0, 60, 1, HEALTHY)], &[run(0, 60, 2, slower)]);
-    let worse = [(Subject::Kernels, "gemm"), (Subject::ModulesOnDevice, "[module]Linear: fc")];
+    let (gemm, mm) = ((Subject::Kernels, "gemm"), (Subject::Kernels, "mm"));
+    let worse = [gemm, mm, (Subject::ModulesOnDevice, "[module]Linear: fc")];
     assert_eq!(judged(&comparison, Verdict::Worse), worse);
 }
 
@@ -187,4 +188,51 @@ fn sides_without_anything_in_common_are_refused() {
     assert_eq!(error, CannotCompare::OtherProgram);
     let error = compare(&[], &[run(0, 9, 1, HEALTHY)]).expect_err("nothing");
     assert!(matches!(error, CannotCompare::NothingInCommon { .. }), "{error}");
+}
+
+/// One step of a rank in which an op launches a kernel.
+fn one_step(rank: u32, kernel: f64) -> Rollups {
+    let events = [
+        action("ProfilerStep#1", 0.0, 500.0),
+        op("aten::addmm", 10.0, 50.0),
+        call("cudaLaunchKernel", 20.0, 5.0, 1),
+        work("kernel", "gemm", 100.0, kernel, 1),
+        // Triton's ops have the names of their kernels.
+        op("triton_poi_fused_add_0", 70.0, 20.0),
+        call("cuLaunchKernel", 75.0, 5.0, 2),
+        work("kernel", "triton_poi_fused_add_0", 400.0, 10.0, 2),
+    ];
+    let mut trace = trace(&events);
+    (trace.info.rank, trace.info.world_size) = (rank, 8);
+    Rollups::of(&trace)
+}
+
+#[test]
+fn ops_have_the_time_of_devices_that_they_caused() {
+    let comparison = compared(&[one_step(0, 100.0)], &[one_step(0, 130.0)]);
+    let seconds = |name: &str| {
+        let row = row(&comparison, Subject::Kernels, name);
+        [&row.before, &row.after].map(|side| side.as_ref().expect("on both sides").value)
+    };
+    assert_eq!(seconds("aten::addmm"), [100e-6, 130e-6]);
+    assert_eq!(seconds("gemm"), [100e-6, 130e-6]);
+    assert_eq!(seconds("triton_poi_fused_add_0"), [10e-6, 10e-6]);
+}
+
+#[test]
+fn two_ranks_and_single_steps_are_compared_with_a_note() {
+    let comparison = compared(&[one_step(3, 100.0)], &[one_step(1, 130.0)]);
+    let note = |part: &str| comparison.notes.iter().any(|note| note.contains(part));
+    assert!(note("rank 3 is compared with rank 1"), "{:?}", comparison.notes);
+    assert!(note("each side has one step"), "{:?}", comparison.notes);
+    let same = compared(&[one_step(3, 100.0)], &[one_step(3, 130.0)]);
+    assert_eq!(same.parts[0].rank, Some(3));
+    assert!(!same.notes.iter().any(|note| note.contains("is compared with")), "{:?}", same.notes);
+    // Of several ranks those are compared that both sides have.
+    let several = [one_step(0, 100.0), one_step(1, 100.0)];
+    assert_eq!(compared(&several, &[one_step(1, 130.0)]).parts[0].rank, Some(1));
+    assert!(matches!(
+        compare(&several, &[one_step(2, 130.0)]),
+        Err(CannotCompare::NothingInCommon { .. })
+    ));
 }

@@ -9,6 +9,7 @@ mod devices;
 mod diff;
 mod findings;
 mod foreign;
+mod kernels;
 mod made;
 mod mutations;
 mod pauses;

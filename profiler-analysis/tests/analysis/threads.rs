@@ -115,7 +115,7 @@ fn a_long_step_is_named_with_what_differed() {
     let analysis = analysis(&steps(Some(5)));
     let [outlier] = &analysis.outliers[..] else { panic!("{:?}", analysis.outliers) };
     assert_eq!((outlier.number, outlier.duration_ns), (5, 300_000));
-    assert_eq!(outlier.median_ns, 100_300);
+    assert_eq!(outlier.median_ns, 100_350);
     let [difference] = &outlier.differences[..] else { panic!("{:?}", outlier.differences) };
     assert_eq!(difference.action.as_deref(), Some("optimizer_step"));
     assert_eq!((difference.duration_ns, difference.median_ns), (250_000, 50_300));

@@ -122,7 +122,7 @@ fn json_has_all_traces_of_a_folder() {
     assert!(names[0].ends_with("a.pt.trace.json.gz") && names[1].ends_with("b.pt.trace.json"));
     assert_eq!(names.len(), 2);
     for trace in traces {
-        assert_eq!(trace["schema_version"], 1);
+        assert_eq!(trace["schema_version"], 2);
         let sum = |of: &Value| -> i64 {
             of.as_array().expect("parts").iter().filter_map(|it| it["duration_ns"].as_i64()).sum()
         };

@@ -3,6 +3,7 @@
 mod analyze;
 mod diff;
 mod foreign;
+mod kernels;
 mod merge;
 #[cfg(unix)]
 mod sql;

@@ -1,0 +1,55 @@
+//! Forward ops that run again within backward: activation checkpointing.
+
+use crate::trace::{Category, FlowKind, Slice, Trace};
+
+/// Begins the name of the op within which autograd runs a function of backward.
+const BACKWARD: &str = "autograd::engine::evaluate_function";
+/// The function of backward that runs a checkpointed forward again.
+const CHECKPOINT: &str = "CheckpointFunctionBackward";
+/// The file of PyTorch's checkpointing, in the names of Python functions.
+const CHECKPOINT_FILE: &str = "torch/utils/checkpoint.py";
+
+/// Whether a slice runs in backward, and whether it runs forward there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Forward,
+    Backward,
+    Recomputed,
+}
+
+/// Returns for each slice whether it belongs to a forward op that backward runs again.
+///
+/// Within a function of backward such ops are known by a frame of `torch/utils/checkpoint.py`, by the
+/// function's name, or by their sequence number: PyTorch numbers only ops whose gradients it records, and
+/// records none in backward. A second derivative (`create_graph`) is numbered as well and is not told apart.
+pub(crate) fn of(trace: &Trace) -> Vec<bool> {
+    let begins_backward = trace.names.map(|name| name.starts_with(BACKWARD));
+    let runs_again =
+        trace.names.map(|name| name.contains(CHECKPOINT) || name.contains(CHECKPOINT_FILE));
+    let of_autograd =
+        trace.names.map(|name| name.starts_with("autograd::") || name.contains("Backward"));
+    let mut is_target = vec![false; trace.slices.len()];
+    for flow in trace.flows.iter().filter(|flow| flow.kind == FlowKind::ForwardBackward) {
+        is_target[flow.to as usize] = true;
+    }
+    let is_numbered =
+        |slice: &Slice| trace.details(slice).is_some_and(|details| details.sequence != 0);
+    let mut phases: Vec<Phase> = Vec::with_capacity(trace.slices.len());
+    for (place, slice) in trace.slices.iter().enumerate() {
+        let around = slice.parent().map_or(Phase::Forward, |around| phases[around]);
+        let is_op = slice.category == Category::CpuOp;
+        let phase = match around {
+            // Functions of backward within a checkpoint's: PyTorch's older, reentrant way.
+            _ if (is_op && begins_backward[slice.name]) || is_target[place] => {
+                if runs_again[slice.name] { Phase::Recomputed } else { Phase::Backward }
+            }
+            Phase::Backward if runs_again[slice.name] => Phase::Recomputed,
+            Phase::Backward if is_op && is_numbered(slice) && !of_autograd[slice.name] => {
+                Phase::Recomputed
+            }
+            around => around,
+        };
+        phases.push(phase);
+    }
+    phases.into_iter().map(|phase| phase == Phase::Recomputed).collect()
+}
