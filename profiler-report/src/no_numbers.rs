@@ -1,6 +1,7 @@
 //! What was asked for and is not there.
 
 use crate::Report;
+use crate::tensor::device_seconds;
 use profiler_events::ActionKind;
 
 /// Whether a report has any number of what `mlprof run` measures: rows of a training loop of the
@@ -26,8 +27,9 @@ pub fn has_numbers(report: &Report) -> bool {
 /// report of their own says nothing: less than a second, and than a twentieth of the time.
 pub fn little_beside_stages(report: &Report) -> Option<f64> {
     let Report::Tensor(tensor) = report else { return None };
-    let rows = tensor.key_averages.rows.iter().filter(|row| !row.is_on_device);
-    let seconds: f64 = rows.map(|row| row.self_cpu_seconds + row.self_device_seconds).sum();
+    let rows = &tensor.key_averages.rows;
+    let on_host: f64 = rows.iter().map(|row| row.self_cpu_seconds).sum();
+    let seconds = on_host + device_seconds(rows);
     let is_little = seconds < 1.0 && seconds < 0.05 * tensor.header.wall_seconds;
     (tensor.header.stage.is_none() && tensor.steps == 0 && is_little).then_some(seconds)
 }

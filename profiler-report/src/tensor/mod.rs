@@ -1,5 +1,6 @@
 //! What the Tensor profiler found: a table of ops, a tree of modules, and which steps they are from.
 
+mod device_time;
 pub(crate) mod finest;
 pub mod memory_over_time;
 pub(crate) mod table;
@@ -7,6 +8,7 @@ mod thread;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::device_time::device_seconds;
 pub use self::finest::{FinestRow, finest_rows};
 pub use self::memory_over_time::MemoryOverTime;
 pub use self::table::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
@@ -144,7 +146,8 @@ pub struct KeyAverages {
 /// One row. Times in seconds; memory in bytes.
 ///
 /// Totals contain what ran inside; calls inside a call of the same row are counted in `calls` and
-/// not once more in the totals. Self numbers are without what ran inside, so they add up. What ran
+/// not once more in the totals. Self numbers are without what ran inside, so they add up, except
+/// self device times: a kernel's stands in its own row and in that of its op. What ran
 /// on another thread for an op has host time of its own, which is not part of the op's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyAverage {
@@ -279,8 +282,9 @@ pub struct MemoryUse {
 }
 
 impl KeyAverages {
-    /// All rows together, called `Total`. Self times, self memory, calls and FLOPs add up; totals
-    /// are the sums of rows that contain each other, as in torch.
+    /// All rows together, called `Total`. Self times, self memory, calls and FLOPs add up; the device
+    /// time of a kernel counts once, not again for the op that launched it. Totals are the sums of
+    /// rows that contain each other, as in torch.
     pub fn total_average(&self) -> KeyAverage {
         let mut total = KeyAverage {
             name: "Total".to_owned(),
@@ -313,13 +317,13 @@ impl KeyAverages {
             total.self_cpu_seconds += row.self_cpu_seconds;
             total.first_seconds += row.first_seconds;
             total.device_seconds += row.device_seconds;
-            total.self_device_seconds += row.self_device_seconds;
             total.cpu_memory_bytes += row.cpu_memory_bytes;
             total.self_cpu_memory_bytes += row.self_cpu_memory_bytes;
             total.device_memory_bytes += row.device_memory_bytes;
             total.self_device_memory_bytes += row.self_device_memory_bytes;
             total.flops = total.flops.saturating_add(row.flops);
         }
+        total.self_device_seconds = device_seconds(&self.rows);
         total
     }
 

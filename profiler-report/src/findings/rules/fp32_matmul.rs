@@ -5,6 +5,7 @@ use crate::findings::facts::Facts;
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
+use crate::tensor::device_seconds;
 
 pub(super) struct Fp32Matmul;
 
@@ -36,7 +37,7 @@ impl Rule for Fp32Matmul {
             return Outcome::no_inputs("nothing ran on a device");
         }
         let slow = || kernels().filter(|row| is_without_tensor_cores(&row.name));
-        let seconds: f64 = slow().map(|row| row.self_device_seconds).sum();
+        let seconds = device_seconds(slow());
         let evidence = [
             Evidence::new("32-bit matrix kernels", grouped(slow().map(|row| row.calls).sum())),
             Evidence::new("device time", duration(seconds)),

@@ -8,7 +8,7 @@ use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
-use crate::tensor::KeyAverage;
+use crate::tensor::device_seconds;
 
 pub(super) struct HiddenWaits;
 
@@ -85,7 +85,7 @@ impl Rule for HiddenWaits {
             ]);
         }
         let waited: f64 = of(READS).chain(of(WAITS)).map(|row| row.self_cpu_seconds).sum();
-        let busy: f64 = facts.ops().iter().map(|row: &KeyAverage| row.self_device_seconds).sum();
+        let busy = device_seconds(facts.ops());
         // What the device needs it needs in any case.
         let saved = waited.min((facts.seconds - busy).max(0.0));
         let part = facts.share(saved);
@@ -164,6 +164,27 @@ mod tests {
         close(found(NAME, recorded(rows(1.5))).cost.seconds, 0.5, 0.001);
         close(found(NAME, recorded(rows(0.2))).cost.seconds, 1.21, 0.001);
         healthy(NAME, recorded(rows(1.95)));
+    }
+
+    /// The row of an op has the time of its kernels again.
+    #[test]
+    fn kernels_of_ops_keep_the_device_busy_once() {
+        let rows = |busy: f64| {
+            let mut launching = op("aten::mm", 500, 0.05);
+            (launching.device_seconds, launching.self_device_seconds) = (busy, busy);
+            vec![
+                op("aten::_local_scalar_dense", 100, 0.01),
+                op("cudaStreamSynchronize", 100, 1.2),
+                launching,
+                kernel("gemm", 500, busy),
+            ]
+        };
+        for (busy, told) in [(1.0, "1.00 s"), (0.8, "800 ms")] {
+            let finding = found(NAME, recorded(rows(busy)));
+            close(finding.cost.seconds, 2.0 - busy, 0.001);
+            let seen = finding.evidence.iter().find(|seen| seen.what == "devices busy");
+            assert!(seen.is_some_and(|seen| seen.value == told), "{finding:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::findings::facts::Facts;
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
+use crate::tensor::device_seconds;
 
 pub(super) struct PageableCopies;
 
@@ -38,7 +39,7 @@ impl Rule for PageableCopies {
         }
         let copies =
             || facts.ops().iter().filter(|row| row.is_on_device && row.name.contains("Pageable"));
-        let seconds: f64 = copies().map(|row| row.device_seconds).sum();
+        let seconds = device_seconds(copies());
         let evidence = [
             Evidence::new(
                 "copies of pageable memory",

@@ -7,6 +7,7 @@ use crate::findings::facts::Facts;
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
+use crate::tensor::device_seconds;
 
 pub(super) struct ShortKernels;
 
@@ -54,8 +55,8 @@ impl Rule for ShortKernels {
             );
         }
         let launching: f64 = launches().map(|row| row.self_cpu_seconds).sum();
-        let running: f64 = kernels().map(|row| row.self_device_seconds).sum();
-        let busy: f64 = on_device().map(|row| row.self_device_seconds).sum();
+        let running = device_seconds(kernels());
+        let busy = device_seconds(facts.ops());
         let mean_launch = launching / launched as f64;
         let mean_kernel = running / ran as f64;
         // Launching beside a device that works costs nothing.

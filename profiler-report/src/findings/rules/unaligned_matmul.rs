@@ -6,6 +6,7 @@ use crate::finding::{Confidence, Evidence, Finding};
 use crate::findings::facts::{Facts, place_of_op};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
+use crate::tensor::device_seconds;
 
 pub(super) struct UnalignedMatmul;
 
@@ -56,8 +57,8 @@ impl Rule for UnalignedMatmul {
         }
         let unaligned =
             || matmuls().filter(|(_, shapes)| shapes.iter().any(|shape| is_odd(shape, limits[1])));
-        let seconds: f64 = unaligned().map(|(row, _)| row.self_device_seconds).sum();
-        let all: f64 = matmuls().map(|(row, _)| row.self_device_seconds).sum();
+        let seconds = device_seconds(unaligned().map(|(row, _)| row));
+        let all = device_seconds(matmuls().map(|(row, _)| row));
         let evidence = [
             Evidence::new("on 16-bit matrices with odd sides", duration(seconds)),
             Evidence::new("on all matrices", duration(all)),

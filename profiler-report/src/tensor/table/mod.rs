@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 use self::number::{mean, memory, microseconds, scaled, share, time, unit};
 pub use self::options::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
-use super::{KeyAverage, KeyAverages};
+use super::{KeyAverage, KeyAverages, device_seconds};
 use crate::label;
 use profiler_events::TensorShape;
 
@@ -82,7 +82,6 @@ fn widest(lengths: impl Iterator<Item = usize>, limit: Option<usize>) -> usize {
 
 impl<'table> Layout<'table> {
     fn new(averages: &KeyAverages, rows: &[&KeyAverage], options: &'table TableOptions) -> Self {
-        let on_device = rows.iter().filter(|row| row.is_on_device);
         let flops = rows.iter().map(|row| row.flops).filter(|flops| *flops > 0).min();
         let rates = rows.iter().filter_map(|row| row.flops_per_second());
         let rates = rates.filter(|_| options.flops_per_second);
@@ -100,8 +99,7 @@ impl<'table> Layout<'table> {
             flops: flops.map(|flops| unit(flops as f64)),
             rate: rates.min_by(f64::total_cmp).map(unit),
             self_cpu: rows.iter().fold(0.0, |sum, row| sum + microseconds(row.self_cpu_seconds)),
-            self_device: on_device
-                .fold(0.0, |sum, row| sum + microseconds(row.self_device_seconds)),
+            self_device: microseconds(device_seconds(rows.iter().copied())),
             columns: Vec::new(),
         };
         layout.add_columns(averages);
