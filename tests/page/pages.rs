@@ -244,7 +244,8 @@ fn steps() -> StepSeries {
                 .then(|| SlowestAction { name: "aten::mm".to_owned(), seconds: 0.05 }),
         }
     };
-    StepSeries { stage: Some(Stage::Fit), steps: 60, entries: (0..60).map(entry).collect() }
+    let entries = (0..60).map(entry).collect();
+    StepSeries { stage: Some(Stage::Fit), steps: 60, entries, durations: None }
 }
 
 fn validations() -> StepSeries {
@@ -256,7 +257,8 @@ fn validations() -> StepSeries {
         forward_seconds: 0.04,
         ..StepEntry::default()
     };
-    StepSeries { stage: Some(Stage::Validate), steps: 5, entries: (0..5).map(entry).collect() }
+    let entries = (0..5).map(entry).collect();
+    StepSeries { stage: Some(Stage::Validate), steps: 5, entries, durations: None }
 }
 
 /// Of an action that has a row.

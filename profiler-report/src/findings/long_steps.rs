@@ -39,10 +39,14 @@ impl LongSteps {
     pub(super) fn of(facts: &Facts<'_>) -> Option<Self> {
         let series = own_series(facts)?;
         // The first one is long by itself, and another rule's.
-        let later = series.later();
-        let later = || later.entries.iter().filter(|entry| entry.longest().number > 0);
+        let later_steps = series.later();
+        let later = || later_steps.entries.iter().filter(|entry| entry.longest().number > 0);
         let seconds = if waits_for_data(series) { worked } else { whole };
-        let median = median(later().map(seconds))?;
+        // Of entries that steps share, the longest steps alone would say what most steps take.
+        let median = match series.has_shared_entries() {
+            true => later_steps.quantile(0.5),
+            false => median(later().map(seconds)),
+        }?;
         let long = || later().filter(|entry| seconds(entry) >= TIMES * median);
         let numbers: Vec<u64> = long().map(|entry| entry.longest().number).collect();
         if numbers.is_empty() {

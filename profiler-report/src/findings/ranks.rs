@@ -196,7 +196,8 @@ mod tests {
             let Report::Simple(mut report) = rank(number, loading) else { panic!("as made") };
             report.actions.push(row("all_reduce_mean", 100, 5.0 - loading));
             let entry = StepEntry { collective_seconds: 5.0 - loading, ..StepEntry::default() };
-            report.step_series = vec![StepSeries { stage: None, steps: 100, entries: vec![entry] }];
+            report.step_series =
+                vec![StepSeries { steps: 100, entries: vec![entry], ..StepSeries::default() }];
             Report::Simple(report)
         };
         let findings = Rules::new().apply_to_ranks(&[nested(0, 0.5), nested(1, 3.5)]);

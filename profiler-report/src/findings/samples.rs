@@ -90,7 +90,8 @@ pub(crate) fn rank(number: u32, world_size: u32, data_seconds: f64) -> SimpleRep
         ..StepEntry::default()
     };
     let entries = (0..20).map(entry).collect();
-    report.step_series = vec![StepSeries { stage: report.header.stage, steps: 20, entries }];
+    let stage = report.header.stage;
+    report.step_series = vec![StepSeries { stage, steps: 20, entries, durations: None }];
     report
 }
 

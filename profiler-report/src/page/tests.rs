@@ -307,7 +307,7 @@ fn which_steps_are_long_is_decided_once() {
         ..crate::steps::StepEntry::default()
     };
     let entries: Vec<_> = (0..100).map(entry).collect();
-    let series = crate::steps::StepSeries { stage: None, steps: 100, entries };
+    let series = crate::steps::StepSeries { steps: 100, entries, ..Default::default() };
     let mut report = crate::findings::samples::steps(100, 0.1);
     report.step_series = vec![series];
     let page = html(&[Report::Simple(report)]);
@@ -359,6 +359,7 @@ fn with_steps(seconds: &[f64]) -> Report {
         stage: Some(profiler_events::Stage::Fit),
         steps: seconds.len() as u64,
         entries: seconds.iter().enumerate().map(entry).collect(),
+        durations: None,
     }];
     report
 }

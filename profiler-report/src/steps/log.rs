@@ -1,5 +1,6 @@
 //! Steps as they are over, in ticks: so many at most, then neighbours share a place.
 
+use super::durations::Histograms;
 use super::{LongestStep, MOST_ENTRIES, SlowestAction, StepEntry, StepSeries};
 use profiler_events::{Action, ActionKind, Direction, Phase, Stage, names};
 
@@ -123,31 +124,43 @@ impl Place {
 }
 
 /// The steps of a stage so far. *Memory*: 120 bytes for each of up to [`MOST_ENTRIES`] places, however
-/// many steps there are.
+/// many steps there are, and once steps share places, a few thousand buckets of histograms.
 #[derive(Debug, Clone)]
 pub struct StepLog {
     places: Vec<Place>,
     steps: u64,
     /// So many steps share a place.
     shared_by: u64,
+    /// Single steps, once places are shared.
+    single: Option<Box<Histograms>>,
 }
 
 impl Default for StepLog {
     fn default() -> Self {
-        Self { places: Vec::new(), steps: 0, shared_by: 1 }
+        Self { places: Vec::new(), steps: 0, shared_by: 1, single: None }
     }
 }
 
 impl StepLog {
     /// One more step, later than those before. *Cost*: a push; each time that the places are full, one
-    /// pass over them.
+    /// pass over them. Past those, the buckets of seven histograms are found besides.
     pub fn add(&mut self, step: StepTicks) {
         self.steps += 1;
+        if let Some(single) = &mut self.single {
+            add_to(single, &step);
+        }
         let place = Place { count: 1, all: step, longest: (step.number, step.elapsed) };
         if let Some(last) = self.places.last_mut().filter(|last| last.count < self.shared_by) {
             return last.merge(&place);
         }
         if self.places.len() == MOST_ENTRIES {
+            if self.single.is_none() {
+                // Until here each place has one step.
+                let mut single = Box::<Histograms>::default();
+                self.places.iter().for_each(|place| add_to(&mut single, &place.all));
+                add_to(&mut single, &step);
+                self.single = Some(single);
+            }
             self.halve();
             // An even number of full places: the new one begins a place of its own.
         }
@@ -200,6 +213,23 @@ impl StepLog {
                 }),
             }
         };
-        StepSeries { stage, steps: self.steps, entries: self.places.iter().map(entry).collect() }
+        StepSeries {
+            stage,
+            steps: self.steps,
+            entries: self.places.iter().map(entry).collect(),
+            // Sums of ticks that a float cannot hold exactly are rounded.
+            durations: self
+                .single
+                .as_ref()
+                .map(|single| single.durations(|ticks| seconds(ticks.round() as u64))),
+        }
     }
+}
+
+/// Counts one step and its parts, in the order of [`PARTS`](super::PARTS).
+fn add_to(single: &mut Histograms, step: &StepTicks) {
+    let StepParts { data, forward, backward, optimizer, collective } = step.parts;
+    let other = step.elapsed.saturating_sub(step.parts.sum());
+    let parts = [data, forward, backward, collective, optimizer, other];
+    single.add(step.elapsed as f64, parts.map(|ticks| ticks as f64));
 }

@@ -62,3 +62,44 @@ fn what_is_not_there_takes_no_room_in_json_and_is_read_again() {
     assert!(!json.contains("forward_seconds") && !json.contains("count"), "{json}");
     assert_eq!(serde_json::from_str::<StepSeries>(&json).expect("a series"), whole);
 }
+
+/// Where entries are shared, quantiles are still those of single steps: every tenth is twice as long.
+#[test]
+fn quantiles_of_long_runs_are_those_of_single_steps() {
+    let tenth =
+        |number: u64| step(number, if number % 10 == 4 { 2_000 } else { 995 + number % 11 });
+    for all in [4_000, 4_097, 30_000, 100_000] {
+        let series = series((0..all).map(tenth));
+        let about = |share: f64, expected: f64| {
+            let found = series.quantile(share).expect("steps");
+            assert!((found / expected - 1.0).abs() < 0.016, "{share} of {all}: {found}");
+        };
+        about(0.0, 995.0);
+        about(0.5, 1_000.0);
+        about(0.85, 1_000.0);
+        about(0.95, 2_000.0);
+        assert_eq!(series.quantile(1.0), Some(2_000.0));
+        assert_eq!(series.durations.is_some(), all > MOST_ENTRIES as u64);
+        let durations = series.durations.clone().unwrap_or_default();
+        let counted: u64 = durations.seconds.iter().map(|bucket| bucket.count).sum();
+        assert!(counted == 0 || counted == all, "{counted} of {all}");
+        // A page shows fewer entries, and the same quantiles.
+        let short = series.shortened(100);
+        assert!(short.entries.len() <= 100, "{}", short.entries.len());
+        let (one, other) = (short.quantile(0.5), series.quantile(0.5));
+        assert!((one.expect("it") / other.expect("it") - 1.0).abs() < 0.016, "{one:?} {other:?}");
+        let data = short.durations.as_ref().map(|durations| durations.part(0));
+        let half = data.and_then(|data| durations::quantile(data, 0.5)).expect("parts, too");
+        assert!((half / 500.0 - 1.0).abs() < 0.016, "{half}");
+    }
+}
+
+#[test]
+fn histograms_are_read_again_and_old_reports_have_none() {
+    let long = series((0..5_000).map(|number| step(number, 10)));
+    let json = serde_json::to_string(&long).expect("JSON");
+    assert_eq!(serde_json::from_str::<StepSeries>(&json).expect("a series"), long);
+    let short = series([step(0, 4)]);
+    let json = serde_json::to_string(&short).expect("JSON");
+    assert!(!json.contains("durations"), "{json}");
+}

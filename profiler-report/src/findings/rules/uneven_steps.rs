@@ -184,7 +184,7 @@ mod tests {
             }
         };
         let stage = Some(profiler_events::Stage::Fit);
-        StepSeries { stage, steps, entries: (0..steps).map(entry).collect() }
+        StepSeries { stage, steps, entries: (0..steps).map(entry).collect(), durations: None }
     }
 
     /// Every tenth step, and its backward, takes so much longer than the others' 20 ms.
@@ -264,6 +264,34 @@ mod tests {
         let mut waits = recorded(0.2);
         waits.step_series[0].entries.iter_mut().for_each(|entry| entry.data_seconds = 0.01);
         assert!(missing(NAME, waits).contains("distributed"));
+    }
+
+    /// Past 4,096 steps neighbours share entries: what each took is still known.
+    #[test]
+    fn long_runs_are_as_uneven_as_short_ones() {
+        let run = |steps: u64| {
+            let mut log = crate::steps::log::StepLog::default();
+            for number in 0..steps {
+                let elapsed = if number % 10 == 4 { 400_000 } else { 100_000 + number % 7 * 100 };
+                log.add(crate::steps::log::StepTicks {
+                    number,
+                    started: number * 100_000,
+                    elapsed,
+                    parts: crate::steps::log::StepParts::default(),
+                    slowest: None,
+                });
+            }
+            let mut report = crate::findings::samples::steps(steps, 0.13);
+            report.step_series =
+                vec![log.series(report.header.stage, 0, |ticks| ticks as f64 * 1e-6)];
+            report
+        };
+        for steps in [4_000, 100_000] {
+            let finding = found(NAME, run(steps));
+            let median = finding.evidence.iter().find(|seen| seen.what == "median").expect("it");
+            assert!(median.value.starts_with("10"), "{steps}: {median:?}");
+            close(finding.cost.seconds, 0.03 * steps as f64, 0.002 * steps as f64);
+        }
     }
 
     #[test]
