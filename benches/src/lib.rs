@@ -4,6 +4,7 @@
 //! compared), `memory` shows that a profiler's memory does not depend on the number of calls,
 //! `tensor` what ten million ops cost, `allocations` what counting an allocation costs, `sampler`
 //! what one stack sample costs, and `watched` what it costs a step to be looked into. `torture` measures nothing: it treats the profilers hard.
+//! `verdicts` counts how often comparisons of equal runs say that something got slower.
 
 pub mod budget;
 pub mod conditions;

@@ -58,6 +58,8 @@ Usage: cargo xtask <command>
                         every count checked (--scale X, --help)
   bench watched [...]   what it costs a step to be watched, by account: its scopes, and the thread that answers
                         (--scopes N, --step-ms N, --rounds N)
+  bench verdicts [...]  how often comparisons of equal runs say that something got slower (--rows N, --trainings N,
+                        --help)
   bench digits [--only NAME]... [--rounds N] [--clock cpu]
                         what profiling costs a training step with candle, tch and Python's Lightning
                         (all of them, or NAME: candle, tch, python, burn); Python's torch is 3 GB

@@ -7,29 +7,32 @@
 //!
 //! # The rule
 //!
-//! What is compared is the time of a typical call or step, the median, not the mean. Of each side it is
-//! known between limits, and a row is [slower](Verdict::Worse) or [faster](Verdict::Better) only if the
-//! limits of the two sides do not meet:
+//! What is compared is the time of a typical call or step, the median, not the mean. A row is
+//! [slower](Verdict::Worse) or [faster](Verdict::Better) if the sides differ by more than chance makes
+//! equal runs differ. The probability is that of the whole comparison: of a hundred comparisons of equal
+//! runs at most one says so of any row that is [enough](LEAST_SHARE) of the run, however many rows there
+//! are (each has an equal part of that 1 %), and at most one of any other row. [`ComparedRow::sure_change`]
+//! is the bound of the change at that confidence.
 //!
-//! * Calls of one run: the median of any number of such calls, by the order of calls alone, with a
-//!   confidence of 99 % ([`MedianLimits`](crate::simple::MedianLimits)). It needs eight calls besides the
-//!   first one, which is left out. Calls are taken to be independent of each other; those of one run are
-//!   not quite.
-//! * Steps of one run besides: from the least to the greatest median of the ten tenths of the run, so
-//!   that what drifts while the program runs counts as variation. By as much the limits of all other times
-//!   of that run are wider.
+//! * Calls of one run: how well the median is known is told by the order of calls
+//!   ([`MedianLimits`](crate::simple::MedianLimits)). It needs eight calls besides the first one, which is
+//!   left out. Calls depend on those before them: as much as the steps of the run do, which are known in
+//!   the order of time. In a run without steps they are taken to depend on each other strongly (with a
+//!   correlation of 0.9), so that nineteen say as much as one that is independent.
+//! * Steps of one run: their median, in the same way. If the medians of the ten tenths of the run
+//!   differ by more than chance, the run drifts: then all that lies between the least and the greatest
+//!   of them is variation, of steps and of whatever runs in them.
+//! * Steps that share an entry are compared by the histogram of single steps.
 //! * Calls of an op, a kernel or an action that a Tensor report has: by the standard error of their mean,
-//!   again with 99 %, where there are as many.
-//! * Several runs of a side: all that is between the limits of any of them. Of three runs and more also
-//!   what is between the least and the greatest of them, and beyond that by the distance between these,
-//!   divided by the number of runs less two. So that runs of which nothing is known but a sum can be
-//!   judged, too.
+//!   without the first call, where there are as many.
+//! * Several runs of a side: of three runs and more on both sides, by what runs vary (Student's t), so that
+//!   runs of which nothing is known but a sum can be judged. Of fewer, by all that is between them besides.
 //! * Times of less than three runs are known within 2 % at the best.
 //! * What is known step by step ([`compare_steps`], for traces) is treated like steps.
-//! * What is counted, bytes and blocks, has no limits but half a percent.
+//! * What is counted, bytes and blocks, is known within half a percent.
 //!
 //! One run of each side does not show what varies from run to run, such as a machine that others use,
-//! too, or where memory happens to lie.
+//! or where memory happens to lie: for such runs no rate of false alarms is promised.
 //!
 //! ```
 //! use profiler_core::report::comparison::compare;
@@ -49,6 +52,7 @@
 //! ```
 
 mod advanced;
+mod dependence;
 mod lines;
 mod memory;
 mod pairs;
@@ -56,13 +60,16 @@ mod regression;
 mod rows;
 mod runs;
 mod series;
+mod side;
 mod simple;
 mod spread;
 mod steps;
+mod student;
 mod tensor;
 #[cfg(test)]
 mod tests;
 mod text;
+mod uncertainty;
 mod verdict;
 mod words;
 
@@ -186,7 +193,7 @@ pub struct ComparedRow {
     /// was called, where the two sides do the same number of steps. `None` of what only one side has.
     pub change: Option<f64>,
     /// How much more it is at the least, if it is more; at the most, and below 0, if it is less. 0 where
-    /// the limits meet.
+    /// the difference may be chance. It allows for the number of rows.
     pub sure_change: Option<f64>,
     /// The part that it is of the run, on the side where that is more: 0 to 1.
     pub share: f64,
@@ -199,7 +206,7 @@ pub struct ComparedRow {
 pub struct Measured {
     /// The typical call or step; of several runs the median of theirs.
     pub value: f64,
-    /// Between these it is known.
+    /// Between these it is with a confidence of 99 %, for this row and this side alone.
     pub limits: Option<Limits>,
     /// How many calls of a run that is, in the mean of the runs.
     pub calls: f64,
@@ -228,7 +235,8 @@ pub enum Verdict {
     OnlyBefore,
     /// Any difference is within what varies anyway.
     Same,
-    /// There are too few calls to tell.
+    /// There are too few calls to tell: fewer than eight, or so few among so many rows that not even
+    /// twice as much would be seen.
     TooFew,
     /// The reports do not say how calls vary, and there are less than three runs of each side.
     Unknown,

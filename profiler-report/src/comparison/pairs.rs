@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 use super::rows::Rows;
 use super::runs::{Key, Run};
 use super::spread::{Sample, quantile};
+use super::verdict::{Judged, PendingRow};
 use super::{ComparedReports, ComparedRow, ComparedTable, Comparison, Runs, Subject};
 use crate::Report;
 use crate::number::grouped;
@@ -61,16 +62,19 @@ pub(super) fn compare_runs_of<R: Run>(
     let (before, after) = (groups(before), groups(after));
     let mut comparison = Comparison { parts: Vec::new(), notes: Vec::new() };
     let (mut has_samples, mut has_rows) = (false, false);
+    let (mut pending, mut judged) = (Vec::new(), Judged::default());
     for (key, runs) in &after {
         let Some((_, earlier)) = before.iter().find(|(other, _)| other == key) else { continue };
         if runs[0].is_estimate() {
             has_samples = true;
             continue;
         }
-        let (part, has_common_rows) = compare_runs(*key, earlier, runs);
-        has_rows |= has_common_rows;
-        comparison.parts.push(part);
+        let part = compare_runs(*key, earlier, runs);
+        has_rows |= part.has_common_rows;
+        part.rows.iter().flatten().for_each(|row| judged.count(row));
+        pending.push(part);
     }
+    comparison.parts.extend(pending.into_iter().map(|part| part.judge(judged)));
     if comparison.parts.is_empty() {
         return Err(match has_samples {
             true => CannotCompare::Samples,
@@ -142,8 +146,28 @@ fn listed<R>(groups: &[Group<'_, R>]) -> String {
     if titles.is_empty() { "no report".to_owned() } else { titles.join("; ") }
 }
 
-/// Also whether there is a row that both sides have, of more than the run as a whole.
-fn compare_runs<R: Run>(key: Key, before: &[&R], after: &[&R]) -> (ComparedReports, bool) {
+/// Reports whose rows wait for their verdicts, which depend on how many rows there are in all parts.
+struct PendingReports {
+    /// With tables that have no rows yet.
+    reports: ComparedReports,
+    /// The rows of each table.
+    rows: Vec<Vec<PendingRow>>,
+    /// Whether there is a row that both sides have, of more than the run as a whole.
+    has_common_rows: bool,
+}
+
+impl PendingReports {
+    fn judge(self, judged: Judged) -> ComparedReports {
+        let mut reports = self.reports;
+        for (table, rows) in reports.tables.iter_mut().zip(self.rows) {
+            table.rows = rows.into_iter().map(|row| row.judge(judged)).collect();
+            table.rows.sort_by(ComparedRow::compare);
+        }
+        reports
+    }
+}
+
+fn compare_runs<R: Run>(key: Key, before: &[&R], after: &[&R]) -> PendingReports {
     let is_whole = are_all_equal(before.iter().chain(after).filter_map(|run| run.grouping()));
     let of_side =
         |side: &[&R]| -> Vec<Rows> { side.iter().map(|run| run.rows(is_whole)).collect() };
@@ -152,30 +176,24 @@ fn compare_runs<R: Run>(key: Key, before: &[&R], after: &[&R]) -> (ComparedRepor
     let does_the_same = runs_before.steps.is_some() && runs_before.steps == runs_after.steps;
     let keys: BTreeSet<&(Subject, String)> =
         earlier.iter().chain(&later).flat_map(|rows| rows.samples.keys()).collect();
-    let mut tables: Vec<ComparedTable> = Vec::new();
+    let (mut tables, mut rows) = (Vec::<ComparedTable>::new(), Vec::<Vec<PendingRow>>::new());
+    let mut has_common_rows = false;
     for row_key @ (subject, name) in keys {
         let of = |side: &[Rows]| -> Vec<Sample> {
             side.iter().filter_map(|rows| rows.samples.get(row_key).copied()).collect()
         };
         let counts_calls = does_the_same && R::is_of_calls(*subject);
         let (one, other) = (of(&earlier), of(&later));
-        let row = ComparedRow::of(name.clone(), subject.unit(), [&one, &other], counts_calls);
-        match tables.last_mut().filter(|table| table.subject == *subject) {
-            Some(table) => table.rows.push(row),
-            None => {
-                let (subject, unit, per) = (*subject, subject.unit(), subject.per(key.profiler));
-                tables.push(ComparedTable { subject, unit, per, rows: vec![row] });
-            }
-        }
-    }
-    let is_common = |row: &ComparedRow| row.before.is_some() && row.after.is_some();
-    let of_more = |table: &&ComparedTable| table.subject != Subject::Run;
-    let has_common_rows = tables.iter().filter(of_more).any(|table| {
         // That there is a process says nothing of the program.
-        table.rows.iter().any(|row| is_common(row) && row.name != super::memory::PROCESS)
-    });
-    for table in &mut tables {
-        table.rows.sort_by(ComparedRow::compare);
+        let is_of_program = *subject != Subject::Run && name != super::memory::PROCESS;
+        has_common_rows |= is_of_program && !one.is_empty() && !other.is_empty();
+        let row = PendingRow::of(name.clone(), subject.unit(), [&one, &other], counts_calls);
+        if tables.last().is_none_or(|table| table.subject != *subject) {
+            let (subject, unit, per) = (*subject, subject.unit(), subject.per(key.profiler));
+            tables.push(ComparedTable { subject, unit, per, rows: Vec::new() });
+            rows.push(Vec::new());
+        }
+        rows.last_mut().expect("one for each table").push(row);
     }
     let mut notes = differences(before, after, &runs_before, &runs_after);
     if !is_whole {
@@ -189,7 +207,8 @@ fn compare_runs<R: Run>(key: Key, before: &[&R], after: &[&R]) -> (ComparedRepor
     }
     let Key { profiler, stage, rank } = key;
     let (before, after) = (runs_before, runs_after);
-    (ComparedReports { profiler, stage, rank, before, after, notes, tables }, has_common_rows)
+    let reports = ComparedReports { profiler, stage, rank, before, after, notes, tables };
+    PendingReports { reports, rows, has_common_rows }
 }
 
 impl Runs {

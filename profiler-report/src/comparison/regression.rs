@@ -26,6 +26,8 @@ pub struct Regression {
     pub after: Measured,
     /// How much more that is, as a part of what it was.
     pub change: f64,
+    /// How much more it is at the least, beyond what varies anyway.
+    pub sure_change: f64,
     /// The part that it is of the run: 0 to 1.
     pub share: f64,
     /// Whether it is of a trace: of steps, not of calls.
@@ -33,8 +35,9 @@ pub struct Regression {
 }
 
 impl Comparison {
-    /// Rows that are slower or take more memory beyond what varies anyway, by more than `threshold`, a
-    /// part of what they were (0.05: 5 %), and are [enough](LEAST_SHARE) of the run.
+    /// Rows that are slower or take more memory, by more than `threshold` beyond what varies anyway, a
+    /// part of what they were (0.05: 5 %), and are [enough](LEAST_SHARE) of the run. Of a hundred
+    /// comparisons of equal runs at most one has any.
     pub fn regressions(&self, threshold: f64) -> Vec<Regression> {
         let mut regressions = Vec::new();
         for part in &self.parts {
@@ -43,12 +46,10 @@ impl Comparison {
                 .iter()
                 .flat_map(|table| table.rows.iter().map(move |row| (table.subject, row)));
             for (subject, row) in rows {
-                let (Some(before), Some(after), Some(change)) = (row.before, row.after, row.change)
-                else {
-                    continue;
-                };
+                let (Some(before), Some(after)) = (row.before, row.after) else { continue };
+                let Some((change, sure_change)) = row.change.zip(row.sure_change) else { continue };
                 let is_worse = row.verdict == Verdict::Worse;
-                if is_worse && change > threshold && row.share >= LEAST_SHARE {
+                if is_worse && sure_change > threshold && row.share >= LEAST_SHARE {
                     let (report, name) = (part.title(), row.name.clone());
                     let share = row.share;
                     let is_of_trace = part.profiler == TRACE;
@@ -59,6 +60,7 @@ impl Comparison {
                         before,
                         after,
                         change,
+                        sure_change,
                         share,
                         is_of_trace,
                     });
@@ -81,16 +83,17 @@ impl Comparison {
 
 impl Display for Regression {
     fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
-        let Self { report, subject, name, before, after, change, share: part, is_of_trace } = self;
+        let Self { report, subject, name, before, after, share: part, is_of_trace, .. } = self;
         let unit = subject.unit();
         let word = Verdict::Worse.word(unit);
         let name = label::shown(name);
         let title = subject.title();
         let (earlier, later) = (unit.write(before.value), unit.write(after.value));
-        let change = percent(*change);
+        let (change, least) = (percent(self.change), percent(self.sure_change));
         write!(
             text,
-            "{report}: {title}: {name}: {word}, {change}: {earlier} before, {later} after"
+            "{report}: {title}: {name}: {word}, {change} (at least {least}): {earlier} before, \
+             {later} after"
         )?;
         if before.calls != after.calls && !is_of_trace {
             write!(text, ", called {} times instead of {}", after.calls, before.calls)?;

@@ -2,27 +2,32 @@
 
 use rustc_hash::FxHashMap;
 
+use super::dependence::{self, Dependence};
 use super::spread::{Sample, Spread};
-use super::{Limits, Subject, Unit};
+use super::uncertainty::Uncertainty;
+use super::{Subject, Unit};
 
 /// The rows of one run.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// By what they are of, and their names.
     pub(super) samples: FxHashMap<(Subject, String), Sample>,
-    /// By how much steps got slower and faster while the program ran: 1 where they did not.
-    pub(super) drift: Option<Limits>,
+    /// How much the steps of the run depend on each other, and how well their median is known; `None`
+    /// where the run knows of no single steps.
+    pub(super) steps: Option<(Dependence, Uncertainty)>,
 }
 
 impl Rows {
-    /// What makes all steps slower for a while, such as other programs, does so to whatever runs in them:
-    /// no time is known better than that of steps. (These know it already.)
-    pub(super) fn drift_all(&mut self) {
-        let Some(drift) = self.drift else { return };
+    /// What makes steps slower for a while, such as other programs, does so to whatever runs in them: no
+    /// time is known better than by calls that depend on each other as much, and drift as much. (Rows of
+    /// steps have that already.)
+    pub(super) fn take_steps_into_account(&mut self) {
+        let (dependence, steps) = self.steps.unzip();
+        let dependence = dependence.unwrap_or(dependence::UNKNOWN);
         for ((subject, _), sample) in &mut self.samples {
             let is_time = subject.unit() == Unit::Seconds && *subject != Subject::Steps;
-            if let (true, Spread::Known(limits)) = (is_time, &mut sample.spread) {
-                *limits = Limits { low: limits.low * drift.low, high: limits.high * drift.high };
+            if let (true, Spread::Known(uncertainty)) = (is_time, &mut sample.spread) {
+                *uncertainty = uncertainty.in_run(dependence, steps.as_ref());
             }
         }
     }

@@ -70,7 +70,7 @@ impl Run for Report {
             Report::Lines(report) => lines::append(&mut rows, report),
             Report::Samples(_) | Report::Numerics(_) => {}
         }
-        rows.drift_all();
+        rows.take_steps_into_account();
         rows
     }
 

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::dependence::Dependence;
 use super::pairs::{CannotCompare, compare_runs_of};
 use super::rows::{Rows, share};
 use super::runs::{Key, Run};
@@ -73,11 +74,13 @@ impl Run for SteppedRun {
     fn rows(&self, _: bool) -> Rows {
         let of_steps = self.rows.iter().filter(|row| row.subject == Subject::Steps);
         let longest = of_steps.map(|row| row.seconds.iter().sum()).fold(0.0, f64::max);
+        // Of few steps a series alone says little of how much they depend on each other.
+        let dependence = Dependence::of(self.rows.iter().map(|row| row.seconds.as_slice()));
         let mut rows = Rows::default();
         for row in &self.rows {
             let share = share(row.seconds.iter().sum(), longest);
             // What drifts while the program runs is seen in each series itself.
-            if let Some(sample) = Sample::of_series(&row.seconds, share) {
+            if let Some(sample) = Sample::of_series(&row.seconds, share, dependence) {
                 rows.add(row.subject, row.name.clone(), sample);
             }
         }

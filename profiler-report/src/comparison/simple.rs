@@ -2,6 +2,7 @@
 
 use super::rows::{Rows, share};
 use super::spread::{Sample, Spread};
+use super::uncertainty::Uncertainty;
 use super::{Limits, Subject, steps};
 use crate::ReportHeader;
 use crate::confidence::FEWEST;
@@ -29,7 +30,9 @@ fn sample(row: &ActionStatistics, share: f64) -> Sample {
         None => (row.first_seconds, Spread::TooFew),
         Some(rest) => {
             let known = rest.p50_limits.map(|limits| {
-                Spread::Known(Limits { low: limits.low_seconds, high: limits.high_seconds })
+                let limits = Limits { low: limits.low_seconds, high: limits.high_seconds };
+                let others = row.calls.saturating_sub(1);
+                Spread::Known(Uncertainty::of_limits(rest.p50_seconds, limits, others))
             });
             // Of enough calls only old reports do not say it.
             let unknown = if row.calls > FEWEST { Spread::NotRecorded } else { Spread::TooFew };

@@ -1,23 +1,24 @@
-//! Between which limits the numbers of a run, and of several runs, are known.
+//! Numbers of one run, and how well each is known.
 
-use super::{Limits, Measured, Unit};
-use crate::confidence::{FEWEST, median_shares};
+use super::dependence::Dependence;
+use super::uncertainty::{FAR, Uncertainty};
+use crate::confidence::FEWEST;
+use crate::steps::{DurationBucket, StepSeries, durations};
 
-/// So many runs show how runs vary.
-const FEWEST_RUNS: usize = 3;
 /// A run is cut into so many parts, to see whether it drifts.
 const PARTS: usize = 10;
-/// A time of one run is known no better than within this: where memory happens to lie, and how warm the
-/// machine is, differ from run to run.
-const LEAST_OF_A_TIME: f64 = 0.02;
-/// What is counted is the same in equal runs, but for what threads do by chance.
+/// So many standard errors a part's median differs by chance at the most.
+const BY_CHANCE: f64 = 3.0;
+/// What drifts was further off at the beginning or the end than the first and the last part are.
+const FURTHER: f64 = 1.25;
+/// What is counted is the same in equal runs, except for what threads do by chance.
 const COUNTED: f64 = 0.005;
 
 /// How well a number of one run is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Spread {
-    /// Between limits.
-    Known(Limits),
+    /// Within an uncertainty.
+    Known(Uncertainty),
     /// There are too few calls.
     TooFew,
     /// The report does not say how calls vary.
@@ -49,36 +50,57 @@ impl Sample {
 
     /// A number that is known within so much.
     pub(super) fn within(value: f64, uncertainty: f64, calls: u64, share: f64) -> Self {
-        let limits = Limits { low: value - uncertainty, high: value + uncertainty };
-        Self { value, spread: Spread::Known(limits), calls, share }
+        let part = if value > 0.0 { uncertainty / value } else { 0.0 };
+        Self { value, spread: Spread::Known(Uncertainty::fixed(part)), calls, share }
     }
 
-    /// The median of these numbers, which stand in the order of time. `None` without any.
-    pub(super) fn of_series(numbers: &[f64], share: f64) -> Option<Self> {
-        let value = quantile(numbers, 0.5)?;
+    /// The median of these numbers, which stand in the order of time. `None` without any. `dependence`:
+    /// that of the run; the series' own counts where it is more.
+    pub(super) fn of_series(numbers: &[f64], share: f64, dependence: Dependence) -> Option<Self> {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let value = quantile_of_sorted(&sorted, 0.5)?;
         let calls = numbers.len() as u64;
-        let Some((below, above)) = median_shares(calls) else {
+        if calls < FEWEST {
             return Some(Self { value, spread: Spread::TooFew, calls, share });
-        };
-        let by_order = [quantile(numbers, below), quantile(numbers, above)];
-        let drift = Limits::of_drift(numbers);
-        let all = drift.into_iter().flat_map(|drift| [drift.low, drift.high]);
-        let limits = Limits::around(all.chain(by_order.into_iter().flatten()));
-        let limits = limits.unwrap_or(Limits { low: value, high: value });
-        Some(Self { value, spread: Spread::Known(limits), calls, share })
+        }
+        let dependence = dependence.max(Dependence::of([numbers]));
+        let at = |share: f64| quantile_of_sorted(&sorted, share).unwrap_or(value);
+        let uncertainty = of_median(value, at, calls, dependence, 1.0);
+        let spread = Spread::Known(uncertainty.with_drift(numbers, value));
+        Some(Self { value, spread, calls, share })
+    }
+
+    /// The median of single steps that are known as a histogram only, and of which several share an
+    /// entry: `means` has those of the entries, in the order of time.
+    pub(super) fn of_histogram(
+        single: &[DurationBucket],
+        means: &[f64],
+        share: f64,
+        dependence: Dependence,
+        factor: f64,
+    ) -> Option<Self> {
+        let value = durations::quantile(single, 0.5)?;
+        let at = |share: f64| durations::quantile(single, share).unwrap_or(value);
+        let calls = single.iter().map(|bucket| bucket.count).sum();
+        let dependence = dependence.max(Dependence::of([means]));
+        let uncertainty = of_median(value, at, calls, dependence, factor);
+        let middle = quantile(means, 0.5)?;
+        let spread = Spread::Known(uncertainty.with_drift(means, middle));
+        Some(Self { value, spread, calls, share })
     }
 
     /// Rows of one name as one.
     pub(super) fn plus(&self, other: &Self) -> Self {
+        let sum = self.value + other.value;
+        let part = if sum > 0.0 { self.value / sum } else { 0.5 };
         let spread = match (self.spread, other.spread) {
-            (Spread::Known(one), Spread::Known(other)) => {
-                Spread::Known(Limits { low: one.low + other.low, high: one.high + other.high })
-            }
+            (Spread::Known(one), Spread::Known(other)) => Spread::Known(one.mixed(&other, part)),
             (Spread::TooFew, _) | (_, Spread::TooFew) => Spread::TooFew,
             _ => Spread::NotRecorded,
         };
         Self {
-            value: self.value + other.value,
+            value: sum,
             spread,
             calls: self.calls.max(other.calls),
             share: (self.share + other.share).min(1.0),
@@ -86,77 +108,79 @@ impl Sample {
     }
 }
 
-impl Limits {
-    /// Between which the medians of the parts of a run are, of numbers in the order of time.
-    pub(super) fn of_drift(numbers: &[f64]) -> Option<Self> {
+/// How well the median of so many numbers is known, by their order alone: how many of them fall short of
+/// it is a matter of coins, which are `factor` times as uneven where numbers depend on each other.
+fn of_median(
+    value: f64,
+    at: impl Fn(f64) -> f64,
+    count: u64,
+    dependence: Dependence,
+    factor: f64,
+) -> Uncertainty {
+    let count = count as f64;
+    let factor = factor * dependence.factor();
+    // Far off, as verdicts over many rows need it, as long as there are numbers.
+    let errors = FAR.min(count.sqrt() / factor);
+    let shares = 0.5 * errors * factor / count.sqrt();
+    let (low, high) = (at(0.5 - shares), at(0.5 + shares));
+    Uncertainty {
+        below: log_ratio(low, value) / errors,
+        above: log_ratio(value, high) / errors,
+        freedom: dependence.freedom(count / (factor / dependence.factor()).powi(2)),
+        ..Uncertainty::fixed(0.0)
+    }
+}
+
+/// By how much more, as a logarithm: without bound where one of them is nothing.
+fn log_ratio(low: f64, high: f64) -> f64 {
+    match low > 0.0 {
+        true => (high / low).ln().max(0.0),
+        false if high > low => f64::INFINITY,
+        false => 0.0,
+    }
+}
+
+impl Uncertainty {
+    /// Besides: what the medians of the parts of a run are beyond chance, of numbers in the order of
+    /// time with this median.
+    fn with_drift(self, numbers: &[f64], middle: f64) -> Self {
         let part = numbers.len().div_ceil(PARTS).max(FEWEST as usize);
         // The last part may be too short to say anything.
         let parts = numbers.chunks(part).filter(|part| part.len() >= FEWEST as usize);
-        Self::around(parts.filter_map(|part| quantile(part, 0.5)))
-    }
-
-    /// From the least to the greatest; `None` of nothing.
-    fn around(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
-        numbers.into_iter().fold(None, |limits, number| {
-            let Self { low, high } = limits.unwrap_or(Self { low: number, high: number });
-            Some(Self { low: low.min(number), high: high.max(number) })
-        })
-    }
-
-    fn times(self, factor: f64) -> Self {
-        Self { low: self.low * factor, high: self.high * factor }
+        let medians: Vec<f64> = parts.filter_map(|part| quantile(part, 0.5)).collect();
+        let by_chance = BY_CHANCE * (medians.len() as f64).sqrt();
+        let beyond =
+            |off: f64, error: f64| if off > by_chance * error { FURTHER * off } else { 0.0 };
+        let mut drifting = self;
+        for median in medians {
+            let (below, above) = (log_ratio(median, middle), log_ratio(middle, median));
+            drifting.drift_below = drifting.drift_below.max(beyond(below, self.below));
+            drifting.drift_above = drifting.drift_above.max(beyond(above, self.above));
+        }
+        drifting
     }
 }
 
-impl Measured {
-    /// Of the runs of one side; `None` without any.
-    pub(super) fn of(runs: &[Sample], unit: Unit) -> Option<Self> {
-        let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
-        let calls = runs.iter().map(|run| run.calls as f64).sum::<f64>() / runs.len() as f64;
-        let value = quantile(&values, 0.5)?;
-        let least = match unit {
-            Unit::Seconds if runs.len() < FEWEST_RUNS => LEAST_OF_A_TIME * value,
-            _ => 0.0,
-        };
-        let limits = limits_of(runs).map(|limits| Limits {
-            low: limits.low.min(value - least),
-            high: limits.high.max(value + least),
-        });
-        Some(Self { value, limits, calls })
-    }
-
-    /// The same for so many times as much.
-    pub(super) fn times(self, factor: f64) -> Self {
-        let limits = self.limits.map(|limits| limits.times(factor));
-        Self { value: self.value * factor, limits, ..self }
-    }
-}
-
-/// Of several runs: around the limits of each, and around the runs themselves.
-fn limits_of(runs: &[Sample]) -> Option<Limits> {
-    let known = runs.iter().filter_map(|run| match run.spread {
-        Spread::Known(limits) => Some(limits),
-        Spread::TooFew | Spread::NotRecorded => None,
-    });
-    let known: Vec<Limits> = known.collect();
-    let within = match known.len() == runs.len() {
-        true => Limits::around(known.iter().flat_map(|limits| [limits.low, limits.high])),
-        false => None,
-    };
-    let between = match runs.len() >= FEWEST_RUNS {
-        true => Limits::around(runs.iter().map(|run| run.value)).map(|limits| {
-            let beyond = (limits.high - limits.low) / (runs.len() - 2) as f64;
-            Limits { low: limits.low - beyond, high: limits.high + beyond }
-        }),
-        false => None,
-    };
-    Limits::around(within.into_iter().chain(between).flat_map(|limits| [limits.low, limits.high]))
+/// By how much single steps are less independent than the entries that they share say: the deviation of
+/// entries of independent steps is that of a step, divided by the square root of how many they are.
+pub(super) fn factor_of_entries(series: &StepSeries, means: &[f64]) -> f64 {
+    let Some(durations) = &series.durations else { return 1.0 };
+    let count = means.len() as f64;
+    let mean = means.iter().sum::<f64>() / count.max(1.0);
+    let squares: f64 = means.iter().map(|entry| (entry - mean).powi(2)).sum();
+    let of_entries = squares / (count - 1.0).max(1.0) * series.steps as f64 / count.max(1.0);
+    let of_steps = durations.deviation_seconds.powi(2);
+    if of_steps > 0.0 { (of_entries / of_steps).sqrt().max(1.0) } else { 1.0 }
 }
 
 /// What so many of the numbers do not exceed; `None` without any. In the middle between two the mean.
 pub(super) fn quantile(numbers: &[f64], share: f64) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
+    quantile_of_sorted(&sorted, share)
+}
+
+fn quantile_of_sorted(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = (share * sorted.len() as f64 - 0.5).clamp(0.0, last as f64);
     let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
@@ -167,31 +191,51 @@ pub(super) fn quantile(numbers: &[f64], share: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
+    const NONE: fn() -> Dependence = || Dependence::of([]);
+
+    fn known(sample: &Sample) -> Uncertainty {
+        match sample.spread {
+            Spread::Known(uncertainty) => uncertainty,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_run_that_drifts_is_known_less_well() {
-        let steady: Vec<f64> = (0..200).map(|step| 1.0 + f64::from(step % 7) / 100.0).collect();
+        let steady: Vec<f64> = (0..200).map(|step| 1.0 + f64::from(step * 5 % 7) / 100.0).collect();
         let drifting: Vec<f64> = (0..200).map(|step| 1.0 + f64::from(step) / 1e3).collect();
-        let steady = limits(&Sample::of_series(&steady, 1.0).expect("steps"));
+        let limits = |numbers: &[f64]| {
+            let sample = Sample::of_series(numbers, 1.0, NONE()).expect("steps");
+            known(&sample).limits(sample.value)
+        };
+        let steady = limits(&steady);
         assert!(steady.high - steady.low < 0.03, "{steady:?}");
-        let drifting = limits(&Sample::of_series(&drifting, 1.0).expect("steps"));
+        let drifting = limits(&drifting);
         assert!(drifting.low < 1.02 && drifting.high > 1.18, "{drifting:?}");
     }
 
     #[test]
     fn few_steps_say_nothing() {
-        assert_eq!(Sample::of_series(&[], 1.0), None);
-        let few = Sample::of_series(&[1.0; 7], 1.0).expect("steps");
+        assert_eq!(Sample::of_series(&[], 1.0, NONE()), None);
+        let few = Sample::of_series(&[1.0; 7], 1.0, NONE()).expect("steps");
         assert_eq!((few.value, few.spread, few.calls), (1.0, Spread::TooFew, 7));
-        let enough = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-        let enough = Sample::of_series(&enough, 1.0).expect("steps");
-        assert_eq!(limits(&enough), Limits { low: 1.0, high: 8.0 }, "all of them");
+        let enough = [1.0, 8.0, 3.0, 6.0, 2.0, 5.0, 4.0, 7.0];
+        let enough = Sample::of_series(&enough, 1.0, NONE()).expect("steps");
+        let limits = known(&enough).limits(enough.value);
+        assert!(limits.low < 1.1 && limits.high > 7.9, "all of them: {limits:?}");
     }
 
-    fn limits(sample: &Sample) -> Limits {
-        match sample.spread {
-            Spread::Known(limits) => limits,
-            other => panic!("{other:?}"),
-        }
+    #[test]
+    fn numbers_that_depend_on_each_other_say_less() {
+        // Each state lasts for ten steps.
+        let slow: Vec<f64> =
+            (0..400_u32).map(|step| 1.0 + f64::from(step / 10 * 7 % 10) / 100.0).collect();
+        let fast: Vec<f64> =
+            (0..400_u32).map(|step| 1.0 + f64::from(step * 7 % 10) / 100.0).collect();
+        let [slow, fast] = [slow, fast]
+            .map(|numbers| known(&Sample::of_series(&numbers, 1.0, NONE()).expect("steps")));
+        assert!(slow.above > 2.0 * fast.above, "{slow:?} {fast:?}");
+        assert!(slow.freedom < 0.5 * fast.freedom, "{slow:?} {fast:?}");
     }
 
     #[test]
@@ -202,34 +246,5 @@ mod tests {
         assert_eq!(quantile(&[4.0, 1.0, 2.0, 3.0], 0.5), Some(2.5));
         assert_eq!(quantile(&[1.0, 2.0], -3.0), Some(1.0));
         assert_eq!(quantile(&[1.0, 2.0], 7.0), Some(2.0));
-    }
-
-    #[test]
-    fn runs_are_the_yardstick_where_there_are_three() {
-        let one = |value| Sample::alone(value, 10, 0.5);
-        let measured = |runs: &[Sample]| Measured::of(runs, Unit::Seconds).expect("runs");
-        assert_eq!(measured(&[one(1.0), one(2.0)]).limits, None);
-        let three = measured(&[one(1.0), one(3.0), one(2.0)]);
-        assert_eq!((three.value, three.limits), (2.0, Some(Limits { low: -1.0, high: 5.0 })));
-        let five = measured(&[one(1.0), one(2.0), one(3.0), one(4.0), one(4.0)]);
-        assert_eq!(five.limits, Some(Limits { low: 0.0, high: 5.0 }));
-        // What each run says of itself counts, too, and of two runs it is all that there is.
-        let known = |value| Sample::within(value, 0.25, 10, 0.5);
-        let two = measured(&[known(1.0), known(2.0)]);
-        assert_eq!(two.limits, Some(Limits { low: 0.75, high: 2.25 }));
-        let wide = |value| Sample::within(value, 9.0, 10, 0.5);
-        let three = measured(&[wide(1.0), wide(1.0), wide(1.0)]);
-        assert_eq!(three.limits, Some(Limits { low: -8.0, high: 10.0 }));
-    }
-
-    #[test]
-    fn a_time_of_one_run_is_never_known_to_a_hair() {
-        let exact = [Sample::within(100.0, 0.0, 1_000_000, 1.0)];
-        let limits = |unit| Measured::of(&exact, unit).expect("a run").limits;
-        assert_eq!(limits(Unit::Seconds), Some(Limits { low: 98.0, high: 102.0 }));
-        assert_eq!(limits(Unit::Bytes), Some(Limits { low: 100.0, high: 100.0 }));
-        let three = [exact[0]; 3];
-        let measured = Measured::of(&three, Unit::Seconds).expect("runs");
-        assert_eq!(measured.limits, Some(Limits { low: 100.0, high: 100.0 }), "they say so");
     }
 }

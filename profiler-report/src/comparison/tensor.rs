@@ -3,11 +3,12 @@
 use super::rows::{Rows, share};
 use super::simple::{append_regions, append_run};
 use super::spread::{Sample, Spread};
-use super::{Limits, Subject, steps};
+use super::uncertainty::Uncertainty;
+use super::{Subject, steps};
 use crate::TensorReport;
-use crate::confidence::{FEWEST, SURE};
+use crate::confidence::FEWEST;
 use crate::tensor::table::shapes_text;
-use crate::tensor::{KeyAverage, ModuleStatistics};
+use crate::tensor::{KeyAverage, ModuleStatistics, device_seconds};
 use profiler_events::ActionKind;
 
 pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
@@ -20,7 +21,7 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
     let averages = &report.key_averages;
     let sum = |pick: fn(&KeyAverage) -> f64| averages.rows.iter().map(pick).sum::<f64>();
     let host = sum(|row| row.self_cpu_seconds);
-    let device = sum(|row| row.self_device_seconds);
+    let device = device_seconds(&averages.rows);
     let bytes = sum(|row| allocated(row) as f64);
     let of_steps =
         |number: f64, whole: f64| Sample::alone(number / count as f64, count, share(number, whole));
@@ -56,8 +57,8 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
 }
 
 /// Scales `sample`, the time of all calls, to what it would be if the first call had been a typical
-/// one, and says between which limits that is known: value and limits are of the same calls. What
-/// varies is the time of calls with what ran inside; that of their own is taken to vary as much.
+/// one, and says how well that is known: value and uncertainty are of the same calls. What varies is
+/// the time of calls with what ran inside; that of their own is taken to vary as much.
 fn of_typical_call(row: &KeyAverage, sample: Sample) -> Sample {
     let others = row.calls.saturating_sub(1);
     let all = if row.is_on_device { row.mean_device_seconds() } else { row.mean_cpu_seconds() };
@@ -70,10 +71,14 @@ fn of_typical_call(row: &KeyAverage, sample: Sample) -> Sample {
         _ if others < FEWEST => Spread::TooFew,
         Some(deviation) if is_known => {
             let others = others as f64;
-            // Of few calls the deviation itself is not well known.
-            let sure = SURE * (1.0 + 2.5 / (others - 1.0));
-            let beyond = value * (sure * deviation / others.sqrt() / mean).min(1.0);
-            Spread::Known(Limits { low: value - beyond, high: value + beyond })
+            let error = (deviation / others.sqrt() / mean).ln_1p();
+            let freedom = others - 1.0;
+            Spread::Known(Uncertainty {
+                below: error,
+                above: error,
+                freedom,
+                ..Uncertainty::fixed(0.0)
+            })
         }
         _ => Spread::NotRecorded,
     };

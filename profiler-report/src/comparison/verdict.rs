@@ -2,10 +2,62 @@
 
 use std::cmp::Ordering;
 
-use super::spread::{Sample, Spread};
-use super::{ComparedRow, Measured, Unit, Verdict};
+use super::regression::LEAST_SHARE;
+use super::side::Side;
+use super::spread::Sample;
+use super::uncertainty::{combined_freedom, errors};
+use super::{ComparedRow, Unit, Verdict};
 
-impl ComparedRow {
+/// How often a comparison of equal runs says of any row that is [enough](LEAST_SHARE) of the run that it got
+/// slower or faster, at the most; and so often of any of the others.
+const FALSE_ALARMS: f64 = 0.01;
+/// Where calls alone make twice as much by chance, as a logarithm, there are too few of them.
+const MOST_BY_CHANCE: f64 = std::f64::consts::LN_2;
+
+/// How many rows a comparison judges, of all of its parts. The more there are, the more often one of them
+/// differs by chance.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Judged {
+    large: usize,
+    small: usize,
+}
+
+impl Judged {
+    pub(super) fn count(&mut self, row: &PendingRow) {
+        let is_judged = row.evidence.as_ref().is_some_and(|evidence| evidence.varies);
+        match is_judged {
+            true if row.is_large() => self.large += 1,
+            true => self.small += 1,
+            false => {}
+        }
+    }
+
+    /// The probability with which equal runs may differ in a row, in one direction.
+    fn tail(self, is_large: bool) -> f64 {
+        let rows = if is_large { self.large } else { self.small };
+        0.5 * FALSE_ALARMS / rows.max(1) as f64
+    }
+}
+
+/// A row that waits for its verdict.
+#[derive(Debug)]
+pub(super) struct PendingRow {
+    row: ComparedRow,
+    evidence: Option<Evidence>,
+}
+
+/// What tells whether two sides differ.
+#[derive(Debug)]
+struct Evidence {
+    before: Side,
+    after: Side,
+    /// How many times more often it was called after.
+    times: f64,
+    /// Whether it varies by chance, and not only within what is counted.
+    varies: bool,
+}
+
+impl PendingRow {
     /// Of the runs of both sides that have it. `counts_calls`: how often it was called is part of what it
     /// costs.
     pub(super) fn of(
@@ -15,47 +67,141 @@ impl ComparedRow {
         counts_calls: bool,
     ) -> Self {
         let share = before.iter().chain(after).map(|run| run.share).fold(0.0, f64::max);
-        let has_too_few = before.iter().chain(after).any(|run| run.spread == Spread::TooFew);
-        let (before, after) = (Measured::of(before, unit), Measured::of(after, unit));
-        let mut row = Self {
+        let (before, after) = (Side::of(before, unit), Side::of(after, unit));
+        let measured = |side: &Option<Side>| side.as_ref().map(|side| side.measured);
+        let mut row = ComparedRow {
             name,
-            before,
-            after,
+            before: measured(&before),
+            after: measured(&after),
             change: None,
             sure_change: None,
             share,
-            verdict: match (before, after) {
+            verdict: match (&before, &after) {
                 (Some(_), None) => Verdict::OnlyBefore,
                 _ => Verdict::OnlyAfter,
             },
         };
-        if let (Some(before), Some(after)) = (before, after) {
-            let times = match counts_calls && before.calls > 0.0 && after.calls > 0.0 {
-                true => after.calls / before.calls,
-                false => 1.0,
-            };
-            let after = after.times(times);
-            row.change = change(before.value, after.value);
-            row.judge(&before, &after, has_too_few);
+        let (Some(before), Some(after)) = (before, after) else {
+            return Self { row, evidence: None };
+        };
+        let (one, other) = (before.measured, after.measured);
+        let times = match counts_calls && one.calls > 0.0 && other.calls > 0.0 {
+            true => other.calls / one.calls,
+            false => 1.0,
+        };
+        row.change = (one.value > 0.0).then(|| times * other.value / one.value - 1.0);
+        let are_several = before.are_several() && after.are_several();
+        let is_known = before.within.is_some() && after.within.is_some();
+        if !are_several && !is_known {
+            let has_too_few = before.has_too_few || after.has_too_few;
+            row.verdict = if has_too_few { Verdict::TooFew } else { Verdict::Unknown };
+            return Self { row, evidence: None };
+        }
+        let varies = unit == Unit::Seconds || before.varies() || after.varies();
+        Self { row, evidence: Some(Evidence { before, after, times, varies }) }
+    }
+
+    fn is_large(&self) -> bool {
+        self.row.share >= LEAST_SHARE
+    }
+
+    /// The row, with what it means among so many.
+    pub(super) fn judge(self, judged: Judged) -> ComparedRow {
+        let tail = judged.tail(self.is_large());
+        let Self { mut row, evidence } = self;
+        if let Some(evidence) = evidence {
+            (row.verdict, row.sure_change) = evidence.verdict(tail, row.change);
         }
         row
     }
+}
 
-    fn judge(&mut self, before: &Measured, after: &Measured, has_too_few: bool) {
-        let (Some(earlier), Some(later)) = (before.limits, after.limits) else {
-            self.verdict = if has_too_few { Verdict::TooFew } else { Verdict::Unknown };
-            return;
+impl Evidence {
+    fn verdict(&self, tail: f64, change: Option<f64>) -> (Verdict, Option<f64>) {
+        let are_several = self.before.are_several() && self.after.are_several();
+        let Some(difference) = self.difference() else {
+            // Of what most calls do not have, one run may have it by chance.
+            let is_sure = are_several || !self.varies;
+            return match (self.before.is_nothing(), self.after.is_nothing()) {
+                (true, false) if is_sure && self.after.is_positive() => (Verdict::Worse, None),
+                (false, true) if is_sure && self.before.is_positive() => {
+                    (Verdict::Better, Some(-1.0))
+                }
+                _ => (Verdict::Same, Some(0.0)),
+            };
         };
-        let (verdict, sure) = if later.low > earlier.high {
-            (Verdict::Worse, change(earlier.high, later.low))
-        } else if later.high < earlier.low {
-            (Verdict::Better, change(earlier.low, later.high))
-        } else {
-            (Verdict::Same, Some(0.0))
+        let change = change.unwrap_or(0.0);
+        let sure = match difference > 0.0 {
+            true => (difference - self.chance(tail, true)).exp_m1().min(change).max(0.0),
+            false => (difference + self.chance(tail, false)).exp_m1().max(change).min(0.0),
         };
-        (self.verdict, self.sure_change) = (verdict, sure);
+        let verdict = match sure {
+            more if more > 0.0 => Verdict::Worse,
+            less if less < 0.0 => Verdict::Better,
+            // To say that they are the same would be as wrong as that they are not.
+            _ if !are_several && self.by_calls(tail, true) > MOST_BY_CHANCE => {
+                return (Verdict::TooFew, None);
+            }
+            _ => Verdict::Same,
+        };
+        (verdict, Some(if verdict == Verdict::Same { 0.0 } else { sure }))
     }
 
+    /// By how much more it is after, as a logarithm; `None` where there is none of nothing.
+    fn difference(&self) -> Option<f64> {
+        let (before, after) = (&self.before, &self.after);
+        if !before.is_positive() || !after.is_positive() {
+            return None;
+        }
+        let ratio = match before.are_several() && after.are_several() {
+            true => after.mean - before.mean,
+            false => (after.measured.value / before.measured.value).ln(),
+        };
+        Some(ratio + self.times.ln())
+    }
+
+    /// The side that a difference is measured up to, and the one that it is measured from.
+    fn sides(&self, is_more: bool) -> (&Side, &Side) {
+        match is_more {
+            true => (&self.after, &self.before),
+            false => (&self.before, &self.after),
+        }
+    }
+
+    /// The greatest difference that calls make by chance, as a logarithm, if there is more after
+    /// (`is_more`) or less.
+    fn by_calls(&self, tail: f64, is_more: bool) -> f64 {
+        let (lower, upper) = self.sides(is_more);
+        lower.within.zip(upper.within).map_or(0.0, |(lower, upper)| {
+            let freedom = [(lower.below, lower.freedom), (upper.above, upper.freedom)];
+            let freedom = combined_freedom(freedom.into_iter());
+            errors(tail, freedom, lower.below.hypot(upper.above))
+        })
+    }
+
+    /// The greatest difference that is taken for chance, as a logarithm, if there is more after (`is_more`)
+    /// or less.
+    fn chance(&self, tail: f64, is_more: bool) -> f64 {
+        let (lower, upper) = self.sides(is_more);
+        let by_calls = self.by_calls(tail, is_more);
+        if lower.are_several() && upper.are_several() {
+            let (error, freedom) = lower.error_with(upper);
+            return self.no_less(by_calls.max(errors(tail, freedom, error)));
+        }
+        // Too few runs to say how runs vary: as much as these do, and as much as each drifted.
+        let within = lower.within.zip(upper.within);
+        let drift = within.map_or(0.0, |(lower, upper)| lower.drift_below + upper.drift_above);
+        self.no_less(by_calls + drift + lower.range + upper.range)
+    }
+
+    /// No less than what neither side is known better than.
+    fn no_less(&self, chance: f64) -> f64 {
+        let (before, after) = (self.before.least, self.after.least);
+        chance.max(before.ln_1p() - (-after).ln_1p())
+    }
+}
+
+impl ComparedRow {
     /// What got worse comes first, and of that what costs most.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         let group = |row: &Self| match row.verdict {
@@ -76,9 +222,4 @@ impl ComparedRow {
             _ => self.share,
         }
     }
-}
-
-/// How much more, as a part of what it was; `None` where it was nothing.
-fn change(before: f64, after: f64) -> Option<f64> {
-    (before > 0.0).then(|| after / before - 1.0)
 }

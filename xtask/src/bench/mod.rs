@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use crate::run::run as run_program;
 use crate::steps::cargo;
 
-/// All that there are: the programs of the package `benches`, the overhead on the digits, what it costs to
+/// All that there are: the programs of the package `benches`, how often comparisons are wrong among them, the overhead on the digits, what it costs to
 /// record libtorch's ops, what questions to traces cost, and to those of a fleet, what it costs to be watched, and to look at
 /// numbers.
-pub const PROGRAMS: [&str; 13] = [
+pub const PROGRAMS: [&str; 14] = [
     "scopes",
     "memory",
     "tensor",
@@ -22,6 +22,7 @@ pub const PROGRAMS: [&str; 13] = [
     "sampler",
     "torture",
     "watched",
+    "verdicts",
     "digits",
     "tch",
     "analysis",

@@ -1,5 +1,6 @@
 //! Reports before and after a change that is known.
 
+mod false_alarms;
 mod kinds;
 
 use super::*;
@@ -50,16 +51,19 @@ fn what_got_slower_is_told_from_what_varies() {
     let before = [run(0.002, vec![])];
     for (load, expected) in [
         (0.002, Verdict::Same),
-        (0.0021, Verdict::Same), // 5 %, and each side is known within 3 %
-        (0.0022, Verdict::Worse),
-        (0.0018, Verdict::Better),
+        // Each side is known within 3 %, if calls were independent: those of a run without steps may
+        // depend on each other strongly.
+        (0.0022, Verdict::Same),
+        (0.0026, Verdict::Worse),
+        (0.0014, Verdict::Better),
     ] {
         assert_eq!(verdict(&before, &[run(load, vec![])], "load"), expected, "{load}");
     }
     let comparison = of(&before, &[run(0.003, vec![])]);
     let slower = find(&comparison, Subject::Actions, "load");
     about(slower.change, 0.5);
-    about(slower.sure_change, 0.003 * 0.97 / (0.002 * 1.03) - 1.0);
+    let sure = slower.sure_change.expect("it is sure");
+    assert!(sure > 0.1 && sure < 0.003 * 0.97 / (0.002 * 1.03) - 1.0, "{sure}");
     about(Some(slower.share), 0.3);
     let first = &comparison.parts[0].tables.iter().find(|it| it.subject == Subject::Actions);
     assert_eq!(first.expect("actions").rows[0].name, "load", "the worst comes first");
@@ -75,12 +79,11 @@ fn only_what_is_beyond_the_threshold_and_large_enough_is_a_regression() {
         comparison.regressions(threshold).into_iter().map(|regression| regression.name).collect()
     };
     assert_eq!(names(0.05), ["load"], "logging is 0.09 % of the run");
-    assert_eq!(names(0.49), ["load"]);
-    assert_eq!(names(0.51), [""; 0]);
+    assert_eq!(names(0.3), [""; 0], "it is 50 % more, but not surely 30 %");
     let told = comparison.regressions(0.05)[0].to_string();
-    let expected = "Simple, fit: Actions: load: slower, +50.0 %: 2.00 ms before, 3.00 ms after; \
-                    30.00 % of the run";
-    assert_eq!(told, expected);
+    let start = "Simple, fit: Actions: load: slower, +50.0 % (at least +";
+    let end = " %): 2.00 ms before, 3.00 ms after; 30.00 % of the run";
+    assert!(told.starts_with(start) && told.ends_with(end), "{told}");
     assert!(comparison.is_judged());
 }
 
@@ -141,21 +144,19 @@ fn several_runs_are_their_own_yardstick() {
 #[test]
 fn how_often_something_runs_counts_where_steps_are_as_many() {
     let validated = |calls: u64| run(0.002, vec![known("validate", calls, 0.001, 0.01)]);
-    let comparison = of(&[validated(10)], &[validated(100)]);
+    let comparison = of(&[validated(40)], &[validated(400)]);
     let row = find(&comparison, Subject::Actions, "validate");
     assert_eq!(row.verdict, Verdict::Worse);
     about(row.change, 9.0);
     let told = comparison.regressions(0.5)[0].to_string();
     assert!(
-        told.contains(
-            "slower, × 10: 1.00 ms before, 1.00 ms after, called 100 times instead of 10"
-        ),
+        told.contains("): 1.00 ms before, 1.00 ms after, called 400 times instead of 40"),
         "{told}"
     );
     // A run of other steps is compared call by call.
-    let Report::Simple(mut longer) = validated(100) else { panic!("a Simple report") };
+    let Report::Simple(mut longer) = validated(400) else { panic!("a Simple report") };
     longer.actions[0].calls = 1_000;
-    let comparison = of(&[validated(10)], &[Report::Simple(longer)]);
+    let comparison = of(&[validated(40)], &[Report::Simple(longer)]);
     assert_eq!(find(&comparison, Subject::Actions, "validate").verdict, Verdict::Same);
     assert!(comparison.parts[0].notes[0].starts_with("Steps: 100 before, 1,000 after."));
 }
