@@ -18,6 +18,8 @@ pub(super) struct Side {
     pub(super) within: Option<Uncertainty>,
     /// Whether a run has too few calls.
     pub(super) has_too_few: bool,
+    /// Whether it depends on a few calls, so that it is not judged by several runs either.
+    pub(super) is_of_few_calls: bool,
     /// The mean of the logarithms of the runs.
     pub(super) mean: f64,
     /// From the least to the greatest run, as a logarithm.
@@ -40,7 +42,7 @@ impl Side {
         let calls = runs.iter().map(|run| run.calls as f64).sum::<f64>() / count;
         let known = runs.iter().filter_map(|run| match run.spread {
             Spread::Known(uncertainty) => Some(uncertainty),
-            Spread::TooFew | Spread::NotRecorded => None,
+            Spread::TooFew | Spread::NotRecorded | Spread::OfFewCalls => None,
         });
         let known: Vec<Uncertainty> = known.collect();
         let within = Uncertainty::of_mean(&known).filter(|_| known.len() == runs.len());
@@ -58,6 +60,7 @@ impl Side {
             least: within.map_or(0.0, |within| within.least).max(of_a_time).min(0.99),
             within,
             has_too_few: runs.iter().any(|run| run.spread == Spread::TooFew),
+            is_of_few_calls: runs.iter().any(|run| run.spread == Spread::OfFewCalls),
             mean,
             range: if lowest > 0.0 { (highest / lowest).ln() } else { 0.0 },
             squares,

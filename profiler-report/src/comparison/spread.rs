@@ -7,6 +7,8 @@ use crate::steps::{DurationBucket, StepSeries, durations};
 
 /// A run is cut into so many parts, to see whether it drifts.
 const PARTS: usize = 10;
+/// Slow steps are those beyond this share of all.
+const SLOW: f64 = 0.95;
 /// So many standard errors a part's median differs by chance at the most.
 const BY_CHANCE: f64 = 3.0;
 /// What drifts was further off at the beginning or the end than the first and the last part are.
@@ -23,6 +25,8 @@ pub(super) enum Spread {
     TooFew,
     /// The report does not say how calls vary.
     NotRecorded,
+    /// It depends on a few calls only, so that not even several runs say how it varies.
+    OfFewCalls,
 }
 
 /// A number of one run.
@@ -90,12 +94,38 @@ impl Sample {
         Some(Self { value, spread, calls, share })
     }
 
+    /// What 95 % of the steps do not exceed. It takes so many that chance alone does not make the longest of
+    /// them decide.
+    pub(super) fn of_slow_steps(
+        series: &StepSeries,
+        share: f64,
+        dependence: Dependence,
+        factor: f64,
+    ) -> Option<Self> {
+        let value = series.quantile(SLOW)?;
+        let calls = series.steps;
+        let error = factor * dependence.factor() * (SLOW * (1.0 - SLOW) / calls as f64).sqrt();
+        let errors = FAR.min((1.0 - SLOW) / error);
+        if errors < BY_CHANCE {
+            return Some(Self { value, spread: Spread::OfFewCalls, calls, share });
+        }
+        let at = |share: f64| series.quantile(share).unwrap_or(value);
+        let spread = Spread::Known(Uncertainty {
+            below: log_ratio(at(SLOW - errors * error), value) / errors,
+            above: log_ratio(value, at(SLOW + errors * error)) / errors,
+            freedom: dependence.freedom(calls as f64 / (factor * factor)),
+            ..Uncertainty::fixed(0.0)
+        });
+        Some(Self { value, spread, calls, share })
+    }
+
     /// Rows of one name as one.
     pub(super) fn plus(&self, other: &Self) -> Self {
         let sum = self.value + other.value;
         let part = if sum > 0.0 { self.value / sum } else { 0.5 };
         let spread = match (self.spread, other.spread) {
             (Spread::Known(one), Spread::Known(other)) => Spread::Known(one.mixed(&other, part)),
+            (Spread::OfFewCalls, _) | (_, Spread::OfFewCalls) => Spread::OfFewCalls,
             (Spread::TooFew, _) | (_, Spread::TooFew) => Spread::TooFew,
             _ => Spread::NotRecorded,
         };

@@ -67,8 +67,7 @@ fn append_series(
         }
     }
     if series.durations.is_some() || !series.has_shared_entries() {
-        let slow = series.quantile(0.95);
-        let sample = slow.map(|slow| Sample::alone(slow, series.steps, all));
+        let sample = Sample::of_slow_steps(series, all, dependence, factor);
         add("step, 95 % took no longer", sample);
     }
     dependence

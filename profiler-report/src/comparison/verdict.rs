@@ -92,8 +92,9 @@ impl PendingRow {
         row.change = (one.value > 0.0).then(|| times * other.value / one.value - 1.0);
         let are_several = before.are_several() && after.are_several();
         let is_known = before.within.is_some() && after.within.is_some();
-        if !are_several && !is_known {
-            let has_too_few = before.has_too_few || after.has_too_few;
+        let is_of_few_calls = before.is_of_few_calls || after.is_of_few_calls;
+        if is_of_few_calls || !are_several && !is_known {
+            let has_too_few = is_of_few_calls || before.has_too_few || after.has_too_few;
             row.verdict = if has_too_few { Verdict::TooFew } else { Verdict::Unknown };
             return Self { row, evidence: None };
         }

@@ -140,7 +140,7 @@ pub(crate) fn train(steps: u64, file: &Path) -> ExitCode {
     }
     let json = profiler.report().map(|report| report.to_json());
     match json {
-        Some(Ok(json)) if std::fs::write(file, json).is_ok() => ExitCode::SUCCESS,
+        Some(Ok(json)) if std::fs::write(file, &json).is_ok() => ExitCode::SUCCESS,
         _ => {
             eprintln!("error: cannot write {}", file.display());
             ExitCode::FAILURE

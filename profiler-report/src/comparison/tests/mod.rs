@@ -23,7 +23,7 @@ fn run(load: f64, others: Vec<ActionStatistics>) -> Report {
     let mut report = steps(100, 0.01);
     report.header.wall_seconds = 1.0;
     report.actions =
-        vec![known("run_training_batch", 100, 0.01, 0.5), known("load", 100, load, 0.03)];
+        vec![known("run_training_batch", 100, 0.01, 0.03), known("load", 100, load, 0.03)];
     report.actions.extend(others);
     Report::Simple(report)
 }
