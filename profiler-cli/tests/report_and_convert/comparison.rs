@@ -116,7 +116,9 @@ fn it_is_json_and_a_page_too() {
     let actions = tables.iter().find(|table| table["subject"] == "actions").expect("actions");
     let row = &actions["rows"][0];
     assert_eq!((&row["name"], &row["verdict"]), (&"forward".into(), &"worse".into()));
-    assert_eq!(row["before"]["limits"]["low"], 0.00098, "of one run within 2 %");
+    // Calls of a run without steps may depend on each other: 1 % by their order alone is more.
+    let low = row["before"]["limits"]["low"].as_f64().expect("a number");
+    assert!(low > 0.00090 && low < 0.00098, "of one run within 2 % at the best: {low}");
     let page = folder.path().join("page.html");
     let arguments = ["report", text(&slower), "--against", text(&before), "--html", text(&page)];
     assert_eq!(printed(&arguments), "");
