@@ -48,7 +48,7 @@ impl Meanings {
             waits_for_ranks: waits_for_other_ranks(name),
             module: name
                 .rsplit(';')
-                .find(|open| name.contains(';') && is_module(open))
+                .find(|open| is_module(open))
                 .and_then(|open| trace.names.find(open)),
         });
         let count = trace.slices.len();
@@ -267,6 +267,28 @@ mod tests {
             "Synchronize",
         ] {
             assert!(!waits_for_device(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_op_called_from_a_module_alone_belongs_to_it() {
+        for (called_from, module) in [
+            ("[module]Linear: fc", Some("[module]Linear: fc")),
+            ("step;[module]Linear: fc", Some("[module]Linear: fc")),
+            ("[module]Net;[module]Linear: fc;aten::linear", Some("[module]Linear: fc")),
+            ("step", None),
+        ] {
+            let json = format!(
+                r#"{{"traceEvents":[
+                {{"ph":"X","cat":"user_annotation","name":"[module]Linear: fc","pid":1,"tid":1,"ts":1,"dur":9}},
+                {{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":2,"ts":1,"dur":5,
+                 "args":{{"Called from":"{called_from}"}}}}]}}"#
+            );
+            let trace = crate::kineto::read(json.as_bytes()).expect("a trace");
+            let op = trace.slices.iter().position(|slice| slice.category == Category::CpuOp);
+            let found = Meanings::of(&trace).module(op.expect("an op"));
+            let found = found.map(|name| trace.names.text(name));
+            assert_eq!(found, module, "{called_from}");
         }
     }
 }

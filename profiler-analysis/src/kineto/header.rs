@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::event::number_of;
 use super::time::{LATEST, nanoseconds};
-use crate::trace::{ClockReading, Info};
+use crate::trace::{ClockReading, DeviceInfo, Info};
 
 /// Takes over a field that is not the events.
 pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
@@ -24,6 +24,9 @@ pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
         }
         "baseTimeNanoseconds" => info.base_ns = integer(value).filter(is_time).unwrap_or(0),
         "hostname" => info.host = text(value),
+        "deviceProperties" => {
+            info.devices = value.as_array().into_iter().flatten().filter_map(device).collect();
+        }
         "mlprof" => {
             info.stage = value.get("stage").and_then(text);
             info.cycle = number("cycle").unwrap_or(0);
@@ -39,6 +42,16 @@ pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
         }
         _ => {}
     }
+}
+
+/// A device, by the fields that Kineto writes.
+fn device(value: &Value) -> Option<DeviceInfo> {
+    let number = |name: &str| value.get(name).and_then(integer);
+    Some(DeviceInfo {
+        number: u32::try_from(number("id")?).ok()?,
+        name: value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        memory: number("totalGlobalMem").and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0),
+    })
 }
 
 /// A whole number, which may be written as a text.

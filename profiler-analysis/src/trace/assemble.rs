@@ -1,7 +1,7 @@
 //! Tracks with their slices in order, and arrows between slices.
 
 use super::builder::{FlowEnd, PlaceId, RawTrack, number_in};
-use super::{Category, Flow, FlowKind, Slice, Trace, Track, TrackKind, nest};
+use super::{Category, Flow, FlowKind, STEP, Slice, Trace, Track, TrackKind, nest};
 
 /// What ends the name of a track of what crosses slices of another one.
 const OVERLAPPING: &str = " (overlapping)";
@@ -54,7 +54,10 @@ pub(super) fn add_track(
         (_, number) => number,
     };
     let base = crossed.map_or(trace.tracks.len() as u32, |crossed| crossed as u32);
-    for (lane, mut slices) in nest::lanes(slices).into_iter().enumerate() {
+    let is_step = |slice: &Slice| {
+        slice.category == Category::UserAnnotation && trace.names.text(slice.name).starts_with(STEP)
+    };
+    for (lane, mut slices) in nest::lanes(slices, is_step).into_iter().enumerate() {
         let (place, first) = (trace.tracks.len() as u32, trace.slices.len());
         if !places.is_empty() {
             let numbers = slices.iter().map(|slice| slice.parent as usize);

@@ -29,6 +29,7 @@ pub(crate) use self::impossible::Impossible;
 pub use self::memory::MemoryChange;
 pub use self::message::Message;
 pub(crate) use self::names::ByName;
+pub(crate) use self::names::STEP;
 pub use self::names::{Name, Names};
 
 /// No slice, no details.
@@ -83,6 +84,8 @@ pub struct Info {
     /// When recording paused, as it does for a validation within an epoch: beginnings and ends in nanoseconds of
     /// the trace's own time, in order. Traces of mlprof have them, its tables do not.
     pub pauses: Vec<(i64, i64)>,
+    /// Devices that the trace describes, whether anything ran on them or not.
+    pub devices: Vec<DeviceInfo>,
     /// Events that the recorder had no room for, by its own word.
     pub dropped: u64,
     /// Events of the file, whether they were understood or not; 0 if it is not known.
@@ -106,8 +109,25 @@ impl Info {
 
     /// What tables keep: they know each rank, and nothing of the file that a trace was read from.
     pub fn kept_in_tables(&self) -> Self {
-        Self { has_rank: true, events: 0, notes: Vec::new(), ..self.clone() }
+        Self {
+            has_rank: true,
+            devices: Vec::new(),
+            events: 0,
+            notes: Vec::new(),
+            ..self.clone()
+        }
     }
+}
+
+/// A device as the recorder describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// The device's number.
+    pub number: u32,
+    /// The product's name, such as `NVIDIA H100 80GB HBM3`; empty if it is not known.
+    pub name: String,
+    /// The device's memory in bytes; 0 if it is not known.
+    pub memory: u64,
 }
 
 /// What the machine's clocks showed at one moment, in nanoseconds.

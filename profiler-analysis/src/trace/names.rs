@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+/// Beginning of the name of a step.
+pub(crate) const STEP: &str = "ProfilerStep#";
+
 /// A text of a [`Trace`](super::Trace), known by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(pub(crate) u32);

@@ -6,8 +6,12 @@ use super::{NONE, Slice};
 
 /// Puts the slices of one track in order, and those that cross others on further tracks, so that on each
 /// of them whatever is not apart is inside. What was first in the file is around what has the same times.
-pub(super) fn lanes(mut slices: Vec<Slice>) -> Vec<Vec<Slice>> {
+///
+/// Of two slices that cross, the one that begins later is moved, unless it is a step: what happens
+/// in a step is inside of it on the first track, whatever else crosses the step.
+pub(super) fn lanes(mut slices: Vec<Slice>, is_step: impl Fn(&Slice) -> bool) -> Vec<Vec<Slice>> {
     slices.sort_by_key(|slice| (slice.start, Reverse(slice.duration)));
+    let steps = apart(slices.iter().filter(|slice| is_step(slice)));
     let mut lanes: Vec<Vec<Slice>> = Vec::new();
     // The ends of those that are open, the innermost last; for each lane.
     let mut open: Vec<Vec<i64>> = vec![Vec::new()];
@@ -19,7 +23,7 @@ pub(super) fn lanes(mut slices: Vec<Slice>) -> Vec<Vec<Slice>> {
     };
     // Mostly none: nothing is moved then.
     let first = slices.iter().position(|slice| {
-        let crosses = crosses(&mut open[0], slice);
+        let crosses = crosses(&mut open[0], slice) || ends_in(&steps, slice);
         if !crosses {
             open[0].push(slice.end());
         }
@@ -29,7 +33,8 @@ pub(super) fn lanes(mut slices: Vec<Slice>) -> Vec<Vec<Slice>> {
     let rest = slices.split_off(first);
     lanes.push(slices);
     for slice in rest {
-        let lane = (0..open.len()).find(|lane| !crosses(&mut open[*lane], &slice));
+        let mut lanes_of_it = usize::from(ends_in(&steps, &slice))..open.len();
+        let lane = lanes_of_it.find(|lane| !crosses(&mut open[*lane], &slice));
         let lane = lane.unwrap_or_else(|| {
             open.push(Vec::new());
             lanes.push(Vec::new());
@@ -39,6 +44,24 @@ pub(super) fn lanes(mut slices: Vec<Slice>) -> Vec<Vec<Slice>> {
         lanes[lane].push(slice);
     }
     lanes
+}
+
+/// Returns the spans of the steps that do not overlap an earlier one.
+fn apart<'slices>(steps: impl Iterator<Item = &'slices Slice>) -> Vec<(i64, i64)> {
+    let mut apart: Vec<(i64, i64)> = Vec::new();
+    for step in steps {
+        if apart.last().is_none_or(|(_, end)| *end <= step.start) {
+            apart.push((step.start, step.end()));
+        }
+    }
+    apart
+}
+
+/// Whether a slice begins before one of the steps and ends in it.
+fn ends_in(steps: &[(i64, i64)], slice: &Slice) -> bool {
+    let begun = steps.partition_point(|(start, _)| *start < slice.end());
+    let last = begun.checked_sub(1).map(|last| steps[last]);
+    last.is_some_and(|(start, end)| slice.start < start && slice.end() < end)
 }
 
 /// Writes down which slice is directly around each, how many are, and what time each has for itself. The

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::Source;
-use super::messages::{Value, XEvent};
+use super::messages::XEvent;
 use super::plane::{EventName, Plane};
 use crate::Trace;
 use crate::trace::{Category, MemoryChange};
@@ -13,7 +13,7 @@ use crate::trace::{Category, MemoryChange};
 pub(super) struct Memory<'trace> {
     /// What each thread did, and the most that had been taken by then on the same device.
     of_tracks: FxHashMap<u32, Vec<(&'trace MemoryChange, u64)>>,
-    /// The most that each device ever had in use, or reserved.
+    /// The memory that each device has; where that is not known, the most that it had in use or reserved.
     capacities: BTreeMap<Option<u32>, u64>,
 }
 
@@ -23,9 +23,15 @@ impl<'trace> Memory<'trace> {
         let mut memory = Self { of_tracks: FxHashMap::default(), capacities: BTreeMap::new() };
         for change in &trace.memory {
             let peak = peaks.entry(change.device).or_default();
-            *peak = change.allocated.max(*peak);
-            let capacity = memory.capacities.entry(change.device).or_default();
-            *capacity = change.allocated.max(change.reserved).max(*capacity);
+            // Before the first change that is a free, more was in use.
+            let before = change.allocated.saturating_add_signed(change.bytes.saturating_neg());
+            *peak = change.allocated.max(before).max(*peak);
+            let capacity = memory.capacities.entry(change.device).or_insert_with(|| {
+                let mut described = trace.info.devices.iter();
+                let own = described.find(|device| Some(device.number) == change.device);
+                own.map_or(0, |device| device.memory)
+            });
+            *capacity = before.max(change.allocated).max(change.reserved).max(*capacity);
             if let Some(track) = change.track {
                 memory.of_tracks.entry(track).or_default().push((change, *peak));
             }
@@ -72,7 +78,6 @@ impl<'trace> Memory<'trace> {
         ];
         let mut stats = vec![plane.text("allocator_name", &allocator)];
         stats.extend(numbers.map(|(name, value)| plane.number(name, value.cast_signed())));
-        stats.push(plane.stat("fragmentation", Value::Double(0.0)));
         if let Some(op) = change.track.and_then(|track| innermost_op(source, track, change.time)) {
             // XProf counts it as a call of what it names, so that is not the op itself.
             let name = source.op(op);

@@ -142,3 +142,70 @@ fn what_is_missing_is_said() {
     let [warning] = cut.warnings.as_slice() else { panic!("{:?}", cut.warnings) };
     assert!(warning.starts_with("the end of the trace is missing"), "{warning}");
 }
+
+/// As PyTorch writes it with stacks: the frame of `profiler.step()` ends in the step that it begins.
+#[test]
+fn steps_stay_on_the_line_of_what_they_launch() {
+    let slice = |category: &str, name: &str, start: u32, duration: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{start},"dur":{duration}}},"#
+        )
+    };
+    let mut json = r#"{"traceEvents":["#.to_owned();
+    json += &slice("python_function", "train.py(1): loop", 0, 4000);
+    for number in 0..3 {
+        let start = 1000 * (number + 1);
+        json += &slice("python_function", "profiler.py(800): step", start - 20, 30);
+        json += &slice("python_function", "record.py(10): enter", start - 10, 15);
+        json += &slice("user_annotation", &format!("ProfilerStep#{number}"), start, 980);
+        json += &slice("cpu_op", "aten::mm", start + 100, 600);
+        // It crosses the op, as threads of a framework may.
+        json += &slice("user_annotation", "late", start + 650, 100);
+    }
+    let json = json.trim_end_matches(',').to_owned() + "]}";
+    let written = space(&json);
+    let host = plane(&written, "/host:CPU");
+    let names: Vec<Vec<&str>> = host
+        .lines
+        .iter()
+        .map(|line| {
+            line.events.iter().map(|event| &*host.event_metadata[&event.metadata_id].name).collect()
+        })
+        .collect();
+    let [base, moved] = &names[..] else { panic!("{names:?}") };
+    let of_step = ["ProfilerStep", "aten.mm:mm"];
+    assert_eq!(*base, [&["train.py(1): loop"][..], &of_step, &of_step, &of_step].concat());
+    assert_eq!(moved.len(), 9, "{moved:?}");
+    assert_eq!(host.lines[1].name, "thread 1 (overlapping)");
+}
+
+#[test]
+fn devices_are_of_the_vendor_and_have_the_memory_that_the_trace_says() {
+    let vendor = |json: &str| {
+        let written = space(json);
+        let device = plane(&written, "/device:GPU:0");
+        let of_plane = device
+            .stats
+            .iter()
+            .find(|stat| device.stat_metadata[&stat.metadata_id].name == "device_vendor");
+        of_plane.and_then(|stat| stat.value.clone())
+    };
+    let is = |vendor: &str| Some(Value::Text(vendor.to_owned()));
+    assert_eq!(vendor(TRACE), is("Nvidia"));
+    let hip = TRACE.replace("cudaLaunchKernel", "hipLaunchKernel");
+    assert_eq!(vendor(&hip), is("AMD"));
+    let properties =
+        r#"{"deviceProperties":[{"id":0,"name":"AMD Instinct MI300X","totalGlobalMem":1000}],"#;
+    let described = TRACE.replacen('{', properties, 1);
+    assert_eq!(vendor(&described), is("AMD"), "the device's own name counts");
+    let of_described = space(&described);
+    let host = plane(&of_described, "/host:CPU");
+    let signed = |value| Some(Value::Signed(value));
+    assert_eq!(stat(host, "MemoryAllocation", "bytes_available"), signed(952));
+    // More is in use before the first free.
+    let freed = described
+        .replace(r#""Bytes":48,"Total Allocated":48"#, r#""Bytes":-52,"Total Allocated":48"#);
+    let of_freed = space(&freed);
+    let host = plane(&of_freed, "/host:CPU");
+    assert_eq!(stat(host, "MemoryDeallocation", "peak_bytes_in_use"), signed(100));
+}
