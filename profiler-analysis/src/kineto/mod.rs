@@ -18,6 +18,7 @@ mod boundaries;
 mod event;
 mod fields;
 mod foreign;
+mod fraction;
 mod header;
 mod losses;
 mod merge;
@@ -204,6 +205,7 @@ impl Reader {
                 0
             }
         };
+        let duration = fraction::to_rounded_end(event.ts, event.dur, duration);
         let builder = &mut self.builder;
         let more: SliceArguments<'_> = arguments(event);
         let category = match more.step.0 {

@@ -50,7 +50,9 @@ impl Unit {
 
     fn folded(self, value: u64) -> u64 {
         match self {
-            Self::Nanoseconds => (value + 500) / 1000,
+            // A short time is not nothing: a stack of 1 ns to 1,499 ns has 1 us.
+            Self::Nanoseconds if value > 0 => ((value + 500) / 1000).max(1),
+            Self::Nanoseconds => 0,
             Self::Bytes => value,
         }
     }
@@ -230,7 +232,7 @@ impl Stacks {
     }
 
     /// Folded stacks, `outermost;…;innermost value`, in alphabetical order, those without a value left
-    /// out; times are in microseconds. Threads are put together, or `by_thread` are the outermost frames.
+    /// out; times are in microseconds, at least 1. Threads are put together, or `by_thread` are the outermost frames.
     pub(crate) fn folded(&self, by_thread: bool) -> Vec<String> {
         let names: Vec<String> = self.frames.iter().map(folded_name).collect();
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
@@ -319,5 +321,17 @@ fn name_of_step(name: &str) -> &str {
     match number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
         true => "ProfilerStep*",
         false => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_time_is_not_nothing() {
+        let folded = |value: u64| Unit::Nanoseconds.folded(value);
+        assert_eq!([0, 1, 499, 1499, 1500].map(folded), [0, 1, 1, 1, 2]);
+        assert_eq!(Unit::Bytes.folded(7), 7);
     }
 }

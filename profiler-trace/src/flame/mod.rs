@@ -36,9 +36,9 @@ use profiler_report::output::write_file;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FlameMetric {
-    /// Time on the host, in microseconds, without what was open inside.
+    /// Time on the host, in microseconds and at least 1 where there is any, without what was open inside.
     SelfCpuTime,
-    /// Time of kernels, copies and fills on devices, in microseconds; they are the innermost frames.
+    /// Time of kernels, copies and fills on devices, in microseconds and at least 1; they are the innermost frames.
     SelfDeviceTime,
     /// Bytes allocated, in the host's memory and on devices; what was freed is not taken away.
     AllocatedBytes,
@@ -85,7 +85,11 @@ struct Values {
 impl Values {
     /// In the metric's unit.
     fn get(&self, metric: FlameMetric) -> i64 {
-        let microseconds = |nanoseconds: i64| (nanoseconds + 500) / 1000;
+        // A short time is not nothing: a stack of 1 ns to 1,499 ns has 1 us.
+        let microseconds = |nanoseconds: i64| match nanoseconds {
+            ..=0 => 0,
+            more => ((more + 500) / 1000).max(1),
+        };
         match metric {
             FlameMetric::SelfCpuTime => microseconds(self.cpu),
             FlameMetric::SelfDeviceTime => microseconds(self.device),
@@ -273,5 +277,19 @@ impl Cycle {
     /// If the file cannot be written; then there is none.
     pub fn export_stacks(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
         FlameGraph::of(self).export_stacks(path, metric)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_time_is_not_nothing() {
+        let shown = |cpu: i64| Values { cpu, ..Values::default() }.get(FlameMetric::SelfCpuTime);
+        assert_eq!([-5, 0, 1, 499, 1499, 1500].map(shown), [0, 0, 1, 1, 1, 2]);
+        let shown =
+            |device: i64| Values { device, ..Values::default() }.get(FlameMetric::SelfDeviceTime);
+        assert_eq!([0, 80, 2600].map(shown), [0, 1, 3]);
     }
 }
